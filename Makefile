@@ -63,6 +63,7 @@ bench: $(TESTED)
 	$(BIN)/python benchmarks/exports.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/inspection.py
+	$(BIN)/python benchmarks/research.py
 	$(BIN)/python -m benchmarks.page
 
 # The documentation as a site that needs no server, with its links checked: build/site/index.html

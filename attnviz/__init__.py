@@ -17,10 +17,18 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.analysis.head_accuracy import rank as rank
+    from attnviz.analysis.inspection.corpus_effects import head_effects as head_effects
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
+    from attnviz.analysis.inspection.two_sentences import compare_models as compare_models
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
+    from attnviz.analysis.minimal_pairs import MinimalPairs as MinimalPairs
+    from attnviz.analysis.minimal_pairs import pairs as pairs
+    from attnviz.analysis.survey import Survey as Survey
+    from attnviz.analysis.survey import survey as survey
+    from attnviz.analysis.trace_film import Film as Film
+    from attnviz.analysis.trace_film import film as film
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.example_names import example as example
     from attnviz.learning.choices import Choices as Choices
@@ -48,29 +56,37 @@ _LAZY_NAMES = {
     "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",
     "Examples": "attnviz.learning.task:Examples",
+    "Film": "attnviz.analysis.trace_film:Film",
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
+    "MinimalPairs": "attnviz.analysis.minimal_pairs:MinimalPairs",
     "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
+    "Survey": "attnviz.analysis.survey:Survey",
     "Task": "attnviz.learning.task:Task",
     "Trace": "attnviz.traces.trace:Trace",
     "View": "attnviz.views.view:View",
     "Vocabulary": "attnviz.traces.models.vocabulary:Vocabulary",
     "compare": "attnviz.analysis.comparison:compare",
     "compare_learning": "attnviz.analysis.learning_comparison:compare_learning",
+    "compare_models": "attnviz.analysis.inspection.two_sentences:compare_models",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "compare_sentences": "attnviz.analysis.inspection.two_sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.example_names:example",
+    "film": "attnviz.analysis.trace_film:film",
     "from_weights": "attnviz.traces.external.from_weights:from_weights",
+    "head_effects": "attnviz.analysis.inspection.corpus_effects:head_effects",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
     "load": "attnviz.traces.archive_reader:load",
     "models": "attnviz.traces.models.model_names:models",
+    "pairs": "attnviz.analysis.minimal_pairs:pairs",
     "rank": "attnviz.analysis.head_accuracy:rank",
     "read": "attnviz.traces.archive_reader:read",
     "render": "attnviz.renderers:render",
     "task_of": "attnviz.learning.lookup:task_of",
     "steps": "attnviz.views.steps.walk:steps",
+    "survey": "attnviz.analysis.survey:survey",
     "trace": "attnviz.traces.from_text:trace",
 }
 __all__ = [*_LAZY_NAMES]

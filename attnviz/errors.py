@@ -6,7 +6,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -68,6 +69,15 @@ class AttnvizError(Exception):
     def with_problem(self, problem: str) -> AttnvizError:
         """Return a copy of this error with another problem text, and the same hint."""
         return AttnvizError(problem, self.hint, about=self.about, file=self.file)
+
+
+@contextmanager
+def naming_in_errors(name: str) -> Iterator[None]:
+    """Put a name before the AttnvizError of a block, unless its text contains the name already."""
+    try:
+        yield
+    except AttnvizError as error:
+        raise error if name in str(error) else error.with_problem(f"{name}: {error}") from None
 
 
 def shorten_text(text: str, max_letters: int) -> str:

@@ -172,7 +172,7 @@ class PlainBlock(nn.Module):
         self.heads, self.causal = plan.variant.heads, plan.variant.causal
         self.norm = layer_norm(given["attention_gain"], given["attention_shift"])
         self.feed = None
-        if plan.settings.feeds:
+        if plan.settings.has_feed_forward:
             self.feed = nn.Sequential(
                 layer_norm(given["feed_forward_gain"], given["feed_forward_shift"]),
                 linear(given["w_1"], given["b_1"]),

@@ -24,6 +24,14 @@ if command -v chromium > /dev/null; then  # which draws the page as people see i
   chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,920 --virtual-time-budget=4000 \
     --screenshot=page.png example.html 2> /dev/null
 fi
+# The figures of papers.md: its command, and its Python as it stands there.
+attnviz inspect "$T" --layer 5 --head 11 --title "" --size 3.3x3in --points 8 --font serif -o papers-column.png -q
+docs=$PWD
+(cd "$(mktemp -d)" && {
+  sed -n '/^```python$/,/^```$/p' "$docs/papers.md" | sed '/^```/d'
+  echo "figure.savefig('$docs/papers-subfigures.png', dpi=200)"
+  echo "heads.save('$docs/papers-columns.png', size='7x3.6in', points=8, font='serif', title='', colors='greys')"
+} | python -)
 # The slides of the lecture, by its own commands.
 sed -n 's|^attnviz \(.*\) -o \(.*\)\.png$|\2 \1|p' lecture.md | while read -r number command; do
   for theme in light dark; do

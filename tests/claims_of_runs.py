@@ -1224,7 +1224,7 @@ def _asked_at(said: Said, label: str, number: str | None) -> int:
     place = int(number) - 1 if number else labels.index(label)
     assert made is not None
     assert labels[place] == label
-    assert place in made.asked
+    assert place in made.asked_positions
     return place
 
 
@@ -1255,7 +1255,7 @@ def answered(said: Said, match: re.Match[str]) -> bool:
 @claims(rf"^At the (\d+) positions the model answers: (.+) \(each {SHARE} or more\)$")
 def all_answered(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
-    rows = _probabilities(said)[list(said.trace.prediction.asked)]
+    rows = _probabilities(said)[list(said.trace.prediction.asked_positions)]
     words = [_answers(said)[each] for each in rows.argmax(-1)]
     least = 100 * float(rows.max(-1).values.min())
     return len(words) == int(match[1]) and words == match[2].split() and (
@@ -1269,7 +1269,7 @@ def all_answered(said: Said, match: re.Match[str]) -> bool:
 )
 def answered_without(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
-    asked = said.trace.prediction.asked
+    asked = said.trace.prediction.asked_positions
     place = _asked_at(said, match[2], match[3]) if match[2] else asked[0]
     now, was = _probabilities(said)[place], _probabilities(said, whole=True)[place]
     words, before = _answers(said), match[8] or match[5]
@@ -1287,7 +1287,7 @@ def answered_without(said: Said, match: re.Match[str]) -> bool:
 @claims(r"^Without .+?: (?:(\d+) of|(all)) (\d+) answers (?:changes?|stay the same): (.+)$")
 def all_answered_without(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
-    places = list(said.trace.prediction.asked)
+    places = list(said.trace.prediction.asked_positions)
     rows = _probabilities(said)[places], _probabilities(said, whole=True)[places]
     now, was = ([_answers(said)[each] for each in row.argmax(-1)] for row in rows)
     told = [each.split() for each in match[4].split(" instead of ")]
@@ -1303,13 +1303,13 @@ def nothing_asked(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
     would = [each for each in re.split(", | and | ", match[1] or "") if each not in ("", "…")]
     heard = all(model.vocabulary.asked([model.vocabulary.ids[each]]) for each in would)
-    return heard and not said.trace.prediction.asked
+    return heard and not said.trace.prediction.asked_positions
 
 
 @claims(r"^only (.+) asks? for an answer$")
 def only_these_ask(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
-    asked, count = said.trace.prediction.asked, len(said.trace.tokens)
+    asked, count = said.trace.prediction.asked_positions, len(said.trace.tokens)
     if match[1].endswith(" positions"):
         return match[1] == f"{len(asked)} of the {count} positions" and 0 < len(asked) < count
     named = re.findall(r'"(.+?)"(?: \((\d+)\))?', match[1])
@@ -1321,13 +1321,13 @@ def this_asks_nothing(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
     labels = said.trace.tokens.labels
     place = int(match[2]) - 1 if match[2] else labels.index(match[1])
-    return labels[place] == match[1] and place not in said.trace.prediction.asked
+    return labels[place] == match[1] and place not in said.trace.prediction.asked_positions
 
 
 @claims(r"no answer is asked for at the other positions")
 def others_ask_nothing(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
-    return 0 < len(said.trace.prediction.asked) < len(said.trace.tokens)
+    return 0 < len(said.trace.prediction.asked_positions) < len(said.trace.tokens)
 
 
 @claims(r"the most likely of (\d+) answers|the \d+ most likely of (\d+) answers")
@@ -1459,7 +1459,7 @@ def _described(grid: Grid, made: Trace, layer: Layer) -> Iterator[Said]:
 def of_steps(walk: Walk) -> Iterator[Said]:
     """Every string of the sections of one layer."""
     view, made = walk.view(), walk.trace
-    layer = next(each for each in made.layers if walk.asked.layer in (None, each.layer))
+    layer = next(each for each in made.layers if walk.options.layer in (None, each.layer))
     yield Said(view.title, made, made.layers[0])
     for section in view.sections:
         crossed = section.name.startswith("cross-") or section.name == "memory"
@@ -1467,7 +1467,7 @@ def of_steps(walk: Walk) -> Iterator[Said]:
         own = layer if section.name.endswith("-norm") else about
         texts = [section.about, section.formula, *section.remarks]
         texts += [each.about for each in section.moments]
-        yield from (Said(each, made, own, section, asked=walk.asked) for each in texts)
+        yield from (Said(each, made, own, section, asked=walk.options) for each in texts)
         for grid in section.grids:
             yield Said(grid.note, made, own, section, grid)
     yield from _of_caption(view.picture, made)
@@ -1484,7 +1484,7 @@ def untrue(run: Run) -> list[str]:
 def _untrue_headline(run: Run) -> list[str]:
     """What heads that are off do to the answer; else what the weights show."""
     title, made = run.view.headline, run.made
-    answers = made.prediction is not None and made.prediction.asked
+    answers = made.prediction is not None and made.prediction.asked_positions
     if answers and any(each.off for each in made.layers):
         return [*_untrue(Said(title, made, made.layers[0]))]
     return untrue_title(title, made, run.query)

@@ -37,7 +37,7 @@ def task(
         name="by-hand",
         about="a verb and its subject",
         teaches="the verb reads the subject",
-        asked=asked,
+        answer_noun=asked,
         vocabulary=Vocabulary(tokenizer="words", words=tuple(words), answers=("is", "are")),
         draw=draw,
         readings=readings,

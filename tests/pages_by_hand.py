@@ -25,7 +25,7 @@ def trace_of_four_heads() -> Trace:
 
 
 def page_of_four_heads(trace: Trace, folder: Path) -> Path:
-    return written(replace(trace.view(), explored=lambda: _with_words(trace)), folder)
+    return written(replace(trace.view(), head_explorer=lambda: _with_words(trace)), folder)
 
 
 def _with_words(trace: Trace) -> HeadExplorer:

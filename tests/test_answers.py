@@ -41,9 +41,9 @@ def test_answers_are_those_of_the_model_itself(small_transformer: Saved, kind: s
     found = made.prediction
 
     assert found is not None
-    assert found.of == shares.shape[-1]
+    assert found.answer_count == shares.shape[-1]
     assert (found.predicts == "here") == ("[MASK]" in BY_KIND[kind])
-    for place in found.asked:
+    for place in found.asked_positions:
         likeliest = shares[place].topk(3)
         assert_close(found.probabilities[place, found.best(place, 3)], likeliest.values)
 
@@ -77,13 +77,13 @@ def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     again = read(str(file)).prediction
 
     assert found is not None
-    assert found.asked == tuple(range(count - 4, count))
+    assert found.asked_positions == tuple(range(count - 4, count))
     assert found.probabilities[: count - 4].isnan().all()
     assert "answers are computed at the last 4 tokens only" in best_answers_grid(made).note
     assert best_answers_grid(made, 0).words == (("", "", ""),)
     assert again is not None
     assert_close(again.probabilities, found.probabilities, equal_nan=True)
-    assert (again.of, again.answers) == (found.of, found.answers)
+    assert (again.answer_count, again.answers) == (found.answer_count, found.answers)
 
 
 def zeroed(model: Any, name: str, head: int, width: int) -> Any:
@@ -124,7 +124,7 @@ def test_without_a_head_the_model_answers_as_with_zeros_for_it(
     assert made.prediction is not None
     assert made.prediction.with_all_heads is not None
     assert whole.prediction is not None
-    for place in made.prediction.asked:
+    for place in made.prediction.asked_positions:
         now = wanted[place].topk(3).values
         was = whole.prediction.probabilities[place].nan_to_num().topk(3).values
         before = made.prediction.with_all_heads[place].nan_to_num().topk(3).values
@@ -136,7 +136,7 @@ def test_what_is_answered_without_a_head_is_said(small_transformer: Saved) -> No
     made = trace(GAP, model=str(small_transformer("bert")), without="L1H2")
     assert made.prediction is not None
     assert made.prediction.with_all_heads is not None
-    (place,) = made.prediction.asked
+    (place,) = made.prediction.asked_positions
     now = made.prediction.answers[made.prediction.best(place, 1)[0]]
     was = made.prediction.answers[int(made.prediction.with_all_heads[place].argmax())]
     (said,) = answer_sentences(made)

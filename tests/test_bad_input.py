@@ -139,7 +139,8 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "size": (
         ["a", "--size", "16:10"],
         "there is no size '16:10'",
-        "try 16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080",
+        "try 16:9, 4:3, square, inches such as 8x5, a unit such as 85x60mm (in, cm, mm, pt), or "
+        "pixels such as 1920x1080",
     ),
     "huge": (
         ["a", "--size", "90x5"],

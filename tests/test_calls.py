@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import attnviz
 from attnviz import AttnvizError, Settings, Trace
@@ -79,9 +80,9 @@ GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had re
     "inspect().ranking": lambda: link().ranking,
     "inspect().top(5)": lambda: link().top(5),
     "inspect().heads": lambda: attnviz.inspect(animal()).heads,  # type: ignore[attr-defined]
-    "heatmap(ax=ax)": lambda: small().heatmap(ax=None),  # type: ignore[call-arg]
-    "heatmap(cmap=…)": lambda: small().heatmap(cmap="magma"),  # type: ignore[call-arg]
-    "heatmap(colors=…)": lambda: small().heatmap(colors="magma"),  # type: ignore[call-arg]
+    "heatmap(ax=ax)": lambda: small().heatmap(ax=Figure().subplots()),
+    "heatmap(cmap=…)": lambda: small().heatmap(cmap="magma"),  # type: ignore[call-overload]
+    "heatmap(colors=…)": lambda: small().heatmap(colors="magma"),
     "heatmap(theme=…)": lambda: small().heatmap(theme="dark"),
     "inspect(query=7)": lambda: attnviz.inspect(animal(), query=7).view(),
     "inspect(source=8, to=3)": lambda: attnviz.inspect(animal(), source=8, to=3).view(),
@@ -92,7 +93,7 @@ GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had re
     "inspect(layr=5)": lambda: attnviz.inspect(STORY, layr=5),  # type: ignore[call-arg]
     "inspect(layer='five')": lambda: attnviz.inspect(STORY, layer="five"),  # type: ignore[arg-type]
     "inspect(model, text)": lambda: attnviz.inspect(torch.nn.Linear(2, 2), STORY),  # type: ignore[arg-type]
-    "compare(a, b)": lambda: attnviz.compare(STORY, "It slept"),  # type: ignore[arg-type]
+    "compare(a, b)": lambda: attnviz.compare(STORY, "It slept"),  # type: ignore[call-overload]
     "compare_sentences(a, b)": lambda: attnviz.compare_sentences(
         animal(), "The animal was too wide because it slept"
     ),
@@ -203,7 +204,7 @@ KEYWORDS_BY_CALL: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "Settings": (lambda **odd: Settings(**odd), ("seed", "odd", "without")),
     "Choices": (lambda **odd: attnviz.Choices(**odd), ("steps", "until", "batch", "rate", "odd")),
     "trace.view": (lambda **odd: small().view(**odd), (*ViewKeywords.__annotations__, "odd")),
-    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),  # type: ignore[call-arg]
+    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),  # type: ignore[call-overload]
     "trace.save": (lambda odd: small().save(odd), ("odd",)),
     "trace.to_csv": (lambda odd: small().to_csv(odd), ("odd",)),
     "trace[]": (lambda odd: small()[odd], ("odd",)),

@@ -20,6 +20,7 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
+from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.panel_labels import panel_style
 from attnviz.renderers.picture.panel_rows import best_panel_rows, panel_orders
@@ -41,7 +42,9 @@ def by_name(made: Comparison) -> dict[str, torch.Tensor]:
 
 def panels(made: Comparison) -> list[Grid | None]:
     """What a picture shows, row by row; None is an empty place."""
-    shown = natural_page(panel_orders(made.view().picture.groups), (), Captions(), 1.0)[0][0].panels
+    shown = natural_page(panel_orders(made.view().picture.groups), (), Captions(), TextSize())[0][
+        0
+    ].panels
     assert not any(isinstance(each, Curves) for each in shown)
     return [each for each in shown if not isinstance(each, Curves)]
 

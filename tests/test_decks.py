@@ -262,9 +262,9 @@ def test_each_step_has_a_slide_with_what_happens_in_it() -> None:
 
 def test_a_title_of_ones_own_stands_over_all_and_says_which() -> None:
     heads = library.trace(TEXT, heads=2).view()
-    named = replace(heads, title="Mine", headline="Mine", titled=True)
+    named = replace(heads, title="Mine", headline="Mine", has_chosen_title=True)
     walked = library.steps(TEXT, step="5-6").view()
-    steps = replace(walked, title="Mine", headline="Mine", titled=True)
+    steps = replace(walked, title="Mine", headline="Mine", has_chosen_title=True)
 
     assert titles(deck_of(named)) == ["Mine", "Mine · head 0", "Mine · head 1"]
     assert titles(deck_of(steps)) == ["Mine · 5 scores", "Mine · 6 scaling"]
@@ -299,7 +299,7 @@ def test_few_heads_of_a_model_have_a_slide_each_with_what_they_do_most() -> None
     said = [head_kind_title(library.inspect(heads), place) for place in range(4)]
     assert alone == said
     assert any(title.endswith("\u00a0% on average)") for title in alone)
-    assert view.alone.hint == ""
+    assert view.slide_excerpt.hint == ""
 
 
 def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:

@@ -83,7 +83,7 @@ def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved
     )
     assert made.prompt is not None
     share = made.prompt / len(made.tokens)
-    layout = Layout(SIZE, tuple(HeadsDrawing(drawn).items((0.0, 0.0, *SIZE), lettering(SIZE, 1.0))))
+    layout = Layout(SIZE, tuple(HeadsDrawing(drawn).items((0.0, 0.0, *SIZE), lettering(SIZE))))
     (maps,) = layout.items_of(Maps)
     left, bottom, wide, high = maps.boxes[0]
     lines = [block.box for block in layout.items_of(Block) if 0.0 in block.box[2:]]
@@ -96,7 +96,7 @@ def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved
 
 
 def test_a_scale_of_logarithms_says_that_its_low_end_stands_for_less() -> None:
-    letters = lettering(SIZE, 1.0)
+    letters = lettering(SIZE)
     for bend, expected in (("log", "attention weight ≤ 0.001"), ("root", "attention weight 0")):
         layout = Layout(
             SIZE,
@@ -109,14 +109,14 @@ def test_a_scale_of_logarithms_says_that_its_low_end_stands_for_less() -> None:
 
 @pytest.mark.parametrize("count", [3, 9, 10, 11, 12, 30])
 def test_no_headline_ends_in_a_lonely_word(count: int) -> None:
-    letters = lettering(SIZE, 1.0)
+    letters = lettering(SIZE)
     above = make_frame(Captions(" ".join(["letters"] * count)), SIZE, letters).lines_above
     widths = [text_width(line.text, line.size) for line in above]
     assert len(widths) == 1 or widths[-1] > 0.25 * max(widths)
 
 
 def test_a_long_note_stands_in_several_lines_of_its_size() -> None:
-    letters = lettering(SIZE, 1.0)
+    letters = lettering(SIZE)
     below = make_frame(Captions("t", " ".join(["letters"] * 60)), SIZE, letters).lines_below
     assert " ".join(line.text for line in below) == " ".join(["letters"] * 60)
     assert {line.size for line in below} == {letters.note}

@@ -346,8 +346,8 @@ def test_it_comes_back_from_a_file(tmp_path: Path, suffix: str, keys: list[str] 
     after = read(str(tmp_path / f"weights{suffix}"))
 
     assert torch.equal(after.weights, before.weights)
-    assert after.handed is not None
-    assert (after.handed.name, after.handed.stored_as) == ("mine", "bfloat16")
+    assert after.external_origin is not None
+    assert (after.external_origin.name, after.external_origin.stored_as) == ("mine", "bfloat16")
     for suffix in (".txt", ".json", ".csv"):
         assert after.view().render(suffix) == before.view().render(suffix)
 
@@ -462,7 +462,7 @@ def test_weights_without_names_are_the_first_and_the_second(made: Trace) -> None
         "of its attention in the first sentence, "
         in compare_sentences(one, longer).view().closing[0]
     )
-    with pytest.raises(AttnvizError, match="the same heads: 6, up to L1H2, and 1, up to L0H0"):
+    with pytest.raises(AttnvizError, match="heads: 6 in the first weights, up to L1H2, and 1 in "):
         compare_sentences(one, from_weights(torch.eye(4), WORDS))
 
 

@@ -280,7 +280,7 @@ def test_a_view_of_hostile_words_alone_is_written_to_every_kind_of_file(suffix: 
     trace = library.trace(TEXT, tokenizer="words").view()
     words = dict.fromkeys(("title", "headline", "settings"), HOSTILE)
 
-    assert faults(replace(poisoned(trace), titled=True, **words), (suffix,)) == {}
+    assert faults(replace(poisoned(trace), has_chosen_title=True, **words), (suffix,)) == {}
 
 
 def test_what_is_all_right_is_not_made_anew() -> None:

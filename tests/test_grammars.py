@@ -338,7 +338,7 @@ def grammar(text: str) -> Task:
 def test_a_grammar_of_ones_own_is_a_task(there: Path) -> None:
     task = grammar(WHOLE)
 
-    assert (task.name, task.asked, task.longest, task.steps) == ("mine", "verb", 4, 10)
+    assert (task.name, task.answer_noun, task.longest, task.steps) == ("mine", "verb", 4, 10)
     assert task.readings[0].does == "reads the subject"
     assert task.settings.dim == 16
     assert task.vocabulary.answers == ("is", "has", "are", "have")

@@ -60,12 +60,12 @@ def test_without_the_head_that_does_it_the_answers_are_lost_and_without_another_
 ) -> None:
     needed, other = ranking.heads
 
-    assert ranking.whole.accuracy > 0.99
+    assert ranking.with_all_heads.accuracy > 0.99
     assert (needed.name, other.name) == ("L0H0", "L1H0")
     assert needed.scores["opposite"] > 0.9 > 0.6 > other.scores["opposite"]
     assert needed.without.accuracy < 0.6
     assert other.without.accuracy > 0.98
-    assert ranking.none.accuracy < 0.3  # one of ten letters
+    assert ranking.with_no_heads.accuracy < 0.3  # one of ten letters
 
 
 def test_the_accuracy_is_that_of_runs_with_the_head_off(saved: str, ranking: Ranking) -> None:
@@ -114,7 +114,7 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
         for place, each in enumerate(without)
     )
     none = TrialResult(without[0] / 2, 2.0)
-    return replace(ranking, whole=TrialResult(whole, 0.1), heads=heads, none=none)
+    return replace(ranking, with_all_heads=TrialResult(whole, 0.1), heads=heads, with_no_heads=none)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_a_model_says_of_its_heads_is_what_the_table_of_its_heads_says(
     facts = ranking.model.facts
 
     assert facts["sentences"] == ranking.sentences == 1000
-    assert facts["accuracy"] == round(ranking.whole.accuracy, 4)
+    assert facts["accuracy"] == round(ranking.with_all_heads.accuracy, 4)
     for head in ranking.heads:
         if head.name in ranking.model.heads:
             assert facts["scores"][head.name] == round(head.scores["opposite"], 4)

@@ -38,7 +38,12 @@ PATH = (
 )
 # The way up is looked up when it is called: these modules name what stands above them.
 UP = {
-    "attnviz/traces/result.py": {"attnviz.views.view", "attnviz.renderers.look"},
+    "attnviz/traces/result.py": {
+        "attnviz.views.view",
+        "attnviz.renderers.look",
+        "attnviz.renderers.picture.own_axes",
+    },
+    "attnviz/renderers/look.py": {"attnviz.renderers.picture.glyphs"},
     "attnviz/views/view.py": {
         "attnviz.renderers",
         "attnviz.renderers.saving",

@@ -182,8 +182,11 @@ def test_special_tokens_are_said_to_be_read_most_where_they_are(minilm: Inspecti
     assert view.closing[0].startswith(start)
     assert most > 36
     assert mean.argmax() == 0
+    others = [row for row in range(15) if row not in (0, 10, 14)]  # nor special ones
+    base = eager(minilm)[:, :, others, 0].mean()
     assert view.headline == (
-        f'In the mean of 72 heads, "it" attends most to [CLS] ({in_per_cent(mean.max())})'
+        f'In the mean of 72 heads, "it" attends most to [CLS] ({in_per_cent(mean.max())}; other '
+        f"tokens: {in_per_cent(base)})"
     )
     assert not looked(made(), query="done").view().closing
 
@@ -270,6 +273,29 @@ def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict
         others = [column[row] for row, label in enumerate(rows.labels) if label not in left]
         assert ranked[each.name].others.count == len(others)
         assert ranked[each.name].others.mean == pytest.approx(np.mean(others))
+
+
+@pytest.mark.parametrize("choices", [{}, {"words": True}, {"hide_special": True}])
+def test_what_other_tokens_give_each_key_is_as_of_each_link(
+    minilm: Inspection, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_query, "CELLS_PER_BAND", 40)  # several bands
+    asked = looked(minilm.trace, query="it", layer=5, **choices)
+    reading = token_query.build_token_query(asked, "it").map_rows[11]
+    for key, label in enumerate(reading.map.columns.labels):
+        number = str(reading.map.columns.numbers[key])
+        name = label if label == "animal" else number
+        link = build_link(looked(minilm.trace, source="it", to=name, layer=5, head=11, **choices))
+        assert reading.other_weights[key] == pytest.approx(link.ranked_links[0].others.mean)
+
+
+def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: Inspection) -> None:
+    view = looked(minilm.trace, query="it", layer=5, head=11).view()
+    rows = [*csv.reader(io.StringIO(view.render(".csv").decode()))]
+    [animal] = [row for row in rows if row[4] == "animal"]
+    others = [row for row in range(15) if row not in (0, 2, 10, 14)]
+    assert rows[0][-3:] == ["weight", "visible", "others"]
+    assert float(animal[-1]) == pytest.approx(eager(minilm)[5, 11, others, 2].mean(), abs=1e-5)
 
 
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:

@@ -108,12 +108,12 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "did you mean 'layer'?",
     ),
     "a keyword of comparing": (
-        lambda: attnviz.compare("I am", valeus=[1, 2]),  # type: ignore[call-arg]
+        lambda: attnviz.compare("I am", valeus=[1, 2]),  # type: ignore[call-overload]
         "there is no keyword 'valeus'",
         "did you mean 'values'?",
     ),
     "a look of a picture": (
-        lambda: attnviz.trace("I am").heatmap(them="dark"),  # type: ignore[call-arg]
+        lambda: attnviz.trace("I am").heatmap(them="dark"),  # type: ignore[call-overload]
         "there is no keyword 'them'",
         "did you mean 'theme'?",
     ),
@@ -178,9 +178,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         'try text="…"',
     ),
     "a value without its name": (
-        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[call-arg]
+        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[call-overload]
         "heatmap() takes 0 values without a name",
-        "give each by its name: name=…",
+        "give the others by name, such as ax=…",
     ),
     "an argument twice": (
         lambda: attnviz.trace("I am", text="you are"),  # type: ignore[misc]
@@ -199,8 +199,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a model in memory": (
         lambda: attnviz.inspect(STORY, model=torch.nn.Linear(2, 2)),
-        "model is of type Linear, and should be a text",
-        'try model="…"',
+        "the model is of type Linear, which is no model of transformers",
+        "show the weights that it computes: attnviz.from_weights(weights, tokens)",
     ),
     "two texts in a row": (
         lambda: replace_choices("the second text", {}),  # as `compare(text, text)` has it
@@ -210,12 +210,13 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "a size in words": (
         lambda: attnviz.trace("I am").heatmap(size="wide"),
         "there is no size 'wide'",
-        "try 16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080",
+        "try 16:9, 4:3, square, inches such as 8x5, a unit such as 85x60mm (in, cm, mm, pt), or "
+        "pixels such as 1920x1080",
     ),
-    "letters in points": (
-        lambda: attnviz.trace("I am").heatmap(text_size=8),
-        "text_size is 8, and must be from 0.45 to 4: how many times their usual size letters have",
-        "try text_size=1.5",
+    "small letters": (
+        lambda: attnviz.trace("I am").heatmap(text_size=5),
+        "text_size is 5 points, and must be from 8 to 72",
+        "try text_size=8, or small, medium, large",
     ),
     "a sentence for a number": (
         lambda: attnviz.steps("I am", digits="two"),  # type: ignore[arg-type]
@@ -234,9 +235,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a transformer's heads by right answers": (
         lambda: attnviz.rank("minilm"),
-        "'minilm' is a trained transformer, but attnviz heads only ranks models that learned a "
-        "task",
-        'try: attnviz inspect "the animal was tired" --model minilm --by effect',
+        "'minilm' is a trained transformer, which attnviz heads ranks on your own texts",
+        "give a file with a text on each line: --texts texts.txt (in Python: head_effects); for "
+        "one text, attnviz inspect TEXT --model minilm --by effect",
     ),
 }
 
@@ -260,7 +261,7 @@ def test_what_says_the_same_is_taken_for_it() -> None:
 
     found = attnviz.inspect(made, source=2, to=np.int64(1))
     assert found.view().headline == attnviz.inspect(made, source="2", to="1").view().headline
-    assert attnviz.inspect(made, query=2).looking.query == "2"
+    assert attnviz.inspect(made, query=2).options.query == "2"
 
 
 def test_what_results_hold_is_printed_in_a_line() -> None:

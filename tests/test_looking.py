@@ -40,7 +40,7 @@ def made(text: str = TEXT, special: tuple[int, ...] = (), **changes: Any) -> Tra
 
 
 def looked(found: Trace, **wanted: Any) -> Inspection:
-    return Inspection(trace=found, looking=InspectOptions(**wanted))
+    return Inspection(trace=found, options=InspectOptions(**wanted))
 
 
 def values(found: Map) -> np.ndarray:
@@ -366,7 +366,7 @@ def test_of_several_heads_a_cell_is_hidden_where_it_is_in_all(
 ) -> None:
     """Layers may see unlike far: one through a window, the next one everything."""
     found = inspect("a b " * 12, model=str(small_transformer("gemma2")), merge=merge)
-    hidden = [each.cells.window(FULL_SLICE, FULL_SLICE).hidden for each in found.plain]
+    hidden = [each.cells.window(FULL_SLICE, FULL_SLICE).hidden for each in found.head_maps]
     (merged,) = found.maps
 
     assert any((each != hidden[0]).any() for each in hidden)

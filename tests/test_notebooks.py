@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -264,6 +265,39 @@ def test_the_page_about_the_library_is_true(at_home: Path, monkeypatch: pytest.M
     assert repr(cells.known["attention"]) in page
     written = {path.name for path in at_home.iterdir()} - {"gpt2"}
     assert written >= {"head.pdf", "weights.svg", "page.html", "numbers.npz", "reverse.gif"}
+
+
+RESEARCH = (ROOT / "docs" / "research.md").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("quick")
+def test_ten_tasks_of_research_take_ten_lines_each(
+    at_home: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    if find_spec("pandas") is None:
+        monkeypatch.setitem(sys.modules, "pandas", _pandas())
+    (at_home / "t5").symlink_to(small_transformer("t5"))
+    (at_home / "sample_texts").symlink_to(ROOT / "sample_texts")
+    (at_home / "run").mkdir()
+    (at_home / "run" / "step-100").symlink_to(small_transformer("gpt2"))
+    shutil.copytree(small_transformer("gpt2"), at_home / "run" / "step-200")
+    trained = AutoModelForCausalLM.from_pretrained("gpt2")
+    for weight in trained.parameters():
+        weight.data.mul_(1.5)
+    trained.save_pretrained(at_home / "run" / "step-200")
+
+    cells, blocks = Cells(), re.findall(r"```python\n(.*?)```", RESEARCH, re.DOTALL)
+    for code in blocks:
+        assert len([line for line in code.splitlines() if line.strip()]) <= 10
+        shown(cells.run(code))
+
+    assert len(blocks) == len(re.findall(r"^## \d+\. ", RESEARCH, re.MULTILINE)) == 10
+    assert cells.known["result"].following == ()
+    assert cells.known["both"].changes
+    written = {path.name for path in at_home.iterdir()}
+    assert written >= {"pairs.csv", "head.html", "cross.png", "run.gif", "figure.pdf", "heads.csv"}
 
 
 def cells_of_notebook() -> list[dict[str, Any]]:

@@ -157,7 +157,7 @@ def test_lines_are_learned_by_whatever_they_are_cut_into(tokenizer: str) -> None
     learned = learn(task, choices=Choices(steps=8, until=math.inf))
 
     assert task.vocabulary.cut(SENTENCES[0]).text == SENTENCES[0]
-    assert task.asked == LINE_PIECES[tokenizer]
+    assert task.answer_noun == LINE_PIECES[tokenizer]
     assert learned.moments[-1].loss < learned.moments[0].loss
 
 

@@ -174,7 +174,7 @@ def test_the_colours_of_a_page_are_those_of_its_theme_and_nothing_else_has_any()
 
 
 def test_words_that_look_like_places_of_the_page_are_words() -> None:
-    view = replace(views()["run"], headline="$blocks ${script} $title", titled=True)
+    view = replace(views()["run"], headline="$blocks ${script} $title", has_chosen_title=True)
 
     read = Reader(view.render(".html").decode())
 
@@ -188,7 +188,7 @@ def test_maps_that_can_be_explored_are_not_written_out_once_more() -> None:
     assert "<caption>weights" not in page("run")
     assert "<h2>context vectors</h2>" in page("run")
     assert "<caption>scores · head 1</caption>" in page("everything")
-    alone = replace(views()["run"], explored=None).render(".html").decode()
+    alone = replace(views()["run"], head_explorer=None).render(".html").decode()
     assert "<caption>weights · head 1</caption>" in alone
     assert ' id="explorer" hidden>' in alone
     assert ' id="explorer">' in page("run")

@@ -186,7 +186,7 @@ def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Pa
         assert shown(seen.page, *chosen) == ["choose-scale", "choose-query"]
         assert shown(seen.page, *VIEWS) == ["sentence", "matrix", "lines"]
         assert seen.page.locator("[value=overview]").count() == 0
-    wordy = written(replace(view, explored=None), tmp_path)
+    wordy = written(replace(view, head_explorer=None), tmp_path)
     with opened(chromium, wordy) as seen:
         assert shown(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
         seen.page.select_option("#theme", "dark")

@@ -37,7 +37,7 @@ def trace() -> Any:
 def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Four heads, of a sentence whose first token is a special one."""
     path = tmp_path_factory.mktemp("page") / "x.html"
-    path.write_bytes(replace(trace.view(), explored=lambda: _special(trace)).render(".html"))
+    path.write_bytes(replace(trace.view(), head_explorer=lambda: _special(trace)).render(".html"))
     with opened(chromium, path, "#view=lines") as seen:
         yield seen.page
 
@@ -285,7 +285,9 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
     side = explore_trace(trace).heads[0].query_axis
     maps = [("", name, _map(name, side, rows)) for name, rows in BY_HAND.items()]
     path = tmp_path / "x.html"
-    path.write_bytes(replace(trace.view(), explored=lambda: arrange_heads(maps)).render(".html"))
+    path.write_bytes(
+        replace(trace.view(), head_explorer=lambda: arrange_heads(maps)).render(".html")
+    )
     with opened(chromium, path) as seen:
         for (name, end, place), said in SAID.items():
             _open(seen.page, f"&head={name}&{end}={place + 1}")

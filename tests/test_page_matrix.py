@@ -78,7 +78,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         note=AXES_NOTE,
         flags=(Flag(4, "previous token", "previous", ".97"), Flag(1, "broad", "broad", ".91")),
     )
-    view = View(title="by hand", screen=Shown(()), picture=Shown(()), explored=lambda: explored)
+    view = View(
+        title="by hand", screen=Shown(()), picture=Shown(()), head_explorer=lambda: explored
+    )
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_bytes(b"".join(html(view, Look())))
     return path

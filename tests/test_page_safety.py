@@ -94,10 +94,10 @@ def hostile() -> View:
         view,
         headline=TITLE,
         title=TITLE,
-        titled=True,
+        has_chosen_title=True,
         closing=(TITLE, *ATTACKS),
         provenance=replace(view.provenance, command=TITLE),
-        explored=lambda: _with_hostile_names(view),
+        head_explorer=lambda: _with_hostile_names(view),
     )
 
 

@@ -239,19 +239,19 @@ def _sinks(minilm: Inspection) -> int:
 def test_a_head_is_called_after_the_key_that_dominates_it(minilm: Inspection) -> None:
     """In L5H11 the first token has .33 of the attention on average, and "animal" has .41."""
     weights = minilm.trace.layers[5].attended.weights[11]
-    told = head_kind_sentences(replace(minilm, looking=InspectOptions(layer=5, head=11)))
-    first = head_kind_sentences(replace(minilm, looking=InspectOptions(layer=4, head=5)))
-    least = head_kind_sentences(replace(minilm, looking=InspectOptions(layer=5, head=9)))
+    told = head_kind_sentences(replace(minilm, options=InspectOptions(layer=5, head=11)))
+    first = head_kind_sentences(replace(minilm, options=InspectOptions(layer=4, head=5)))
+    least = head_kind_sentences(replace(minilm, options=InspectOptions(layer=5, head=9)))
 
     assert told == ('L5H11: most tokens attend to "animal" (41\u00a0% on average).',)
     assert float(weights[:, 2].mean()) == pytest.approx(0.41, abs=0.005)
     assert sum(int(row.argmax()) == 2 for row in weights) == 10  # of 15
     assert first == ("L4H5: most tokens attend to the first token (90\u00a0% on average).",)
     assert least == ('L5H9: most tokens attend to "tired" (22\u00a0% on average).',)
-    view = replace(minilm, looking=InspectOptions(layer=1, head=2)).view()
+    view = replace(minilm, options=InspectOptions(layer=1, head=2)).view()
     assert view.headline == "What tokens attend to in L1H2"  # where nothing stands out
     words = head_kind_sentences(
-        replace(minilm, looking=InspectOptions(layer=5, head=11, words=True))
+        replace(minilm, options=InspectOptions(layer=5, head=11, words=True))
     )
     assert words[0].startswith('L5H11: most words attend to "animal" (')
 
@@ -331,7 +331,7 @@ def test_the_numbers_are_those_of_the_weights(minilm: Inspection) -> None:
 
 def test_what_is_left_out_is_no_part_of_what_heads_do(minilm: Inspection) -> None:
     """Worked out again with loops: the token before is that of the sentence, and rows sum to 1."""
-    hiding = replace(minilm, looking=InspectOptions(hide_special=True))
+    hiding = replace(minilm, options=InspectOptions(hide_special=True))
     found = hiding.patterns
     weights = minilm.trace.layers[2].attended.weights[9].tolist()
     left = range(1, len(weights) - 1)
@@ -366,7 +366,7 @@ def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -
 def test_what_heads_do_says_of_what_numbers(
     minilm: Inspection, choices: dict[str, Any], start: str, note: str
 ) -> None:
-    made = replace(minilm, looking=InspectOptions(**choices))
+    made = replace(minilm, options=InspectOptions(**choices))
     table = heads_table(made)
     assert table is not None
     assert note in table.note
@@ -376,7 +376,7 @@ def test_what_heads_do_says_of_what_numbers(
 
 def test_by_lengths_fewer_heads_are_sinks(minilm: Inspection) -> None:
     sink = next(each for each in PATTERN_KINDS if each.short == "first")
-    by_length = replace(minilm, looking=InspectOptions(weigh="norm"))
+    by_length = replace(minilm, options=InspectOptions(weigh="norm"))
     assert (
         len(by_length.patterns.heads_of_kind(sink)) < len(minilm.patterns.heads_of_kind(sink)) / 2
     )

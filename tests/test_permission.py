@@ -229,7 +229,7 @@ def options_of(path: str) -> set[str]:
 def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_runs_python() -> None:
     tables = {**COMMANDS, **{f"example {name}": each for name, each in EXAMPLE_COMMANDS.items()}}
     known = {name for command in TRACE_COMMANDS for name in options_of(tables[command][0])}
-    texts, runs_python = {"text", "other", "name"}, {"trust_remote_code", "learn"}
+    texts, runs_python = {"text", "other", "name"}, {"trust_remote_code", "learn", "texts"}
     of_learning = {"steps", "until", "batch", "rate"}
 
     assert {*FLAG_FIELDS, *CHOICE_FIELDS} == known - texts - runs_python - of_learning

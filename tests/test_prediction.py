@@ -78,14 +78,14 @@ def test_what_is_asked_is_where_a_word_asks_or_everywhere(
     made = traced(untrained(**kind))
 
     assert made.prediction is not None
-    assert made.prediction.asked == asked
+    assert made.prediction.asked_positions == asked
 
 
 def test_behind_a_word_that_asks_for_what_comes_next_all_is_asked() -> None:
     made = traced(untrained(predicts="next"), "old ? keys cats")
 
     assert made.prediction is not None
-    assert made.prediction.asked == (1, 2, 3)
+    assert made.prediction.asked_positions == (1, 2, 3)
 
 
 def test_the_table_has_the_likeliest_first_with_their_words() -> None:
@@ -167,10 +167,13 @@ def test_a_place_that_asks_for_nothing_is_said_to() -> None:
     assert best_answers_grid(made, 0).note.endswith('· "old" does not ask for an answer')
     assert "asks for nothing" not in best_answers_grid(made, 2).note
     assert all_places.note == 'only "?" asks for an answer'
-    assert unasked_position_notes(replace(made.prediction, asked=(0, 1, 2)), made.tokens) == ()
-    assert unasked_position_notes(replace(made.prediction, asked=(0, 2)), made.tokens) == (
-        'only "old" and "?" ask for an answer',
+    assert (
+        unasked_position_notes(replace(made.prediction, asked_positions=(0, 1, 2)), made.tokens)
+        == ()
     )
+    assert unasked_position_notes(
+        replace(made.prediction, asked_positions=(0, 2)), made.tokens
+    ) == ('only "old" and "?" ask for an answer',)
 
 
 def replaced_asks(model: Model) -> Model:

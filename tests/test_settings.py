@@ -107,9 +107,9 @@ def test_a_choice_that_means_nothing_says_which_it_is(chosen: dict[str, Any], ab
 
 
 def test_a_block_is_one_by_its_layers_or_by_a_second_sentence() -> None:
-    assert not Settings().blocks
-    assert Settings(layers=1).blocks
-    assert Settings(memory="it rains").blocks
+    assert not Settings().has_blocks
+    assert Settings(layers=1).has_blocks
+    assert Settings(memory="it rains").has_blocks
 
 
 def test_every_property_of_a_variant_can_be_overridden() -> None:

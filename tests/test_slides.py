@@ -346,8 +346,13 @@ def test_a_text_size_that_nobody_could_read_gets_two_lines(attnviz: Attnviz, wor
 
 
 def test_the_library_refuses_odd_text_sizes() -> None:
-    with pytest.raises(AttnvizError, match=r"text_size is 9, and must be from 0\.45 to 4"):
-        Look(text_size=9.0)
+    with pytest.raises(AttnvizError, match=r"--text-size is 5 points, and must be from 8 to 72"):
+        Look(text_size=5)
+
+
+def test_text_sizes_are_the_same_in_the_library_and_in_the_command() -> None:
+    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=1.5)  # a factor of old
+    assert Look(text_size="large") == Look(text_size=24)
 
 
 def test_charts_of_a_row_say_once_which_line_is_which() -> None:

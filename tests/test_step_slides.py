@@ -213,7 +213,7 @@ def test_a_single_step_says_small_what_it_is_a_part_of() -> None:
 
 
 def test_a_title_of_ones_own_is_the_headline_of_a_step_too() -> None:
-    view = replace(steps(TEXT, step="5").view(), headline="Lecture 3", titled=True)
+    view = replace(steps(TEXT, step="5").view(), headline="Lecture 3", has_chosen_title=True)
     (section,) = view.sections
 
     for each in (view, view.of_section(section)):

@@ -128,7 +128,7 @@ def test_what_a_decoder_of_fsmt_reads_is_shown_as_it_hands_it_back(
         ids["input_ids"] = list(trace(TEXT, model=folder_of("fsmt")).tokens.ids)
     with torch.no_grad():
         outputs = model(**{name: torch.tensor([each]) for name, each in ids.items()},
-                        output_attentions=True)  # fmt: skip
+                        output_attentions=True, use_cache=False)  # fmt: skip
 
     theirs = outputs.decoder_attentions if which == "decoder" else outputs.cross_attentions
     assert torch.equal(made.weights, torch.cat([*theirs]))

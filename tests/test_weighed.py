@@ -60,7 +60,7 @@ def test_what_heads_hand_on_adds_up_to_what_the_layer_makes(small_transformer: S
 
 def test_a_sink_that_hands_on_little_is_told_of() -> None:
     made = inspect(TEXT, weigh="norm")
-    shares = [np.mean([_first(each) for each in maps]) for maps in (made.plain, made.maps)]
+    shares = [np.mean([_first(each) for each in maps]) for maps in (made.head_maps, made.maps)]
     (said,) = weighing_sentences(made)
     assert shares[0] > 0.4 > 0.1 > shares[1]
     assert said == (
@@ -141,7 +141,7 @@ def test_a_head_that_is_off_has_nothing_that_an_answer_hangs_on(small_transforme
 def test_toward_names_the_answer(small_transformer: Saved) -> None:
     made = trace(GAP, model=str(small_transformer("bert")))
     assert made.prediction is not None
-    (place,) = made.prediction.asked
+    (place,) = made.prediction.asked_positions
     second = made.prediction.best(place, 2)[1]
     found = answer_gradients(made, made.prediction.answers[second])
     assert (found.answer, found.position) == (made.prediction.answers[second], place)

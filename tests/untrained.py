@@ -27,7 +27,7 @@ def untrained(predicts: Predicts = "here", asks: str = "?", **settings: Any) -> 
                        spelled=spelled, asks=asks)  # fmt: skip
     chosen = {"variant": "multi-head", "dim": 8, "layers": 2, "norm": "pre", **settings}
     task = Task(
-        name="untrained", about="", teaches="", asked="verb", vocabulary=words, draw=_nothing,
+        name="untrained", about="", teaches="", answer_noun="verb", vocabulary=words, draw=_nothing,
         readings=(), watch=TEXT, settings=Settings(**chosen), longest=12,
     )  # fmt: skip
     return new_model(task, task.settings)

@@ -14,6 +14,7 @@ from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
 ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"
+MODEL_RUN_ASPECTS = ("dtype", "device")  # in which two runs of a transformer may differ
 # What can be changed about a model that is already built.
 MODEL_ASPECTS = ("scale", "mask", "temperature", "dtype", "device", ABLATION_ASPECT)
 SCALE_VALUES = ("unscaled", "scaled")
@@ -69,6 +70,12 @@ def refuse_unknown_aspect(by: str) -> None:
         raise AttnvizError(
             f"--by {by} compares models in training, and no task is given",
             "give a task: --learn reverse",
+        )
+    if by in ("model", "models"):
+        raise AttnvizError(
+            f"--by {by} needs no values: two models are compared by naming both",
+            "give --model agreement --model FOLDER; in Python compare_models(text, a, b)",
+            about="by",
         )
     if by not in ASPECTS:
         raise unknown_name_error("way to compare by", by, ASPECTS)

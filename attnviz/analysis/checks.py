@@ -57,8 +57,8 @@ def verify_trace(trace: Trace) -> list[Check]:
     """Return checks of each attention of a trace: row sums, masked weights, torch's own attention,
     mixing. Of weights computed elsewhere only row sums are checked. For a trained model the check
     made when it was loaded is added, or returned alone if the model itself returned the weights."""
-    if trace.handed is not None:
-        return [*_check_given_weights(trace, trace.handed)]
+    if trace.external_origin is not None:
+        return [*_check_given_weights(trace, trace.external_origin)]
     if trace.trained is not None and trace.trained.fallback:
         return [_check_returned_weights(trace.trained)]
     several = len(trace.attentions) > 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +13,7 @@ from torch import Tensor
 from attnviz.analysis.aspects import (
     ABLATION_ASPECT,
     ASPECTS,
+    MODEL_RUN_ASPECTS,
     TEXT_ASPECT,
     choose_aspect,
     choose_reference,
@@ -20,6 +21,7 @@ from attnviz.analysis.aspects import (
     refuse_ablation_alone,
     refuse_model_change,
 )
+from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
 from attnviz.analysis.measures import Measures, Weights, measure_weights
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
@@ -43,6 +45,8 @@ from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
@@ -256,7 +260,19 @@ class Comparison(Showable):
         return StoredCells(values, hidden)
 
 
-@with_checked_arguments
+@overload
+def compare(
+    text: Trace,
+    settings: Trace,
+    *,
+    names: tuple[str, str] | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    query: int | str | None = None,
+) -> TraceComparison: ...
+
+
+@overload
 def compare(
     text: str | Trace | None,
     settings: Settings | None = None,
@@ -268,7 +284,25 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison:
+) -> Comparison: ...
+
+
+@with_checked_arguments
+def compare(
+    text: str | Trace | None,
+    settings: Settings | Trace | None = None,
+    *,
+    names: tuple[str, str] | None = None,
+    head: int | str | None = None,
+    query: int | str | None = None,
+    by: str | None = None,
+    other: str | None = None,
+    values: Sequence[object] | None = None,
+    reference: object = None,
+    layer: int | None = None,
+    command: str | None = None,
+    **changes: Unpack[SettingKeywords],
+) -> Comparison | TraceComparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
     `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
@@ -276,27 +310,43 @@ def compare(
     same kind of attention. `layer` is the layer of a model to compare: by default the last. Refuses
     transformer blocks without a model, and given matrices that make `by` pointless.
 
-    >>> from attnviz import compare
+    Two finished Traces are compared head by head, without any of these: `compare(before, after)`.
+    `names` are what they are called, `layer` and `head` choose heads, `query` one token's rows.
+
+    >>> from attnviz import compare, trace
     >>> compare("I am learning this", by="mask", values=["causal", "none"]).view().closing[0]
     'largest change from causal to none: I → I: 1.0 → .28'
+    >>> compare(trace("I am", seed=1), trace("I am", seed=2)).names
+    ('seed 1', 'seed 2')
     """
+    about_two: dict[str, Any] = {"names": names, "head": head, "query": query}
+    about_one = {"by": by, "other": other, "values": values, "reference": reference, **changes}
+    if isinstance(text, Trace) and isinstance(settings, Trace):
+        _refuse_given_choices(about_one, "two finished Traces are compared as they are")
+        return compare_two_traces(text, settings, layer=layer, **about_two)
+    _refuse_given_choices(about_two, "only two Traces are compared head by head")
+    if isinstance(settings, Trace):
+        raise AttnvizError(
+            "a text is compared with a Trace", "give two Traces, or compare_sentences(text, trace)"
+        )
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = choose_aspect(by, values, texts=other is not None)
-    source = build_source(text, settings, **changes)
-    _refuse_trained_sentences(source, other)
+    in_memory, settings_changes = take_model_in_memory(changes)
+    source = build_source(text, settings, **settings_changes)
+    _refuse_transformer(source, text, in_memory, aspect)
     _refuse_blocks(source)
     _refuse_given_parts(source, aspect)
     number = _choose_layer(source, layer)
     alternatives = _build_alternatives(source, aspect, values, other, command, number)
     first = alternatives[0].trace
-    names = [alternative.name for alternative in alternatives]
-    comparison = contrast_alternatives(alternatives, aspect, choose_reference(names, reference))
+    compared = [alternative.name for alternative in alternatives]
+    comparison = contrast_alternatives(alternatives, aspect, choose_reference(compared, reference))
     repeat_command = source_command(
         "compare",
         source,
         by=None if aspect in ("scale", TEXT_ASPECT) else aspect,
-        values=None if values is None else ",".join(names),
+        values=None if values is None else ",".join(compared),
         reference=reference,
         layer=layer,
     )
@@ -305,6 +355,13 @@ def compare(
         provenance=first.provenance if first else None,
         command=repeat_command and replace(repeat_command, second=other),
     )
+
+
+def _refuse_given_choices(choices: Mapping[str, object], reason: str) -> None:
+    """Refuse the first choice that is not None; `reason` begins the message."""
+    for name, value in choices.items():
+        if value is not None:
+            raise AttnvizError(f"{reason}, but {name} is given", f"leave {name} out", about=name)
 
 
 def _choose_layer(source: Source, requested: int | None) -> int:
@@ -324,15 +381,29 @@ def _choose_layer(source: Source, requested: int | None) -> int:
     return layers - 1 if requested is None else requested
 
 
-def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
-    """Refuse a second sentence for a transformers model, which `compare_sentences` compares."""
-    if other_text is not None and source.model is None and is_trained(source.settings.model):
-        raise AttnvizError(
-            f"the trained model '{source.settings.model}' is compared head by head, with both "
-            "sentences",
-            f"use attnviz compare TEXT OTHER --model {source.settings.model}; in Python "
-            "compare_sentences(text, other)",
-        )
+def _refuse_transformer(
+    source: Source, text: str | Trace | None, in_memory: LoadedTransformer | None, by: str
+) -> None:
+    """Refuse a transformers model, unless it is to run in another way (`by`), such as its dtype.
+
+    Two sentences in it are compared by `compare_sentences`; nothing else of it can be varied.
+    """
+    card = text.trained if isinstance(text, Trace) else None
+    is_named = source.model is None and is_trained(source.settings.model)
+    if in_memory is None and card is None and not is_named:
+        return
+    if by in MODEL_RUN_ASPECTS and is_named:
+        return
+    name = in_memory.name if in_memory else card.name if card else source.settings.model
+    hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
+    if is_named:
+        hint = f"use attnviz compare TEXT OTHER --model {source.settings.model}; in Python "
+        hint += "compare_sentences(text, other)"
+    if by == TEXT_ASPECT:
+        problem = "is compared head by head, with both sentences"
+    else:
+        problem = f"decides how it attends, so nothing can be compared by {by}"
+    raise AttnvizError(f"the trained model '{name}' {problem}", hint)
 
 
 def _refuse_blocks(source: Source) -> None:
@@ -340,7 +411,7 @@ def _refuse_blocks(source: Source) -> None:
     unless the source is a model, whose attention can be compared inside its blocks."""
     if source.model is not None:  # the attention of a model can be compared inside blocks, too
         return
-    if source.settings.blocks:
+    if source.settings.has_blocks:
         raise AttnvizError(
             "compare works on a single attention layer, not on transformer blocks",
             "leave layers and memory out, or see a block with attnviz run or attnviz steps",

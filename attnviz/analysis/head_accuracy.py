@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch.nn import Module
 
+from attnviz.errors import AttnvizError
 from attnviz.learning.learner import (
     ForwardPass,
     mean_losses,
@@ -26,8 +28,10 @@ from attnviz.traces.models.shipped import load_model
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trained.model_in_memory import name_model
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
+from attnviz.wording.old_names import with_old_names
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class RankedHead:
         return f"<{self.name}: {percent_text(self.without.accuracy)} right without it>"
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking(RanksHeads, Showable):
     """The heads of a model, starting with the one whose ablation costs most accuracy."""
@@ -64,9 +69,9 @@ class Ranking(RanksHeads, Showable):
     task: Task
     sentences: int
     answers: int  # how many the sentences ask for
-    whole: TrialResult  # with all heads
+    with_all_heads: TrialResult
     heads: tuple[RankedHead, ...]
-    none: TrialResult  # with all heads switched off
+    with_no_heads: TrialResult  # all are switched off
     base: Trace  # the model on the sentence that the task watches
 
     @property
@@ -83,11 +88,11 @@ class Ranking(RanksHeads, Showable):
     def accuracy_lost(self, head: RankedHead) -> float:
         """Return the whole model's accuracy minus its accuracy without this head; negative if it
         improves."""
-        return self.whole.accuracy - head.without.accuracy
+        return self.with_all_heads.accuracy - head.without.accuracy
 
 
 @with_checked_arguments
-def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
+def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> Ranking:
     """Rank the heads of a model by the accuracy on test sentences without each, the lowest first.
 
     `task` gives the test sentences; by default it is the task that the model learned. Refuses
@@ -97,6 +102,14 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     >>> rank("agreement").view().headline
     'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """
+    if isinstance(model, Module):
+        raise AttnvizError(
+            f"the model '{name_model(model)}' is in memory, but rank only takes models that "
+            "learned a task of attnviz",
+            "see the effect of each head on a text: inspect(text, model=model, "
+            'tokenizer=tokenizer, by="effect")',
+            about="model",
+        )
     name = model.name if isinstance(model, Model) else str(model)
     if not isinstance(model, Model):
         refuse_ranking_trained(name)
@@ -122,9 +135,9 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
         task=task,
         sentences=len(examples.ids),
         answers=int((examples.answers != NO_TOKEN).sum()),
-        whole=_measure_trial(whole_pass, examples),
+        with_all_heads=_measure_trial(whole_pass, examples),
         heads=tuple(sorted(ranked, key=lambda head: (head.without.accuracy, -head.without.loss))),
-        none=none,
+        with_no_heads=none,
         base=trace_source(Source(task.watch, Settings(model=name), model.matrices, model=model)),
     )
 

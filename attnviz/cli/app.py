@@ -41,6 +41,14 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.inspect:inspect_command",
         "Show what the heads of a trained model do on a sentence.",
     ),
+    "survey": (
+        "attnviz.cli.survey:survey_command",
+        "Show what each head of a trained model does over many texts.",
+    ),
+    "pairs": (
+        "attnviz.cli.pairs:pairs_command",
+        "Show which heads follow the meaning when one word changes.",
+    ),
     "demo": (
         "attnviz.cli.demo:demo_command",
         "Take a tour: five pictures in the terminal, each with its command.",

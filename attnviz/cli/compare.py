@@ -37,7 +37,8 @@ from attnviz.cli.trace_options import (
     BlockOptions,
     MatrixOptions,
     ModelOptions,
-    SavedOptions,
+    ModelsOptions,
+    SavedPairOptions,
     TextOptions,
     TrainedOptions,
 )
@@ -139,14 +140,17 @@ class ComparisonOptions:
     layer: Annotated[
         int | None,
         _comparison_option(
-            metavar="N", help="Which layer of a model, from 0.  [default: the last]", example="0"
+            metavar="N",
+            help="Which layer of a model, from 0.  [default: the last; of transformers, and of two "
+            "models, all]",
+            example="0",
         ),
     ] = None
     head: Annotated[
         int | None,
         _comparison_option(
             metavar="N",
-            help="Only this head of a trained model, from 0.  [default: all]",
+            help="Only this head of a transformer, or of two models, from 0.  [default: all]",
             example="0",
         ),
     ] = None
@@ -202,9 +206,9 @@ class ComparisonOptions:
 @accept_options(without=("memory",), rarely=("steps", "until", "tokenizer"))
 def compare_command(
     text: TextOptions,
-    saved: SavedOptions,
+    saved: SavedPairOptions,
     options: ComparisonOptions,
-    model: ModelOptions,
+    models: ModelsOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
@@ -218,8 +222,9 @@ def compare_command(
     """Compare ways of attending: side by side, subtracted and measured.
 
     Without options: the softmax of raw scores and of scaled ones, which shows why scores are
-    divided by the square root of a head's width. With OTHER: two sentences with equally many
-    tokens, position by position. With --learn: models trained in several ways.
+    divided by the square root of a head's width. With OTHER: two sentences, position by position.
+    With --model A --model B: two models, head by head. With --learn: models trained in several
+    ways.
 
     \b
     attnviz compare "I am learning this" --by mask
@@ -234,19 +239,27 @@ def compare_command(
         )
         return
     _refuse_training_options(typed.values_of(blocks, training_options))
+    if max(len(models.model), len(saved.trace)) > 1:
+        from attnviz.cli.compare_sentences import deliver_pair_comparison
+
+        settings = settings_from_options(text, trained, attention, matrices)
+        deliver_pair_comparison(text, models, saved, settings, options, outputs, pictures, typed)
+        return
+    trace_file = next(iter(saved.trace), None)
+    model = ModelOptions(model=next(iter(models.model), None))
     text, options, typed_text = _move_text_to_other(
-        text, options, saved.trace, typed.values_of(text)
+        text, options, trace_file, typed.values_of(text)
     )
     typed_beside = typed_text | typed.values_of(model, trained, matrices)
-    model_overrides = take_model_options(saved.trace, typed_beside)
-    refuse_beside_trace(saved.trace, typed_beside)
+    model_overrides = take_model_options(trace_file, typed_beside)
+    refuse_beside_trace(trace_file, typed_beside)
     refuse_model_conflicts(model.model, typed.values_of(text, attention, matrices))
     settings = settings_from_options(text, model, trained, attention, matrices)
     base = _read_base_trace(
-        saved.trace, options, outputs, pictures, typed.values_of(attention) | model_overrides
+        trace_file, options, outputs, pictures, typed.values_of(attention) | model_overrides
     )
     if base is not None and base.trained is None:
-        refuse_beside_trace(saved.trace, model_overrides)
+        refuse_beside_trace(trace_file, model_overrides)
     if is_trained(settings.model) or (base is not None and base.trained is not None):
         from attnviz.cli.compare_sentences import deliver_sentence_comparison
 

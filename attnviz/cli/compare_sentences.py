@@ -1,28 +1,37 @@
-"""`attnviz compare` with a trained model: two sentences, or one of them in two precisions."""
+"""`attnviz compare` head by head: two sentences in a trained model, two models, or two traces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.aspects import ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    MODEL_RUN_ASPECTS,
+    TEXT_ASPECT,
+    refuse_unknown_aspect,
+)
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
-from attnviz.cli.options import command_line
-from attnviz.errors import AttnvizError
+from attnviz.cli.options import command_line, refuse_beside_trace, refuse_model_conflicts
+from attnviz.errors import AttnvizError, naming_in_errors
+from attnviz.machine import files
 from attnviz.traces import early_checks
-from attnviz.wording.commands import Command, changed_options, option_name
+from attnviz.wording.commands import Command, changed_options, option_name, shell_quote
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.two_sentences import Sentences
+    from attnviz.analysis.inspection.two_sentences import TraceComparison
     from attnviz.cli.compare import ComparisonOptions
     from attnviz.cli.options import TypedOptions
     from attnviz.cli.output_options import OutputOptions, PictureOptions
-    from attnviz.cli.trace_options import TextOptions
+    from attnviz.cli.trace_options import ModelsOptions, SavedPairOptions, TextOptions
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-MODEL_RUN_ASPECTS = ("dtype", "device")  # in which two runs of one model may differ
 DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
+REFUSED_BESIDE_PAIR = ("by", "values", "reference", "repeats", "curves", "mean")
 REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
 PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
 
@@ -61,13 +70,105 @@ def deliver_sentence_comparison(
     text_source.note_split_sentence(text.text, options.other, quiet=quiet)
 
 
+def deliver_pair_comparison(
+    text: TextOptions,
+    models: ModelsOptions,
+    saved: SavedPairOptions,
+    settings: Settings,
+    options: ComparisonOptions,
+    outputs: OutputOptions,
+    pictures: PictureOptions,
+    typed: TypedOptions,
+) -> None:
+    """Compare two models on one sentence, or two saved traces, head by head; show the view.
+
+    Refuses more than two, options that vary something else, and what cannot be compared.
+    """
+    _refuse_beside_pair(models, saved, typed)
+    chosen: dict[str, Any] = {"layer": options.layer, "head": options.head, "query": outputs.query}
+    changed = {name: value for name, value in chosen.items() if value is not None}
+    line = command_line("compare", text, settings, models, saved, options, outputs, pictures)
+    given = typed.values_of(text, settings)
+    if saved.trace:
+        refuse_beside_trace(saved.trace[0], given)
+        view_command = Command(name="compare", options={"trace": saved.trace} | changed)
+        comparison = _compare_saved_traces(saved.trace, chosen)
+    else:
+        first, second = models.model
+        words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
+        for name in models.model:
+            with naming_in_errors(name):
+                model_settings = replace(settings, model=name)
+                refuse_model_conflicts(name, given)
+                early_checks.refuse_impossible_settings(model_settings)
+                early_checks.refuse_unusable_text(words, model_settings, outputs.query)
+        model_options = changed_options(settings) | {"model": models.model} | changed
+        view_command = Command(name="compare", argument=words, options=model_options)
+
+        from attnviz.analysis.inspection.two_sentences import compare_models  # imports torch
+
+        comparison = compare_models(words, first, second, settings, command=line, **chosen)
+        text_source.note_text_names_file(text.text, quiet=outputs.quiet)
+    view = comparison.view_for_command(full=outputs.full, command=view_command)
+    provenance = view.provenance and replace(view.provenance, command=line)
+    output.deliver_view(replace(view, provenance=provenance), outputs, pictures)
+
+
+def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> TraceComparison:
+    """Return the comparison of two saved traces, called by their files if by nothing else."""
+    for path in paths:
+        files.refuse_missing_file(Path(path), "read a trace from")
+
+    from attnviz.analysis.inspection.two_sentences import (  # torch, for which errors need not wait
+        DEFAULT_NAMES,
+        compare_two_traces,
+        trace_names,
+    )
+    from attnviz.traces.archive_reader import read
+
+    first, second = map(read, paths)
+    names = trace_names(first, second)
+    file_names = Path(paths[0]).stem, Path(paths[1]).stem
+    if names in DEFAULT_NAMES and file_names[0] != file_names[1]:
+        names = file_names
+    return compare_two_traces(first, second, names=names, **chosen)
+
+
+def _refuse_beside_pair(
+    models: ModelsOptions, saved: SavedPairOptions, typed: TypedOptions
+) -> None:
+    """Refuse more than two models or traces, and options that vary something else beside two."""
+    option, values, noun = "--model", models.model, "models"
+    if len(saved.trace) > len(values):
+        option, values, noun = "--trace", saved.trace, "traces"
+    elif saved.trace:
+        raise AttnvizError(
+            "two models are compared on a text, and --trace is a finished trace",
+            "leave --trace out, or one --model",
+        )
+    if len(values) > 2:
+        raise AttnvizError(
+            f"{option} is given {len(values)} times, but only two {noun} can be compared",
+            f"give two: {option} {shell_quote(values[0])} {option} {shell_quote(values[1])}",
+            about=option.strip("-"),
+        )
+    for name in ("other", *REFUSED_BESIDE_PAIR):
+        if name in typed.names:
+            subject = "a second sentence" if name == "other" else option_name(name)
+            raise AttnvizError(
+                f"two {noun} are compared, and {subject} is given: only one thing can differ",
+                f"leave one of them out: give one {option}, or no {subject.removeprefix('a ')}",
+                about=name,
+            )
+
+
 def _compare_two_runs(
     first: str | Trace,
     settings: Settings,
     options: ComparisonOptions,
     looking: InspectOptions,
     command: str,
-) -> Sentences:
+) -> TraceComparison:
     """Return the comparison of two sentences, or of two runs of one sentence (--by dtype, device).
 
     `first`: the first sentence, or its saved trace; the model that made a saved trace must be the

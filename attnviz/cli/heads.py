@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from attnviz.cli import output
+from attnviz.cli.corpus import EffectOptions, deliver_corpus_effects
 from attnviz.cli.help import section_option
 from attnviz.cli.options import accept_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.trace_options import ModelOptions
+from attnviz.cli.trace_options import ModelOptions, TrainedOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
 from attnviz.renderers import suffixes
-from attnviz.traces.early_checks import refuse_ranking_trained
+from attnviz.traces.early_checks import refuse_ranking_trained, refuse_trained_only_settings
 from attnviz.traces.models.model_names import find_model_path, shipped_names
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained.model_location import MINILM, is_trained
 from attnviz.wording.commands import Command, changed_options
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
@@ -23,9 +26,9 @@ ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringModelOptions(ModelOptions):
-    """The option --model of `attnviz heads`: a model that answers a task.
+    """The option --model of `attnviz heads`: a model that answers a task, or a transformer.
 
-    Only of such a model can a head that is switched off cost accuracy.
+    Only of the first can a head that is switched off cost accuracy.
     """
 
     model: Annotated[
@@ -36,7 +39,7 @@ class AnsweringModelOptions(ModelOptions):
             "-m",
             metavar="NAME",
             help=f"The model whose heads are ranked: {', '.join(ANSWERING_MODELS)}, or a folder "
-            "that attnviz learn --save wrote.",
+            "that attnviz learn --save wrote; with --texts, a trained transformer.",
             short=f"The model: {', '.join(ANSWERING_MODELS)}, or a folder that attnviz learn "
             "wrote.",
             example="agreement",
@@ -67,6 +70,8 @@ class HeadsOptions:
 def heads_command(
     model: AnsweringModelOptions,
     heads_options: HeadsOptions,
+    effect: EffectOptions,
+    trained: TrainedOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
@@ -74,24 +79,45 @@ def heads_command(
 
     The model is tested on sentences that it did not learn from, with one head off at a time.
     Beside each loss is what the head reads (attends to): weights show where a head looks, this
-    shows whether it matters.
+    shows whether it matters. With --texts: how much the output of a trained transformer changes
+    without each head, on average over your own texts.
 
     \b
     attnviz heads --model agreement
-    attnviz heads --model my-model -o heads.csv
+    attnviz heads --model minilm --texts texts.txt -o heads.csv
     """
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
     if model.model is None:
-        model_name = next(iter(ANSWERING_MODELS), "FOLDER")
+        model_name = next(iter(ANSWERING_MODELS), "FOLDER") if effect.texts is None else MINILM
         raise AttnvizError(
             "no model is given, so there are no heads to rank", f"try --model {model_name}"
         )
+    effect.refuse_without_texts()
+    groups = (model, heads_options, effect, trained)
+    command = Command(name="heads", options=changed_options(*groups))
+    settings = replace(Settings(model=model.model), **vars(trained))
+    if effect.texts is not None:
+        refuse_task_beside_texts(model.model, heads_options.task)
+        deliver_corpus_effects(command, effect.texts, settings, effect.changed(), outputs, pictures)
+        return
     refuse_ranking_trained(model.model)
+    refuse_trained_only_settings(settings)
     find_model_path(model.model)
 
     from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait
 
-    command = Command(name="heads", options=changed_options(model, heads_options))
     line = command.with_options(**changed_options(outputs, pictures)).line
     view = rank(model.model, heads_options.task).view_for_command(command=command, line=line)
     output.deliver_view(view, outputs, pictures)
+
+
+def refuse_task_beside_texts(model: str, task: str | None) -> None:
+    """Refuse a model that learned a task beside --texts, and a task beside them."""
+    if not is_trained(model):
+        raise AttnvizError(
+            f"--texts ranks the heads of a trained transformer, but '{model}' is not one",
+            f"leave --texts out: the heads of '{model}' are ranked on sentences of its task",
+            about="texts",
+        )
+    if task is not None:
+        raise AttnvizError("--task and --texts are both given", "give one of them", about="task")

@@ -10,12 +10,14 @@ from typing import Annotated
 from attnviz.analysis.inspection.inspect_options import (
     BY_DESCRIPTIONS,
     DRAW_DESCRIPTIONS,
+    INSPECT_OPTION_NAMES,
     MERGE_DESCRIPTIONS,
     RANK_DESCRIPTIONS,
     WEIGH_DESCRIPTIONS,
     InspectOptions,
 )
 from attnviz.cli import output, text_source
+from attnviz.cli.corpus import EffectOptions, deliver_corpus_effects
 from attnviz.cli.help import section_option
 from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
@@ -35,6 +37,7 @@ from attnviz.cli.trace_options import (
     TrainedOptions,
     WithoutOptions,
 )
+from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.commands import Command, changed_options
@@ -122,15 +125,6 @@ class LookingOptions:
             among=WEIGH_DESCRIPTIONS,
         ),
     ] = InspectOptions.weigh
-    toward: Annotated[
-        str | None,
-        _heads_option(
-            metavar="TOKEN",
-            help="The answer whose gradient --weigh gradient takes.  [default: the most likely "
-            "one]",
-            example="tired",
-        ),
-    ] = None
     hide_special: Annotated[
         bool,
         _heads_option(
@@ -170,10 +164,10 @@ class LookingOptions:
         ),
     ] = False
 
-    def build_looking(self, outputs: OutputOptions) -> InspectOptions:
+    def build_looking(self, effect: EffectOptions, outputs: OutputOptions) -> InspectOptions:
         """Return the InspectOptions, with --query of `outputs`; refuse options that contradict."""
-        names = InspectOptions.__dataclass_fields__.keys() - {"query"}
-        return InspectOptions(**{n: getattr(self, n) for n in names}, query=outputs.query)
+        values = {**vars(self), **vars(effect), "query": outputs.query}
+        return InspectOptions(**{name: values[name] for name in INSPECT_OPTION_NAMES})
 
 
 @accept_options(without=("tokenizer", *MODEL_DECIDED_OPTIONS))
@@ -181,6 +175,7 @@ def inspect_command(
     text: TextOptions,
     saved: SavedOptions,
     options: LookingOptions,
+    effect: EffectOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
@@ -200,7 +195,7 @@ def inspect_command(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    looking = options.build_looking(outputs)
+    looking = options.build_looking(effect, outputs)
     refuse_lines_without_picture(looking.as_, outputs)
     typed_beside = typed.values_of(text, model, trained, attention, without)
     reruns_model = looking.by == "effect" or looking.weigh == "gradient"
@@ -208,12 +203,20 @@ def inspect_command(
     refuse_beside_trace(saved.trace, typed_beside)
     model_or_default = replace(model, model=model.model or MINILM)
     settings = settings_from_options(text, model_or_default, trained, attention, without)
+    groups = (model, trained, attention, without, options, effect)
+    if effect.texts is not None:
+        refuse_beside_texts(text, saved, options)
+        command = Command(name="inspect", options=changed_options(*groups))
+        chosen = {name: getattr(looking, name) for name in ("layer", "head")} | effect.changed()
+        deliver_corpus_effects(command, effect.texts, settings, chosen, outputs, pictures)
+        return
     trace = trace_from_options(
         "inspect",
         text,
         saved,
         settings,
         options,
+        effect,
         outputs,
         pictures,
         layers=looking.layers,
@@ -225,12 +228,31 @@ def inspect_command(
     command = Command(
         name="inspect",
         argument=trace.text,
-        options=changed_options(model, trained, attention, without, options)
-        | {"query": outputs.query},
+        options=changed_options(*groups) | {"query": outputs.query},
     )
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
-    view = Inspection(trace=trace, looking=looking, track=track).view_for_command(command=command)
+    view = Inspection(trace=trace, options=looking, track=track).view_for_command(command=command)
     output.deliver_view(view, outputs, pictures)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:
         print_checks(trace, outputs)
+
+
+def refuse_beside_texts(text: TextOptions, saved: SavedOptions, options: LookingOptions) -> None:
+    """Refuse, beside --texts, another text or trace, and what is only shown of one text."""
+    for name, value in (("a text", text.text), ("--file", text.file), ("--trace", saved.trace)):
+        if value is not None:
+            raise AttnvizError(f"{name} and --texts are both given", "give one of them")
+    if options.by != "effect":
+        raise AttnvizError(
+            f"--texts switches heads off on many texts, but --by is {options.by}",
+            "give --by effect",
+            about="texts",
+        )
+    for name in ("predict", "verify"):
+        if getattr(options, name):
+            raise AttnvizError(
+                f"--{name} is about one text, and --texts gives many",
+                f"leave --{name} out, or give one text",
+                about=name,
+            )

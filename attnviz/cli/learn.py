@@ -287,9 +287,9 @@ def _refuse_finished_training(training: Training, folder: Path) -> None:
     if last.step >= steps:
         problem = f"the model in '{folder}' has already learned for {counted(last.step, 'step')}"
         raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
+    right_text = accuracy_text(last.accuracy, training.task.answer_noun)
     raise AttnvizError(
-        f"in the model in '{folder}', {accuracy_text(last.accuracy, training.task.asked)} already; "
-        f"the goal is {until:g}",
+        f"in the model in '{folder}', {right_text} already; the goal is {until:g}",
         f"try --steps {2 * max(last.step, 1)}, which continues whatever the accuracy is",
     )
 

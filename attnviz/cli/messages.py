@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from shutil import get_terminal_size
 from threading import Timer
@@ -133,14 +133,20 @@ def _pager_environment() -> dict[str, str]:
     return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}
 
 
-def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> Iterable[StepItem]:
-    """Return the steps; on a terminal they draw a progress bar, which vanishes at the end."""
+def with_progress_bar(
+    steps: Iterable[StepItem], *, label: str, quiet: bool, total: int | None = None
+) -> Iterable[StepItem]:
+    """Return the steps; on a terminal they draw a progress bar, which vanishes at the end.
+
+    `total`: how many there are, if they have no length.
+    """
     if quiet or not sys.stderr.isatty():
         return steps
     from rich.console import Console
     from rich.progress import track
 
-    return track(steps, label, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return track(steps, label, total=total, console=console, transient=True)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, fields
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -35,7 +37,7 @@ from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options, option_name
 
 TASK_DEFAULT_TEXT = "[default: the task's]"
-FILE_OPTIONS = ("file", "trace", "given", "embeddings", "model", "from_", "save")
+FILE_OPTIONS = ("file", "texts", "trace", "given", "embeddings", "model", "from_", "save")
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
 _CONTEXT_PARAMETER = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
@@ -86,8 +88,9 @@ def accept_options(
         def call(context: typer.Context, **values: Any) -> None:
             """Refuse unsafe output, then call the command with its groups."""
             memory.refuse_too_few_addresses()
-            file_names = (values[name] for name in FILE_OPTIONS if values.get(name) is not None)
-            refuse_overwriting(values.get("out", ()), [*file_names])
+            file_values = [values[name] for name in FILE_OPTIONS if values.get(name) is not None]
+            file_names = [[each] if isinstance(each, str | Path) else each for each in file_values]
+            refuse_overwriting(values.get("out", ()), [*chain.from_iterable(file_names)])
             group_values = [
                 group(**{o.name: values[o.name] for o in fields(group) if o.name in values})
                 for group in groups

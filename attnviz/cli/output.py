@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,8 +80,7 @@ def deliver_view(
 
     --title replaces the title and the headline. `seconds`: how long an animation shows each step.
     """
-    if pictures.title is not None:
-        view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
+    view = view.with_title(pictures.title)
     if outputs.out:
         write_view_files(view, outputs, look_from_options(pictures, seconds))
     if outputs.json:

@@ -6,7 +6,6 @@ Whatever a help text lists comes from the table that the option chooses from.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,14 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attnviz.cli.help import section_option
-from attnviz.errors import unknown_name_error
 from attnviz.machine import files, memory
 from attnviz.renderers import Look, suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.renderers.look import (
-    SLIDE_LABEL_POINTS,
+    GENERIC_FONTS,
     TEXT_SIZE_POINTS,
-    refuse_text_points,
     size_and_dpi,
 )
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_ALL, parts_to_show
@@ -177,9 +174,9 @@ class PictureOptions:
         str | None,
         _look_option(
             metavar="SIZE",
-            help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
-            "what the panels need; slides 16:9]",
-            short="The size of a picture: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
+            help="16:9, 4:3, square, inches such as 8x5 or 3.3x2.5in (also cm, mm, pt), or pixels "
+            "such as 1920x1080.  [default: what the panels need; slides 16:9]",
+            short="The size of a picture: 16:9, 4:3, square, 8x5 (inches), 85x60mm, 1920x1080.",
             example="16:9",
             among=("16:9", "4:3", "square", "1920x1080"),
         ),
@@ -206,12 +203,31 @@ class PictureOptions:
             "(13.33 inches wide).  [default: medium, 18 points]",
         ),
     ] = None
+    points: Annotated[
+        float | None,
+        _look_option(
+            metavar="N",
+            help="The size of letters on paper, in points, whatever the size of the picture: for "
+            "papers.  [default: in proportion to the picture]",
+            example="8",
+        ),
+    ] = None
+    font: Annotated[
+        str | None,
+        _look_option(
+            metavar="NAME",
+            help=f"{', '.join(GENERIC_FONTS)}, or a family that is installed, such as "
+            "STIXGeneral.  [default: sans]",
+            example="serif",
+            among=[*GENERIC_FONTS],
+        ),
+    ] = None
     footnote: Annotated[
         bool | None,
         _look_option(
             "--footnote/--no-footnote",
             help="Write the settings in small print below a picture.  [default: not on 16:9 and "
-            "4:3]",
+            "4:3, nor with --points]",
         ),
     ] = None
     title: Annotated[
@@ -239,8 +255,10 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
         seconds=seconds,
         transparent=pictures.transparent,
         numbers=pictures.numbers,
-        text_size=1.0 if pictures.text_size is None else parse_text_size(pictures.text_size),
+        text_size=Look.text_size if pictures.text_size is None else pictures.text_size,
         footnote=pictures.footnote,
+        points=pictures.points,
+        font=pictures.font,
     )
 
 
@@ -277,20 +295,3 @@ def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
     if console.is_terminal or (columns_variable.isdigit() and int(columns_variable)):
         return console.width or PIPE_COLUMNS
     return None if outputs.full else PIPE_COLUMNS
-
-
-def parse_text_size(text_size: str) -> float:
-    """Return how many times as large as usual letters are, for 'large' or points such as '20pt'.
-
-    Refuses unknown names, and points outside 8 to 72.
-
-    >>> parse_text_size("medium"), parse_text_size("36")
-    (1.0, 2.0)
-    """
-    if text_size in TEXT_SIZE_POINTS:
-        return TEXT_SIZE_POINTS[text_size] / SLIDE_LABEL_POINTS
-    if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
-        raise unknown_name_error("text size", text_size, [*TEXT_SIZE_POINTS, "points such as 20"])
-    points = float(text_size.removesuffix("pt"))
-    refuse_text_points(points)
-    return points / SLIDE_LABEL_POINTS

@@ -5,10 +5,10 @@ Whatever a help text lists comes from the table that the option chooses from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORE_KINDS, VARIANTS
 from attnviz.cli.help import section_argument, section_option
@@ -87,25 +87,40 @@ class TextOptions:
     ] = Settings.tokenizer
 
 
+def _declare_model(help: str = "", short: str = "") -> Any:
+    """Declare --model; `help` and `short` are added to what the help says of every model."""
+    return _model_option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help=f"Use the weights of a model: {', '.join(models())}, a folder that attnviz learn "
+        "--save wrote, or a .toml file written by hand; or of a trained transformer: "
+        f"{MINILM}, a folder that transformers wrote, or a name on a hub.{help}",
+        short=f"Use the weights of a model: {', '.join(models())}, {MINILM}; a folder, or a "
+        f".toml file.{short}",
+        example="agreement",
+        among=_known_models,
+        show_default=False,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """The option --model: a model whose weights are used in place of random ones."""
 
+    model: Annotated[str | None, _declare_model()] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsOptions:
+    """The option --model of `attnviz compare`: one model, or two that are compared."""
+
     model: Annotated[
-        str | None,
-        _model_option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help=f"Use the weights of a model: {', '.join(models())}, a folder that attnviz learn "
-            "--save wrote, or a .toml file written by hand; or of a trained transformer: "
-            f"{MINILM}, a folder that transformers wrote, or a name on a hub.",
-            short=f"Use the weights of a model: {', '.join(models())}, {MINILM}; a folder, or a "
-            ".toml file.",
-            example="agreement",
-            among=_known_models,
+        list[str],
+        _declare_model(
+            "  Given twice: compare the two models on the sentence.", " Twice: compare two."
         ),
-    ] = None
+    ] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,18 +353,31 @@ class MatrixOptions:
     ] = None
 
 
+def _declare_trace(help: str = "") -> Any:
+    """Declare --trace; `help` is added to its line of help."""
+    return _text_option(
+        metavar="FILE",
+        help=f"Instead of a text: a trace that -o wrote as {' or '.join(TRACE_FILE_SUFFIXES)}."
+        f"{help}",
+        example="numbers.npz",
+        show_default=False,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SavedOptions:
     """The option --trace: a saved trace in place of a text."""
 
-    trace: Annotated[
-        str | None,
-        _text_option(
-            metavar="FILE",
-            help=f"Instead of a text: a trace that -o wrote as {' or '.join(TRACE_FILE_SUFFIXES)}.",
-            example="numbers.npz",
-        ),
-    ] = None
+    trace: Annotated[str | None, _declare_trace()] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedPairOptions:
+    """The option --trace of `attnviz compare`: one saved trace, or two that are compared."""
+
+    trace: Annotated[list[str], _declare_trace("  Given twice: compare the two.")] = field(
+        default_factory=list
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -209,7 +209,7 @@ def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
     stream = f"L{number} " if number else ""
     variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
     shapes = _new_attention_shapes(plan, dim)
-    if plan.settings.feeds:
+    if plan.settings.has_feed_forward:
         feed_forward_width = plan.hidden_width(dim)
         shapes |= {"w_1": (dim, feed_forward_width), "w_2": (feed_forward_width, dim)}
     matrices: dict[str, Any] = {
@@ -218,10 +218,10 @@ def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
     if variant.additive:
         w_score = seeds.draw_projection(f"{stream}w_score", width, variant.heads)
         matrices["w_score"] = w_score.T.flatten()
-    if plan.settings.feeds:
+    if plan.settings.has_feed_forward:
         matrices |= {"b_1": torch.zeros(feed_forward_width), "b_2": torch.zeros(dim)}
-    if plan.settings.blocks and plan.settings.norm != "none":
-        for name in ("attention", "feed_forward")[: 2 if plan.settings.feeds else 1]:
+    if plan.settings.has_blocks and plan.settings.norm != "none":
+        for name in ("attention", "feed_forward")[: 2 if plan.settings.has_feed_forward else 1]:
             matrices |= {f"{name}_gain": torch.ones(dim), f"{name}_shift": torch.zeros(dim)}
     return matrices
 

@@ -272,7 +272,7 @@ def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task
         name=path.stem,
         about=f"the lines of {path.name}, {piece} by {piece}",
         teaches=f"the next {piece} is predicted at every place",
-        asked=piece,
+        answer_noun=piece,
         vocabulary=Vocabulary(
             tokenizer=tokenizer, words=words, answers=(*words, end_sign), predicts="next"
         ),

@@ -90,7 +90,7 @@ brackets_task = Task(
     name="brackets",
     about="nested brackets of four kinds",
     teaches="a closing bracket reads the one that it closes",
-    asked="closing bracket",
+    answer_noun="closing bracket",
     vocabulary=Vocabulary(
         tokenizer="words",
         words=(*OPENING_BRACKETS, BLANK_SIGN),
@@ -183,7 +183,7 @@ induction_task = Task(
     about="a row of letters, twice",
     teaches="one head reads the previous letter; above it others read what followed the same "
     "letter",
-    asked="letter",
+    answer_noun="letter",
     vocabulary=Vocabulary(
         tokenizer="chars", words=INDUCTION_LETTERS, answers=INDUCTION_LETTERS, predicts="next"
     ),
@@ -225,7 +225,7 @@ reverse_task = Task(
     name="reverse",
     about="eight letters, backwards",
     teaches="every place reads the opposite one: the heatmap is an anti-diagonal",
-    asked="letter",
+    answer_noun="letter",
     vocabulary=Vocabulary(
         tokenizer="words", words=REVERSE_LETTERS, answers=REVERSE_LETTERS, predicts="here"
     ),
@@ -281,7 +281,7 @@ sort_task = Task(
     name="sort",
     about="numbers from 1 to 20, in order",
     teaches="every number reads the next larger one, wherever it is",
-    asked="number",
+    answer_noun="number",
     vocabulary=Vocabulary(
         tokenizer="words",
         words=(*SORT_NUMBERS, ARROW),

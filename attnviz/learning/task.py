@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
+from attnviz.wording.old_names import with_old_names
 
 NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
 
@@ -58,6 +59,7 @@ class Reading:
 DrawExamples = Callable[[int, int, bool], Examples]
 
 
+@with_old_names
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """What a model learns, with the settings of a model that learns it well.
@@ -70,7 +72,7 @@ class Task:
     name: str
     about: str  # the task in one sentence
     teaches: str  # what the heatmap then shows
-    asked: str  # what the accuracy counts: "verb", in "every verb is right"
+    answer_noun: str  # what the accuracy counts: "verb", in "every verb is right"
     vocabulary: Vocabulary
     draw: DrawExamples
     readings: tuple[Reading, ...]

@@ -361,7 +361,7 @@ def parameter_count(task: Task, settings: Settings) -> int:
     width = head_width(settings, variant, dim)
     groups = variant.kv_heads or variant.heads
     attention_count = 2 * dim * width * (variant.heads + groups)
-    feed_forward_count = 2 * dim * _feed_forward_width(settings) if settings.feeds else 0
+    feed_forward_count = 2 * dim * _feed_forward_width(settings) if settings.has_feed_forward else 0
     words = task.vocabulary
     vocabulary_rows = len(words.words) + len(words.answers) + task.longest
     return dim * vocabulary_rows + (settings.layers or 1) * (attention_count + feed_forward_count)
@@ -372,7 +372,9 @@ def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
     sentence."""
     variant = chosen_variant(settings)
     heads_width = variant.heads * head_width(settings, variant, settings.width)
-    inner_numbers = COPIES_PER_INNER_VECTOR * _feed_forward_width(settings) if settings.feeds else 0
+    inner_numbers = (
+        COPIES_PER_INNER_VECTOR * _feed_forward_width(settings) if settings.has_feed_forward else 0
+    )
     numbers_per_token = COPIES_PER_VECTOR * max(settings.width, heads_width) + inner_numbers
     weights = COPIES_PER_WEIGHT * variant.heads * tokens * tokens
     return (settings.layers or 1) * (weights + tokens * numbers_per_token)

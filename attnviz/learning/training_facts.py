@@ -34,7 +34,7 @@ def add_training_facts(model: Model, task: Task, step: int) -> Model:
     best = dict(_best_reading_by_head(task, reading_scores(passed, examples)))
     facts = {
         "task": task.name,
-        "asked": task.asked,
+        "asked": task.answer_noun,
         "steps": step,
         "accuracy": round(share_correct(passed, examples).item(), SHARE_DIGITS),
         "sentences": len(examples.ids),

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -84,10 +85,16 @@ def read_stream(stream: BinaryIO, name: str, kind: FileKind) -> bytes:
 
 def read_content(path: Path, kind: FileKind = "text") -> bytes:
     """Return the content of a file; refuse one that is missing, unreadable or too large."""
+    with reporting_unreadable(path), _noting_pipe_wait(path), path.open("rb") as file:
+        refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
+        return read_stream(file, f"'{path}'", kind)
+
+
+@contextmanager
+def reporting_unreadable(path: Path) -> Iterator[None]:
+    """Raise an error of opening or reading a file inside the `with` block as an AttnvizError."""
     try:
-        with _noting_pipe_wait(path), path.open("rb") as file:
-            refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
-            return read_stream(file, f"'{path}'", kind)
+        yield
     except (FileNotFoundError, ValueError):  # ValueError: a name with a zero byte
         raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
     except IsADirectoryError:
@@ -95,6 +102,28 @@ def read_content(path: Path, kind: FileKind = "text") -> bytes:
     except OSError as error:
         problem = f"'{path}' cannot be read: {error_reason(error)}"
         raise AttnvizError(problem, "check its permissions") from None
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Return the lines of a UTF-8 file, without line breaks, read one after another.
+
+    Refuses a file that is missing or unreadable at once, and later a line that is too long or is
+    not UTF-8.
+    """
+    with reporting_unreadable(path):
+        file = path.open("rb")
+    return iterate_lines(file, f"'{path}'")
+
+
+def iterate_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of a stream as `read_lines` does, and close it at the end; `name` is the
+    stream's in errors."""
+    with stream:
+        limit = size_limit("text")
+        for number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), 1):
+            line_name = f"line {number:,} of {name}"
+            refuse_larger(len(line), line_name, "text")
+            yield decode_utf8(line, line_name).rstrip("\r\n")
 
 
 @contextmanager

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from dataclasses import dataclass
-from math import ceil
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
 
 NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
 SLIDE_WIDTH_INCHES = 40 / 3
-MAX_SIZE_IN_INCHES = 100  # two larger numbers are pixels
+MAX_SIZE_IN_INCHES = 100  # two larger numbers without a unit are pixels
+INCHES_BY_UNIT = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
 SLIDE_ASPECT_RATIOS, ASPECT_TOLERANCE = (16 / 9, 4 / 3), 1e-3
 INCH_LIMITS = (2.5, 40.0)
+MIN_PAPER_INCHES = 1.0  # of a picture whose letters have a size on paper
 MIN_SLIDE_INCHES = 5.0
 DPI_LIMITS = (30, 1200)
 SECONDS_LIMITS = (0.1, 60.0)
 SLIDE_LABEL_POINTS = 18.0  # on a page that is 13.33 inches wide
 TEXT_SIZE_POINTS = {"small": 14.0, "medium": SLIDE_LABEL_POINTS, "large": 24.0}
 TEXT_POINT_LIMITS = (8.0, 72.0)
+MAX_TEXT_FACTOR = TEXT_POINT_LIMITS[1] / SLIDE_LABEL_POINTS
+PAPER_POINT_LIMITS = (4.0, 72.0)
+# Families by generic name: they come with matplotlib, so every machine draws the same.
+FONT_FUNCTION = "attnviz.renderers.picture.glyphs:find_family"
+GENERIC_FONTS = {"serif": "DejaVu Serif", "sans": "DejaVu Sans", "mono": "DejaVu Sans Mono"}
 MAX_SIDE_PIXELS = 20_000  # a picture of 20,000 × 20,000 takes 1.6 GB to draw
+
+
+@dataclass(frozen=True)
+class TextSize:
+    """How large letters are: a factor on those of a slide in proportion to the page, or points."""
+
+    factor: float = 1.0
+    points: float | None = None  # of labels on paper; then the factor has no meaning
+
+    def scaled(self, share: float) -> TextSize:
+        """Return letters that are `share` times as large."""
+        points = None if self.points is None else share * self.points
+        return TextSize(self.factor * share, points)
+
+
+USUAL_TEXT = TextSize()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The settings of a picture's appearance; values that cannot be drawn are refused."""
+    """The settings of a picture's appearance; values that cannot be drawn are refused.
+
+    Sizes and text sizes may be words, as in the command line. `colors` is another name of
+    `palette`.
+    """
 
     theme: str = DEFAULT_THEME
     palette: str = DEFAULT_PALETTE
@@ -34,26 +61,44 @@ class Look:
     seconds: float = 5.0  # for which an animation shows each step
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: if they fit
-    text_size: float = 1.0  # relative to the letters of a slide
-    footnote: bool | None = None  # the faint line of settings; None: except on pages of slides
+    text_size: float | str = 1.0  # given in points of a slide; kept as a factor on its letters
+    footnote: bool | None = None  # the faint line of settings; None: not on slides and in papers
+    points: float | None = None  # of labels on paper, whatever the size of the page
+    font: str | None = None  # serif, sans, mono or a family; None: sans
+    colors: str | None = None  # the palette, as the command line calls it; kept as `palette`
 
     def __post_init__(self) -> None:
-        """Read a size in words; refuse an unknown theme or palette, and values outside limits."""
+        """Read words; refuse an unknown theme or palette, and values outside their limits."""
         if isinstance(self.size, str):
             size, dpi = size_and_dpi(self.size, self.dpi)
             object.__setattr__(self, "size", size)
             object.__setattr__(self, "dpi", dpi)
+        if self.colors is not None:
+            object.__setattr__(self, "palette", self.colors)
+            object.__setattr__(self, "colors", None)
+        object.__setattr__(self, "text_size", parse_text_size(self.text_size))
         find_theme(self.theme)
         if self.palette not in PALETTES:
             raise unknown_name_error("colour map", self.palette, PALETTES)
-        _refuse_size(self.size)
+        _refuse_points(self.points, self.text)
+        _refuse_size(self.size, self.points)
         _refuse_dpi(self.dpi, self.size)
         _refuse_seconds(self.seconds)
-        _refuse_text_size(self.text_size)
+        if self.font is not None and self.font not in GENERIC_FONTS:
+            pkgutil.resolve_name(FONT_FUNCTION)(self.font)  # which imports matplotlib
+
+    @property
+    def text(self) -> TextSize:
+        """The size of letters."""
+        return TextSize(float(self.text_size), self.points)
 
     @property
     def has_footnote(self) -> bool:
-        """Whether the settings are written below a picture: by default not on 16:9 and 4:3."""
+        """Whether the settings are written below a picture: by default not on 16:9 and 4:3, nor
+        with letters in points.
+        """
+        if self.footnote is None and self.points is not None:
+            return False
         if self.footnote is not None or self.size is None:
             return self.footnote is not False
         width, height = self.size
@@ -62,13 +107,32 @@ class Look:
         )
 
 
-def _refuse_size(size: tuple[float, float] | None) -> None:
-    """Refuse a size in inches with a side outside 2.5 to 40; None passes."""
-    if size and not all(INCH_LIMITS[0] <= side <= INCH_LIMITS[1] for side in size):
+def _refuse_size(size: tuple[float, float] | None, points: float | None) -> None:
+    """Refuse a size in inches with a side outside 2.5 to 40; on paper, with letters in points, from
+    1 inch. None passes.
+    """
+    low, high = INCH_LIMITS[0] if points is None else MIN_PAPER_INCHES, INCH_LIMITS[1]
+    if size and not all(low <= side <= high for side in size):
+        small = all(MIN_PAPER_INCHES <= side <= high for side in size)
         raise AttnvizError(
-            f"--size is {size[0]:g} by {size[1]:g} inches, and each must be from "
-            f"{INCH_LIMITS[0]:g} to {INCH_LIMITS[1]:g}",
-            "try --size 8x5",
+            f"--size is {round(size[0], 2):g} by {round(size[1], 2):g} inches, and each must be "
+            f"from {low:g} to {high:g}",
+            "try --size 8x5" + small * ", or --points 8 for a small picture on paper",
+        )
+
+
+def _refuse_points(points: float | None, text: TextSize) -> None:
+    """Refuse letters on paper outside 4 to 72 points, and beside another size of letters."""
+    low, high = PAPER_POINT_LIMITS
+    if points is not None and not low <= points <= high:
+        raise AttnvizError(
+            f"--points is {points:g}, and must be from {low:g} to {high:g}",
+            f"try --points {min(max(points, low), high):g}",
+        )
+    if points is not None and text.factor != 1.0:
+        raise AttnvizError(
+            "--points and --text-size both say how large letters are",
+            "leave out --text-size, which is for slides",
         )
 
 
@@ -109,26 +173,31 @@ def _refuse_seconds(seconds: float) -> None:
         )
 
 
-def _refuse_text_size(text_size: float) -> None:
-    """Refuse a factor by which letters would be smaller than 8 or larger than 72 points."""
-    low, high = (points / SLIDE_LABEL_POINTS for points in TEXT_POINT_LIMITS)
-    if not low <= text_size <= high:
-        raise AttnvizError(
-            f"text_size is {text_size:g}, and must be from {ceil(100 * low) / 100:g} to {high:g}: "
-            "how many times their usual size letters have",
-            "try text_size=1.5",
-        )
+def parse_text_size(text_size: float | str) -> float:
+    """Return how many times as large as usual letters are, for 'large' or points such as '20pt'.
 
+    A number up to 4, which would be too few points, is such a factor already. Refuses unknown
+    names, and points outside 8 to 72.
 
-def refuse_text_points(points: float) -> None:
-    """Refuse letters too small or too large, in points on a page 13.33 inches wide."""
+    >>> parse_text_size("medium"), parse_text_size(36), parse_text_size(2.0)
+    (1.0, 2.0, 2.0)
+    """
+    if text_size in TEXT_SIZE_POINTS:
+        return TEXT_SIZE_POINTS[str(text_size)] / SLIDE_LABEL_POINTS
+    if not re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?(pt)?", str(text_size)):
+        known = [*TEXT_SIZE_POINTS, "points such as 20"]
+        raise unknown_name_error("text size", str(text_size), known)
+    points = float(str(text_size).removesuffix("pt"))
     low, high = TEXT_POINT_LIMITS
+    if not isinstance(text_size, str) and low / SLIDE_LABEL_POINTS <= points <= MAX_TEXT_FACTOR:
+        return points
     if not low <= points <= high:
         nearest = min(max(points, low), high)
         raise AttnvizError(
             f"--text-size is {points:g} points, and must be from {low:g} to {high:g}",
             f"try --text-size {nearest:g}, or {', '.join(TEXT_SIZE_POINTS)}",
         )
+    return points / SLIDE_LABEL_POINTS
 
 
 def size_and_dpi(
@@ -144,7 +213,8 @@ def size_and_dpi(
     if size is None:
         return None, dpi
     width, height = parse_picture_size(size)
-    if min(width, height) <= MAX_SIZE_IN_INCHES:
+    has_unit = size.endswith(tuple(INCHES_BY_UNIT))
+    if has_unit or min(width, height) <= MAX_SIZE_IN_INCHES:
         return (width, height), dpi
     return _size_from_pixels(width, height, dpi)
 
@@ -175,17 +245,23 @@ def _size_from_pixels(
 
 
 def parse_picture_size(size: str) -> tuple[float, float]:
-    """Return a width and a height, in inches or, above 100, in pixels; refuse any other text.
+    """Return a width and a height in inches; or, of two numbers above 100 without a unit, in
+    pixels. Refuses any other text.
 
-    >>> parse_picture_size("16:9"), parse_picture_size("8x5")
-    ((13.333, 7.5), (8.0, 5.0))
+    >>> parse_picture_size("16:9"), parse_picture_size("8x5"), parse_picture_size("254x127mm")
+    ((13.333, 7.5), (8.0, 5.0), (10.0, 5.0))
     """
     if size in NAMED_SIZES_INCHES:
         return NAMED_SIZES_INCHES[size]
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
-    if not match:
+    number, unit = r"(\d+(?:\.\d+)?)", rf"({'|'.join(INCHES_BY_UNIT)})"
+    match = re.fullmatch(rf"{number}{unit}?[x×]{number}(?:{unit})?", size)
+    if not match or (match[2] and not match[4]):
         raise AttnvizError(
             f"there is no size '{size}'",
-            f"try {', '.join(NAMED_SIZES_INCHES)}, inches such as 8x5, or pixels such as 1920x1080",
+            f"try {', '.join(NAMED_SIZES_INCHES)}, inches such as 8x5, a unit such as 85x60mm (in, "
+            "cm, mm, pt), or pixels such as 1920x1080",
         )
-    return float(match[1]), float(match[2])
+    width, height = float(match[1]), float(match[3])
+    inches = INCHES_BY_UNIT[match[4] or "in"]
+    wide = INCHES_BY_UNIT[match[2]] if match[2] else inches
+    return round(width * wide, 6), round(height * inches, 6)

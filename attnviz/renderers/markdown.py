@@ -27,7 +27,7 @@ HTML_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def md(view: View, look: Look) -> list[bytes]:
     """Return the view as a Markdown file: headings, tables in full and notes."""
-    title = f"# {escape_markdown(view.overhead)}" if view.overhead else ""
+    title = f"# {escape_markdown(view.heading)}" if view.heading else ""
     parts = [title, escape_markdown(view.screen.caption)]
     panels = view.screen.panels
     grids = [panel_table(panel) for panel in panels if not isinstance(panel, Section | Overview)]

@@ -93,6 +93,8 @@ def _with_output_command(view: View, paths: Sequence[str | Path], look: Look) ->
     if look.size is not None:
         looks["size"] = "x".join(f"{inches:g}" for inches in look.size)
     if look.text_size != Look.text_size:
-        looks["text_size"] = f"{look.text_size * SLIDE_LABEL_POINTS:g}"
+        looks["text_size"] = f"{look.text.factor * SLIDE_LABEL_POINTS:g}"
+    if view.has_chosen_title:
+        looks["title"] = view.headline
     command = view.command.with_options(out=[str(path) for path in paths], **looks)
     return replace(view, provenance=replace(view.provenance, command=command.line))

@@ -8,7 +8,7 @@ import reprlib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, overload
 
 from attnviz.errors import AttnvizError
@@ -112,6 +112,7 @@ def piece_label(piece: bytes) -> str:
     return f"◌{label}" if unicodedata.category(label[0]).startswith("M") else label
 
 
+@lru_cache(maxsize=2**14)
 def piece_phrase(piece: bytes) -> str:
     """Return the label of a piece, with plain spaces instead of ␣ between words.
 

@@ -82,7 +82,7 @@ def trace_contents(trace: Trace) -> Contents:
         "text": trace.tokens.text,
         "tokens": _token_contents(trace.tokens),
         "variant": trace.variant.name,
-        **({} if trace.handed else {"embeddings": tensor_to_numpy(trace.embeddings)}),
+        **({} if trace.external_origin else {"embeddings": tensor_to_numpy(trace.embeddings)}),
         "layers": [_layer_contents(trace, layer) for layer in trace.layers],
     }
     if omits_weights(trace):
@@ -111,7 +111,7 @@ def _prediction_contents(trace: Trace, prediction: Prediction) -> Contents:
     tensors = {part.data: part.find(trace, trace.layers[-1]) for part in PARTS_OF_PREDICTION}
     return {
         "answers": list(prediction.answers),
-        "asked": [position + 1 for position in prediction.asked],
+        "asked": [position + 1 for position in prediction.asked_positions],
         **_tensors_to_numpy(tensors),
     }
 
@@ -153,7 +153,7 @@ def _is_saved(trace: Trace, part: Part) -> bool:
     Not saved are: of weights from outside attnviz, all but weights and mask; of a trained
     transformer, its matrices; and scores and weights where `omits_weights` is true.
     """
-    if trace.handed:
+    if trace.external_origin:
         return part.data in EXTERNAL_PARTS
     if part.learned:
         return trace.trained is None
@@ -202,8 +202,10 @@ def _origin_contents(origin: Origin) -> Contents:
 def _trace_facts(trace: Trace) -> Contents:
     """Return the JSON data that reading a Trace back needs beside the arrays."""
     prediction, answer_facts = trace.prediction, Contents()
-    if prediction is not None and prediction.of is not None:  # only the likeliest are kept
-        answer_facts = {"answers": prediction.of, "asks": list(prediction.asks)}
+    if (
+        prediction is not None and prediction.answer_count is not None
+    ):  # only the likeliest are kept
+        answer_facts = {"answers": prediction.answer_count, "asks": list(prediction.asking_words)}
     return {
         "format": TRACE_FORMAT_VERSION,
         "tokenizer": trace.tokenizer,
@@ -348,14 +350,15 @@ def omits_weights(trace: Trace) -> bool:
 def read_transformer_origin(settings: Settings, facts: Facts) -> FromTransformer:
     """Return the origin of a trained transformer, which is not loaded, from the facts of a file.
 
-    Raises ValueError for settings that name no model or a small one of attnviz, and TypeError for
-    facts of the wrong type.
+    Raises ValueError for settings that name a small model of attnviz, or none where the model was
+    not in memory, and TypeError for facts of the wrong type.
     """
-    if settings.model is None or settings.model in shipped_names():
+    card = build_checked(TrainedCard, facts["card"])
+    has_no_name = settings.model is None and not card.in_memory
+    if has_no_name or settings.model in shipped_names():
         raise ValueError(settings.model)
     origin_facts = {name: facts[name] for name in TRANSFORMER_FACT_TYPES}
     refuse_other_types(origin_facts, TRANSFORMER_FACT_TYPES)
-    card = build_checked(TrainedCard, facts["card"])
     return FromTransformer(settings=settings, card=card, **origin_facts)
 
 

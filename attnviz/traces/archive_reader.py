@@ -367,10 +367,10 @@ class _TraceReader:
             scoring=_build_scoring(tensors),
             logits=tensors["logits"],
             probabilities=tensors["probabilities"],
-            asked=tuple(int(position) - 1 for position in stored["asked"]),
+            asked_positions=tuple(int(position) - 1 for position in stored["asked"]),
             with_all_heads=tensors.get("probabilities_with_all_heads"),
-            asks=tuple(map(str, self.facts.get("asks", ()))),
-            of=self.facts.get("answers"),
+            asking_words=tuple(map(str, self.facts.get("asks", ()))),
+            answer_count=self.facts.get("answers"),
         )
 
     def _read_outputs(self) -> Outputs | None:
@@ -455,8 +455,8 @@ def _refuse_inconsistent_trace(trace: Trace) -> None:
     if (prediction := trace.prediction) is not None:
         if prediction.logits.shape != (len(trace.tokens), len(prediction.answers)):
             raise ValueError(prediction.logits.shape)
-        if not set(prediction.asked) <= set(range(len(trace.tokens))):
-            raise ValueError(prediction.asked)
+        if not set(prediction.asked_positions) <= set(range(len(trace.tokens))):
+            raise ValueError(prediction.asked_positions)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
 

@@ -195,25 +195,29 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
         raise error.with_problem(f"--memory: {error}") from None
 
 
-def refuse_trained_model_settings(settings: Settings) -> None:
-    """Refuse changed settings that a trained model decides itself, such as --heads."""
-    for name in changed_options(settings):
-        if name not in SETTINGS_FOR_TRAINED:
+def refuse_trained_model_settings(settings: Settings, name: str | None = None) -> None:
+    """Refuse changed settings that a trained model decides itself, such as --heads.
+
+    `name` is that of a model in memory; by default the model of the settings is meant.
+    """
+    model_name = settings.model if name is None else name
+    for option in changed_options(settings):
+        if option not in SETTINGS_FOR_TRAINED:
             raise AttnvizError(
-                f"{option_name(name)} is given, "
-                f"but the trained model '{settings.model}' decides that itself",
-                f"leave {option_name(name)} out, or --model",
-                about=name,
+                f"{option_name(option)} is given, "
+                f"but the trained model '{model_name}' decides that itself",
+                f"leave {option_name(option)} out, or --model",
+                about=option,
             )
 
 
 def refuse_ranking_trained(name: str) -> None:
-    """Refuse a trained transformer for `attnviz heads`, which ranks heads by right answers."""
+    """Refuse a trained transformer without texts: it has no task whose sentences could be used."""
     if is_trained(name):
         raise AttnvizError(
-            f"'{name}' is a trained transformer, but attnviz heads only ranks models that learned "
-            "a task",
-            f'try: attnviz inspect "the animal was tired" --model {shell_quote(name)} --by effect',
+            f"'{name}' is a trained transformer, which attnviz heads ranks on your own texts",
+            "give a file with a text on each line: --texts texts.txt (in Python: head_effects); "
+            f"for one text, attnviz inspect TEXT --model {shell_quote(name)} --by effect",
             about="model",
         )
 

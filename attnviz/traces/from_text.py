@@ -39,6 +39,7 @@ from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import SettingKeywords, Settings, refuse_odd_rotary
 from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
@@ -65,8 +66,9 @@ def trace(
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
     `given` matrices, or those of the file it names, replace drawn and computed ones; `vectors`
     replace the embeddings. `mistake` names a common mistake to make on purpose. `kept`: indices of
-    the layers of a trained model to capture; None captures all. Refuses settings that do not fit
-    each other, the text or the memory.
+    the layers of a trained model to capture; None captures all. `model` may be a loaded model of
+    transformers, with its `tokenizer`. Refuses settings that do not fit each other, the text or the
+    memory.
 
     >>> from attnviz import trace
     >>> result = trace("I am learning this", variant="causal")
@@ -75,12 +77,13 @@ def trace(
     >>> result.weights[0, 0, 1].tolist()[2:]  # "am" does not attend to what comes after it
     [0.0, 0.0]
     """
-    given = changes.get("given")
+    in_memory, given_settings = take_model_in_memory(changes)
+    given = given_settings.get("given")
     matrices = given if isinstance(given, Matrices) else None
     if matrices is not None:
-        del changes["given"]
-    run_settings = replace_choices(settings or Settings(), changes)
-    source = source_from_text(text, run_settings, matrices, vectors)
+        del given_settings["given"]
+    run_settings = replace_choices(settings or Settings(), given_settings)
+    source = source_from_text(text, run_settings, matrices, vectors, in_memory)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 
 
@@ -96,10 +99,17 @@ def trace_source(
     `mistake` names a mistake to make on purpose; `kept_layers` are the layers of a trained model to
     capture, None for all; `command` is stored as provenance.
     """
-    if source.model is None and is_trained(source.settings.model):
+    in_memory = source.in_memory
+    if in_memory is not None or (source.model is None and is_trained(source.settings.model)):
         from attnviz.traces.trained.tracing import trace_transformer
 
-        return trace_transformer(source.text, source.settings, layers=kept_layers, command=command)
+        return trace_transformer(
+            source.text,
+            source.settings,
+            layers=kept_layers,
+            command=command,
+            in_memory=in_memory,
+        )
     sentence = build_sentence(source)
     source = with_vectors(source, sentence.tokens)
     plan, embeddings = _plan_and_embed(source, sentence, mistake)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -31,11 +31,13 @@ from attnviz.traces.origin import (
     FromSeed,
     FromWeights,
     Origin,
+    is_in_memory,
     origin_model,
     origin_table,
 )
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.model_in_memory import in_memory_settings
 from attnviz.traces.trained.model_location import is_trained, locate_embedding_model
 from attnviz.vectors.embedding_tables import FromTable, look_up_vectors
 from attnviz.vectors.random_numbers import Seeds
@@ -43,6 +45,9 @@ from attnviz.vectors.vector_files import load_vectors
 from attnviz.wording.commands import Command, changed_options, shell_quote
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.words import counted
+
+if TYPE_CHECKING:
+    from attnviz.traces.trained.loading import LoadedTransformer
 
 Vectors = Float[Tensor, "*seed token dim"]
 
@@ -58,6 +63,7 @@ class Source:
     table: FromTable | None = None  # if the vectors are rows of a trained model's table
     has_no_command: bool = False  # for examples, and weights computed outside attnviz
     model: Model | None = None
+    in_memory: LoadedTransformer | None = None  # a transformer of the caller
 
     @property
     def resolved_settings(self) -> Settings:
@@ -130,7 +136,7 @@ def build_source(
         Matrices() if isinstance(origin, FromSeed) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         origin_table(origin),
-        has_no_command=isinstance(origin, FromExample | FromWeights),
+        has_no_command=isinstance(origin, FromExample | FromWeights) or is_in_memory(origin),
         model=origin_model(origin),
     )
 
@@ -140,13 +146,18 @@ def source_from_text(
     settings: Settings,
     given_matrices: Matrices | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
+    in_memory: LoadedTransformer | None = None,
 ) -> Source:
-    """Return the source of a text (None for given tokens): with the model of the settings, with
-    given matrices (or those of the file in the settings), or drawn from a seed.
+    """Return the source of a text (None for given tokens): with the model of the settings or one in
+    memory, with given matrices (or those of the file in the settings), or drawn from a seed.
 
     Refuses settings that do not fit the model, and matrices or vectors
     beside a model of attnviz, which has its own.
     """
+    if in_memory is not None:
+        refuse_trained_model_settings(settings, in_memory.name)
+        own_settings = in_memory_settings(settings, in_memory)
+        return Source(text, own_settings, Matrices(), in_memory=in_memory)
     if is_trained(settings.model):
         refuse_trained_model_settings(settings)
         return Source(text, settings, Matrices())
@@ -161,7 +172,9 @@ def source_from_text(
 
 def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
     """Refuse any setting beside a finished Trace: settings say how to trace a text."""
-    replace_choices(Settings(), changes)  # refuses unknown names
+    objects = ("model", "tokenizer")  # which may be in memory
+    plain = {name: value for name, value in changes.items() if name not in objects}
+    replace_choices(Settings(), plain)  # refuses unknown names
     for name in changes:
         raise AttnvizError(
             f"{name} says how to trace a text, but a finished Trace is given",

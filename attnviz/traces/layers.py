@@ -67,7 +67,7 @@ def compute_layers(plan: Plan, inputs: Vectors, memory: KeyInputs | None = None)
     Layers are blocks (with residual connections) if the settings ask for them, else attention
     alone; `memory` holds the vectors of a second sentence, for cross-attention in blocks.
     """
-    compute_layer = _compute_block if plan.settings.blocks else compute_layer_attention
+    compute_layer = _compute_block if plan.settings.has_blocks else compute_layer_attention
     for number in range(plan.settings.layers or 1):
         if number:  # upper layers compute queries and keys even if the first is given its scores
             matrices, width = plan.matrices.for_layer(number), plan.width or plan.value_width

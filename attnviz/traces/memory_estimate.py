@@ -186,7 +186,7 @@ def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
     projected_width = variant.projected * heads * (2 * (plan.width or 0) + plan.value_width)
     joined_width = variant.joined * heads * plan.value_width
     attentions = 2 if settings.memory is not None else 1
-    hidden_width = plan.hidden_width(dim) if settings.feeds else 0
+    hidden_width = plan.hidden_width(dim) if settings.has_feed_forward else 0
     return [dim * projected_width, dim * joined_width] * attentions + [dim * hidden_width] * 2
 
 
@@ -198,7 +198,7 @@ def _vector_numbers(plan: Plan, counts: TraceSizes) -> int:
     width = heads * (plan.width or 0) * (2 if settings.positions == "rotary" else 1)
     query_numbers = width + heads * plan.value_width + 2 * dim
     key_numbers = width + heads * plan.value_width + dim
-    sublayers = settings.blocks + (settings.memory is not None) + settings.feeds
-    hidden_width = plan.hidden_width(dim) if settings.feeds else 0
+    sublayers = settings.has_blocks + (settings.memory is not None) + settings.has_feed_forward
+    hidden_width = plan.hidden_width(dim) if settings.has_feed_forward else 0
     token_numbers = query_numbers + 5 * sublayers * dim + 2 * hidden_width
     return counts.tokens * token_numbers + (counts.keys + counts.memory) * key_numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,6 +13,9 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.settings import AttentionKind, Positions, Settings
 from attnviz.vectors.embedding_tables import FromTable
 from attnviz.wording.words import with_summary
+
+if TYPE_CHECKING:
+    from attnviz.traces.trained.loading import LoadedTransformer
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,6 +71,11 @@ class FromTransformer:
     position_base: float = Settings.position_base  # of their angles
     matrices: Matrices = field(default_factory=Matrices)
     vectors: None = None
+    in_memory: LoadedTransformer | None = field(default=None, repr=False)  # the caller's model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields without the caller's model, which no copy or pickle takes along."""
+        return {**vars(self), "in_memory": None}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,6 +113,11 @@ def trained_card(origin: Origin) -> TrainedCard | None:
     return origin.card if isinstance(origin, FromTransformer) else None
 
 
+def is_in_memory(origin: Origin) -> bool:
+    """Return whether the origin is a transformer that the caller gave, in place of a name."""
+    return isinstance(origin, FromTransformer) and origin.card.in_memory
+
+
 def origin_model(origin: Origin) -> Model | None:
     """Return the small model of attnviz that computed the numbers; None without one."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
@@ -131,6 +145,7 @@ class TrainedCard:
     vectors: float | None = None  # difference of the last vectors, relative to their largest number
     compared: int = 0  # number of tokens that the differences were measured on
     fallback: bool = False  # whether the model returned the weights, and no queries were captured
+    in_memory: bool = False  # whether the caller gave the model itself, and no name
     decoder_answers: bool = False  # whether its decoder, not captured, predicts tokens
 
     @property

@@ -268,7 +268,7 @@ def _has_output_projection(matrices: Matrices, settings: Settings, variant: Vari
     """Return whether an output projection joins the heads: if w_out is given, or the variant has
     one, except outside blocks for matrices that are given per head.
     """
-    has_given_heads = matrices.sizes.get("head", 1) > 1 and not settings.blocks
+    has_given_heads = matrices.sizes.get("head", 1) > 1 and not settings.has_blocks
     return matrices.w_out is not None or (variant.joined and not has_given_heads)
 
 
@@ -397,7 +397,7 @@ def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:
     """Refuse given matrices of a block, of feed-forward, of LayerNorm or of cross-attention where
     the settings have none.
     """
-    if not settings.blocks:
+    if not settings.has_blocks:
         layers_option = f"--layers {len(matrices.upper_layers) + 1}"
         hint = f"give {layers_option}, with the --heads, --norm and --activation that belong to it"
         reason = "there is no transformer block"

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
 
 from attnviz.errors import AttnvizError
 from attnviz.wording.keywords import LookKeywords, with_checked_arguments
@@ -42,6 +42,9 @@ class DrawKeywords(ViewKeywords, LookKeywords):
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
     from typing_extensions import Unpack
 
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 MAX_PRINTED_ROWS = 20
 VIEW_FUNCTION = "attnviz.views.view:view"
+DRAW_INTO_AXES_FUNCTION = "attnviz.renderers.picture.own_axes:draw_into_axes"
 LOOK_CLASS = "attnviz.renderers.look:Look"
 
 
@@ -73,14 +77,40 @@ class Showable:
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, choices)
 
+    @overload
+    def heatmap(
+        self,
+        *,
+        ax: Axes,
+        norm: Normalize | None = None,
+        title: str | None = None,
+        **choices: Unpack[DrawKeywords],
+    ) -> QuadMesh: ...
+
+    @overload
+    def heatmap(self, *, title: str | None = None, **choices: Unpack[DrawKeywords]) -> Figure: ...
+
     @with_checked_arguments
-    def heatmap(self, **choices: Unpack[DrawKeywords]) -> Figure:
+    def heatmap(
+        self,
+        *,
+        ax: Axes | None = None,
+        norm: Normalize | None = None,
+        title: str | None = None,
+        **choices: Unpack[DrawKeywords],
+    ) -> Figure | QuadMesh:
         """Return the picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
 
-        `choices` are those of `view`, and of how a picture looks.
+        With `ax`, draw one heatmap into these axes of your own, in the letters that they have, and
+        return the image, for `figure.colorbar(image)`; `norm` maps numbers to colours. `title` is
+        in place of the picture's own, and axes have none by default. `choices` are those of `view`,
+        and of how a picture looks.
         """
         view, looks = self._split_choices(choices)
-        return view.figure(**looks)
+        if ax is None and norm is None:
+            return view.with_title(title).figure(**looks)
+        draw: Callable[..., QuadMesh] = pkgutil.resolve_name(DRAW_INTO_AXES_FUNCTION)
+        return draw(view, ax, norm=norm, title=title, **looks)
 
     plot = heatmap
 
@@ -101,13 +131,16 @@ class Showable:
         return self.view(**choices).grids()
 
     @with_checked_arguments
-    def save(self, *paths: str | Path, **choices: Unpack[DrawKeywords]) -> None:
+    def save(
+        self, *paths: str | Path, title: str | None = None, **choices: Unpack[DrawKeywords]
+    ) -> None:
         """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`.
 
-        `choices` are those of `view`, and of how a picture looks.
+        `title` is in place of the picture's own; empty, there is none. `choices` are those of
+        `view`, and of how a picture looks.
         """
         view, looks = self._split_choices(choices)
-        view.save(*paths, **looks)
+        view.with_title(title).save(*paths, **looks)
 
     @with_checked_arguments
     def to_csv(self, path: str | Path | None = None, **choices: Unpack[ViewKeywords]) -> str | None:

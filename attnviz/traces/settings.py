@@ -27,6 +27,7 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import SHIPPED_TRANSFORMER, shipped_names
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_fields
+from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 
 
 @with_checked_fields
+@with_old_names
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one run, one field per option; None means "as the variant has it".
@@ -141,14 +143,14 @@ class Settings:
         parse_heads_off(self.without)  # refuses words that name no heads
 
     @property
-    def blocks(self) -> bool:
+    def has_blocks(self) -> bool:
         """Whether attention is part of transformer blocks: --layers or --memory is given."""
         return self.layers is not None or self.memory is not None
 
     @property
-    def feeds(self) -> bool:
+    def has_feed_forward(self) -> bool:
         """Whether there are transformer blocks with feed-forward."""
-        return self.blocks and not self.attention_only
+        return self.has_blocks and not self.attention_only
 
     @property
     def width(self) -> int:
@@ -213,7 +215,7 @@ class Settings:
                 about="item",
             )
         for name in ("norm", "activation", "feed_forward", "attention_only"):
-            if not self.blocks and getattr(self, name) != getattr(Settings, name):
+            if not self.has_blocks and getattr(self, name) != getattr(Settings, name):
                 raise AttnvizError(
                     f"{option_name(name)} is about transformer blocks, but there is none",
                     "give --layers 1",
@@ -328,7 +330,7 @@ def chosen_variant(settings: Settings) -> Variant:
     }
     overrides = {name: value for name, value in overrides.items() if value is not None}
     variant = replace(row, **overrides)
-    needs_output_projection = variant.heads > 1 or settings.blocks
+    needs_output_projection = variant.heads > 1 or settings.has_blocks
     return replace(variant, joined=row.joined or (variant.projected and needs_output_projection))
 
 

@@ -42,6 +42,7 @@ from attnviz.traces.weights import (
     tensor_to_numpy,
 )
 from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import counted, shape_text, with_summary
 
 Heads = Float[Tensor, "head query key"]
@@ -231,6 +232,7 @@ class Outputs:
     with_all_heads: Float[Tensor, "token dim"] | None = None  # if `vectors` have heads off
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Trace(Showable):
     """Everything that was computed for one sentence; `keys` are the tokens it attends to.
@@ -352,7 +354,7 @@ class Trace(Showable):
         return trained_card(self.origin)
 
     @property
-    def handed(self) -> FromWeights | None:
+    def external_origin(self) -> FromWeights | None:
         """The origin of weights computed outside attnviz (from_weights); None for other Traces."""
         return external_origin(self.origin)
 
@@ -372,7 +374,7 @@ class Trace(Showable):
         return tuple(attention for layer in self.layers for attention in layer.attentions)
 
     @cached_property
-    def blind(self) -> tuple[tuple[Layer, int, int], ...]:
+    def rows_without_weights(self) -> tuple[tuple[Layer, int, int], ...]:
         """Every query without weights, as attention, head (0 for a shared mask) and row."""
         return tuple(
             (layer, head, row)
@@ -423,7 +425,7 @@ def weights_only_reason(trace: Trace) -> str:
     """Return why only the weights of a Trace can be shown: "only weights are given", or "the model
     returns only weights".
     """
-    return "only weights are given" if trace.handed else "the model returns only weights"
+    return "only weights are given" if trace.external_origin else "the model returns only weights"
 
 
 def refuse_weights_only(trace: Trace, request: str, about: str) -> None:
@@ -431,7 +433,7 @@ def refuse_weights_only(trace: Trace, request: str, about: str) -> None:
 
     `request` begins the message, `about` is the option.
     """
-    if trace.handed is not None:
+    if trace.external_origin is not None:
         raise AttnvizError(
             f"{request}, but only weights are given",
             "let attnviz read a model itself, which gives all of it: attnviz.trace(text, model=…)",

@@ -102,7 +102,8 @@ def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head 
     cells = len(layers) * heads[0] * rows * columns
     subject = "the weights of all heads as one tensor"
     memory.refuse_too_little_memory(cells * BYTES_PER_FLOAT, subject)
-    return torch.stack([layer.whole() for layer in layers])
+    matrices = [layer.whole() for layer in layers]  # a model may be on several devices
+    return torch.stack([matrix.to(matrices[0].device) for matrix in matrices])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -70,7 +70,7 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
     Refuses a trace without a prediction.
     """
     prediction = require_prediction(trace)
-    positions = list(prediction.asked if query is None else [query])
+    positions = list(prediction.asked_positions if query is None else [query])
     best = {position: prediction.best(position, len(RANK_TITLES)) for position in positions}
     ranks = len(RANK_TITLES[: len(prediction.answers)])
     answers = np.array([*best.values()], dtype=int).reshape(len(best), ranks)
@@ -104,19 +104,21 @@ def _prediction_note(trace: Trace, prediction: Prediction, query: int | None) ->
     """Return the note below a table of answers: of how many answers these are the best, and which
     positions ask for one.
     """
-    has_few_asking = query is None and len(prediction.asked) < len(trace.tokens)
-    count = prediction.of or len(prediction.answers)
+    has_few_asking = query is None and len(prediction.asked_positions) < len(trace.tokens)
+    count = prediction.answer_count or len(prediction.answers)
     parts = ["each answer with its probability"]
     parts += [f"the most likely of {count:,} answers"] if count > len(RANK_TITLES) else []
-    parts += [_other_positions_text(prediction)] if has_few_asking and prediction.asked else []
+    parts += (
+        [_other_positions_text(prediction)] if has_few_asking and prediction.asked_positions else []
+    )
     parts += [] if query is None else unasked_position_notes(prediction, trace.tokens, query)
     return " · ".join(parts)
 
 
 def _other_positions_text(prediction: Prediction) -> str:
     """Return why a table does not have a row for every position."""
-    if prediction.of is not None and not prediction.asks:
-        return f"answers are computed at the last {len(prediction.asked)} tokens only"
+    if prediction.answer_count is not None and not prediction.asking_words:
+        return f"answers are computed at the last {len(prediction.asked_positions)} tokens only"
     return "no answer is asked for at the other positions"
 
 
@@ -287,7 +289,7 @@ def all_answers_grids(trace: Trace) -> list[Grid]:
     prediction = trace.prediction
     if prediction is None:
         return []
-    if prediction.of is not None:  # only the likeliest of very many answers are kept
+    if prediction.answer_count is not None:  # only the likeliest of very many answers are kept
         return [best_answers_grid(trace)]
     rows = token_axis("after" if prediction.predicts == "next" else "position", trace.tokens)
     grid = answers_grid("prediction", prediction, prediction.probabilities, rows)
@@ -327,7 +329,7 @@ def _asking_words_text(trace: Trace) -> str:
     """
     model, prediction = trace.model, trace.prediction
     words = () if model is None else model.vocabulary.that_ask
-    words = prediction.asks if prediction is not None and prediction.asks else words
+    words = prediction.asking_words if prediction is not None and prediction.asking_words else words
     if len(words) > MAX_NAMED_ASKING:
         return f"; {' '.join((*words[:MAX_NAMED_ASKING], '…'))} would"
     return f"; {and_list(words)} would" if words else ""
@@ -339,24 +341,29 @@ def unasked_position_notes(
     """Return at most one note on which shown positions do not ask for an answer, since the model
     never learned to answer there; empty if all or none do, or with `query` if that one does.
     """
+    positions = prediction.asked_positions
     if query is not None:
         name = quoted_token(tokens, query)
-        return () if query in prediction.asked else (f"{name} does not ask for an answer",)
-    if not prediction.asked or len(prediction.asked) == len(tokens):
+        return () if query in positions else (f"{name} does not ask for an answer",)
+    if not positions or len(positions) == len(tokens):
         return ()
-    if len(prediction.asked) > MAX_NAMED_ASKING:
-        return (f"only {len(prediction.asked)} of the {len(tokens)} positions ask for an answer",)
-    tokens_text = and_list([quoted_token(tokens, position) for position in prediction.asked])
-    return (f"only {tokens_text} ask{'s' * (len(prediction.asked) == 1)} for an answer",)
+    if len(positions) > MAX_NAMED_ASKING:
+        return (f"only {len(positions)} of the {len(tokens)} positions ask for an answer",)
+    tokens_text = and_list([quoted_token(tokens, position) for position in positions])
+    return (f"only {tokens_text} ask{'s' * (len(positions) == 1)} for an answer",)
 
 
 def _answer_positions(prediction: Prediction, query: int | None) -> tuple[int, ...]:
     """Return the positions a sentence is about: `query` if it asks for an answer; else the last one
     that asks for a model that predicts the next token, or all that ask.
     """
-    if query is not None and query in prediction.asked:
+    if query is not None and query in prediction.asked_positions:
         return (query,)
-    return prediction.asked[-1:] if prediction.predicts == "next" else prediction.asked
+    return (
+        prediction.asked_positions[-1:]
+        if prediction.predicts == "next"
+        else prediction.asked_positions
+    )
 
 
 def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int) -> str:
@@ -372,7 +379,7 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
     probability = percent_text(float(prediction.probabilities[position, answer]))
     previous_probability = percent_text(float(previous[previous_answer]))
     start = _without_heads_text(trace)
-    if len(prediction.asked) > 1:
+    if len(prediction.asked_positions) > 1:
         start += f", {position_text[0].lower()}{position_text[1:]}"
     label, previous_label = (
         bidi_isolated(prediction.answers[index]) for index in (answer, previous_answer)

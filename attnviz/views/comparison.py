@@ -128,7 +128,7 @@ def view(
         picture=build_page([*picture, charts], line, random_caveat),
         slides=lambda: Excerpt((*slides, charts), ""),
         closing=(*closing_sentences, finding),
-        explored=lambda: explore_comparison(
+        head_explorer=lambda: explore_comparison(
             comparison, heads, _averaged_heads_note(comparison, heads[0])
         ),
         data=build_comparison_data(comparison, sweep, repeated, finding),

@@ -40,7 +40,7 @@ def build_glimpse(training: Training, moments: Sequence[Moment], *extra_status: 
         layers=tuple(tuple(_head_grids(training, last, layer)) for layer in layers),
         scores=_head_scores_grid(training, last),
         steps=np.array([moment.step for moment in moments]),
-        histories=_measure_histories(moments, task.asked),
+        histories=_measure_histories(moments, task.answer_noun),
     )
     printable_glimpse: Glimpse = printable_value(glimpse, {})
     return printable_glimpse
@@ -98,6 +98,6 @@ def moment_line(task: Task, moment: Moment) -> str:
     ]
     measures = (
         f"loss {significant_text(moment.loss, 2)}",
-        accuracy_text(moment.accuracy, task.asked),
+        accuracy_text(moment.accuracy, task.answer_noun),
     )
     return " · ".join([f"step {moment.step:,}", *measures, *heads])

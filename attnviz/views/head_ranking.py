@@ -56,7 +56,7 @@ def _ranking_settings_line(ranking: Ranking) -> str:
     in them.
     """
     sentences_text = f"tested on {counted(ranking.sentences, 'sentence')} not used in training"
-    answers = f"{counted(ranking.answers, ranking.task.asked)} in them"
+    answers = f"{counted(ranking.answers, ranking.task.answer_noun)} in them"
     return " · ".join((f"model {ranking.model.name}", sentences_text, answers))
 
 
@@ -66,7 +66,7 @@ def _accuracy_bars(ranking: Ranking) -> RankedBars:
     """
     lost = np.array([[100 * ranking.accuracy_lost(head)] for head in ranking.heads])
     bar_limit = round_up(float(abs(lost).max()))
-    answer_noun = f"{ranking.task.asked}s"
+    answer_noun = f"{ranking.task.answer_noun}s"
     grid = Grid(
         "accuracy lost with each head switched off, in %",
         plain_axis("head", [head.name for head in ranking.heads]),
@@ -88,8 +88,8 @@ def _ranking_document(ranking: Ranking) -> Contents:
         "sentences": ranking.sentences,
         "answers": ranking.answers,
         "conclusion": " ".join(ranking_sentences(ranking)),
-        "all heads": asdict(ranking.whole),
-        "no heads": asdict(ranking.none),
+        "all heads": asdict(ranking.with_all_heads),
+        "no heads": asdict(ranking.with_no_heads),
         "heads": [
             {
                 "head": head.name,
@@ -127,7 +127,7 @@ def ranking_title(ranking: Ranking) -> str:
     %`.
     """
     top_head, *others = ranking.heads
-    answer_noun, lost = f"{ranking.task.asked}s", ranking.accuracy_lost(top_head)
+    answer_noun, lost = f"{ranking.task.answer_noun}s", ranking.accuracy_lost(top_head)
     if lost < MIN_ACCURACY_LOSS:
         return f"Switching off any one head costs none of the {answer_noun}"
     costs = f"costs {percent_text(lost)} of the {answer_noun}"
@@ -172,6 +172,8 @@ def _top_head_sentences(ranking: Ranking) -> tuple[str, ...]:
 
 def _accuracy_sentence(ranking: Ranking) -> str:
     """Return a sentence with the accuracy with all heads and with every head switched off."""
-    all_heads, no_heads = (percent_text(run.accuracy) for run in (ranking.whole, ranking.none))
-    start = f"With all heads, {all_heads} of the {ranking.task.asked}s are right"
+    all_heads, no_heads = (
+        percent_text(run.accuracy) for run in (ranking.with_all_heads, ranking.with_no_heads)
+    )
+    start = f"With all heads, {all_heads} of the {ranking.task.answer_noun}s are right"
     return f"{start}; with every head switched off, {no_heads}."

@@ -84,9 +84,9 @@ def _attention_kind(trace: Trace) -> str:
     """Return the kind of attention as a noun, such as `causal attention`, `attention from given
     scores`, or for given weights `cross-attention of minilm`.
     """
-    if trace.handed is not None:
+    if trace.external_origin is not None:
         kind = _model_attention_kind(trace, across=trace.keys is not trace.tokens)
-        return f"{kind} of {weights_owner(trace.handed)}"
+        return f"{kind} of {weights_owner(trace.external_origin)}"
     if trace.trained is not None:
         return _model_attention_kind(trace, across=trace.trained.which == "cross")
     if "scores" in trace.layers[0].given:

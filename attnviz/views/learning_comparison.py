@@ -109,7 +109,7 @@ def training_curves(learning: Learning) -> list[Curves]:
     ticks = (*(float(tick) for tick in round_ticks if tick < last), float(last))
     panels = []
     for name, title in (
-        ("accuracy", f"{learning.task.asked}s that are right"),
+        ("accuracy", f"{learning.task.answer_noun}s that are right"),
         ("loss", LOSS_TITLE),
     ):
         lines = tuple(
@@ -177,7 +177,7 @@ def _needed_steps_table(learning: Learning) -> Grid:
     values[np.isinf(values)] = np.nan
     has_halves = bool((values % 1 == 0.5).any())  # in medians of an even number of seeds
     return Grid(
-        f"steps until {accuracy_goal_text(learning.until, learning.task.asked)}",
+        f"steps until {accuracy_goal_text(learning.until, learning.task.answer_noun)}",
         _ways_axis(learning),
         plain_axis("measure", ["seeds", low, "median", high]),
         unmasked_cells(values),

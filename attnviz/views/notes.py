@@ -72,7 +72,7 @@ def _shows_vector_shift(trace: Trace) -> bool:
 
 CLOSING_NOTES = {  # in the order in which they are read
     "given weights": ClosingNote(
-        lambda trace: trace.handed is not None, "attnviz.views.notes:given_weights_notes"
+        lambda trace: trace.external_origin is not None, "attnviz.views.notes:given_weights_notes"
     ),
     "heads off": ClosingNote(
         lambda trace: bool(heads_off_names(trace)), "attnviz.views.notes:heads_off_notes"
@@ -217,7 +217,7 @@ def blind_rows_note(trace: Trace) -> str:
     """Return a note on which rows attend to nothing because every key is masked; empty if there are
     none.
     """
-    count = len(trace.blind)
+    count = len(trace.rows_without_weights)
     if not count:
         return ""
     is_short_list = count <= MAX_NAMED_ROWS
@@ -229,7 +229,7 @@ def _blind_row_names(trace: Trace) -> Iterator[str]:
     """Yield `row 2` for each fully masked row, with its layer if there are several attentions, or
     with its head if heads have masks of their own.
     """
-    for layer, head, row in trace.blind:
+    for layer, head, row in trace.rows_without_weights:
         owner = "" if has_single_attention(trace) else f" of {layer.name}"
         if layer.visible.ndim == 3:  # each head has a mask of its own
             owner = f" of {attention_head_name(trace, layer, head)}"
@@ -256,7 +256,7 @@ def given_weights_notes(trace: Trace) -> Iterator[str]:
     """Yield notes on given weights: that their zeros make them causal, and how many rows do not sum
     to 1; nothing for other traces.
     """
-    if trace.handed is None:
+    if trace.external_origin is None:
         return
     if trace.variant.causal:
         yield CAUSAL_BY_ZEROS_NOTE

@@ -37,26 +37,27 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     return PART_SEPARATOR.join(_settings_parts(trace, without).values())
 
 
-def two_settings_line(first: Trace, second: Trace) -> str:
-    """Return one line of the settings of two traces, without attention and tokens: once where both
-    agree, both values where they differ.
+def two_settings_line(first: Trace, second: Trace, names: Sequence[str]) -> str:
+    """Return one line of the settings of two traces, without attention, tokens and names of models:
+    once where both agree, both values where they differ. `names` are those of the traces.
     """
     first_parts, second_parts = (
-        _settings_parts(trace, [ATTENTION_PART, "tokens"]) for trace in (first, second)
+        _settings_parts(trace, [ATTENTION_PART, "tokens", "model"]) for trace in (first, second)
     )
-    names = dict.fromkeys((*first_parts, *second_parts))
+    parts = dict.fromkeys((*first_parts, *second_parts))
     return PART_SEPARATOR.join(
-        _two_values_text(first_parts.get(name, ""), second_parts.get(name, "")) for name in names
+        _two_values_text(first_parts.get(part, ""), second_parts.get(part, ""), names)
+        for part in parts
     )
 
 
-def _two_values_text(first: str, second: str) -> str:
-    """Return one value if both are equal, else `first and second`, or `… in the first` or `… in the
-    second` where the other is empty.
+def _two_values_text(first: str, second: str, names: Sequence[str]) -> str:
+    """Return one value if both are equal, else `first and second`, or `… in NAME` where the other
+    is empty.
     """
     if first and second:
         return first if first == second else f"{first} and {second}"
-    return f"{first} in the first" if first else f"{second} in the second"
+    return f"{first} in {names[0]}" if first else f"{second} in {names[1]}"
 
 
 def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
@@ -85,8 +86,8 @@ def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
 
 def _dtype_text(trace: Trace) -> str:
     """Return device and dtype, or for given weights how they were stored."""
-    if trace.handed is not None:
-        return trace.handed.stored_as
+    if trace.external_origin is not None:
+        return trace.external_origin.stored_as
     return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
@@ -94,8 +95,8 @@ def _attention_parts(trace: Trace) -> dict[str, str]:
     """Return the parts about the attention by subject, whether computed here, given, or that of a
     trained transformer.
     """
-    if trace.handed is not None:
-        return given_settings(trace, trace.handed)
+    if trace.external_origin is not None:
+        return given_settings(trace, trace.external_origin)
     if trace.trained is not None:
         return trained_settings(trace, trace.trained)
     return {**_shape_parts(trace), **_variant_parts(trace), **_file_parts(trace.origin)}
@@ -245,6 +246,7 @@ def trained_settings(trace: Trace, card: TrainedCard) -> dict[str, str]:
         "scale": _text_by_layer({layer.layer: _scale_text(layer) for layer in trace.layers}, card),
         **_mask_parts(trace, card),
         "soft_cap": f"soft cap {exact_text(soft_cap)}" if soft_cap else "",
+        "in_memory": "a model in memory" if card.in_memory else "",
         "stored": f"stored as {card.stored_as}" if card.stored_as != trace.provenance.dtype else "",
         "fallback": "weights as returned by the model" if card.fallback else "",
     }

@@ -113,7 +113,9 @@ def view(
     several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
     head_count = sum(layer.heads for layer in trace.layers)
-    has_many_heads = trace.trained is not None or (trace.handed is not None and head_count > 1)
+    has_many_heads = trace.trained is not None or (
+        trace.external_origin is not None and head_count > 1
+    )
     if layer is not None or head is not None:
         _refuse_show_with_head(show)
     elif not has_many_heads or show is not None or as_ is not None:
@@ -163,7 +165,7 @@ def _parts_view(
         closing=tuple(sentence for sentence in closing if sentence != answers_finding),
         sentences=() if drawing_way == "heatmap" else query_grids,
         as_screen=as_ == "terminal",
-        explored=lambda: explore_trace(trace, position),
+        head_explorer=lambda: explore_trace(trace, position),
         slides=partial(_trace_slides, trace, picture, position),
         data=build_trace_data(trace),
         provenance=trace.provenance,
@@ -203,7 +205,7 @@ def _inspection_view(trace: Trace, **options: Any) -> View:
     changed = changed_options(looking)
     is_single_head = looking.layer is not None or looking.head is not None
     command = None if is_single_head else source_command("run", build_source(trace), **changed)
-    return view_of_inspection(Inspection(trace=trace, looking=looking), command=command)
+    return view_of_inspection(Inspection(trace=trace, options=looking), command=command)
 
 
 def _screen_and_picture(
@@ -400,7 +402,7 @@ def _score_changes(layer: Layer) -> list[str]:
 
 def _parts_with_weights_only(trace: Trace) -> tuple[str, ...]:
     """Return the names of the parts that can be shown where only weights are known."""
-    return TRAINED_WEIGHT_PARTS if trace.handed is None else GIVEN_WEIGHT_PARTS
+    return TRAINED_WEIGHT_PARTS if trace.external_origin is None else GIVEN_WEIGHT_PARTS
 
 
 def _nothing_to_show_error(trace: Trace, show: Sequence[str]) -> AttnvizError:

@@ -91,8 +91,13 @@ def explore_trace(
             heads.append((attention.name, f"H{number}", head_map))
             is_chosen.append(layer in (None, attention.layer) and head in (None, number))
     prediction = trace.prediction
-    if query is None and key is None and prediction is not None and len(prediction.asked) == 1:
-        query = prediction.asked[0]
+    if (
+        query is None
+        and key is None
+        and prediction is not None
+        and len(prediction.asked_positions) == 1
+    ):
+        query = prediction.asked_positions[0]
     first = is_chosen.index(True) if any(is_chosen) else 0
     if layer is None and head is None:
         first = _strongest_head_index([head_map for *_, head_map in heads], query)

@@ -21,9 +21,11 @@ from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import LookKeywords, check_keywords, with_checked_arguments
+from attnviz.wording.old_names import with_old_names
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from attnviz.wording.words import counted, with_summary
 
@@ -41,10 +43,14 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
+    "MinimalPairs": "attnviz.views.minimal_pairs:view",
     "Ranking": "attnviz.views.head_ranking:view",
-    "Sentences": "attnviz.views.inspection.two_sentences:view",
+    "TraceComparison": "attnviz.views.inspection.two_sentences:view",
+    "Film": "attnviz.views.trace_film:view",
     "Inspection": "attnviz.views.inspection.view:view",
+    "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",
     "Learned": "attnviz.views.learned.view:view",
+    "Survey": "attnviz.views.survey:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
@@ -57,7 +63,9 @@ FINDINGS_GROUP = "findings"  # a group whose panel titles are whole sentences
 PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 # Fields for machines: they stay exact, and each format escapes them in its own way.
-MACHINE_FIELDS = frozenset(("data", "provenance", "command", "explored", "slides", "following"))
+MACHINE_FIELDS = frozenset(
+    ("data", "provenance", "command", "head_explorer", "points", "slides", "query_steps")
+)
 
 # How a picture arranges panels: "free", as large as possible; "pair", two panels and their
 # difference in one row; "rows" of equal length; "table" with `column_count` columns, or transposed;
@@ -179,6 +187,7 @@ class TableData:
     lines: Callable[[], Iterator[TableLines]]  # the data as one table
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class View:
     """What a result says and shows: in words, on a terminal, in pictures, as data.
@@ -193,7 +202,7 @@ class View:
 
     title: str = ""  # what was done
     headline: str = ""  # what the result shows: the title of pictures, pages and decks
-    titled: bool = False  # whether the user chose the headline
+    has_chosen_title: bool = False  # whether the user chose the headline
     settings: str = ""  # one line on what the numbers depend on
     screen: Page  # everything, for terminals and texts
     picture: Page  # the panels of a picture
@@ -202,9 +211,10 @@ class View:
     sentences: tuple[Grid, ...] = ()  # written on a terminal instead of tables
     closing: tuple[str, ...] = ()  # sentences at the end
     as_screen: bool = False  # whether an .svg shows what a terminal shows
-    explored: Callable[[], HeadExplorer] | None = None  # the heads that a page lets readers choose
+    head_explorer: Callable[[], HeadExplorer] | None = None  # heads that a page lets readers choose
+    points: Callable[[], PointCloud] | None = None  # what a page places by any two measures
     # The title and the steps for another query, which a page shows when a reader selects it.
-    following: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
+    query_steps: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
     slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
     data: TableData | None = None
     provenance: Provenance | None = None
@@ -218,25 +228,30 @@ class View:
     @cached_property
     def heads(self) -> HeadExplorer | None:
         """The heads that a reader can choose from, made printable; None for views without heads."""
-        if self.explored is None:
+        if self.head_explorer is None:
             return None
-        return printable_value(with_strongest_query(self.explored()))
+        return printable_value(with_strongest_query(self.head_explorer()))
+
+    @cached_property
+    def cloud(self) -> PointCloud | None:
+        """The points that a reader can choose from, made printable; None for views without any."""
+        return None if self.points is None else printable_value(self.points())
 
     @property
     def provenance_text(self) -> str:
         """The command, settings, seed and versions as JSON; empty if there is no provenance."""
         return "" if self.provenance is None else exact_json(asdict(self.provenance))
 
-    def followed(self, position: int) -> tuple[str, tuple[Section, ...]]:
+    def steps_of_query(self, position: int) -> tuple[str, tuple[Section, ...]]:
         """Return the title and the steps for the query at this position, made printable; a title of
         the user's choice stays. Only for views of steps.
         """
-        assert self.following is not None, "there are no steps"
-        title, sections = printable_value(self.following(position))
-        return self.headline if self.titled else title, sections
+        assert self.query_steps is not None, "there are no steps"
+        title, sections = printable_value(self.query_steps(position))
+        return self.headline if self.has_chosen_title else title, sections
 
     @cached_property
-    def alone(self) -> Excerpt:
+    def slide_excerpt(self) -> Excerpt:
         """The groups whose panels have a slide each: those of `slides`, or all groups of the
         picture.
         """
@@ -255,12 +270,18 @@ class View:
         return tuple(sentence for sentence in self.closing if sentence.rstrip(".") != headline)
 
     @property
-    def overhead(self) -> str:
+    def heading(self) -> str:
         """The headline above a text, or the title if there is none; empty where the only section
         has the same heading.
         """
         is_repeated = [section.heading for section in self.sections] == [self.headline]
         return "" if is_repeated else self.headline or self.title
+
+    def with_title(self, title: str | None) -> View:
+        """Return the View under another title; under none if it is empty, unchanged for None."""
+        if title is None:
+            return self
+        return replace(self, title=title, headline=title, has_chosen_title=True)
 
     def of_section(self, section: Section) -> View:
         """Return the View of a single step, without its animation, headed by what the step
@@ -268,15 +289,15 @@ class View:
         """
         still_group = Group("steps", (replace(section, moments=()),))
         page = build_page([still_group], self.settings, self.screen.caveat)
-        headline = self.headline if self.titled else section.finding or section.heading
-        following = None if self.following is None else partial(self._step_of, section.number)
-        return replace(self, screen=page, picture=page, headline=headline, following=following)
+        headline = self.headline if self.has_chosen_title else section.finding or section.heading
+        following = None if self.query_steps is None else partial(self._step_of, section.number)
+        return replace(self, screen=page, picture=page, headline=headline, query_steps=following)
 
     def _step_of(self, number: str, position: int) -> tuple[str, tuple[Section, ...]]:
         """Return the title and the step with this number (such as "4b") for the query at this
         position.
         """
-        _, sections = self.followed(position)
+        _, sections = self.steps_of_query(position)
         [step] = [section for section in sections if section.number == number]
         return step.finding or step.heading, (step,)
 

@@ -6,7 +6,7 @@ import os
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, wraps
 from inspect import BoundArguments, Parameter, Signature, signature
@@ -40,10 +40,12 @@ VALUE_TYPES: dict[str, ValueType] = {
     "Path": ValueType((str, os.PathLike), "a path", '"…"'),
     "Sequence": ValueType((Iterable,), "a list", "[…]"),
     "Collection": ValueType((Iterable,), "a list", "[…]"),
+    "Iterable": ValueType((Iterable,), "a list", "[…]"),
     "Mapping": ValueType((Mapping,), "a dict", "{…}"),
     "tuple[float, float]": ValueType((str, tuple, list), "two numbers", "(8, 5)"),
     "Trace": ValueType((), "a Trace", 'attnviz.trace("…")'),
     "Model": ValueType((), "a Model", '"agreement"'),
+    "Module": ValueType((), "a Model", '"agreement"'),
     "Task": ValueType((), "a Task", '"reverse"'),
     "Choices": ValueType((), "Choices", "attnviz.Choices(steps=100)"),
     "Settings": ValueType(
@@ -77,8 +79,11 @@ class LookKeywords(TypedDict, total=False):
     seconds: float
     transparent: bool
     numbers: bool | None
-    text_size: float
+    text_size: float | str
     footnote: bool | None
+    points: float | None
+    font: str | None
+    colors: str | None
 
 
 def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
@@ -323,7 +328,8 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
         return value
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        is_only_path = "Path" in type_names and "str" not in type_names
+        return value if is_only_path else os.fspath(value)
     if type_path in ("torch.dtype", "torch.device"):
         return str(value).removeprefix("torch.")
     if type_path.startswith("numpy.") and getattr(value, "shape", None) == ():
@@ -386,9 +392,12 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
 
 
 def _is_list_of(item_types: str, value: Any, module_names: Mapping[str, Any]) -> bool:
-    """Return whether a value is a list whose items have one of these types."""
+    """Return whether a value is a list whose items have one of these types, or an iterator, whose
+    items can be read only once."""
     if isinstance(value, NO_COLLECTIONS) or not isinstance(value, Iterable):
         return False
+    if isinstance(value, Iterator):
+        return True
     names = _type_names(item_types)
     return all(any(_fits(item, name, module_names) for name in names) for item in value)
 

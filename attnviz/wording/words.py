@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -99,7 +99,7 @@ def _field_text(name: str, value: Any) -> str:
         return f"{name} {value!r}" if hasattr(value, "_repr_html_") else ""
     if getattr(value, "ndim", 0):
         return f"{name} {shape_text(value.shape)}"
-    if isinstance(value, tuple | list) and value:
+    if isinstance(value, Sized) and not isinstance(value, Mapping) and len(value):
         return f"{len(value)} {name}"
     return ""
 

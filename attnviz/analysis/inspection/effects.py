@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import log
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from math import copysign, isfinite, log
+from typing import Any, Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.measures import vector_changes
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.answers import PassResult
-from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
+from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
+from attnviz.traces.trained.answers import PassResult, find_answer_token
+from attnviz.traces.trained.refusals import shorten_message
+from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import and_list, with_summary
 
-EffectMeasure = Literal["answers", "vectors"]  # what is compared with and without a head
-HeadTracker = Callable[[Sequence[HeadId]], Iterable[HeadId]]
+EffectMeasure = Literal["answers", "vectors", "metric"]  # what is compared with and without heads
+HeadTracker = Callable[[Sequence[Any]], Iterable[Any]]
+Metric = Callable[[Any], Any]  # from what a model returns for one text to a number
 EFFECT_PURPOSE = "--by effect switches off the heads"
+ANSWER_PURPOSE = "--toward and --instead-of compare two answers"
+METRIC_HINT = "return one number, such as float(outputs.logits[0, -1, 5])"
 MAX_WAIT_SECONDS = 600
+RESTARTS_SAVE = 2  # times as long take separate passes, at least
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Effect:
-    """The change at each measured token when one head is switched off."""
+    """The change at each measured token when one head, or a set of heads, is switched off."""
 
-    head_id: HeadId
+    head_ids: HeadSet
     amounts: Float[Tensor, "token"]  # of answers: bits; of vectors: shares of their lengths
     cosines: Float[Tensor, "token"] | None = None  # between the vectors with and without it
     likely: float = 0.0  # the probability, without it, of the full model's answer
@@ -39,8 +49,8 @@ class Effect:
 
     @property
     def name(self) -> str:
-        """The head's name, such as `L0H1`."""
-        return format_head_id(*self.head_id)
+        """The head's name, such as `L0H1`; of several heads, `L0H1 + L1H3`."""
+        return " + ".join(format_head_id(*head_id) for head_id in self.head_ids)
 
     def __repr__(self) -> str:
         """Return a line like `<L2H3: answers change by 0.123 bits without it>`."""
@@ -50,7 +60,8 @@ class Effect:
 
     @property
     def mean(self) -> float:
-        """The mean change over the measured tokens, by which heads are ranked."""
+        """The mean change over the measured tokens, by which heads are ranked; of a metric, the
+        metric without the head minus the metric with it."""
         return float(self.amounts.mean())
 
     @property
@@ -62,42 +73,256 @@ class Effect:
 
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HeadPair:
+    """Two heads that are switched off together, and what each changes alone."""
+
+    together: Effect
+    alone: tuple[float, float]  # the mean changes
+
+    @property
+    def beyond_sum(self) -> float:
+        """The change without both heads minus the sum of the changes without each."""
+        return self.together.mean - sum(self.alone)
+
+    @property
+    def beyond_size(self) -> float:
+        """The same, positive where both together change more than each for itself."""
+        return copysign(self.beyond_sum, self.beyond_sum * sum(self.alone))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
     """The effects of switching off each head, largest first, with the full model's answer."""
 
     measured: EffectMeasure
     tokens: tuple[int, ...]  # positions of the measured tokens
     heads: tuple[Effect, ...]
+    pairs: tuple[HeadPair, ...] = ()  # those that change most beyond their sum come first
     answer: str = ""  # the full model's answer at `answer_position`
     answer_position: int = 0
     next: bool = False  # whether the answer is the token after that position
     likely: float = 0.0  # the answer's probability
+    metric_name: str = ""
+    metric: float = 0.0  # of the full model
     off: tuple[HeadId, ...] = ()  # heads that are switched off throughout
 
 
-def measure_effects(trace: Trace, maps: Sequence[Map], track: HeadTracker = iter) -> Effects:
-    """Run the model without each head of these maps in turn, and return the effects, largest first.
+def measure_effects(
+    trace: Trace,
+    maps: Sequence[Map],
+    track: HeadTracker = iter,
+    options: InspectOptions | None = None,
+    metric: Metric | None = None,
+) -> Effects:
+    """Run the model without each head of these maps, and return the effects, largest first.
 
-    Compares answers where the model has any, otherwise the last layer's vectors. Refuses runs that
-    would take more than MAX_WAIT_SECONDS, and maps whose heads are all off already.
+    Compares a metric if there is one (`metric`, or two answers in the options), else answers where
+    the model has any, otherwise the last layer's vectors. Refuses runs that would take more than
+    MAX_WAIT_SECONDS, maps whose heads are all off already, and a metric that gives no number.
     """
     start, model_run = time.perf_counter(), prepare_model_run(trace, EFFECT_PURPOSE, "by")
-    head_ids = _heads_still_on(maps, model_run)
-    full_result, answers = model_run.run_without(), model_run.answer_positions
-    _refuse_long_ranking((time.perf_counter() - start) * len(head_ids), head_ids)
-    without = zip(head_ids, map(model_run.run_without, track(head_ids)), strict=True)
-    if full_result.logits is None or answers is None or not answers.positions:
-        effects = [_effect_on_vectors(head_id, full_result, result) for head_id, result in without]
-        return Effects(
-            measured="vectors",
-            tokens=tuple(range(len(trace.tokens))),
-            heads=_rank_effects(effects),
-            off=tuple(model_run.off),
+    head_ids = heads_still_on(maps, model_run)
+    meter = EffectMeter(model_run, options or InspectOptions(), metric)
+    assert meter.full_result is not None
+    seconds = (time.perf_counter() - start) * len(head_ids) / RESTARTS_SAVE
+    _refuse_long_ranking(seconds, head_ids)
+    heads = sort_effects(meter.effects_without([(head_id,) for head_id in head_ids], track))
+    strongest = heads[: meter.options.pairs or 0]
+    pairs = pair_heads(effect.head_ids for effect in strongest)
+    together = meter.effects_without(pairs, track)
+    return meter.summary(heads, together)
+
+
+def sort_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """Return the effects sorted by the size of their mean change, largest first."""
+    return tuple(sorted(effects, key=lambda effect: -abs(effect.mean)))
+
+
+def pair_heads(head_sets: Iterable[HeadSet]) -> list[HeadSet]:
+    """Return all pairs of these heads, each in the order of the model."""
+    head_ids = sorted(head_id for head_set in head_sets for head_id in head_set)
+    return [*combinations(head_ids, 2)]
+
+
+@dataclass(eq=False)
+class EffectMeter:
+    """Measures how far a model's output on one text changes without some of its heads."""
+
+    model_run: ModelRun
+    options: InspectOptions
+    metric: Metric | None = None
+    instead: ContextMeans | None = None  # means over several texts, for heads that write their mean
+    measured_as: EffectMeasure | None = None  # None: what the text allows
+    checks: RestartChecks = field(default_factory=RestartChecks)
+    answer_ids: dict[str, int] = field(default_factory=dict)  # of the compared answers, once known
+
+    @cached_property
+    def ablation(self) -> HeadAblation:
+        """The model with the text, to be run without heads."""
+        run, means = self.model_run, self.instead
+        if means is None:
+            off: dict[HeadId, Any] = dict(run.off)
+        else:
+            off = {head: means[head] if to == "mean" else to for head, to in run.off.items()}
+        return HeadAblation(
+            run.model,
+            run.model_input,
+            run.answer_positions,
+            off,
+            self.options.ablation if means is None or self.options.ablation == "zero" else means,
+            keeps_outputs=self.metric is not None,
+            checks=self.checks,
         )
-    return _effects_on_answers(model_run, full_result, without)
+
+    @property
+    def full_result(self) -> PassResult:
+        """The result with all heads but those that are off throughout."""
+        return self.ablation.full_result
+
+    @cached_property
+    def measured(self) -> EffectMeasure:
+        """What is compared."""
+        if self.measured_as is not None:
+            return self.measured_as
+        if self.metric is not None or self.options.toward is not None:
+            return "metric"
+        positions = self.model_run.answer_positions
+        answers = self.full_result.logits is not None and positions and positions.positions
+        return "answers" if answers else "vectors"
+
+    @property
+    def metric_name(self) -> str:
+        """What the metric is, in words; empty where none is compared."""
+        if self.measured != "metric":
+            return ""
+        if self.metric is None:
+            return f"logit of “{self.options.toward}” − logit of “{self.options.instead_of}”"
+        name = getattr(self.metric, "__name__", "")
+        return name if name.isidentifier() else "the metric"
+
+    def effects_without(
+        self, head_sets: Sequence[HeadSet], track: HeadTracker = iter
+    ) -> Iterator[Effect]:
+        """Yield the effect of switching off each of these sets of heads; the order may change."""
+        results = self.ablation.results_without(head_sets)
+        for _, (heads, result) in zip(track(head_sets), results, strict=True):
+            yield self._effect(heads, result)
+
+    def _effect(self, heads: HeadSet, result: PassResult) -> Effect:
+        """Return the effect of the heads without which the model gave this result."""
+        if self.measured == "metric":
+            change = self.metric_value(result) - self.full_metric
+            return Effect(head_ids=heads, amounts=torch.tensor([change], dtype=torch.float64))
+        if self.measured == "vectors":
+            assert self.full_result.vectors is not None
+            assert result.vectors is not None
+            changes, cosines = vector_changes(self.full_result.vectors, result.vectors)
+            return Effect(head_ids=heads, amounts=changes, cosines=cosines)
+        before, after, row = self._full_shares, self._log_shares(result), self._answer_row
+        answer, other_answer = int(before[row].argmax()), int(after[row].argmax())
+        label = self.model_run.answer_label
+        return Effect(
+            head_ids=heads,
+            amounts=divergence_bits(before, after),
+            likely=float(after[row, answer].exp()),
+            other_answer="" if other_answer == answer else label(other_answer),
+        )
+
+    @cached_property
+    def full_metric(self) -> float:
+        """The metric of the full model."""
+        return self.metric_value(self.full_result)
+
+    def metric_value(self, result: PassResult) -> float:
+        """Return the metric of one result; refuse a metric that fails, or gives no finite number.
+
+        Without a function, it is the logit of one answer minus that of another one.
+        """
+        if self.metric is None:
+            toward, instead_of = self._answer_scores(result)
+            return toward - instead_of
+        try:
+            value = self.metric(result.outputs)
+            number = float(value)
+        except Exception as error:
+            reason = shorten_message(f"{type(error).__name__}: {error}")
+            raise AttnvizError(f"metric failed: {reason}", METRIC_HINT, about="metric") from error
+        if not isfinite(number):
+            raise AttnvizError(f"metric returned {number}", METRIC_HINT, about="metric")
+        return number
+
+    def _answer_scores(self, result: PassResult) -> tuple[float, float]:
+        """Return the logits of the answers --toward and --instead-of; refuse unknown ones, and a
+        text or a model without answers."""
+        run, positions = self.model_run, self.model_run.answer_positions
+        if positions is None or not positions.positions or result.logits is None:
+            raise no_answer_error(run, ANSWER_PURPOSE, "toward")
+        position = positions.positions[-1 if positions.next else 0]
+        scores = result.logits[positions.scored_positions.index(position)].double()
+        for about in ("toward", "instead_of"):
+            if about not in self.answer_ids:
+                word = getattr(self.options, about)
+                self.answer_ids[about] = find_answer_token(run.model, word, scores, about)
+        toward, instead_of = (self.answer_ids[about] for about in ("toward", "instead_of"))
+        if toward == instead_of:
+            raise AttnvizError(
+                f"--toward and --instead-of are the same token, '{run.answer_label(toward)}'",
+                "name two answers",
+                about="instead_of",
+            )
+        return float(scores[toward]), float(scores[instead_of])
+
+    @cached_property
+    def _full_shares(self) -> Float[Tensor, "token answer"]:
+        """The logarithms of the full model's probabilities of answers."""
+        return self._log_shares(self.full_result)
+
+    def _log_shares(self, result: PassResult) -> Float[Tensor, "token answer"]:
+        """Return the logarithms of the answers' probabilities at the positions of answers."""
+        positions = self.model_run.answer_positions
+        assert positions is not None
+        assert result.logits is not None
+        rows = [positions.scored_positions.index(position) for position in positions.positions]
+        return result.logits[rows].double().log_softmax(-1)
+
+    @property
+    def _answer_row(self) -> int:
+        """Which of the positions of answers has the answer that is shown."""
+        positions = self.model_run.answer_positions
+        assert positions is not None
+        return len(positions.positions) - 1 if positions.next else 0
+
+    def summary(self, heads: Sequence[Effect], together: Iterable[Effect]) -> Effects:
+        """Return these effects of heads and of pairs with what the full model gives."""
+        alone = {effect.head_ids: effect.mean for effect in heads}
+        pairs = [
+            HeadPair(together=both, alone=(alone[both.head_ids[:1]], alone[both.head_ids[1:]]))
+            for both in together
+        ]
+        ranked = tuple(sorted(pairs, key=lambda pair: -pair.beyond_size))
+        off, positions = tuple(self.model_run.off), self.model_run.answer_positions
+        summary = Effects(
+            measured=self.measured, tokens=(), heads=tuple(heads), pairs=ranked, off=off
+        )
+        if self.measured == "metric":
+            return replace(summary, metric_name=self.metric_name, metric=self.full_metric)
+        if self.measured == "vectors":
+            assert self.full_result.vectors is not None
+            return replace(summary, tokens=tuple(range(len(self.full_result.vectors))))
+        assert positions is not None
+        row = self._answer_row
+        answer = int(self._full_shares[row].argmax())
+        return replace(
+            summary,
+            tokens=positions.positions,
+            answer=self.model_run.answer_label(answer),
+            answer_position=positions.positions[row],
+            next=positions.next,
+            likely=float(self._full_shares[row, answer].exp()),
+        )
 
 
-def _heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
+def heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
     """Return the heads of these maps that are not switched off anyway; refuse if there are none."""
     head_ids = [
         (head_map.layer.layer, head_map.head)
@@ -115,68 +340,6 @@ def _heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
     return heads_on
 
 
-def _rank_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Return the effects sorted by their mean change, largest first."""
-    return tuple(sorted(effects, key=lambda effect: -effect.mean))
-
-
-def _effect_on_vectors(head_id: HeadId, full_result: PassResult, result: PassResult) -> Effect:
-    """Return the relative change of the last layer's vectors without a head, and their cosines."""
-    assert full_result.vectors is not None
-    assert result.vectors is not None
-    changes, cosines = vector_changes(full_result.vectors, result.vectors)
-    return Effect(head_id=head_id, amounts=changes, cosines=cosines)
-
-
-def _effects_on_answers(
-    model_run: ModelRun, full_result: PassResult, without: Iterable[tuple[HeadId, PassResult]]
-) -> Effects:
-    """Return the effects of the heads on the model's probabilities of answers, largest first.
-
-    `without` has the result of the model without each head.
-    """
-    answer_positions = model_run.answer_positions
-    assert answer_positions is not None
-    rows = [
-        answer_positions.scored_positions.index(position) for position in answer_positions.positions
-    ]
-    answer_row = len(rows) - 1 if answer_positions.next else 0
-    before = _log_shares(full_result, rows)
-    answer = int(before[answer_row].argmax())
-    effects = [
-        _effect_on_answers(model_run, position, before, _log_shares(result, rows), answer_row)
-        for position, result in without
-    ]
-    return Effects(
-        measured="answers",
-        tokens=answer_positions.positions,
-        heads=_rank_effects(effects),
-        answer=model_run.answer_label(answer),
-        answer_position=answer_positions.positions[answer_row],
-        next=answer_positions.next,
-        likely=float(before[answer_row, answer].exp()),
-        off=tuple(model_run.off),
-    )
-
-
-def _effect_on_answers(
-    model_run: ModelRun,
-    head_id: HeadId,
-    before: Float[Tensor, "token answer"],
-    after: Float[Tensor, "token answer"],
-    answer_row: int,
-) -> Effect:
-    """Return the effect of one head, from the logarithms of the answers' probabilities with it
-    (`before`) and without it (`after`). `answer_row` is the row of the answer that is shown."""
-    answer, other_answer = int(before[answer_row].argmax()), int(after[answer_row].argmax())
-    return Effect(
-        head_id=head_id,
-        amounts=divergence_bits(before, after),
-        likely=float(after[answer_row, answer].exp()),
-        other_answer="" if other_answer == answer else model_run.answer_label(other_answer),
-    )
-
-
 def divergence_bits(
     before: Float[Tensor, "token answer"], after: Float[Tensor, "token answer"]
 ) -> Float[Tensor, "token"]:
@@ -186,12 +349,6 @@ def divergence_bits(
     """
     bits: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
     return bits.clamp(min=0)
-
-
-def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "token answer"]:
-    """Return the logarithms of the answers' probabilities at these rows of the logits."""
-    assert result.logits is not None
-    return result.logits[list(rows)].double().log_softmax(-1)
 
 
 def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:

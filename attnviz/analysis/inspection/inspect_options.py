@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, get_args
 
+from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.settings import SettingKeywords, format_head_id
 from attnviz.wording.commands import option_name
@@ -33,6 +34,10 @@ BY_DESCRIPTIONS: dict[By, str] = {
     "pattern": "what heads do",
     "effect": "what changes when each is switched off",
 }
+ABLATION_DESCRIPTIONS: dict[AblationValue, str] = {
+    "zero": "nothing",
+    "mean": "its mean over the text, or over all texts",
+}
 RANK_DESCRIPTIONS: dict[Rank, str] = {
     "lift": "weight minus the mean weight that other tokens give the same key",
     "weight": "weight alone",
@@ -44,6 +49,7 @@ DRAW_DESCRIPTIONS: dict[Draw, str] = {
 }
 
 
+PAIRED_HEADS_RANGE = (2, 20)  # the pairs of 20 heads are 190
 LAYER_WORD = re.compile(r"L?(-?\d{1,9})", re.IGNORECASE)
 HEAD_WORD = re.compile(r"(?:L(\d{1,9})(?=H))?H?(-?\d{1,9})", re.IGNORECASE)
 HIDE_OPTIONS = ("hide_special", "hide_first")
@@ -66,8 +72,11 @@ class InspectOptions:
     words: bool = False
     log: bool = False
     weigh: Weigh = "weight"
-    toward: str | None = None  # the answer whose gradient is taken
+    toward: str | None = None  # the answer whose gradient is taken, or whose logit is compared
+    instead_of: str | None = None  # the answer whose logit is subtracted from that
     by: By = "pattern"  # what heads are ranked by
+    ablation: AblationValue = "zero"  # what a head that is switched off writes
+    pairs: int | None = None  # of how many heads all pairs are switched off
     rank: Rank = "lift"  # what heads are ranked by for one link (--from, --to)
     predict: bool = False
     as_: Draw | None = None  # how weights are drawn; None: chosen by the view
@@ -157,7 +166,26 @@ class InspectOptions:
             )
         self._refuse_odd_ranking()
         self._refuse_odd_drawing()
-        if self.toward is not None and self.weigh != "gradient":
+        self._refuse_odd_answers()
+
+    def _refuse_odd_answers(self) -> None:
+        """Refuse answers (--toward, --instead-of) that nothing uses, and one without the other."""
+        if self.by == "effect":
+            answers = (self.toward, self.instead_of)
+            if answers.count(None) == 1:
+                name, other = ("toward", "instead_of") if self.toward else ("instead_of", "toward")
+                raise AttnvizError(
+                    f"{option_name(name)} names one answer, but --by effect compares two",
+                    f"name the other one, too: {option_name(other)} TOKEN",
+                    about=name,
+                )
+        elif self.instead_of is not None:
+            raise AttnvizError(
+                "--instead-of names an answer for --by effect, but heads are not ranked by effect",
+                "give --by effect",
+                about="instead_of",
+            )
+        elif self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
                 f"--toward chooses the answer for --weigh gradient, but --weigh is {self.weigh}",
                 "give --weigh gradient",
@@ -166,7 +194,21 @@ class InspectOptions:
 
     def _refuse_odd_ranking(self) -> None:
         """Refuse options about weights together with `--by effect`, which ranks heads by switching
-        them off."""
+        them off, and options about that without it."""
+        for name in ("ablation", "pairs") if self.by != "effect" else ():
+            if getattr(self, name) != getattr(InspectOptions, name):
+                raise AttnvizError(
+                    f"{option_name(name)} is about switching heads off, but none are",
+                    "give --by effect",
+                    about=name,
+                )
+        lowest, highest = PAIRED_HEADS_RANGE
+        if self.pairs is not None and not lowest <= self.pairs <= highest:
+            raise AttnvizError(
+                f"--pairs is {self.pairs}, and must be from {lowest} to {highest}",
+                f"try --pairs {lowest if self.pairs < lowest else highest}",
+                about="pairs",
+            )
         for name in WEIGHT_OPTIONS if self.by == "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
                 option = option_name(name)
@@ -277,7 +319,10 @@ class LookingKeywords(TypedDict, total=False):
     log: bool
     weigh: Weigh
     toward: str | None
+    instead_of: str | None
     by: By
+    ablation: AblationValue
+    pairs: int | None
     rank: Rank
     predict: bool
     as_: Draw | None
@@ -292,7 +337,25 @@ DESCRIPTIONS_BY_OPTION: dict[str, Mapping[Any, str]] = {
     "merge": MERGE_DESCRIPTIONS,
     "by": BY_DESCRIPTIONS,
     "rank": RANK_DESCRIPTIONS,
+    "ablation": ABLATION_DESCRIPTIONS,
     "as_": DRAW_DESCRIPTIONS,
 }
 INSPECT_OPTION_NAMES: tuple[str, ...] = tuple(InspectOptions.__dataclass_fields__)
 MERGES: tuple[Merge, ...] = get_args(Merge)
+
+
+def refuse_odd_metric(metric: object, options: InspectOptions) -> None:
+    """Refuse a metric that is no function, is not used, or stands beside two answers."""
+    if metric is None:
+        return
+    if not callable(metric):
+        problem = f"metric is of type {type(metric).__name__}, and should be a function"
+        hint = "try metric=lambda outputs: outputs.logits[0, -1, 5]"
+    elif options.by != "effect":
+        problem = "metric says what heads are ranked by, but by is 'pattern'"
+        hint = 'give by="effect"'
+    elif options.toward is not None:
+        problem, hint = "a metric and toward are both given", "give one of them"
+    else:
+        return
+    raise AttnvizError(problem, hint, about="metric")

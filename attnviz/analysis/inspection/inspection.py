@@ -11,23 +11,27 @@ from attnviz.analysis.inspection.inspect_options import (
     InspectKeywords,
     InspectOptions,
     numbers_in_slice,
+    refuse_odd_metric,
 )
 from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_words
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
 from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
-from attnviz.traces.from_text import trace
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
-from attnviz.traces.trained.tracing import with_named_model
+from attnviz.traces.trained.tracing import with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.old_names import with_old_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker
+    from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker, Metric
     from attnviz.analysis.inspection.token_query import MapLink
 
 SLICED = ("layer", "head")
@@ -36,6 +40,7 @@ MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, mer
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(RanksHeads, Showable):
     """A Trace with options that choose heads and how their weights are shown.
@@ -47,8 +52,9 @@ class Inspection(RanksHeads, Showable):
     """
 
     trace: Trace
-    looking: InspectOptions
+    options: InspectOptions
     track: HeadTracker = iter  # reports progress over heads
+    metric: Metric | None = None  # what heads that are switched off change
 
     @property
     @with_checked_arguments
@@ -59,12 +65,12 @@ class Inspection(RanksHeads, Showable):
         """
         from attnviz.analysis.inspection.token_query import build_link, build_token_query
 
-        if self.looking.by == "effect":
+        if self.options.by == "effect":
             return Rows(self.effects.heads)
-        if self.looking.source is not None:
+        if self.options.source is not None:
             return Rows(build_link(self).ranked_links)
-        if self.looking.query is not None:
-            return Rows(build_token_query(self, self.looking.query).peaks)
+        if self.options.query is not None:
+            return Rows(build_token_query(self, self.options.query).peaks)
         return Rows(self.patterns.ranked)
 
     @cached_property
@@ -72,27 +78,27 @@ class Inspection(RanksHeads, Showable):
     def maps(self) -> tuple[Map, ...]:
         """A map for each chosen head, or one for all of them if they are merged, after all
         options."""
-        steps = ROLLOUT_STEPS if self.looking.merge == "rollout" else MAP_STEPS
-        return build_maps(self.trace, self.looking, steps)
+        steps = ROLLOUT_STEPS if self.options.merge == "rollout" else MAP_STEPS
+        return build_maps(self.trace, self.options, steps)
 
     @cached_property
-    def plain(self) -> tuple[Map, ...]:
+    def head_maps(self) -> tuple[Map, ...]:
         """A map for each chosen head with its weights unchanged."""
-        return build_maps(self.trace, self.looking)
+        return build_maps(self.trace, self.options)
 
     @cached_property
-    def weighed(self) -> tuple[Map, ...]:
+    def weighted_maps(self) -> tuple[Map, ...]:
         """A map for each chosen head with its weights multiplied as `options.weigh` says."""
-        return weigh_maps(self.plain, self.trace, self.looking)
+        return weigh_maps(self.head_maps, self.trace, self.options)
 
     @cached_property
     @with_checked_arguments
     def effects(self) -> Effects:
-        """The change of the model's output without each chosen head; runs the model once per
-        head."""
+        """The change of the model's output without each chosen head; runs the model without each,
+        the heads of a layer as one batch."""
         from attnviz.analysis.inspection.effects import measure_effects
 
-        return measure_effects(self.trace, self.plain, self.track)
+        return measure_effects(self.trace, self.head_maps, self.track, self.options, self.metric)
 
     @cached_property
     @with_checked_arguments
@@ -100,36 +106,43 @@ class Inspection(RanksHeads, Showable):
         """The pattern scores of each chosen head, without hidden tokens, of words if the options
         say so. They are computed from the weights as `weigh` multiplies them, except by
         gradients."""
-        visible_maps = hide_tokens(self.divided, self.trace, self.looking)
-        return find_patterns(merge_into_words(visible_maps, self.trace, self.looking))
+        visible_maps = hide_tokens(self.share_maps, self.trace, self.options)
+        return find_patterns(merge_into_words(visible_maps, self.trace, self.options))
 
     @cached_property
-    def divided(self) -> tuple[Map, ...]:
+    def share_maps(self) -> tuple[Map, ...]:
         """The maps with weights multiplied as `weigh` says; for gradients, which are not shares of
         a row, the unchanged ones."""
-        return self.plain if self.looking.weigh == "gradient" else self.weighed
+        return self.head_maps if self.options.weigh == "gradient" else self.weighted_maps
 
     @cached_property
-    def whole(self) -> tuple[Map, ...]:
+    def token_maps(self) -> tuple[Map, ...]:
         """The maps before any tokens are hidden or combined into words: the rollout, or one map per
         head."""
-        if self.looking.merge == "rollout":
-            return roll_out_maps(self.plain, self.trace, self.looking)
-        return self.divided
+        if self.options.merge == "rollout":
+            return roll_out_maps(self.head_maps, self.trace, self.options)
+        return self.share_maps
 
 
 @with_checked_arguments
 def inspect(
-    text: str | Trace, settings: Settings | None = None, **changes: Unpack[InspectKeywords]
+    text: str | Trace,
+    settings: Settings | None = None,
+    *,
+    metric: Metric | None = None,
+    **changes: Unpack[InspectKeywords],
 ) -> Inspection:
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
-    `InspectOptions`. Several heads are a list, a slice or names: `layer=[4, 5]`, `head="L5H11"`;
-    `heads=[1, 11]` is `head=[1, 11]`. Heads are ranked by lift: the weight minus the mean weight
-    that other tokens give the same key; `rank="weight"` ranks them by weight alone. For a Trace
-    from a file, `model` and `trust_remote_code` name the model it was made with, as a file is not
-    trusted to do so.
+    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Several
+    heads are a list, a slice or names: `layer=[4, 5]`, `head="L5H11"`; `heads=[1, 11]` is
+    `head=[1, 11]`. Heads are ranked by lift: the weight minus the mean weight that other tokens
+    give the same key; `rank="weight"` ranks them by weight alone. `metric` is a function from what
+    the model returns for the text to a number, by whose change `by="effect"` ranks heads:
+    `metric=lambda outputs: outputs.logits[0, -1, 5]`; it needs `by="effect"`, and refuses two
+    answers beside it. For a Trace from a file, `model` and `trust_remote_code` are those it was
+    made with, as a file is not trusted to name them.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
@@ -143,13 +156,16 @@ def inspect(
             options[name] = given.pop(plural)
     slices = {name: options[name] for name in SLICED if isinstance(options.get(name), slice)}
     looking = replace_choices(InspectOptions(), options | dict.fromkeys(slices))
+    refuse_odd_metric(metric, looking)
+    in_memory, given = take_model_in_memory(given)
     chosen_settings = replace_choices(settings or Settings(model=MINILM), given)
     if isinstance(text, Trace):
-        traced = with_named_model(text, **given)
+        traced = with_given_model(text, in_memory, given)
     else:
-        traced = trace(text, chosen_settings, kept=looking.layers)
+        source = source_from_text(text, chosen_settings, in_memory=in_memory)
+        traced = trace_source(source, kept_layers=looking.layers)
     counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
     numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
-    inspection = Inspection(trace=traced, looking=replace_choices(looking, numbers))
-    assert inspection.plain  # refuses layers and heads that are not there
-    return inspection
+    looking = replace_choices(looking, numbers)
+    build_maps(traced, looking)  # refuses layers and heads that are not there
+    return Inspection(trace=traced, options=looking, metric=metric)

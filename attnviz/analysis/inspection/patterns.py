@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,18 @@ PATTERN_CELLS_AT_ONCE = 2**19
 MAX_SAMPLED_QUERIES = 1024  # of a longer text evenly spaced tokens are measured
 MIN_SHOWING_TOKENS = 4  # tokens (or half of few) that must be able to show a pattern
 MIN_PATTERN_EXCESS = 0.25  # of the distance from the score of even attention to 1
+SMALLEST_SHARE = np.float32(1e-30)  # in place of 0, which has no logarithm
 MIN_BROAD_ENTROPY = 0.8  # of the largest entropy
 
 Queries = Int[np.ndarray, "query 1"]
 Keys = Int[np.ndarray, "1 key"]
 PairFlags = Bool[np.ndarray, "query key"]
 PatternScores = Float[np.ndarray, "head kind"]
-BandCells = Float[np.ndarray, "query key"]  # some rows of a map
-LargestKeys = Int[np.ndarray, "query"]  # the key to which each query gives its largest weight
+# Some rows of a map, or the rows of several heads, of one text or of the texts of a batch:
+BandCells = Float[np.ndarray, "*item query head key"]
+VisibleCells = Float[np.ndarray, "*item query #head key"]  # 1 or 0
+LargestKeys = Int[np.ndarray, "*item query head"]  # the key to which each gives its largest weight
+KeyMasks = Float[np.ndarray, "*item query key mask"]  # which pairs belong to each pattern: 1 or 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,13 @@ class PatternTokens:
         is_elsewhere: PairFlags = self.steps(query, key) != 0
         return is_elsewhere | (not self.same_text)
 
+    @property
+    def may_be_column(self) -> Bool[np.ndarray, "key"]:
+        """For each key whether it may be a column: not the first token, and no separator."""
+        is_first = self.is_first(np.arange(len(self.columns))[None, :])[0]
+        may_be: Bool[np.ndarray, "key"] = ~(self.is_separator | is_first)
+        return may_be
+
     def is_same(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are the same token, and not a special one.
 
@@ -88,20 +99,28 @@ class PatternTokens:
 
 def read_pattern_tokens(head_map: Map) -> PatternTokens:
     """Return the facts that patterns are defined by, of the tokens or words of a map."""
-    numbers_by_ids: dict[tuple[int, ...], int] = {}
-    rows = _group_numbers(head_map.rows, numbers_by_ids)
-    columns = _group_numbers(head_map.columns, numbers_by_ids)
-    is_special, layer = np.array(head_map.rows.special, dtype=bool), head_map.layer
+    layer, queries, keys = head_map.layer, head_map.rows, head_map.columns
     is_self_attention = layer is None or (layer.key_inputs is None and layer.memory is None)
+    same_text = queries.tokens == keys.tokens and is_self_attention
+    return pattern_tokens_of_sides(queries, keys, same_text=same_text)
+
+
+def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, same_text: bool) -> PatternTokens:
+    """Return the facts that patterns are defined by, of the rows and columns of a map; `same_text`:
+    whether they are tokens of the same text."""
+    numbers_by_ids: dict[tuple[int, ...], int] = {}
+    rows = _group_numbers(queries, numbers_by_ids)
+    columns = rows if keys is queries else _group_numbers(keys, numbers_by_ids)
+    is_special = np.array(queries.special, dtype=bool)
     return PatternTokens(
         rows=rows,
         columns=columns,
-        same_text=head_map.rows.tokens == head_map.columns.tokens and is_self_attention,
+        same_text=same_text,
         is_special=is_special,
-        is_separator=np.array([*_find_separators(head_map.columns)], dtype=bool),
-        is_repeated=_find_repeated(rows, is_special, head_map.rows.numbers),
-        query_numbers=np.array(head_map.rows.numbers, dtype=int),
-        key_numbers=np.array(head_map.columns.numbers, dtype=int),
+        is_separator=np.array([*_find_separators(keys)], dtype=bool),
+        is_repeated=_find_repeated(rows, is_special, queries.numbers),
+        query_numbers=np.array(queries.numbers, dtype=int),
+        key_numbers=np.array(keys.numbers, dtype=int),
     )
 
 
@@ -132,6 +151,12 @@ def _is_mark(side: MapSide, position: int) -> bool:
     """Return whether the text of a row or column (number `position`) is only punctuation, symbols,
     or a new line."""
     pieces = b"".join(side.tokens.pieces[token] for token in side.groups[position])
+    return _are_marks(pieces)
+
+
+@lru_cache(maxsize=2**14)
+def _are_marks(pieces: bytes) -> bool:
+    """Return whether a text is only punctuation, symbols, or a new line."""
     text = pieces.decode(errors="replace")
     if not text.strip():
         return "\n" in text
@@ -301,8 +326,9 @@ class HeadPatterns:
     def kinds(self) -> tuple[PatternKind | None, ...]:
         """Each head's main pattern: the one with the largest excess over even attention, otherwise
         broad attention; None if neither is clear."""
-        can_show = self.showing_counts >= min(MIN_SHOWING_TOKENS, self.sampled_count // 2)
-        return tuple(map(_strongest_kind, np.where(can_show, self.excess, np.nan), self.scores))
+        can_show = enough_showing(self.showing_counts, self.sampled_count)
+        best = strongest_kinds(np.where(can_show, self.excess, np.nan), self.scores)
+        return tuple(None if kind < 0 else PATTERN_KINDS[kind] for kind in best)
 
     @property
     def ranked(self) -> list[HeadPattern]:
@@ -355,34 +381,35 @@ def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
     pattern_tokens = read_pattern_tokens(maps[0])
     tokens, keys = len(pattern_tokens.rows), len(pattern_tokens.columns)
     sampled = np.arange(tokens)[sampled_queries(tokens)]
-    totals = np.zeros((len(maps), 4, len(PATTERN_KINDS)))
-    by_key = np.zeros((len(maps), 4, keys))
+    by_pattern = np.zeros((len(maps), 4, len(KEY_PATTERNS)))
+    breadth, by_key = np.zeros((len(maps), 3)), np.zeros((len(maps), 4, keys))
     size = max(1, PATTERN_CELLS_AT_ONCE // max(1, keys * len(PATTERN_KINDS)))
     for band in (sampled[first : first + size] for first in range(0, len(sampled), size)):
-        masks = _pattern_masks(band, pattern_tokens)
+        masks = key_masks(band, pattern_tokens)
         rows = slice(band[0], band[-1] + 1, sampled_queries(tokens).step)
-        for total, key_totals, head_map in zip(totals, by_key, maps, strict=True):
+        for number, head_map in enumerate(maps):
             patch = head_map.cells.window(rows, FULL_SLICE)
-            values, visible = patch.values.astype(np.float32), (~patch.hidden).astype(np.float32)
+            values = patch.values.astype(np.float32)[:, None]
+            visible = (~patch.hidden).astype(np.float32)[:, None]
             largest = most_attended_keys(values)
-            total[:, : len(KEY_PATTERNS)] += _pattern_totals(values, visible, largest, masks)
-            total[:3, PATTERN_KINDS.index(BROAD_PATTERN)] += _breadth_totals(values, visible)
-            key_totals += _key_totals(values, visible, largest)
-    columns = tuple(_find_column(key_totals, pattern_tokens) for key_totals in by_key)
-    for total, key_totals, key in zip(totals, by_key, columns, strict=True):
-        if key is not None:
-            total[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = key_totals[:, key]
+            by_pattern[number] += pattern_totals(values, visible, largest, masks)[:, 0]
+            breadth[number] += breadth_totals(values, visible)[:, 0]
+            by_key[number] += key_totals(values, visible, largest)[:, 0]
+    columns = find_columns(by_key.swapaxes(0, 1), pattern_tokens.may_be_column)
+    totals = join_totals(
+        by_pattern.swapaxes(0, 1), breadth.swapaxes(0, 1), by_key.swapaxes(0, 1), columns
+    )
     with np.errstate(invalid="ignore"):
-        scores, even = totals[:, 0] / totals[:, 2], totals[:, 1] / totals[:, 2]
-    most = is_majority(totals[:, 3], totals[:, 2])
-    most[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = [key is not None for key in columns]
+        scores, even = totals[0] / totals[2], totals[1] / totals[2]
+    most = is_majority(totals[3], totals[2])
+    most[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = columns >= 0
     return HeadPatterns(
         names=tuple(head_map.name for head_map in maps),
         scores=scores,
         even_scores=even,
-        showing_counts=totals[:, 2].max(0).astype(int),
+        showing_counts=totals[2].max(0).astype(int),
         majority=most,
-        columns=columns,
+        columns=tuple(None if key < 0 else key for key in columns.tolist()),
         keys=maps[0].columns,
         sampled_count=len(sampled),
         tokens=tokens,
@@ -395,16 +422,24 @@ def sampled_queries(count: int) -> slice:
     return slice(0, count, max(1, -(-count // MAX_SAMPLED_QUERIES)))
 
 
-def most_attended_keys(values: BandCells) -> LargestKeys:
+def most_attended_keys(values: Float[np.ndarray, "*rows key"]) -> Int[np.ndarray, "*rows"]:
     """Return for each query the key with the largest absolute weight; -1 if several are largest.
 
     >>> most_attended_keys(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
     """
     sizes = np.abs(values)
-    has_one_largest = (sizes == sizes.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    largest_keys: LargestKeys = np.where(has_one_largest, sizes.argmax(axis=1), -1)
+    first_largest = sizes.argmax(axis=-1)
+    largest = np.take_along_axis(sizes, first_largest[..., None], axis=-1)
+    has_one_largest = (sizes == largest).sum(axis=-1) == 1
+    largest_keys: LargestKeys = np.where(has_one_largest, first_largest, -1)
     return largest_keys
+
+
+def sum_rows(cells: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows"]:
+    """Return the sum of each row: of many short rows by a product, which is twice as fast."""
+    sums: Float[np.ndarray, "*rows"] = cells @ np.ones(cells.shape[-1], dtype=cells.dtype)
+    return sums
 
 
 def is_majority(count: Any, total: Any) -> Any:
@@ -418,21 +453,32 @@ def is_majority(count: Any, total: Any) -> Any:
     return (2 * count > total) & (count > 1)
 
 
-def _strongest_kind(
-    beyond: Shaped[np.ndarray, "kind"], scores: Shaped[np.ndarray, "kind"]
-) -> PatternKind | None:
-    """Return the pattern with the largest excess over even attention (`beyond`) if that is clear,
-    otherwise the broad pattern if its score is high, otherwise None."""
-    best = int(np.argmax(np.nan_to_num(beyond, nan=-1.0)))
-    if beyond[best] >= MIN_PATTERN_EXCESS:
-        return PATTERN_KINDS[best]
-    is_broad = scores[PATTERN_KINDS.index(BROAD_PATTERN)] >= MIN_BROAD_ENTROPY
-    return BROAD_PATTERN if is_broad else None
+def enough_showing(showing: Any, tokens: Any) -> Any:
+    """Return whether so many of a text's tokens can show a pattern that it may be a main one.
+
+    Both may be arrays.
+
+    >>> enough_showing(np.array([3, 4]), 20).tolist()
+    [False, True]
+    """
+    return showing >= np.minimum(MIN_SHOWING_TOKENS, np.asarray(tokens) // 2)
 
 
-def _pattern_masks(
-    band: Int[np.ndarray, "query"], pattern_tokens: PatternTokens
-) -> Float[np.ndarray, "query key reading"]:
+def strongest_kinds(
+    excess: Shaped[np.ndarray, "*item kind"], scores: Shaped[np.ndarray, "*item kind"]
+) -> Int[np.ndarray, "*item"]:
+    """Return the index in PATTERN_KINDS of the pattern with the largest excess over even attention
+    if that is clear, otherwise of the broad pattern if its score is high, otherwise -1."""
+    known_excess = np.nan_to_num(excess, nan=-1.0)
+    best, broad = known_excess.argmax(-1), PATTERN_KINDS.index(BROAD_PATTERN)
+    without = np.where(scores[..., broad] >= MIN_BROAD_ENTROPY, broad, -1)
+    kinds: Int[np.ndarray, "*item"] = np.where(
+        known_excess.max(-1) >= MIN_PATTERN_EXCESS, best, without
+    )
+    return kinds
+
+
+def key_masks(band: Int[np.ndarray, "query"], pattern_tokens: PatternTokens) -> KeyMasks:
     """Return for each key pattern which query-key pairs belong to it, as 1 or 0, for the queries
     `band`."""
     query, key = band[:, None], np.arange(len(pattern_tokens.columns))[None, :]
@@ -446,62 +492,100 @@ def _pattern_masks(
     return np.stack(masks, axis=-1).astype(np.float32)
 
 
-def _pattern_totals(
-    values: BandCells,
-    visible: BandCells,
-    largest: LargestKeys,
-    pattern_masks: Float[np.ndarray, "query key reading"],
-) -> Float[np.ndarray, "4 reading"]:
-    """Return totals over some queries for each key pattern, counting only queries that see keys of
-    the pattern and other keys. The rows of the result: shares of attention; shares that even
-    attention would give; how many queries were counted; how many of them give a key of the pattern
-    their largest weight."""
-    visible_count, row_sums = visible.sum(1), values.sum(1)
-    products = np.stack([values, visible], axis=1) @ pattern_masks
-    matching_sums, matching_count = products.transpose(1, 2, 0)
+def pattern_totals(
+    values: BandCells, visible: VisibleCells, largest: LargestKeys, masks: KeyMasks
+) -> Float[np.ndarray, "4 *item head mask"]:
+    """Return totals over queries for each mask, counting only queries that see keys of the pattern
+    and other keys. First in the result: shares of attention; shares that even attention would give;
+    how many queries were counted; how many of them give a key of the pattern their largest
+    weight."""
+    visible_count, row_sums = sum_rows(visible)[..., None], sum_rows(values)[..., None]
+    matching_sums, matching_count = values @ masks, visible @ masks
     has_choice = (matching_count > 0) & (matching_count < visible_count) & (row_sums > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.where(has_choice, matching_sums / row_sums, 0)
         chance = np.where(has_choice, matching_count / visible_count, 0)
-    matches = pattern_masks[np.arange(len(values)), largest].T * (largest >= 0) * has_choice
-    return np.stack([amounts.sum(1) for amounts in (shares, chance, has_choice, matches)])
+    at_largest = np.take_along_axis(masks, np.maximum(largest, 0)[..., None], axis=-2)
+    matches = at_largest * (largest >= 0)[..., None] * has_choice
+    return np.stack([amounts.sum(-3) for amounts in (shares, chance, has_choice, matches)])
 
 
-def _key_totals(
-    values: BandCells, visible: BandCells, largest: LargestKeys
-) -> Float[np.ndarray, "4 key"]:
+def key_totals(
+    values: BandCells, visible: VisibleCells, largest: LargestKeys
+) -> Float[np.ndarray, "4 *item head key"]:
     """Return totals for each key over the queries that see more than one key.
 
-    The rows of the result: shares of attention; shares that even attention would give; how many
+    First in the result: shares of attention; shares that even attention would give; how many
     queries see the key; how many give it their largest weight.
     """
-    visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
+    visible_count, row_sums = sum_rows(visible), sum_rows(values)
     has_choice = (visible_count > 1) & (row_sums > 0)
     share = has_choice / np.where(has_choice, row_sums, 1)
     even = has_choice / np.where(has_choice, visible_count, 1)
-    votes = np.bincount(largest[has_choice & (largest >= 0)], minlength=values.shape[1])
-    return np.stack([share @ values, even @ visible, has_choice @ visible, votes])
+    return np.stack([
+        _sum_over_queries(share, values),
+        _sum_over_queries(even, visible),
+        _sum_over_queries(has_choice.astype(np.float32), visible),
+        _count_votes(np.where(has_choice, largest, -1), values.shape[-1]),
+    ])  # fmt: skip
 
 
-def _find_column(
-    key_totals: Float[np.ndarray, "4 key"], pattern_tokens: PatternTokens
-) -> int | None:
-    """Return the key, neither the first token nor a separator, to which most queries with a choice
-    give their largest weight; None if there is none."""
-    _, even, _, votes = key_totals
-    queries = round(even.sum())  # each query's even attention sums to 1
-    is_first = pattern_tokens.is_first(np.arange(len(votes))[None, :])[0]
-    is_candidate = ~(pattern_tokens.is_separator | is_first)
-    key = int(np.where(is_candidate, votes, -1).argmax())
-    return key if is_candidate[key] and is_majority(votes[key], queries) else None
+def _sum_over_queries(
+    factors: Float[np.ndarray, "*item query head"], cells: VisibleCells
+) -> Float[np.ndarray, "*item head key"]:
+    """Return the sum of cells times the factor of their query and head, for each head and key."""
+    if cells.shape[-2] == 1:  # the same cells for all heads
+        shared: Float[np.ndarray, "*item head key"] = factors.swapaxes(-1, -2) @ cells[..., 0, :]
+        return shared
+    sums: Float[np.ndarray, "*item head key"] = np.einsum("...qh,...qhk->...hk", factors, cells)
+    return sums
 
 
-def _breadth_totals(values: BandCells, visible: BandCells) -> Float[np.ndarray, "3"]:
-    """Return over the queries that see more than one key the sum of entropy / largest entropy, and
-    twice the number of these queries."""
-    visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
+def _count_votes(largest: LargestKeys, keys: int) -> Int[np.ndarray, "*item head key"]:
+    """Return how many queries of each head give each key their largest weight (-1: none)."""
+    by_head = largest.swapaxes(-1, -2)
+    heads = np.arange(by_head[..., 0].size).reshape(*by_head.shape[:-1], 1)
+    numbers = (heads * keys + by_head)[by_head >= 0]
+    counts = np.bincount(numbers, minlength=heads.size * keys)
+    return counts.reshape(*by_head.shape[:-1], keys)
+
+
+def find_columns(
+    key_sums: Float[np.ndarray, "4 *item head key"], may_be_column: Bool[np.ndarray, "*item key"]
+) -> Int[np.ndarray, "*item head"]:
+    """Return for each head the key, neither the first token nor a separator, to which most queries
+    with a choice give their largest weight; -1 if there is none."""
+    _, even, _, votes = key_sums
+    queries = np.round(even.sum(-1))  # each query's even attention sums to 1
+    candidate_votes = np.where(may_be_column[..., None, :], votes, -1)
+    is_column = is_majority(candidate_votes.max(-1), queries)
+    keys: Int[np.ndarray, "*item head"] = np.where(is_column, candidate_votes.argmax(-1), -1)
+    return keys
+
+
+def breadth_totals(values: BandCells, visible: VisibleCells) -> Float[np.ndarray, "3 *item head"]:
+    """Return over the queries that see more than one key the sum of entropy / largest entropy, the
+    sum of entropy in bits, and the number of these queries."""
+    visible_count, row_sums = sum_rows(visible), sum_rows(values)
     rows = (visible_count > 1) & (row_sums > 0)
-    shares = values[rows] / row_sums[rows, None]
-    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
-    entropy = -(shares * logs).sum(1) / np.log(visible_count[rows])
-    return np.array([entropy.sum(), rows.sum(), rows.sum()])
+    shares = np.maximum(values / np.where(rows, row_sums, 1)[..., None], SMALLEST_SHARE)
+    bits = np.where(rows, -np.einsum("...k,...k->...", shares, np.log2(shares)), 0)
+    largest = np.log2(np.where(rows, visible_count, 2))
+    return np.stack([amounts.sum(-2) for amounts in (bits / largest, bits, rows)])
+
+
+def join_totals(
+    by_pattern: Float[np.ndarray, "4 *item head pattern"],
+    breadth: Float[np.ndarray, "3 *item head"],
+    by_key: Float[np.ndarray, "4 *item head key"],
+    columns: Int[np.ndarray, "*item head"],
+) -> Float[np.ndarray, "4 *item head kind"]:
+    """Return the totals of all PATTERN_KINDS as those of key patterns are: the broad pattern's from
+    `breadth`, the column pattern's from `by_key` at `columns` (0 where there is none)."""
+    totals = np.zeros((*by_pattern.shape[:-1], len(PATTERN_KINDS)))
+    totals[..., : len(KEY_PATTERNS)] = by_pattern
+    broad_sums, _, queries = breadth
+    totals[:3, ..., PATTERN_KINDS.index(BROAD_PATTERN)] = np.stack([broad_sums, queries, queries])
+    at_column = np.take_along_axis(by_key, np.maximum(columns, 0)[None, ..., None], axis=-1)[..., 0]
+    totals[..., PATTERN_KINDS.index(COLUMN_PATTERN)] = at_column * (columns >= 0)
+    return totals

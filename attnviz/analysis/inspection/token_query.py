@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
@@ -198,10 +198,16 @@ class TokenLink:
         head_map = self.token_query.map_rows[0].map
         keys, key_group = head_map.columns, head_map.columns.groups[self.column]
         within = head_map.rows.tokens is keys.tokens
-        is_counted = ~np.array(head_map.rows.special, dtype=bool)
-        is_counted[self.token_query.row] = False
+        is_counted = _counted_queries(head_map, self.token_query.row)
         is_counted &= [not within or group != key_group for group in head_map.rows.groups]
         return is_counted
+
+
+def _counted_queries(head_map: Map, query: int) -> Bool[np.ndarray, "query"]:
+    """Return for each row whether it counts as another token: not the query, nor a special one."""
+    is_counted: Bool[np.ndarray, "query"] = ~np.array(head_map.rows.special, dtype=bool)
+    is_counted[query] = False
+    return is_counted
 
 
 def _measure_others(
@@ -233,7 +239,7 @@ def build_token_query(
     Refuses a token that is unknown, ambiguous or hidden; `option_key` ("query", "from") names the
     option in errors.
     """
-    options, maps = inspection.looking, inspection.maps
+    options, maps = inspection.options, inspection.maps
     row = find_in_side(maps[0].rows, options, token_name, option_key)
     return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
@@ -241,7 +247,7 @@ def build_token_query(
 def build_link(inspection: Inspection) -> TokenLink:
     """Return the link from the token of `--from` to the token of `--to`; refuse it if every map
     masks it."""
-    options = inspection.looking
+    options = inspection.options
     assert options.source is not None
     assert options.to is not None
     token_query = build_token_query(inspection, options.source, "from")
@@ -288,6 +294,29 @@ class MapRow:
     def peak(self) -> float:
         """The weight with the largest absolute value, with its sign."""
         return self.weight(self.top_column)
+
+    @cached_property
+    def other_weights(self) -> Float[np.ndarray, "key"]:
+        """The mean weight that other tokens give each key: all that can see it, except the token
+        itself, the key and special tokens; NaN where there are none.
+
+        It is `others.mean` of each link. Of long texts evenly spaced rows are measured.
+        """
+        rows, columns = self.map.rows, self.map.columns
+        within = rows.tokens is columns.tokens
+        row_of_group = {group: row for row, group in enumerate(rows.groups)} if within else {}
+        own_rows = np.array([row_of_group.get(group, -1) for group in columns.groups])
+        is_counted = _counted_queries(self.map, self.row)
+        step = sampled_queries(len(rows)).step
+        rows_at_once = max(1, CELLS_PER_BAND // max(1, len(columns))) * step
+        counts, totals = np.zeros(len(columns)), np.zeros(len(columns))
+        for start in range(0, len(rows), rows_at_once):
+            numbers = np.arange(len(rows))[start : start + rows_at_once : step]
+            patch = self.map.cells.window(slice(start, start + rows_at_once, step), FULL_SLICE)
+            sees = is_counted[numbers, None] & ~patch.hidden & (numbers[:, None] != own_rows)
+            counts += sees.sum(0)
+            totals += np.where(sees, patch.values, 0).sum(0, dtype=np.float64)
+        return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
     def rank(self, column: int) -> int:
         """Return the rank of the absolute weight in this column: 1 for the largest, the same for

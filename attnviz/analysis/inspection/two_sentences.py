@@ -1,20 +1,25 @@
-"""Two sentences in one trained model: paired tokens, and how each head's attention changes.
+"""Two Traces head by head: two sentences in one model, or one sentence in two models.
 
-A token's row of weights is compared with the row of its counterpart in the other sentence. The
+A token's row of weights is compared with the row of its counterpart in the other Trace. The
 weights on tokens without a counterpart are added up to one number, so that rows still sum to 1.
-Heads are ranked by the largest change of a link between tokens that both sentences share, without
-special tokens. If no such link changes, as in a decoder before the word that differs, all links
-count.
+
+Heads of one sentence are ranked by how far their rows are apart on average: between two models,
+almost every head has some weight that changes from 0 to 1. Heads of two sentences are ranked by the
+largest change of a link between tokens that both share, without special tokens. If no such link
+changes, as in a decoder before the word that differs, all links count.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,25 +29,31 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
+from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import SettingKeywords, Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
-from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_named_model
+from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.numbers import share_text
-from attnviz.wording.words import bidi_isolated
+from attnviz.wording.old_names import with_old_names
+from attnviz.wording.words import and_list, bidi_isolated, counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 PairRows = Float[np.ndarray, "pair key"]
+ModelChoice = Any  # whatever `trace` takes as a model
 DEFAULT_SENTENCE_NAMES = ("first sentence", "second sentence")
-DEFAULT_WEIGHT_NAMES = ("first weights", "second weights")  # for one sentence
+DEFAULT_RUN_NAMES = ("first run", "second run")  # of one sentence
+DEFAULT_WEIGHT_NAMES = ("first weights", "second weights")  # of one sentence, computed elsewhere
+DEFAULT_NAMES = (DEFAULT_SENTENCE_NAMES, DEFAULT_RUN_NAMES, DEFAULT_WEIGHT_NAMES)
 MIN_SHOWN_CHANGE = 5e-4  # smaller changes of weights or bits are written as 0
 
 
@@ -85,10 +96,10 @@ class HeadComparison:
         return f"<{self.name}: weight {weights}, {self.divergence:.3f} bits apart>"
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Sentences(RanksHeads, Showable):
-    """The attention of a model in two sentences by head; the head with the largest change comes
-    first."""
+class TraceComparison(RanksHeads, Showable):
+    """Two Traces compared head by head; the head that differs most comes first."""
 
     first: Trace
     second: Trace
@@ -96,30 +107,87 @@ class Sentences(RanksHeads, Showable):
     rows: TokenPairs  # of queries
     columns: TokenPairs  # of keys
     heads: tuple[HeadComparison, ...]
-    looking: InspectOptions
+    options: InspectOptions
     query: int | None = None  # the only pair whose rows are compared; None compares all
+
+    def __repr__(self) -> str:
+        """Return a line like `<TraceComparison of minilm and tuned: 72 heads, first L4H9>`."""
+        heads = f"{counted(len(self.heads), 'head')}, first {self.heads[0].name}"
+        return f"<TraceComparison of {and_list(self.names)}: {heads}>"
 
     @property
     def ranking(self) -> Rows[HeadComparison]:
-        """The heads, starting with the one whose attention to one token changes most."""
+        """The heads, starting with the one that differs most."""
         return Rows(self.heads)
 
     @cached_property
+    def is_one_sentence(self) -> bool:
+        """Whether both Traces are of one sentence: heads are then ranked by their divergence."""
+        return is_one_sentence(self.first, self.second)
+
+    @cached_property
     def shared(self) -> bool:
-        """Whether heads are ranked by links between tokens that both sentences share: only if any
-        changes."""
+        """Whether heads of two sentences are ranked by links between tokens that both share: only
+        if any changes."""
         changes = [head.largest_shared for head in self.heads if head.largest_shared]
-        return any(change.size >= MIN_SHOWN_CHANGE for change in changes)
+        is_any_changed = any(change.size >= MIN_SHOWN_CHANGE for change in changes)
+        return is_any_changed and not self.is_one_sentence
 
     def link(self, head: HeadComparison) -> WeightChange:
-        """Return the weight change that a head is ranked by: of a link between shared tokens, or of
-        any."""
+        """Return the change that stands for a head: the largest between shared tokens if `shared`,
+        otherwise the largest of all."""
         return head.largest_shared if self.shared and head.largest_shared else head.largest
 
     @property
     def changes(self) -> bool:
-        """Whether any head attends differently in the two sentences."""
+        """Whether any head attends differently in the two Traces."""
         return any(head.largest.size or head.divergence for head in self.heads)
+
+
+@with_checked_arguments
+def compare_models(
+    text: str,
+    a: ModelChoice,
+    b: ModelChoice,
+    settings: Settings | None = None,
+    *,
+    names: tuple[str, str] | None = None,
+    layer: int | str | None = None,
+    head: int | str | None = None,
+    query: int | str | None = None,
+    command: str | None = None,
+    **changes: Unpack[SettingKeywords],
+) -> TraceComparison:
+    """Compare two models on one sentence: `compare_models("it was tired", "minilm", "step-9")`
+
+    `a` and `b` are models that `trace` takes: names, folders, or models in memory, which share one
+    `tokenizer`. Heads are ranked by the mean divergence of their rows. `names` are what the models
+    are called: by default their own names, with folders where these are equal. `layer` and `head`
+    choose heads, `query` compares one token's rows only, and `changes` replace fields of the
+    settings. Refuses models that cut the sentence into different tokens, and models with different
+    heads, unless a head that both have is chosen.
+
+    >>> from attnviz import compare_models
+    >>> found = compare_models("the keys near the cabinet", "agreement", "agreement")
+    >>> found.view().closing[0]
+    'No head differs: all 4 heads have the same weights in both.'
+    """
+    if a is None or b is None:
+        raise AttnvizError(
+            f"{'a' if a is None else 'b'} is None, and should be a model",
+            'give two models: compare_models(text, "minilm", "run/step-9")',
+        )
+    keywords: dict[str, Any] = {**changes}
+    tokenizer = keywords.pop("tokenizer", None)
+    named = [isinstance(model, str | os.PathLike) for model in (a, b)]
+    traces = []
+    for model, is_named in zip((a, b), named, strict=True):
+        # A name brings its own tokenizer; beside a model in memory, `tokenizer` is that one's.
+        has_tokenizer = tokenizer is not None and (not is_named or all(named))
+        more = {**keywords, "tokenizer": tokenizer} if has_tokenizer else keywords
+        with naming_in_errors(str(model)) if is_named and a != b else nullcontext():
+            traces.append(trace(text, settings, model=model, command=command, **more))
+    return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
 
 
 @with_checked_arguments
@@ -128,71 +196,127 @@ def compare_sentences(
     second: str | Trace,
     settings: Settings | None = None,
     *,
+    names: tuple[str, str] | None = None,
     layer: int | str | None = None,
     head: int | str | None = None,
     query: int | str | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Sentences:
-    """Compare two sentences in a trained model: `compare_sentences("too tired", "too wide")`
+) -> TraceComparison:
+    """Compare two sentences in a model: `compare_sentences("too tired", "too wide")`
 
-    Traces may also be of one sentence in two models. `changes` replace fields of the settings, such
-    as `model`; `layer` and `head` choose heads, and `query` compares one token's rows only. Refuses
-    equal sentences, sentences without a common token, and traces with different heads.
+    `changes` replace fields of the settings, such as `model`, which is MiniLM by default; beside a
+    Trace, a text is read by the Trace's model. `names`, `layer`, `head` and `query` are those of
+    `compare_models`. Refuses equal texts, sentences without a common token, and Traces with
+    different heads.
 
     >>> from attnviz import compare_sentences
     >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
     >>> found.heads[0].name  # the head with the link that changes most
     'L4H9'
     """
-    looking = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
-    chosen_settings = replace_choices(settings or Settings(model=MINILM), changes)
+    given = [source for source in (first, second) if isinstance(source, Trace)]
+    base = settings or Settings(model=MINILM)
+    if len(given) == 1 and given[0].external_origin is None:
+        base = settings or given[0].origin.settings
     if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
-    model_settings = {name: getattr(chosen_settings, name) for name in UNTRUSTED_SETTINGS}
-    for given, other in ((first, second), (second, first)):
-        if isinstance(given, Trace) and isinstance(other, str) and given.trained is not None:
-            # The other sentence must be read by the same model.
-            reload_model(with_named_model(given, **model_settings))
+    keywords: dict[str, Any] = {**changes}
+    if len(given) == 2:
+        refuse_changes_to_trace(keywords)
+    elif given and given[0].trained is not None:
+        # The other sentence must be read by the same model.
+        in_memory, others = take_model_in_memory(keywords)
+        is_named = in_memory is None and not given[0].trained.in_memory
+        names_to_load = UNTRUSTED_SETTINGS if is_named else ()
+        chosen = {name: others.get(name, getattr(base, name)) for name in names_to_load}
+        model, _ = reload_model(with_given_model(given[0], in_memory, chosen))
+        if model.in_memory:
+            keywords = {**others, "model": model.model, "tokenizer": model.tokenizer}
     traces = [
-        source if isinstance(source, Trace) else trace(source, chosen_settings, command=command)
+        source if isinstance(source, Trace) else trace(source, base, command=command, **keywords)
         for source in (first, second)
     ]
-    sentences = compare_traces(traces[0], traces[1], trace_names(*traces), looking)
-    if traces[0].handed is None and is_one_sentence(*traces) and not sentences.changes:
+    return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
+
+
+def compare_two_traces(
+    first: Trace,
+    second: Trace,
+    *,
+    names: tuple[str, str] | None = None,
+    layer: int | str | None = None,
+    head: int | str | None = None,
+    query: int | str | None = None,
+) -> TraceComparison:
+    """Compare every head of two finished Traces, which `names` or their own names tell apart."""
+    options = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
+    if names is None:
+        return compare_traces(first, second, trace_names(first, second), options)
+    chosen_names = tuple(names)
+    is_pair = len(chosen_names) == 2 and all(isinstance(name, str) for name in chosen_names)
+    if isinstance(names, str) or not is_pair or not all(chosen_names) or len({*chosen_names}) < 2:
         raise AttnvizError(
-            "both traces are of the same sentence, and no head attends differently",
-            "give another sentence, or another model's trace of this one",
+            "names are what the two are called, and should be two different texts",
+            'try names=("before", "after")',
+            about="names",
         )
-    return sentences
+    return compare_traces(first, second, (chosen_names[0], chosen_names[1]), options)
 
 
 def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
-    """Return what two traces are called: by names of their own or of their models, if those differ.
+    """Return what two Traces are called: by names of their own or of their models, with as many
+    folders as tell these apart (`run-1/last`), or by the only setting that differs (`seed 7`).
 
-    Otherwise "first sentence" and "second sentence", or "first weights" and "second weights" if
-    both are of one sentence.
+    Otherwise "first sentence" and "second sentence", or of one sentence "first run" and "second
+    run", or "first weights" and "second weights" if these were computed elsewhere.
     """
-    for names in zip(_candidate_names(first), _candidate_names(second), strict=True):
+    parts = _name_parts(first), _name_parts(second)
+    for count in range(1, max(map(len, parts)) + 1):
+        names = tuple("/".join(each[-count:]) for each in parts)
         if all(names) and names[0] != names[1]:
-            return names
-    return DEFAULT_WEIGHT_NAMES if is_one_sentence(first, second) else DEFAULT_SENTENCE_NAMES
+            return names[0], names[1]
+    if not is_one_sentence(first, second):
+        return DEFAULT_SENTENCE_NAMES
+    if first.external_origin or second.external_origin:
+        return DEFAULT_WEIGHT_NAMES
+    return _differing_setting(first, second) or DEFAULT_RUN_NAMES
 
 
 def is_one_sentence(first: Trace, second: Trace) -> bool:
     """Return whether both traces have the same text, or the same token labels if a text is
-    unknown."""
-    texts = first.text, second.text
+    unknown. A word that a model appends to ask for an answer does not count."""
+    texts = [
+        traced.text and traced.text.removesuffix(f" {_appended_word(traced)}")
+        for traced in (first, second)
+    ]
     return texts[0] == texts[1] if all(texts) else first.tokens.labels == second.tokens.labels
 
 
-def _candidate_names(traced: Trace) -> tuple[str, str]:
-    """Return two possible names of a trace's model, the shorter first: `checkpoint`,
-    `run-1/checkpoint`. Weights that were computed elsewhere have their own name twice."""
-    if traced.handed is not None:
-        return traced.handed.name, traced.handed.name
-    model = Path(traced.origin.settings.model or "")
-    return model.name, "/".join(model.parts[-2:])  # run-1/checkpoint and run-2/checkpoint
+def _appended_word(traced: Trace) -> str:
+    """Return the word that a small model appends to a text, such as `?`; otherwise ""."""
+    return traced.model.vocabulary.asks if traced.model else ""
+
+
+def _name_parts(traced: Trace) -> tuple[str, ...]:
+    """Return the parts of a Trace's name, of which the last is the shortest name: the folders of
+    its model; none for random vectors. Weights that were computed elsewhere have one name."""
+    if traced.external_origin is not None:
+        return (traced.external_origin.name,)
+    card_name = traced.trained.name if traced.trained else ""
+    return Path(traced.origin.settings.model or card_name).parts
+
+
+def _differing_setting(first: Trace, second: Trace) -> tuple[str, str] | None:
+    """Return the two values of the only setting that differs: `causal` and `scaled`, `seed 1` and
+    `seed 2`. None if several differ, or if one value is not given."""
+    settings = asdict(first.origin.settings), asdict(second.origin.settings)
+    differing = [name for name, value in settings[0].items() if settings[1][name] != value]
+    values = [setting[name] for name in differing for setting in settings]
+    if len(values) != 2 or any(value is None or isinstance(value, bool) for value in values):
+        return None
+    prefix = "" if isinstance(values[0], str) else f"{differing[0].replace('_', ' ')} "
+    return f"{prefix}{values[0]}", f"{prefix}{values[1]}"
 
 
 def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
@@ -201,7 +325,10 @@ def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
     Unless both are of one model, equal labels get equal ids, so that tokens can be paired.
     """
     sides = [first.tokens, second.tokens, first.keys, second.keys]
-    models = [None if traced.handed else traced.origin.settings.model for traced in (first, second)]
+    models = [
+        None if traced.external_origin else traced.origin.settings.model
+        for traced in (first, second)
+    ]
     if models[0] is not None and models[0] == models[1]:
         return sides
     labels = dict.fromkeys(label for side in sides for label in side.labels)
@@ -211,43 +338,93 @@ def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
 
 def compare_traces(
     first: Trace, second: Trace, names: tuple[str, str], options: InspectOptions
-) -> Sentences:
-    """Compare every head of one trace with the same head of another, the largest change first.
+) -> TraceComparison:
+    """Compare every head of one Trace with the same head of another, the largest change first.
 
-    Refuses traces with different heads, and a query token without a counterpart.
+    Refuses Traces of one text with different tokens or heads, and a query token without a
+    counterpart.
     """
+    _refuse_other_tokens(first, second, names)
     tokens, other_tokens, keys, other_keys = _sides_with_shared_ids(first, second)
     rows = pair_tokens(tokens, other_tokens)
     columns = rows if first.keys is first.tokens else pair_tokens(keys, other_keys)
     query = None if options.query is None else _find_pair(rows, options.query)
-    maps = build_maps(first, options), build_maps(second, options)
-    _refuse_other_heads(*maps)
+    maps = _maps_of_both(first, second, names, options)
     heads = [
         _compare_head(first_map, second_map, rows, columns, query)
         for first_map, second_map in zip(*maps, strict=True)
     ]
-    sentences = Sentences(
+    sentences = TraceComparison(
         first=first,
         second=second,
         names=names,
         rows=rows,
         columns=columns,
         heads=tuple(heads),
-        looking=options,
+        options=options,
         query=query,
     )
-    ranked = sorted(heads, key=lambda head: (-sentences.link(head).size, -head.divergence))
-    return replace(sentences, heads=tuple(ranked))
+
+    def order(head: HeadComparison) -> tuple[float, float]:
+        """Return the two sizes that heads are sorted by, so that the largest come first."""
+        change, apart = -sentences.link(head).size, -head.divergence
+        return (apart, change) if sentences.is_one_sentence else (change, apart)
+
+    return replace(sentences, heads=tuple(sorted(heads, key=order)))
 
 
-def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None:
-    """Refuse maps of two traces that do not have the same layers and heads."""
-    if [head_map.name for head_map in first] != [head_map.name for head_map in second]:
+def _refuse_other_tokens(first: Trace, second: Trace, names: tuple[str, str]) -> None:
+    """Refuse two Traces of one text that is cut into different tokens, naming the first of them.
+
+    Special tokens, and those that a model generated, may differ.
+    """
+    if first.text is None or second.text is None or not is_one_sentence(first, second):
+        return
+    for labels, others in zip(_text_labels(first), _text_labels(second), strict=True):
+        for label, other in zip_longest(labels, others):
+            if label != other:
+                one, two = ("none" if each is None else f"'{each}'" for each in (label, other))
+                raise AttnvizError(
+                    f"the sentence is cut into different tokens, first {one} in {names[0]} and "
+                    f"{two} in {names[1]}",
+                    "compare models with the same tokenizer",
+                )
+
+
+def _text_labels(traced: Trace) -> Iterator[list[str]]:
+    """Yield the labels of the queries, then of the keys, that are tokens of the given text."""
+    for tokens in (traced.tokens, traced.keys):
+        count = traced.prompt if tokens is traced.tokens else None
+        end = len(tokens) - (tokens.labels[-1] == _appended_word(traced))
+        labels = enumerate(tokens.labels[: end if count is None else count])
+        yield [label for position, label in labels if position not in tokens.special]
+
+
+def _maps_of_both(
+    first: Trace, second: Trace, names: tuple[str, str], options: InspectOptions
+) -> tuple[tuple[Map, ...], tuple[Map, ...]]:
+    """Return the maps of the chosen heads of both Traces.
+
+    Refuses a layer or head that one of them lacks, and different heads.
+    """
+    maps = []
+    for traced, name in zip((first, second), names, strict=True):
+        with nullcontext() if names in DEFAULT_NAMES else naming_in_errors(name):
+            maps.append(build_maps(traced, options))
+    head_names = [[head_map.name for head_map in each] for each in maps]
+    if head_names[0] != head_names[1]:
+        known_as = tuple(f"the {name}" for name in names) if names in DEFAULT_NAMES else names
+        (heads, last), (other_heads, other_last) = ((len(each), each[-1]) for each in head_names)
+        common = next((each for each in maps[0] if each.name in head_names[1]), None)
+        hint = "give two with the same layers and heads"
+        if common is not None and common.layer is not None:
+            hint += f", or choose one: --layer {common.layer.layer} --head {common.head}"
         raise AttnvizError(
-            f"the two traces do not have the same heads: {len(first)}, up to {first[-1].name}, and "
-            f"{len(second)}, up to {second[-1].name}",
-            "give two traces with the same number of layers and heads",
+            f"the two do not have the same heads: {heads} in {known_as[0]}, up to {last}, and "
+            f"{other_heads} in {known_as[1]}, up to {other_last}",
+            hint,
         )
+    return maps[0], maps[1]
 
 
 def _find_pair(rows: TokenPairs, name: str) -> int:

@@ -20,6 +20,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.archive import is_from_archive
 from attnviz.traces.origin import trained_card
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
+from attnviz.traces.trained.model_in_memory import refuse_changed_model
 from attnviz.traces.weights import tensor_to_numpy
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> 
     if options.weigh != "weight":
         refuse_weights_only(trace, f"--weigh {options.weigh} needs values", "weigh")
     if options.weigh == "norm":
+        refuse_changed_model(trace)
         return tuple(_weigh_by_length(head_map, trace) for head_map in maps)
     if options.weigh == "gradient":
         gradients = find_answer_gradients(trace, options)

@@ -7,6 +7,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -59,6 +60,7 @@ SCRIPT_FILES = (
     "texts.js",
     "markup.js",
     "steps.js",
+    "points.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -76,6 +78,7 @@ STYLE_FILES = (
     "matrix.css",
     "lines.css",
     "reading.css",
+    "points.css",
     "layout.css",
     "paper.css",
 )
@@ -108,8 +111,14 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
     styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
     style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
-    title = view.headline if view.titled else view.title
-    script_data = {"attention": about, "look": _theme_colors(look), "about": title}
+    title = view.headline if view.has_chosen_title else view.title
+    points = None if view.cloud is None else asdict(view.cloud)
+    script_data = {
+        "attention": about,
+        "points": points,
+        "look": _theme_colors(look),
+        "about": title,
+    }
     return {
         "policy": CONTENT_SECURITY_POLICY.format(
             script=_sha256_base64(script), style=_sha256_base64(style)
@@ -202,7 +211,7 @@ def pack_steps(view: View) -> dict[str, str]:
 
     Texts that several tokens share are stored once.
     """
-    if view.following is None or view.heads is None:
+    if view.query_steps is None or view.heads is None:
         return {}
     parts: dict[str, int] = {}
     steps_by_token = {
@@ -223,7 +232,7 @@ def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
     positions = range(len(view.heads.heads[0].query_axis.labels))
     letters_left = MAX_STEP_LETTERS
     for position in sorted(positions, key=lambda position: position != query):
-        title, sections = view.followed(position)
+        title, sections = view.steps_of_query(position)
         steps: list[str] = [step_markup(section) for section in sections]
         letters_left -= sum(map(len, steps))
         if letters_left < 0 and position != query:

@@ -16,6 +16,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
+from matplotlib.text import Text
 from PIL import Image
 
 from attnviz.renderers import Look
@@ -54,6 +55,7 @@ ARROWHEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 # Of the letters beside them: how large they are, and how far below
 LOWERED_SHARE, LOWERED_DEPTH = 0.78, 0.2
+KEPT_SETTINGS = ("pdf.fonttype", "font.family", "mathtext.")  # of a figure that is drawn
 SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
@@ -148,7 +150,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     axes = _framed_axes(figure, layout, panel.box, colors)
     rgb = _cell_colors(grid, look)
     _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
-    _draw_hidden(axes, grid, colors)
+    draw_hidden(axes, grid, colors)
     empty = np.argwhere(np.isnan(grid.values) & ~grid.hidden).tolist()
     if empty:  # a thin frame around each cell that is still to be filled
         frames = _cells_path((row, column, column + 1) for row, column in empty)
@@ -237,11 +239,14 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, line_color: str) -> Non
     )
 
 
-def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Draw hatching over all masked cells, as one path."""
+def draw_hidden(axes: Axes, grid: Grid, colors: Theme, corner: float = 0.0) -> None:
+    """Draw hatching over all masked cells, as one path; the first cell begins at `corner` on both
+    axes.
+    """
     if not grid.hidden.any():
         return
-    path = _cells_path(_hidden_runs(grid.hidden))
+    move = matplotlib.transforms.Affine2D().translate(corner, corner)
+    path = _cells_path(_hidden_runs(grid.hidden)).transformed(move)
     style = {"edgecolor": colors.hatch, "hatch": "////", "linewidth": 0}
     axes.add_patch(PathPatch(path, facecolor="none", **style))
 
@@ -341,7 +346,8 @@ def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
     """Write all lines of text."""
     width, height = layout.size
     for text in (piece for words in layout.words for piece in text_pieces(words)):
-        figure.text(
+        Figure.text(  # without the settings of the figure, which are those of now
+            figure,
             text.x / width,
             text.y / height,
             text.text,
@@ -484,13 +490,19 @@ class NotebookFigure(Figure):
     description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Create a Figure, and keep the type of font for its PDF files."""
+        """Create a Figure, and keep its font, that of formulas, and how a PDF stores letters."""
         super().__init__(*args, **kwargs)
-        self._fonttype = matplotlib.rcParams["pdf.fonttype"]  # as set when the figure was created
+        names = [name for name in matplotlib.rcParams if name.startswith(KEPT_SETTINGS)]
+        self._settings: Any = {name: matplotlib.rcParams[name] for name in names}
+
+    def text(self, *args: Any, **kwargs: Any) -> Text:
+        """Add a text, which may hold formulas, in the font of the figure."""
+        with matplotlib.rc_context(self._settings):
+            return super().text(*args, **kwargs)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save as any Figure does; a PDF has letters as TrueType, wherever that can be."""
-        with matplotlib.rc_context({"pdf.fonttype": self._fonttype}):
+        with matplotlib.rc_context(self._settings):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:

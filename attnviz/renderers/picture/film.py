@@ -20,6 +20,7 @@ from PIL import Image
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.colors import color_anchors, color_values
+from attnviz.renderers.look import MAX_TEXT_FACTOR
 from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
 from attnviz.renderers.picture.items import Box, Item, Layout, Panel, Stroke, Words, cell_box
@@ -71,7 +72,7 @@ def gif_picture(view: View, look: Look) -> list[bytes]:
     if look.size is None:  # as on slides of this shape, whose notes hold the settings
         look = replace(look, footnote=bool(look.footnote))
     captions = view_captions(view, look)
-    with fixed_settings(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions, look.font):
         frames = list(
             film_frames(view, look, captions) if view.film else walk_frames(view, look, captions)
         )
@@ -151,7 +152,8 @@ def _last_walk_frame(
     """
     grids = tuple(section.moments[-1].grids[-1] for section in computing)
     rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
-    large = replace(look, size=size, text_size=look.text_size * LAST_TEXT_SCALE)
+    factor = min(look.text.factor * LAST_TEXT_SCALE, MAX_TEXT_FACTOR)
+    large = replace(look, size=size, text_size=look.text_size if look.points else factor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that letters are smaller than those
         layout = page_layout([Group("computed", rows, kind="pair")], large, captions)
@@ -416,10 +418,10 @@ def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFram
     """Yield a frame for each shot of a training; all leave the room that the longest headline
     needs.
     """
-    titles = [view.headline if view.titled else shot.title for shot in view.film]
+    titles = [view.headline if view.has_chosen_title else shot.title for shot in view.film]
     shot_captions = [with_glyphs(replace(captions, title=title)) for title in titles]
     size = look.size or FILM_SIZE
-    letters = lettering(look.size or FILM_SIZE, look.text_size)
+    letters = lettering(look.size or FILM_SIZE, look.text)
     frames = [make_frame(each, size, letters) for each in shot_captions]
     room = min((frame.room for frame in frames), key=lambda room: room[3])
     each = max(look.seconds / len(frames), SHORTEST_SHOT)

@@ -14,8 +14,9 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
-from attnviz.errors import warn_with_note
+from attnviz.errors import unknown_name_error, warn_with_note
 from attnviz.machine.environment import without_variables
+from attnviz.renderers.look import GENERIC_FONTS
 from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.text import typeset, typeset_names
 from attnviz.views.grids.axes import Axis
@@ -28,25 +29,33 @@ from attnviz.wording.sums import Sum
 
 FIRST_FONT = "DejaVu Sans"  # comes with matplotlib, so every machine draws the same
 WIDEST_LETTER = "W"
+# Letters of formulas that go with a family; those of others are made of the family itself.
+MATH_FONTS = {"DejaVu Sans": "dejavusans", "DejaVu Serif": "dejavuserif", "STIXGeneral": "stix",
+              "cmr10": "cm"}  # fmt: skip
+TRUETYPE_SIGNATURES = (b"\0\1\0\0", b"true")
 
 
 @contextmanager
-def fixed_settings(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
+def fixed_settings(
+    panels: Sequence[Drawable], captions: Captions, font: str | None = None
+) -> Iterator[None]:
     """Have matplotlib draw alike everywhere while the block runs: whatever a matplotlibrc says.
 
-    Fonts are those that these texts need, and files hold nothing random. A note names characters
-    that no font has.
+    Fonts are the chosen one and those that these texts need besides, and files hold nothing random.
+    A note names characters that no font has.
     """
     texts = texts_in([*panels, captions])
     warn_of_missing_glyphs(texts)
-    fonts = font_families(texts)
+    family = find_family(font)
+    fonts = [*dict.fromkeys([family, *font_families(texts)])]
     settings: Any = {
         "font.family": [*fonts, "sans-serif"],
+        **math_settings(family),
         "text.parse_math": False,  # a token such as $x$ is text
         "svg.fonttype": "none",
         "svg.hashsalt": "attnviz",
-        # TrueType, as publishers want it; fonts for other scripts are often not, and are outlines.
-        "pdf.fonttype": 42 if fonts == [FIRST_FONT] else 3,
+        # TrueType, as publishers want it; a font of another kind cannot be, and becomes outlines.
+        "pdf.fonttype": 42 if all(map(_is_truetype, fonts)) else 3,
         "hatch.linewidth": 0.6,
     }
     # It would tell that a font for Chinese has no bold.
@@ -55,6 +64,36 @@ def fixed_settings(panels: Sequence[Drawable], captions: Captions) -> Iterator[N
     # A date of a build, which no file here has, would have to be one.
     with matplotlib.rc_context(defaults | settings), without_variables("SOURCE_DATE_EPOCH"):
         yield
+
+
+def find_family(font: str | None) -> str:
+    """Return the family of a generic name ('serif'), or of a family's own name in any letters; that
+    of sans for None. Refuses a family that is not installed.
+
+    >>> find_family("serif"), find_family("stixgeneral"), find_family(None)
+    ('DejaVu Serif', 'STIXGeneral', 'DejaVu Sans')
+    """
+    if font is None or font in GENERIC_FONTS:
+        return GENERIC_FONTS[font or "sans"]
+    families = {each.name.lower(): each.name for each in font_manager.fontManager.ttflist}
+    if font.lower() not in families:
+        raise unknown_name_error("font", font, [*GENERIC_FONTS, *sorted(families.values())])
+    return families[font.lower()]
+
+
+def math_settings(family: str) -> dict[str, str]:
+    """Return matplotlib's settings for letters of formulas beside text of this family."""
+    if family in MATH_FONTS:
+        return {"mathtext.fontset": MATH_FONTS[family]}
+    styles = {"rm": "", "it": ":italic", "bf": ":bold"}
+    letters = {f"mathtext.{style}": f"{family}{suffix}" for style, suffix in styles.items()}
+    return {"mathtext.fontset": "custom", **letters}
+
+
+def _is_truetype(family: str) -> bool:
+    """Return whether the font file of a family has TrueType outlines."""
+    with Path(font_manager.findfont(family)).open("rb") as file:
+        return file.read(4) in TRUETYPE_SIGNATURES
 
 
 def _typeset_text(text: str) -> str:

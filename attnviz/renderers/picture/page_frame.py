@@ -117,25 +117,25 @@ def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
     small = min(size) < MIN_SIDE_FOR_NOTES
     notes = [] if small else _caption_lines(captions.notes, letters.note, width)
     foot = [] if small else _caption_lines(captions.origin, letters.small_print, width, faint=True)
-    headline = tuple(headline_lines(captions.title, letters.headline, width))
+    headline = tuple(headline_lines(captions.title, letters.headline, width, letters.smallest))
     return Frame(size, letters, headline, (*notes, *foot), (captions.above, captions.below))
 
 
-def headline_lines(text: str, size: float, width: float) -> Iterator[Line]:
+def headline_lines(text: str, size: float, width: float, smallest: float = 0.0) -> Iterator[Line]:
     """Yield a headline as one line of large letters, or as a few that are smaller.
 
-    At worst its lines are cut.
+    None becomes smaller than `smallest`; at worst lines are cut.
     """
     words = UNBREAKABLE_PHRASE.sub(lambda match: match[0].replace(" ", "\u00a0"), text).split(" ")
     for max_lines, share in HEADLINE_SIZES:
-        lines = wrap_parts(words, " ", size * share * BOLD, width)
+        points = max(size * share, min(smallest, size))
+        lines = wrap_parts(words, " ", points * BOLD, width)
         if len(lines) <= max_lines:
             break
-    lines = _even_lines(lines, words, size * share * BOLD, width)
+    lines = _even_lines(lines, words, points * BOLD, width)
+    smallest = max(size * HEADLINE_SIZES[-1][1] / 2, min(smallest, points))
     for line in lines:
-        cut_line, points = fit_line(
-            line, size * share, size * HEADLINE_SIZES[-1][1] / 2, width / BOLD
-        )
+        cut_line, points = fit_line(line, points, smallest, width / BOLD)
         yield Line(cut_line, points, bold=True)
 
 
@@ -319,7 +319,7 @@ def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]
     """Return keys in lines no wider than `width` inches."""
     lines: list[list[Key]] = []
     x = 0.0
-    for key in keys:
+    for key in (_narrow_key(key, width, size) for key in keys):
         needed = key.width(size) + KEYS_GAP * size * POINT
         if not lines or x + needed > width + KEYS_GAP * size * POINT:
             lines.append([])
@@ -327,6 +327,18 @@ def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]
         lines[-1].append(key)
         x += needed
     return lines
+
+
+def _narrow_key(key: Key, width: float, size: float) -> Key:
+    """Return a key no wider than `width` inches: its meaning loses what is in brackets, then its
+    end.
+    """
+    for meaning in (key.meaning, key.meaning.partition(" (")[0]):
+        shorter = replace(key, meaning=meaning)
+        if shorter.width(size) <= width:
+            return shorter
+    room = width - replace(key, meaning="").width(size)
+    return replace(key, meaning=fit_line(meaning, size, size, max(room, size * POINT))[0])
 
 
 def _key_items(key: Key, x: float, y: float, size: float) -> Items:

@@ -15,6 +15,7 @@ from typing import TypeGuard
 
 from attnviz.errors import warn_with_note
 from attnviz.renderers import Look
+from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.arcs import ArcsDrawing
 from attnviz.renderers.picture.cards import (
     CARD_POINTS,
@@ -86,7 +87,7 @@ def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layo
     if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
-        return lay_out(panel_orders(_titled_groups(groups)), look.size, captions, look.text_size)
+        return lay_out(panel_orders(_titled_groups(groups)), look.size, captions, look.text)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return section_pages(sections, look, captions)[0]
@@ -99,7 +100,7 @@ def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     Refuses what nobody could read there; a note names what has no room.
     """
     like_a_slide = drawing.width, drawing.width * SLIDE[1] / SLIDE[0]
-    letters = lettering(look.size or like_a_slide, look.text_size)
+    letters = lettering(look.size or like_a_slide, look.text)
     size = look.size
     if size is None:
         room = make_frame(captions, (drawing.width, HIGHEST_PAGE), letters).room
@@ -140,7 +141,7 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
     On a page of a size that is given, cards lose sums and numbers, and letters shrink.
     """
     size = look.size or SLIDE
-    frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text_size)]
+    frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text)]
     if look.size is None:
         readable = _readable_page(cards, frames[0], SUM_LINE_COUNTS[:-1])
         return readable or _grown_page(cards, frames[0], captions)
@@ -149,10 +150,10 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
     ) or (_thinned_page(cards, frames))
 
 
-def _cards_frame(captions: Captions, size: Size, text_size: float) -> Frame:
+def _cards_frame(captions: Captions, size: Size, text: TextSize) -> Frame:
     """Return a frame whose least size of letters grows with a larger text size."""
-    letters = lettering(size, text_size)
-    least = letters.smallest * max(text_size, 1.0)
+    letters = lettering(size, text)
+    least = letters.smallest * (max(text.factor, 1.0) if text.points is None else 1.0)
     return make_frame(captions, size, replace(letters, smallest=least))
 
 
@@ -161,7 +162,7 @@ def sections_fit(sections: Sequence[Section], size: Size, look: Look, captions: 
     read.
     """
     cards = _with_sums([make_card(section) for section in sections], SUM_LINE_COUNTS[0], plain=True)
-    frame = _cards_frame(captions, size, look.text_size)
+    frame = _cards_frame(captions, size, look.text)
     return _have_room(cards, frame, MANY_PAGES_SCALE * frame.letters.smallest / CARD_POINTS)
 
 

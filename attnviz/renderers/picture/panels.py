@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from attnviz.errors import warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
-from attnviz.renderers.look import SLIDE_LABEL_POINTS
+from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
 from attnviz.renderers.picture.charts import curves_chart
 from attnviz.renderers.picture.items import Box, Item, Items, Layout, Stroke, Words
 from attnviz.renderers.picture.matrix import (
@@ -41,7 +41,15 @@ from attnviz.renderers.picture.panel_rows import (
     build_panel_rows,
     possible_orders,
 )
-from attnviz.renderers.picture.text import POINT, SLIDE, SMALLEST_POINTS, Lettering, Size, lettering
+from attnviz.renderers.picture.text import (
+    POINT,
+    SLIDE,
+    SMALLEST_POINTS,
+    Lettering,
+    Size,
+    lettering,
+    paper_lettering,
+)
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
 
@@ -74,7 +82,10 @@ class FilledPage:
 
 
 def lay_out(
-    candidates: Sequence[PanelOrder], size: Size | None, captions: Captions, text_size: float = 1.0
+    candidates: Sequence[PanelOrder],
+    size: Size | None,
+    captions: Captions,
+    text: TextSize = USUAL_TEXT,
 ) -> Layout:
     """Return a page with panels in that of some arrangements which makes the cells largest.
 
@@ -83,22 +94,27 @@ def lay_out(
     """
     scales = color_scales(candidates[0].panels)
     if size is None:
-        candidates, size, letters = natural_page(candidates, scales, captions, text_size)
+        candidates, size, letters = natural_page(candidates, scales, captions, text)
         cell_form = (1.0, 1.0) if size[0] < SLIDE[0] else (STRETCH, SQUEEZE)
         page = _filled_page(candidates, captions, size, letters, cell_form)
     else:
-        page = fill_page(candidates, size, captions, text_size)
-        _note_smaller_letters(page, size, text_size)
+        page = fill_page(candidates, size, captions, text)
+        note_smaller_letters(page.frame.letters, size, text)
     items, right = place_panels(page.rows, page.room)
     bars = scale_bars(items, scales, right, page.room[1], page.frame.letters)
     return Layout(size, (*page.frame.words(), *items, *bars))
 
 
-def _note_smaller_letters(page: FilledPage, size: Size, text_size: float) -> None:
-    """Note that labels had to be smaller than usual on a page of this size, if they are."""
-    usual, actual = lettering(size, text_size).label, page.frame.letters.label
-    if actual < usual - 0.01:
-        points = SLIDE_LABEL_POINTS * text_size
+def note_smaller_letters(letters: Lettering, size: Size, text: TextSize) -> None:
+    """Note that labels had to be smaller than asked for on a page of this size, if they are."""
+    usual, actual = lettering(size, text).label, letters.label
+    if actual < usual - 0.01 and text.points is not None:
+        warn_with_note(
+            f"there is no room for letters of {usual:g} points on {size[0]:.3g} by {size[1]:.3g} "
+            f"inches: they are drawn at {actual:.2g}; a larger --size or fewer heads make room"
+        )
+    elif actual < usual - 0.01:
+        points = SLIDE_LABEL_POINTS * text.factor
         note = (
             f"there is no room for labels of {points:g} points: they are drawn at "
             f"{points * actual / usual:.0f}; {PAGE_PLACEHOLDER} in the name of a file makes "
@@ -108,7 +124,7 @@ def _note_smaller_letters(page: FilledPage, size: Size, text_size: float) -> Non
 
 
 def fill_page(
-    candidates: Sequence[PanelOrder], size: Size, captions: Captions, text_size: float
+    candidates: Sequence[PanelOrder], size: Size, captions: Captions, text: TextSize
 ) -> FilledPage:
     """Return a page of a given size, in letters that are smaller where they leave panels no room.
 
@@ -116,7 +132,7 @@ def fill_page(
     """
     cell_form, pages = (STRETCH, SQUEEZE), list[FilledPage]()
     for share in LETTER_SHARES:
-        letters = lettering(size, text_size * share)
+        letters = lettering(size, text.scaled(share))
         page = _filled_page(candidates, captions, size, letters, cell_form)
         pages += [page] if page.fits else []
         if page.fits and page.rows.headings.on_one_line:
@@ -163,24 +179,31 @@ def panels_in_room(
 
 
 def natural_page(
-    candidates: Sequence[PanelOrder], scales: Sequence[Scale], captions: Captions, text_size: float
+    candidates: Sequence[PanelOrder], scales: Sequence[Scale], captions: Captions, text: TextSize
 ) -> tuple[list[PanelOrder], Size, Lettering]:
     """Return the best arrangement, a page as large as the panels want to be, and its letters.
 
     Panels are small for many heads, larger for many tokens. Letters grow with the page, for the
     whole of it will be shown on one slide; and it grows to the width of a slide, at most.
     """
-    letters = Lettering().scaled(NATURAL_SCALE * text_size)
+    letters = _natural_letters(NATURAL_SCALE, text)
     sizes = [_natural_size(order, scales, captions, letters) for order in candidates]
     best = min(range(len(sizes)), key=lambda index: _shape_penalty(candidates[index], sizes[index]))
     orders, size = [candidates[best]], sizes[best]
     for _ in range(GROWING_ROUNDS):
         share = min(max(size[0] / SLIDE[0], NATURAL_SCALE), 1.0)
-        letters = Lettering().scaled(share * text_size, at_least=SMALLEST_POINTS * share)
+        letters = _natural_letters(share, text)
         size = _natural_size(orders[0], scales, captions, letters)
     if size[0] <= SLIDE[0]:
         return orders, size, letters
     return orders, (SLIDE[0], min(max(size[1], SLIDE[1]), SLIDE[0])), letters
+
+
+def _natural_letters(share: float, text: TextSize) -> Lettering:
+    """Return letters for a page that has `share` of the width of a slide; points stay points."""
+    if text.points is not None:
+        return paper_lettering(text.points)
+    return Lettering().scaled(share * text.factor, at_least=SMALLEST_POINTS * share)
 
 
 def _shape_penalty(order: PanelOrder, size: Size) -> float:

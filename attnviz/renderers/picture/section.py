@@ -14,6 +14,7 @@ from itertools import islice
 import numpy as np
 
 from attnviz.renderers import Look
+from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.arrows_and_columns import planes_items, upright_bars_items
 from attnviz.renderers.picture.cards import WIDTH_SLACK, without_axis_titles
 from attnviz.renderers.picture.items import Box, Item, Items, Layout, Panel, Stroke
@@ -32,6 +33,7 @@ from attnviz.renderers.picture.panels import (
     NATURAL_SCALE,
     STRETCH,
     natural_page,
+    note_smaller_letters,
     panels_in_room,
 )
 from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
@@ -76,23 +78,29 @@ def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -
 
     Letters larger than usual become smaller also until all sums have room.
     """
-    for text_size in smaller_text_sizes(look.text_size):
-        smaller, usual = replace(look, text_size=text_size), text_size <= 1
-        pages = _uniform_pages(sections, smaller, captions)
-        label = _section_page(sections, smaller, captions)[1].label
+    for text in smaller_text_sizes(look.text):
+        usual = text.points is not None or text.factor <= 1
+        pages = _uniform_pages(sections, look.size, text, captions)
+        page_size, letters = _section_page(sections, look.size, text, captions)
+        label = letters.label
         is_visible = _is_visible(pages, LEAST_HEIGHT * label * POINT, 1 if usual else FEW_ROWS)
         words = (words for each in pages for words in each.words)
         if is_visible and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
             break
+    if text.points is not None:
+        note_smaller_letters(letters, page_size, look.text)
     return pages
 
 
-def smaller_text_sizes(largest: float) -> list[float]:
-    """Return text sizes from the largest down to 0.6 times it, and the usual ones that
-    are smaller.
+def smaller_text_sizes(largest: TextSize) -> list[TextSize]:
+    """Return text sizes from the largest down to 0.6 times it; without points also the usual ones
+    that are smaller.
     """
-    sizes = {largest * share for share in LETTER_SHARES}
-    return sorted({*sizes, *(each for each in LETTER_SHARES if each < largest)}, reverse=True)
+    if largest.points is not None:
+        return [largest.scaled(share) for share in LETTER_SHARES]
+    usual = {share for share in LETTER_SHARES if share < largest.factor}
+    factors = {*(largest.factor * share for share in LETTER_SHARES), *usual}
+    return [TextSize(factor) for factor in sorted(factors, reverse=True)]
 
 
 def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
@@ -111,9 +119,11 @@ def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
     )
 
 
-def _uniform_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
+def _uniform_pages(
+    sections: Sequence[Section], given: Size | None, text: TextSize, captions: Captions
+) -> list[Layout]:
     """Return a page for each section, all laid out alike: what they share stands in one place."""
-    size, letters = _section_page(sections, look, captions)
+    size, letters = _section_page(sections, given, text, captions)
     margin, width = letters.margin, size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
     heads = [_head_lines(section, captions, letters, (width, size[1])) for section in sections]
@@ -200,7 +210,7 @@ def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
     """
     if section.bars:
         return len(section.sums)
-    size, letters = _section_page([section], look, captions)
+    size, letters = _section_page([section], look.size, look.text, captions)
     width = size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
     head = _head_lines(section, captions, letters, (width, size[1]))
@@ -209,19 +219,18 @@ def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
 
 
 def _section_page(
-    sections: Sequence[Section], look: Look, captions: Captions
+    sections: Sequence[Section], given: Size | None, text: TextSize, captions: Captions
 ) -> tuple[Size, Lettering]:
-    """Return the size of the page that is asked for, or one as large as all parts want, and its
+    """Return the size of the page that is given, or one as large as all parts want, and its
     letters.
     """
-    if look.size:
-        return look.size, lettering(look.size, look.text_size)
-    small = Lettering().scaled(NATURAL_SCALE * look.text_size)
-    sizes = [_natural_section_size(section, look.text_size) for section in sections]
+    if given:
+        return given, lettering(given, text)
+    sizes = [_natural_section_size(section, text) for section in sections]
     width = max(MIN_PAGE_WIDTH, *(wide for wide, _ in sizes))
-    letters = (
-        small if lettering_share((width, width)) < NATURAL_SCALE else lettering((width, width))
-    )
+    letters = lettering((width, width), replace(text, factor=1.0))
+    if text.points is None and lettering_share((width, width)) < NATURAL_SCALE:
+        letters = Lettering().scaled(NATURAL_SCALE * text.factor)
     inner = width - 2 * letters.margin
     heads = [_head_lines(each, captions, letters, (inner, 100.0)) for each in sections]
     body_height = max(high for _, high in sizes)
@@ -235,7 +244,7 @@ def _section_page(
     ), letters
 
 
-def _natural_section_size(section: Section, text_size: float) -> Size:
+def _natural_section_size(section: Section, text: TextSize) -> Size:
     """Return how large a section's tables want to be, or what is drawn in their place."""
     if section.planes or section.bars:
         return MIN_PAGE_WIDTH * 1.2, MIN_PAGE_WIDTH * 1.2 * PLANES_HEIGHT
@@ -247,7 +256,7 @@ def _natural_section_size(section: Section, text_size: float) -> Size:
             STAGE_HEIGHT + STAGE_ROW_HEIGHT * min(count, MAX_FULL_ROWS) for count in rows
         )
     grids = section.tables
-    return natural_page(possible_orders(grids), color_scales(grids), Captions(), text_size)[1]
+    return natural_page(possible_orders(grids), color_scales(grids), Captions(), text)[1]
 
 
 def _head_lines(
@@ -282,15 +291,15 @@ def _heading_lines(
     Any other title stands in small letters above, and says what the step is part of.
     """
     if captions.has_custom_title and captions.title:
-        yield from headline_lines(captions.title, letters.headline, width)
-        yield from headline_lines(section.heading, letters.title, width)
+        yield from headline_lines(captions.title, letters.headline, width, letters.smallest)
+        yield from headline_lines(section.heading, letters.title, width, letters.smallest)
         return
     if section.finding and captions.title == section.finding:
-        yield from headline_lines(section.finding, letters.headline, width)
+        yield from headline_lines(section.finding, letters.headline, width, letters.smallest)
         return
     if captions.title and captions.title != section.heading:
         yield Line(*fit_line(captions.title, letters.note, letters.smallest, width), faint=True)
-    yield from headline_lines(section.heading, letters.headline, width)
+    yield from headline_lines(section.heading, letters.headline, width, letters.smallest)
 
 
 def _total_height(lines: Sequence[Line]) -> float:

@@ -97,7 +97,7 @@ def view_captions(view: View, look: Look) -> Captions:
         view.headline,
         NOTE_SEPARATOR.join([*reading_notes, *masked, *caveat]),
         footnote,
-        view.titled,
+        view.has_chosen_title,
     )
 
 
@@ -116,7 +116,7 @@ def figure(view: View, **looks: Any) -> Figure:
 @contextmanager
 def view_figure(view: View, look: Look, captions: Captions) -> Iterator[NotebookFigure]:
     """Yield the picture of a view as a figure, which must be saved while the block lasts."""
-    with fixed_settings(view.picture.panels, captions):  # matplotlib's own settings, and our fonts
+    with fixed_settings(view.picture.panels, captions, look.font):  # matplotlib's own settings
         groups = with_glyphs(view.picture.groups)  # only characters that some font here has
         pooled = pool_groups(groups, look)  # no more cells than there are pixels
         layout = page_layout(pooled, look, with_glyphs(captions))  # what stands where, in inches
@@ -224,7 +224,7 @@ def _section_groups(sections: Sequence[Section], view: View, look: Look) -> Iter
     """
     size, page_sections = look.size or SLIDE, list[Section]()
     captions = view_captions(view, look)
-    with fixed_settings(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions, look.font):
         printed = with_glyphs(captions)
         for section in sections:
             candidate = [*page_sections, replace(section, moments=())]
@@ -263,13 +263,13 @@ def _is_as_legible(groups: Sequence[Group], view: View, look: Look) -> bool:
 def _page_legibility(groups: Sequence[Group], view: View, look: Look) -> int:
     """Return how much of a page can be read, as a number to compare: above all its labels."""
     captions = view_captions(view, look)
-    with fixed_settings(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions, look.font):
         pooled = pool_groups(with_glyphs(groups), look)
         size, printed = look.size or SLIDE, with_glyphs(captions)
         if drawing := build_drawing(pooled):
-            letters = lettering(size, look.text_size)
+            letters = lettering(size, look.text)
             return drawing.legibility(make_frame(printed, size, letters).room, letters)
-        return least_label_count(fill_page(panel_orders(pooled), size, printed, look.text_size))
+        return least_label_count(fill_page(panel_orders(pooled), size, printed, look.text))
 
 
 def _divided_groups(groups: Sequence[Group], max_units: int) -> Iterator[list[Group]]:

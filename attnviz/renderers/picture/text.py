@@ -11,13 +11,15 @@ from matplotlib import rcParams
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 
-from attnviz.renderers.look import SLIDE_LABEL_POINTS
+from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
 
 SLIDE = (13.333, 7.5)  # inches: the page of a slide, for which the sizes below are meant
 MIN_LETTERING_SHARE = 0.55  # of a slide's letters: a figure in a paper is read from nearer by
 SMALLEST_POINTS = 10.0  # points on a slide: nobody in the last row reads less
 POINT = 1 / 72
 MARGIN = 1.2  # in letters of the headline
+# On paper, in letters of a label: a headline on one line, notes and small print, and the margin
+PAPER_HEADLINE, PAPER_NOTE, PAPER_MARGIN = 1.15, 0.875, 0.25
 HEADING_HEIGHT = 1.7  # of a line above a panel, in its letters
 MANY_PANELS_TITLE_SCALE = 0.7  # times as large as one are the titles of many panels
 Size = tuple[float, float]
@@ -70,16 +72,41 @@ class Lettering:
         return self.headline * POINT * MARGIN
 
 
-def lettering(size: Size, text_size: float = 1.0) -> Lettering:
-    """Return the sizes of letters for a page of this size, those of a slide in proportion.
+@dataclass(frozen=True)
+class PaperLettering(Lettering):
+    """Sizes of letters on paper: labels, titles and numbers are equal, and nothing shrinks."""
 
-    `text_size` makes them larger or smaller; none becomes too small to read.
+    @property
+    def margin(self) -> float:
+        """The inches that stay free on each side of a page: a text has margins of its own."""
+        return self.label * POINT * PAPER_MARGIN
+
+
+def paper_lettering(points: float) -> PaperLettering:
+    """Return letters of `points` on paper, the same for everything but two.
+
+    A headline on one line is larger (on several it is bold alone); notes and small print are
+    smaller.
+    """
+    equal = dict.fromkeys((field.name for field in fields(Lettering)), points)
+    note = PAPER_NOTE * points
+    others = {"headline": PAPER_HEADLINE * points, "note": note, "small_print": note}
+    return PaperLettering(**{**equal, **others})
+
+
+def lettering(size: Size, text: TextSize = USUAL_TEXT) -> Lettering:
+    """Return the sizes of letters for a page of this size, those of a slide in proportion; or
+    letters on paper, if `text` has points.
+
+    The factor of `text` makes them larger or smaller; none becomes too small to read.
 
     >>> lettering((13.333, 7.5)).label, round(lettering((26.666, 15.0)).label, 1)
     (18.0, 36.0)
     """
+    if text.points is not None:
+        return paper_lettering(text.points)
     share = lettering_share(size)
-    larger = Lettering().scaled(share * text_size, at_least=SMALLEST_POINTS * share)
+    larger = Lettering().scaled(share * text.factor, at_least=SMALLEST_POINTS * share)
     smallest = {"smallest": min(SMALLEST_POINTS * share, larger.label)}
     return Lettering(**{**vars(larger), **smallest})
 

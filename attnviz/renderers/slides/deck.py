@@ -70,7 +70,8 @@ def pptx(view: View, look: Look) -> list[bytes]:
     size = look.size or SLIDE
     refuse_small_slides(size)
     look, slides = replace(look, size=size), divide_into_slides(view)
-    letters = lettering(size, min(look.text_size, MAX_TEXT_SCALE))
+    factor = min(look.text.factor, MAX_TEXT_SCALE)
+    letters = lettering(size, replace(look.text, factor=factor))
     words = [slide_words_for(slide.view, look, letters) for slide in slides]
     boxes_by_slide = _slide_layouts(slides, words, look, letters)
     deck = start_deck(look, boxes_by_slide[-1], letters)
@@ -239,16 +240,16 @@ def divide_into_slides(view: View) -> list[Slide]:
         return [Slide(_step_view(view, section), kind=section.name) for section in sections]
     parts = [
         part
-        for group in view.alone.groups
+        for group in view.slide_excerpt.groups
         for part in _split_group(group)
         if not _is_on_first_slide(part, view)
     ]
     if not parts:
-        return [Slide(view, view.alone.hint)]
+        return [Slide(view, view.slide_excerpt.hint)]
     shown_parts = parts[:MAX_PANEL_SLIDES]
     counts = {"left": len(parts) - MAX_PANEL_SLIDES, "count": len(parts)}
     left_out_note = LEFT_OUT_SENTENCE.format(**counts) if counts["left"] > 0 else ""
-    first = Slide(view, view.alone.hint or left_out_note)
+    first = Slide(view, view.slide_excerpt.hint or left_out_note)
     return [first, *map(partial(_panel_slide, view), shown_parts, _slide_titles(view, shown_parts))]
 
 
@@ -267,7 +268,7 @@ def _step_view(view: View, section: Section) -> View:
     """Return the view of one step; a title given by the user stands before the step's."""
     step = view.of_section(section)
     headline = TITLE_SEPARATOR.join((view.headline, section.heading))
-    return replace(step, headline=headline) if view.titled else step
+    return replace(step, headline=headline) if view.has_chosen_title else step
 
 
 def _split_group(group: Group) -> Iterator[Group]:
@@ -293,7 +294,7 @@ def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
     names = distinct_titles([_panel_title(part.panels[-1]) for part in parts], [""])
     titles = [
         part.panel_titles[0].text
-        if part.name == FINDINGS_GROUP and not view.titled
+        if part.name == FINDINGS_GROUP and not view.has_chosen_title
         else TITLE_SEPARATOR.join(filter(None, (_common_title(view, part), name)))
         for part, name in zip(parts, names, strict=True)
     ]
@@ -310,7 +311,7 @@ def _common_title(view: View, part: Group) -> str:
 
     Otherwise, the title of the view.
     """
-    is_said = view.titled or view.title in view.headline or part.kind == "product"
+    is_said = view.has_chosen_title or view.title in view.headline or part.kind == "product"
     return (
         view.headline
         if is_said or isinstance(part.panels[-1], Sentence | RankedBars)

@@ -61,7 +61,7 @@ def view_lines(
 def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
     """Yield the title and the settings on one line, cut to the screen; then the caveat."""
     line = Text.assemble(
-        (view.overhead or view.title, BOLD_STYLE), (f" · {view.settings}", DIM_STYLE)
+        (view.heading or view.title, BOLD_STYLE), (f" · {view.settings}", DIM_STYLE)
     )
     line.truncate(screen.room, overflow="ellipsis")
     yield line
@@ -100,7 +100,7 @@ def screen_text(view: View) -> str:
 def txt(view: View, look: Look) -> list[bytes]:
     """Return the view as a text file: the terminal's tables in full, without colours."""
     screen = Screen(None, numbers=look.numbers)
-    lines = [Text(line) for line in (view.overhead, view.settings, view.screen.caveat) if line]
+    lines = [Text(line) for line in (view.heading, view.settings, view.screen.caveat) if line]
     lines += [Text(), *panel_lines(view.screen.panels, screen), *closing_lines(view.notes, screen)]
     text = "\n".join(line.plain.rstrip() for line in lines)
     return [f"{text.strip()}\n".encode()]
@@ -160,7 +160,7 @@ def _block_lines(panel: Section | Sentence, screen: Screen) -> Iterator[Text]:
 
 def heading_lines(view: View, screen: Screen) -> Iterator[Text]:
     """Yield the headline, the settings, the caveat about random numbers, and an empty line."""
-    yield from wrap_note(view.overhead or view.title, screen, BOLD_STYLE)
+    yield from wrap_note(view.heading or view.title, screen, BOLD_STYLE)
     yield from wrap_note(view.settings, screen)
     yield from wrap_note(view.screen.caveat, screen, PLAIN_STYLE)
     yield Text()

@@ -12,6 +12,7 @@ from attnviz.attention.block import Norm
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model, Unembedding
 from attnviz.traces.models.vocabulary import Predicts
+from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import with_summary
 
 
@@ -27,6 +28,7 @@ class AnswerScoring:
     b_answers: Float[Tensor, "answer"] | None
 
 
+@with_old_names
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:
@@ -37,10 +39,10 @@ class Prediction:
     scoring: AnswerScoring | None  # None: not known for a trained transformer
     logits: Float[Tensor, "token answer"]
     probabilities: Float[Tensor, "token answer"]
-    asked: tuple[int, ...]  # the positions at which the model is asked for an answer
+    asked_positions: tuple[int, ...]  # the positions at which the model is asked for an answer
     with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities without ablation
-    asks: tuple[str, ...] = ()  # words that ask for an answer; (): every word does
-    of: int | None = None  # number of possible answers, if only the likeliest are kept
+    asking_words: tuple[str, ...] = ()  # words that ask for an answer; (): every word does
+    answer_count: int | None = None  # number of possible answers, if only the likeliest are kept
 
     def best(self, position: int, count: int) -> list[int]:
         """Return the indices, in `answers`, of the `count` likeliest answers at a token's position.
@@ -73,7 +75,7 @@ def predict_answers(
         ),
         logits=logits,
         probabilities=logits.softmax(-1),
-        asked=model.vocabulary.asked(tokens.ids),
+        asked_positions=model.vocabulary.asked(tokens.ids),
     )
 
 

@@ -169,10 +169,12 @@ def _block_shapes(card: Card) -> ShapesByName:
     """Return the shapes of one layer's feed-forward and norms; {} for attention without either."""
     settings, dim = card.settings, card.settings.width
     shapes: ShapesByName = {}
-    if settings.feeds:
+    if settings.has_feed_forward:
         hidden = settings.feed_forward or FEED_FORWARD_FACTOR * dim
         shapes |= {"w_1": (dim, hidden), "b_1": (hidden,), "w_2": (hidden, dim), "b_2": (dim,)}
-    if settings.blocks and settings.norm != "none":
-        for sublayer in ("attention", "feed_forward") if settings.feeds else ("attention",):
+    if settings.has_blocks and settings.norm != "none":
+        for sublayer in (
+            ("attention", "feed_forward") if settings.has_feed_forward else ("attention",)
+        ):
             shapes |= {f"{sublayer}_gain": (dim,), f"{sublayer}_shift": (dim,)}
     return shapes

@@ -17,12 +17,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.settings import AttentionKind
 from attnviz.traces.trace import Outputs
 from attnviz.traces.trained.loading import LoadedTransformer
-from attnviz.traces.trained.pieces import tokenizer_spelling
+from attnviz.traces.trained.pieces import reporting_tokenizer_errors, tokenizer_spelling
+from attnviz.wording.commands import option_name
+from attnviz.wording.words import and_list
 
 MAX_SCORED_POSITIONS = 64  # the last of a text
 ANSWERS_PER_POSITION = 10
@@ -43,6 +46,20 @@ class PassResult:
 
     vectors: Float[Tensor, "token dim"] | None = None
     logits: Float[Tensor, "scored answer"] | None = None
+    outputs: Any = None  # all that the model returned, if it was kept
+
+
+@dataclass(eq=False)
+class BatchResult:
+    """The output of one forward pass on several texts."""
+
+    vectors: Float[Tensor, "item token dim"] | None = None
+    logits: Float[Tensor, "item scored answer"] | None = None
+
+    def of_item(self, item: int) -> PassResult:
+        """Return the output for one of the texts."""
+        batches = (self.vectors, self.logits)
+        return PassResult(*(None if batch is None else batch[item] for batch in batches))
 
 
 def find_answer_positions(
@@ -88,24 +105,51 @@ def _find_answer_layer(model: LoadedTransformer) -> nn.Module | None:
     return module if isinstance(module, nn.Module) else None
 
 
+def find_answer_token(
+    model: LoadedTransformer, word: str, scores: Float[Tensor, "answer"], about: str
+) -> int:
+    """Return the id of the token that a word means, with a space before it or without.
+
+    If both are tokens, it is the one with the higher score. Refuses an unknown word, and one that
+    the model writes as several tokens; `about` is the option ("toward") for the message.
+    """
+    tokenizer, unknown_id = model.tokenizer, model.tokenizer.unk_token_id
+    with reporting_tokenizer_errors(model):
+        spaced_ids, ids = (
+            tokenizer.encode(text, add_special_tokens=False) for text in (f" {word}", word)
+        )
+    single_ids = [i[0] for i in (spaced_ids, ids) if len(i) == 1 and i[0] != unknown_id]
+    if single_ids:
+        best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
+        return best
+    pieces = [f"'{piece.label}'" for piece in tokenizer_spelling(tokenizer).pieces_of_ids(ids)]
+    unknown, option = unknown_id in ids or not pieces, option_name(about)
+    raise AttnvizError(
+        f"{option} is '{word}', which the model '{model.name}' "
+        + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
+        "name a token that the model has" if unknown else f"try {option} {pieces[0]}",
+        about=about,
+    )
+
+
 @contextmanager
 def capturing_result(
     model: LoadedTransformer, answer_positions: AnswerPositions | None, kind: AttentionKind
-) -> Iterator[PassResult]:
+) -> Iterator[BatchResult]:
     """Yield an empty result, which a forward pass inside the `with` block fills in.
 
     It gets the last vectors of the encoder or decoder that `kind` means, and logits only with
     `answer_positions`.
     """
-    result, body = PassResult(), model.model.base_model
+    result, body = BatchResult(), model.model.base_model
     if model.config.is_encoder_decoder:
         body = model.model.get_encoder() if kind == "self" else model.model.get_decoder()
 
     def keep_vectors(module: nn.Module, args: Any, outputs: Any) -> None:
-        result.vectors = _first_text(outputs, "last_hidden_state")
+        result.vectors = _first_output(outputs, "last_hidden_state")
 
     def keep_logits(module: nn.Module, args: Any, outputs: Any) -> None:
-        result.logits = _first_text(outputs, "logits", "prediction_logits")
+        result.logits = _first_output(outputs, "logits", "prediction_logits")
 
     hooks = [body.register_forward_hook(keep_vectors)]
     answer_layer = _find_answer_layer(model)
@@ -120,17 +164,14 @@ def capturing_result(
             hook.remove()
 
 
-def _first_text(outputs: Any, *names: str) -> Tensor | None:
-    """Return the first output of these names that a model returns, without its axis of texts.
-
-    It is that of the first text, and None if the model returns no such output.
-    """
+def _first_output(outputs: Any, *names: str) -> Tensor | None:
+    """Return the first output of these names that a model returns; None if it returns none."""
     batches = (getattr(outputs, name, None) for name in names)
-    return next((batch[0] for batch in batches if batch is not None), None)
+    return next((batch for batch in batches if batch is not None), None)
 
 
 def _positions_hook(
-    positions: Sequence[int], result: PassResult
+    positions: Sequence[int], result: BatchResult
 ) -> Callable[..., tuple[Tensor, ...]]:
     """Return a pre-hook of the answer layer that leaves only the vectors at some positions.
 
@@ -139,7 +180,7 @@ def _positions_hook(
 
     def select_positions(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         vectors, *rest = args
-        result.vectors = vectors[0] if result.vectors is None else result.vectors
+        result.vectors = vectors if result.vectors is None else result.vectors
         return (vectors[..., list(positions), :], *rest)
 
     return select_positions
@@ -190,8 +231,8 @@ def build_prediction(
         scoring=None,
         logits=spread(logits),
         probabilities=spread(shares[0]),
-        asked=answer_positions.positions,
+        asked_positions=answer_positions.positions,
         with_all_heads=None if len(shares) == 1 else spread(shares[1]),
-        asks=() if answer_positions.next or mask_token is None else (mask_token,),
-        of=logits.shape[-1],
+        asking_words=() if answer_positions.next or mask_token is None else (mask_token,),
+        answer_count=logits.shape[-1],
     )

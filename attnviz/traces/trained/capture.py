@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -24,11 +25,14 @@ from attnviz.attention.arithmetic import AttentionStages, MixedBy
 from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
-from attnviz.traces.settings import AttentionKind, HeadId
+from attnviz.traces.settings import DTYPES, AttentionKind, HeadId
+from attnviz.traces.trained.model_state import unchanged_model
 from attnviz.traces.weights import InMemoryWeights, Stage, Weights
 from attnviz.wording.words import counted, with_summary
 
 ATTENTION_NAME = "attnviz"  # under which transformers knows the attention function
+MATRIX_DTYPES = tuple(getattr(torch, name) for name in DTYPES)  # not those of quantised weights
+ADAPTED_LAYER_NAME = "base_layer"  # in PEFT's adapters
 KEY_INPUT_NAMES = ("key_value_states", "encoder_hidden_states")  # of cross-attention
 CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exist at a time
 Visible = Bool[Tensor, "*#head query key"]
@@ -50,6 +54,8 @@ class Listener:
     layer_numbers: list[int] = field(default_factory=list)  # of all layers with this attention
     module_inputs: dict[nn.Module, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
     decoders: frozenset[nn.Module] = frozenset()  # modules of a decoder beside an encoder
+    modules: Collection[nn.Module] = ()  # that attend or hold W_out, if an earlier pass told them
+    used_modules: WeakSet[nn.Module] = field(default_factory=WeakSet)  # that do so in this pass
     joined_contexts: Tensor | None = None  # of the last captured layer, heads side by side
     masks: list[tuple[Tensor, Visible, MaskScores]] = field(default_factory=list)  # seen so far
 
@@ -72,8 +78,12 @@ class Listener:
         """
         if query.shape[0] != 1:  # a text in blocks, for example
             raise CannotCapture
-        inputs, memory = self.module_inputs.get(module, (None, None))
+        inputs, memory = (
+            None if batch is None else batch[0]
+            for batch in self.module_inputs.get(module, (None, None))
+        )
         self.module_inputs.clear()
+        self.used_modules.add(module)
         kind: AttentionKind = "self"
         if module in self.decoders:
             kind = "decoder" if memory is None else "cross"
@@ -93,7 +103,7 @@ class Listener:
             bias=None if position_bias is None else position_bias[0],
             scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             soft_cap=soft_cap,
-            sink=sink,
+            sink=None if sink is None else sink.detach().clone(),  # a parameter, which may change
             off={  # missing heads are refused later, once all layers are known
                 head: ablation
                 for (layer, head), ablation in self.off.items()
@@ -139,18 +149,15 @@ class Listener:
         These are its first tensor of shape [batch, token, dim], and the inputs of keys in
         cross-attention; a module without such a tensor is ignored.
         """
-        vectors = [
-            value[0]
-            for value in (*args, *keywords.values())
-            if isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point()
-        ]
-        key_inputs = (keywords.get(name) for name in KEY_INPUT_NAMES)
-        if vectors:
-            memory = next((batch[0] for batch in key_inputs if batch is not None), None)
-            self.module_inputs[module] = (vectors[0], memory)
+        for value in (*args, *keywords.values()):
+            if isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point():
+                key_inputs = (keywords.get(name) for name in KEY_INPUT_NAMES)
+                memory = next((batch for batch in key_inputs if batch is not None), None)
+                self.module_inputs[module] = (value, memory)
+                return
 
-    def note_output_matrix(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Note W_out of the layer that was captured last: a forward pre-hook.
+    def note_output_matrix(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Note W_out of the layer that was captured last, and its product: a forward hook.
 
         W_out is the matrix of the module whose inputs are the joined contexts of that layer; all
         other modules are ignored.
@@ -158,10 +165,18 @@ class Listener:
         joined = self.joined_contexts
         if joined is None or not args or not isinstance(args[0], Tensor):
             return
-        if args[0].numel() == joined.numel() and torch.equal(args[0].reshape(joined.shape), joined):
+        inputs: Tensor = args[0]
+        if inputs.numel() != joined.numel() or inputs.device != joined.device:
+            return
+        if torch.equal(inputs.reshape(joined.shape), joined):
             w_out, b_out = module_matrix(module)
-            self.captured[-1] = replace(self.captured[-1], w_out=w_out, b_out=b_out)
+            # A copy, as the model may add to the product in place.
+            product = None if w_out is None else output.detach().reshape(-1, w_out.shape[1]).clone()
+            self.captured[-1] = replace(
+                self.captured[-1], w_out=w_out, b_out=b_out, projected=product
+            )
             self.joined_contexts = None
+            self.used_modules.add(module)
 
 
 _current_listener: ContextVar[Listener] = ContextVar("listener")
@@ -191,7 +206,7 @@ def _attention_function(
 def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
     """Have `listener` compute and capture the model's attention inside the `with` block.
 
-    Yields the listener. Afterwards the model uses its eager attention.
+    Yields the listener. Afterwards the model is as it was before.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -200,14 +215,11 @@ def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
     if model.config.is_encoder_decoder:
         listener.decoders = frozenset(model.get_decoder().modules())
     reset_token = _current_listener.set(listener)
-    hooks = [*_register_hooks(model, listener)]
-    model.set_attn_implementation(ATTENTION_NAME)
     try:
-        yield listener
+        with unchanged_model(model, ATTENTION_NAME):
+            _register_hooks(model, listener)
+            yield listener
     finally:
-        model.set_attn_implementation("eager")
-        for hook in hooks:
-            hook.remove()
         listener.module_inputs.clear()
         _current_listener.reset(reset_token)
 
@@ -226,27 +238,37 @@ def _mask_function(model: Any) -> Callable[..., Tensor | None]:
     )
 
 
-def _register_hooks(model: Any, listener: Listener) -> Iterator[Any]:
-    """Register the listener's pre-hooks on a model's modules, and yield handles that remove them.
+def _register_hooks(model: Any, listener: Listener) -> None:
+    """Register the listener's hooks on its modules, or all; `unchanged_model` removes them.
 
     `note_output_matrix` goes on modules with a weight matrix, `note_module_inputs` on others that
-    contain modules.
+    contain modules. The parts of an adapted layer make no whole product, and get none.
     """
-    for module in model.modules():
+    modules = [*(listener.modules or model.modules())]
+    layers = (module for module in modules if ADAPTED_LAYER_NAME in module._modules)
+    inner = {part for layer in layers for part in layer.modules() if part is not layer}
+    for module in modules:
         if module_matrix(module)[0] is not None:
-            yield module.register_forward_pre_hook(listener.note_output_matrix)
+            if module not in inner:
+                module.register_forward_hook(listener.note_output_matrix)
         elif next(module.children(), None) is not None:
-            yield module.register_forward_pre_hook(listener.note_module_inputs, with_kwargs=True)
+            module.register_forward_pre_hook(listener.note_module_inputs, with_kwargs=True)
 
 
 def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
-    """Return W and b of a Linear or Conv1D module, which computes x W + b; else (None, None)."""
-    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
-    if isinstance(module, nn.Linear) and isinstance(weight, Tensor):
-        return weight.T, bias
-    if type(module).__name__ == "Conv1D" and isinstance(weight, Tensor):  # GPT-2's
-        return weight, bias
-    return None, None
+    """Return W and b of a Linear or Conv1D module, which computes x W + b; else (None, None).
+
+    So it is for quantised weights, too, and for those that are elsewhere until they are needed.
+    Both are the model's own numbers, outside its graph of gradients.
+    """
+    is_linear = isinstance(module, nn.Linear)
+    if not is_linear and type(module).__name__ != "Conv1D":  # GPT-2's
+        return None, None
+    weight, bias = module.weight, getattr(module, "bias", None)
+    if not isinstance(weight, Tensor) or weight.dtype not in MATRIX_DTYPES or weight.is_meta:
+        return None, None
+    matrix = weight.detach().T if is_linear else weight.detach()
+    return matrix, None if bias is None else bias.detach()
 
 
 def _is_same_tensor(first: Tensor, second: Tensor) -> bool:
@@ -270,7 +292,12 @@ def _split_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visibl
     if mask is None:
         return torch.ones((), dtype=torch.bool, device=query.device).expand(queries, keys), None
     cells = mask[0, 0] if mask.shape[1] == 1 else mask[0]
-    cells = cells[..., :queries, :keys].expand(*cells.shape[:-2], queries, keys)
+    return split_mask_cells(cells[..., :queries, :keys].expand(*cells.shape[:-2], queries, keys))
+
+
+def split_mask_cells(cells: Shaped[Tensor, "*any"]) -> tuple[Visible, MaskScores]:
+    """Return which cells a mask, boolean or of numbers, leaves visible, and what it adds to their
+    scores (None: nothing)."""
     if cells.dtype == torch.bool:
         return cells, None
     visible = cells > torch.finfo(cells.dtype).min / 2
@@ -301,6 +328,7 @@ class CapturedAttention:
     off: Mapping[int, AblationValue] = field(default_factory=dict)
     w_out: Float[Tensor, "joined dim"] | None = None
     b_out: Float[Tensor, "dim"] | None = None
+    projected: Float[Tensor, "query dim"] | None = None  # what W_out makes of the joined contexts
 
     @property
     def heads(self) -> int:
@@ -335,9 +363,10 @@ class CapturedAttention:
         self, shared: Float[Tensor, "group key width"], heads: slice
     ) -> Float[Tensor, "some key width"]:
         """Return the keys or values of some heads, repeated where several heads share them."""
-        if len(shared) == self.heads:
+        groups = shared.shape[0]
+        if groups == self.heads:
             return shared[heads]
-        return shared[torch.arange(self.heads)[heads] // (self.heads // len(shared))]
+        return shared[torch.arange(self.heads)[heads] // (self.heads // groups)]
 
     @cached_property
     def whole(self) -> AttentionStages:
@@ -352,6 +381,8 @@ class CapturedAttention:
         They are computed for some queries at a time, into one tensor made first: small results kept
         between the large temporary ones would fragment the memory.
         """
+        if self.cells <= CAPTURED_CELLS_AT_ONCE:
+            return arithmetic.switch_off_heads(self._band_contexts(FULL_SLICE), self.off)
         contexts = self.values.new_empty(*self.queries.shape[:2], self.values.shape[-1])
         for rows in self.bands():
             contexts[:, rows] = self._band_contexts(rows)

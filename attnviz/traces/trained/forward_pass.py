@@ -25,6 +25,7 @@ from attnviz.traces.trained.capture import (
     capturing_attention,
 )
 from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
 from attnviz.traces.trained.refusals import quiet_transformers, shorten_message
 from attnviz.wording.words import and_list, counted
@@ -63,6 +64,7 @@ def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> Pr
     kind = _choose_attention(model, settings)
     new_tokens = (settings.generate or 0) if kind == "self" else 0
     tokens = cut_text(model, text, truncate=settings.truncate, room=new_tokens)
+    _refuse_unknown_ids(model, tokens.ids)
     if kind != "self":
         target = settings.target
         target_ids: TokenIds = (
@@ -79,6 +81,24 @@ def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> Pr
     all_tokens = tokens_of_ids(model, ids, tokens)
     prompt = len(tokens) if len(ids) > len(tokens) else None
     return PreparedInput(ModelInput("self", ids), all_tokens, all_tokens, prompt)
+
+
+def _refuse_unknown_ids(model: LoadedTransformer, ids: TokenIds) -> None:
+    """Refuse ids beyond the model's embeddings, which another model's tokenizer makes.
+
+    A GPU could not be used any more after reading them.
+    """
+    try:
+        count = getattr(model.model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # of a model of text and pictures
+        return
+    if count is not None and max(ids) >= count:
+        raise AttnvizError(
+            f"the tokenizer makes id {max(ids):,}, but the model '{model.name}' only has "
+            f"embeddings for {count:,}",
+            "use the tokenizer that the model was trained with",
+            about="tokenizer",
+        )
 
 
 def _choose_attention(model: LoadedTransformer, settings: Settings) -> AttentionKind:
@@ -174,7 +194,7 @@ def _generate_greedily(
     A decoder's output begins with `ids`, an encoder–decoder's with the start token. The heads in
     `settings.without` are ablated meanwhile.
     """
-    prompt_ids = torch.tensor([ids], device=model.model.device)
+    prompt_ids = torch.tensor([ids], device=model.device)
     off = parse_heads_off(settings.without)
     listener = Listener(layers=(), off=off)
     with (
@@ -220,6 +240,11 @@ class ModelInput:
     decoder_ids: TokenIds = ()
 
     @property
+    def queries(self) -> TokenIds:
+        """The ids of the tokens that make queries: the decoder's, if it reads any."""
+        return self.decoder_ids or self.ids
+
+    @property
     def probe(self) -> ModelInput:
         """The same input with only its first `PROBE_TOKENS` tokens."""
         return replace(
@@ -244,13 +269,19 @@ def capture_pass(
     layers: Collection[int] | None = None,
     off: Mapping[HeadId, AblationValue] | None = None,
     answer_positions: AnswerPositions | None = None,
+    known: ModelResults | None = None,
 ) -> CapturedPass | None:
     """Run the model with its attention captured, and return both; None if it cannot be captured.
 
     `layers`: the numbers of the layers to capture (None: all); `off`: the heads to ablate. The
-    result has logits only with `answer_positions`.
+    result has logits only with `answer_positions`. `known`: results about the model, which have the
+    modules that take part in its attention after the first pass.
     """
-    listener = Listener(kind=model_input.kind, layers=layers, off=off or {})
+    known = {} if known is None else known
+    key = "modules", model_input.kind, None if layers is None else frozenset(layers)
+    listener = Listener(
+        kind=model_input.kind, layers=layers, off=off or {}, modules=known.get(key, ())
+    )
     try:
         with capturing_attention(model.model, listener):
             result, _ = run_model(model, model_input, answer_positions)
@@ -258,6 +289,7 @@ def capture_pass(
         return None
     if not listener.layer_numbers:
         return None
+    known[key] = listener.used_modules
     return CapturedPass(tuple(listener.captured), tuple(listener.layer_numbers), result, off or {})
 
 
@@ -277,7 +309,8 @@ def run_model(
         reporting_run_errors(model, model_input),
         capturing_result(model, answer_positions, model_input.kind) as result,
     ):
-        return result, part(**model_tensors(model, model_input), **keywords)
+        outputs = part(**model_tensors(model, model_input), **keywords)
+    return result.of_item(0), outputs
 
 
 def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str, Tensor]:
@@ -285,7 +318,7 @@ def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str
     ids_by_name = {"input_ids": model_input.ids}
     if model_input.kind != "self":
         ids_by_name["decoder_input_ids"] = model_input.decoder_ids
-    device = model.model.device
+    device = model.device
     return {name: torch.tensor([ids], device=device) for name, ids in ids_by_name.items()}
 
 
@@ -324,7 +357,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
         return
     fitting = _count_fitting_tokens(model, model_input)
     raise AttnvizError(
-        f"{model.model.device} does not have enough memory for {counted(count, 'token')}",
+        f"{model.device} does not have enough memory for {counted(count, 'token')}",
         (f"the first {fitting:,} of them fit; or " if fitting else "")
         + "try --dtype bfloat16, or --device cpu",
         about="device",
@@ -340,6 +373,8 @@ def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
     message = shorten_message(str(error) or type(error).__name__)
     if model.dtype != "float32" and DTYPE_ERRORS.search(message):
         problem, hint = f"cannot be run as {model.dtype}", "leave --dtype out"
+        if model.in_memory:
+            hint = "convert all of it to one dtype: model.float()"
         return CannotRun(f"{model_phrase} {problem}: {message}", hint, about="dtype")
     if isinstance(error, RuntimeError):
         problem = "cannot be run on this text"

@@ -14,16 +14,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
-from attnviz.traces.origin import FromTransformer, TrainedCard
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.answers import find_answer_token
 from attnviz.traces.trained.capture import Listener, capturing_attention
 from attnviz.traces.trained.forward_pass import run_model
-from attnviz.traces.trained.loading import LoadedTransformer
-from attnviz.traces.trained.pieces import reporting_tokenizer_errors, tokenizer_spelling
 from attnviz.traces.trained.refusals import quiet_transformers
-from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
-from attnviz.wording.words import and_list
+from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
+
+PURPOSE = "--weigh gradient takes the gradient of an answer"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,11 +58,10 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     [MASK]. Refuses a `toward` that is not one token, a model without answers, and a text without
     [MASK].
     """
-    run = prepare_model_run(trace, "--weigh gradient takes the gradient of an answer", "weigh")
+    run = prepare_model_run(trace, PURPOSE, "weigh")
     answers = run.answer_positions
     if answers is None or not answers.positions:
-        assert isinstance(trace.origin, FromTransformer)
-        raise _no_answer_error(run, trace.origin.card)
+        raise no_answer_error(run, PURPOSE, "weigh", "try --weigh norm; or ")
     listener = GradientListener(kind=run.model_input.kind, layers=(), off=run.off)
     with quiet_transformers(), torch.enable_grad(), capturing_attention(run.model.model, listener):
         result, _ = run_model(run.model, run.model_input, answers)
@@ -72,7 +69,7 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     position = answers.positions[-1 if answers.next else 0]
     scores = result.logits[answers.scored_positions.index(position)].float()
     likeliest = int(scores.argmax())
-    answer = likeliest if toward is None else _find_answer_token(run.model, toward, scores)
+    answer = likeliest if toward is None else find_answer_token(run.model, toward, scores, "toward")
     gradients = torch.autograd.grad(scores[answer], [*listener.probes.values()], allow_unused=True)
     pairs = zip(listener.probes.items(), gradients, strict=True)
     return Gradients(
@@ -101,44 +98,3 @@ def _head_gradients(
             mean = heads[head].mean(0, keepdim=True).expand_as(heads[head])
             heads[head] = mean if instead == "mean" else 0
     return heads
-
-
-def _find_answer_token(
-    model: LoadedTransformer, toward: str, scores: Float[Tensor, "answer"]
-) -> int:
-    """Return the id of the token that `toward` means, with a space before it or without.
-
-    If both are tokens, it is the one with the higher score. Refuses an unknown word, and one that
-    the model writes as several tokens.
-    """
-    tokenizer, unknown_id = model.tokenizer, model.tokenizer.unk_token_id
-    with reporting_tokenizer_errors(model):
-        spaced_ids, ids = (
-            tokenizer.encode(text, add_special_tokens=False) for text in (f" {toward}", toward)
-        )
-    single_ids = [i[0] for i in (spaced_ids, ids) if len(i) == 1 and i[0] != unknown_id]
-    if single_ids:
-        best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
-        return best
-    pieces = [f"'{piece.label}'" for piece in tokenizer_spelling(tokenizer).pieces_of_ids(ids)]
-    unknown = unknown_id in ids or not pieces
-    raise AttnvizError(
-        f"--toward is '{toward}', which the model '{model.name}' "
-        + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
-        "name a token that the model has" if unknown else f"try --toward {pieces[0]}",
-        about="toward",
-    )
-
-
-def _no_answer_error(run: ModelRun, card: TrainedCard) -> AttnvizError:
-    """Return the error for a model without answers, or a text without a mask token."""
-    if run.answer_positions is None:
-        problem, alternative = card.no_answers
-        reason = f"and '{card.name}' ({card.kind}) {problem}"
-        hint = f"try --weigh norm; or {alternative}"
-    else:
-        mask = run.model.tokenizer.mask_token
-        reason, hint = f"but there is no {mask} in the text", f"write {mask} in place of a word"
-    return AttnvizError(
-        f"--weigh gradient takes the gradient of an answer, {reason}", hint, about="weigh"
-    )

@@ -7,7 +7,7 @@ weight that a checkpoint lacks at random; here that is an error.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
@@ -27,6 +27,7 @@ from attnviz.traces.trained.model_location import (
     refuse_incomplete_folder,
     refuse_weights_beyond_memory,
 )
+from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.refusals import (
     offline_problem_and_hint,
     quiet_transformers,
@@ -42,11 +43,8 @@ AUTO_CLASSES = (
 HUB_TIMEOUT_SECONDS = 10  # for the first answer; someone offline should not wait for five of them
 MAX_NAMED_WEIGHTS = 3  # of missing weights
 DOWNLOAD_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
-SIMPLE_TYPES = (bool, int, float, str, type(None))
 UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
 OTHER_INPUT_NAMES = ("pixel_values", "input_features", "input_values")  # of pictures and sound
-
-ModuleState = dict[tuple[str, str], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +56,18 @@ class LoadedTransformer:
     tokenizer: Any
     stored_as: str  # the dtype of the checkpoint
     dtype: str = "float32"  # in which it computes, except for parts with a dtype of their own
-    state: ModuleState = field(default_factory=dict)  # right after loading
+    in_memory: bool = False  # whether the caller loaded it
+    results: ModelResults | None = None  # of a model in memory, as it was when it was given
 
     @property
     def config(self) -> Any:
         return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        """The device that its inputs go to: that of its first numbers that are in memory."""
+        devices = (parameter.device for parameter in self.model.parameters())
+        return next((device for device in devices if device.type != "meta"), torch.device("cpu"))
 
     @property
     def text_config(self) -> Any:
@@ -90,20 +95,16 @@ class LoadedTransformer:
 def load_transformer(settings: Settings) -> LoadedTransformer:
     """Return the model of `settings.model` with its tokenizer, on the settings' device and dtype.
 
-    It comes from a cache if neither its files nor the model itself changed. Refuses a model that is
-    missing, incomplete, too large for the memory, or not of text.
+    It comes from a cache if its files did not change. Refuses a model that is missing, incomplete,
+    too large for the memory, or not of text.
     """
     location = None if settings.model is None else locate_transformer(settings.model)
     assert location is not None
     location = check_location(location)
     device = devices.choose_device(settings.device, settings.dtype)
     folder_state = () if location.folder is None else files.read_folder_state(location.folder)
-    arguments = (location, settings.dtype, str(device), settings.trust_remote_code, folder_state)
-    model = _load_once(*arguments)
-    if _read_module_state(model.model) != model.state:
-        _load_once.cache_clear()
-        model = _load_once(*arguments)
-    return model
+    trusted = settings.trust_remote_code
+    return _load_once(location, settings.dtype, str(device), trusted, folder_state)
 
 
 @lru_cache(maxsize=2)  # two sentences are often read by one model
@@ -129,30 +130,12 @@ def _load_once(
             **options,
         )
     _refuse_missing_weights(location, loading_info)
-    _refuse_model_without_text(location, model)
+    refuse_model_without_text(location.name, model)
     with quiet_transformers(), reporting_load_errors(location, "tokenizer"):
         tokenizer = _load_tokenizer(location, options)
-    for module in model.modules():  # the key–value cache is of no use where all tokens are read
-        if hasattr(getattr(module, "config", None), "use_cache"):
-            module.config.use_cache = False
     model = model.eval().requires_grad_(False).to(device)
-    stored_as, state = _checkpoint_dtype(location, config), _read_module_state(model)
-    return LoadedTransformer(location.name, model, tokenizer, stored_as, dtype, state)
-
-
-def _read_module_state(model: Any) -> ModuleState:
-    """Return the simple public attributes of all modules and of their configs.
-
-    They show whether a run changed the model, which is then loaded again: after one short text
-    BigBird uses full attention for every later text.
-    """
-    state: ModuleState = {}
-    for name, module in model.named_modules():
-        for part in filter(None, (module, getattr(module, "config", None))):
-            plain = {key: value for key, value in vars(part).items()
-                     if isinstance(value, SIMPLE_TYPES) and not key.startswith("_")}  # fmt: skip
-            state[name, type(part).__name__] = plain
-    return state
+    stored_as = _checkpoint_dtype(location, config)
+    return LoadedTransformer(location.name, model, tokenizer, stored_as, dtype)
 
 
 def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
@@ -211,11 +194,11 @@ def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any
         )
 
 
-def _refuse_model_without_text(location: ModelLocation, model: Any) -> None:
+def refuse_model_without_text(name: str, model: Any) -> None:
     """Refuse a model whose main input is pictures or sound."""
     if model.main_input_name in OTHER_INPUT_NAMES:
         raise AttnvizError(
-            f"the model '{location.name}' ({model.config.model_type}) does not read text: it takes "
+            f"the model '{name}' ({model.config.model_type}) does not read text: it takes "
             f"{model.main_input_name}",
             "use a model of text",
             about="model",

@@ -24,6 +24,7 @@ from attnviz.attention.arithmetic import project, split_heads
 from attnviz.traces.settings import ROTARY_POSITIONS, Positions
 from attnviz.traces.trace import BeforeRotary, Projections
 from attnviz.traces.trained.capture import CapturedAttention, module_matrix
+from attnviz.traces.trained.model_state import ModelResults
 from attnviz.vectors import positions
 
 PROBE_TOKEN_COUNT = 16  # the first tokens, by which a matrix is recognised
@@ -39,13 +40,63 @@ Vectors = Float[Tensor, "head token width"]
 class VectorMaker:
     """The columns of a module's matrix and bias that make queries, keys, or values."""
 
-    matrix: Float[Tensor, "dim out"]
-    bias: Float[Tensor, "out"] | None
+    whole_matrix: Float[Tensor, "dim out"]
+    whole_bias: Float[Tensor, "out"] | None
+    columns: slice | Tensor
+    first_column: int
     factor: float = 1.0  # by which the model multiplies the vectors before it attends
+
+    @property
+    def matrix(self) -> Float[Tensor, "dim some"]:
+        return self.whole_matrix[:, self.columns]
+
+    @property
+    def bias(self) -> Float[Tensor, "some"] | None:
+        return None if self.whole_bias is None else self.whole_bias[self.columns]
 
     def make_vectors(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
         """Return inputs × matrix + bias, split between the heads; `factor` is not applied."""
         return split_heads(project(inputs, self.matrix, self.bias), heads)
+
+    def fits(self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool) -> bool:
+        """Return whether this makes the expected vectors, before rotary positions if `rotated`."""
+        candidate = self.make_vectors(inputs, len(expected)) * self.factor
+        if rotated:
+            return _is_rotated(candidate, expected)
+        return _is_nearly_equal(candidate, expected, len(self.whole_matrix))
+
+    def fits_token(
+        self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool
+    ) -> bool:
+        """Return whether this makes the first number of one token's vector in head 0."""
+        token = 0 if rotated or len(inputs) == 1 else 1
+        vector: list[float] = expected[0, token].tolist()
+        number = float(inputs[token] @ self.whole_matrix[:, self.first_column])
+        number += 0.0 if self.whole_bias is None else float(self.whole_bias[self.first_column])
+        terms = len(self.whole_matrix) * (len(vector) if rotated else 1)
+        difference = abs(number * self.factor - vector[0])
+        return difference <= _relative_tolerance(terms, expected) * max(map(abs, vector))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerMatrices:
+    """The matrices that were recognised in a layer, which make its vectors of every text."""
+
+    makers: Mapping[str, VectorMaker]  # by kind: 'query', 'key', 'value'
+    rotated: bool  # whether queries and keys have rotary positions
+    rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
+
+    def fit(self, captured: CapturedAttention) -> bool:
+        """Return whether they make the first number of one token's vectors in head 0.
+
+        It is the first token, which rotary positions do not change, where queries and keys have
+        these; the second, if there is one, where they do not.
+        """
+        return all(
+            self.makers[kind].fits_token(inputs, vectors, self.rotated and kind != "value")
+            for kind, (inputs, vectors) in _vectors_by_kind(captured).items()
+            if kind in self.makers
+        )
 
 
 class VectorsBeforeRotary(BeforeRotary):
@@ -78,17 +129,51 @@ class RecognisedLayer:
     given_parts: frozenset[str]  # names of the parts that attnviz did not compute
 
 
-def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) -> RecognisedLayer:
+def recognise_matrices(
+    captured: CapturedAttention, config: Any, known: ModelResults
+) -> RecognisedLayer:
     """Return a captured layer with those of W_Q, W_K and W_V that give its captured vectors.
 
-    W_Q and W_K are also tried with rotary positions, only both together; `bases` are the bases of
-    the angles to try. A factor of the queries or keys is moved to the scale of the scores.
+    Matrices in `known`, which are those of an earlier text, are only confirmed; others are searched
+    and added to it. A factor of the queries or keys is moved to the scale of the scores. `config`
+    is the model's.
     """
-    vectors_by_kind = {
+    key = "matrices", captured.kind, captured.layer
+    matrices: LayerMatrices | None = known.get(key)
+    if matrices is None or not matrices.fit(captured):
+        matrices = known[key] = _find_matrices(captured, config)
+    makers = dict(matrices.makers)
+    captured = _move_factors_to_scale(captured, makers)
+    unknown = [plural for kind, plural in PLURALS.items() if kind not in makers]
+    before_rotary = None
+    if matrices.rotated:
+        before_rotary = VectorsBeforeRotary(captured, makers["query"], makers["key"])
+    return RecognisedLayer(
+        captured,
+        _build_projections(captured, makers),
+        before_rotary,
+        matrices.rotation,
+        frozenset([*unknown, *(field.name for field in fields(Projections))]),
+    )
+
+
+def _vectors_by_kind(captured: CapturedAttention) -> dict[str, tuple[Tensor, Vectors]]:
+    """Return the inputs and the captured vectors of queries, keys and values, by kind."""
+    key_inputs = _key_inputs(captured)
+    return {
         "query": (captured.inputs, captured.queries),
-        "key": (_key_inputs(captured), captured.keys),
-        "value": (_key_inputs(captured), captured.values),
+        "key": (key_inputs, captured.keys),
+        "value": (key_inputs, captured.values),
     }
+
+
+def _find_matrices(captured: CapturedAttention, config: Any) -> LayerMatrices:
+    """Search the matrices that make the captured vectors in the layer's module.
+
+    W_Q and W_K are also tried with rotary positions, only both together, and with each base of
+    their angles that the config names.
+    """
+    vectors_by_kind = _vectors_by_kind(captured)
 
     def find_makers(kinds: Collection[str], rotated: bool) -> dict[str, VectorMaker]:
         """Return the recognised matrices by kind: those of `kinds` ('query', …) that are found."""
@@ -102,16 +187,12 @@ def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) ->
     may_rotate = not {"query", "key"} & makers.keys()
     rotated = find_makers(("query", "key") if may_rotate else (), rotated=True)
     rotated = rotated if len(rotated) == 2 else {}
-    makers |= rotated
-    captured = _move_factors_to_scale(captured, makers)
-    unknown = [plural for kind, plural in PLURALS.items() if kind not in makers]
-    return RecognisedLayer(
-        captured,
-        _build_projections(captured, makers),
-        VectorsBeforeRotary(captured, **rotated) if rotated else None,
-        _find_rotation(captured, rotated["query"], bases) if rotated else None,
-        frozenset([*unknown, *(field.name for field in fields(Projections))]),
-    )
+    rotation = None
+    if rotated:
+        moved = _move_factors_to_scale(captured, rotated)
+        bases = find_rotary_bases(config.to_dict())
+        rotation = _find_rotation(moved, rotated["query"], bases)
+    return LayerMatrices({**makers, **rotated}, bool(rotated), rotation)
 
 
 def _move_factors_to_scale(
@@ -187,16 +268,14 @@ def _find_maker(
     for matrix, bias in map(module_matrix, module.modules()):
         if matrix is None or matrix.shape[0] != probe_inputs.shape[1]:
             continue
+        if (matrix.dtype, matrix.device) != (inputs.dtype, inputs.device):
+            continue
         for maker in _candidate_makers(matrix, bias, vectors.shape[0], vectors.shape[2]):
-            candidate = maker.make_vectors(probe_inputs, len(vectors))
-            factor = _fit_factor(candidate[:, :1], expected[:, :1]) if scaled else 1.0
-            candidate = candidate * factor
-            if rotated:
-                fits = _is_rotated(candidate, expected)
-            else:
-                fits = _is_nearly_equal(candidate, expected, len(matrix))
-            if fits:
-                return replace(maker, factor=factor)
+            if scaled:
+                first = maker.make_vectors(probe_inputs[:1], len(vectors))
+                maker = replace(maker, factor=_fit_factor(first, expected[:, :1]))
+            if maker.fits(probe_inputs, expected, rotated):
+                return maker
     return None
 
 
@@ -225,13 +304,11 @@ def _candidate_makers(
     """
     out, kind_width = matrix.shape[1], heads * width
     for first in range(0, out - kind_width + 1, width):
-        columns = slice(first, first + kind_width)
-        yield VectorMaker(matrix[:, columns], None if bias is None else bias[columns])
+        yield VectorMaker(matrix, bias, slice(first, first + kind_width), first)
     if heads > 1 and out % kind_width == 0 and out > kind_width:
         column_indices = torch.arange(out, device=matrix.device).view(heads, -1, width)
         for kind in range(column_indices.shape[1]):
-            kind_columns = column_indices[:, kind].flatten()
-            yield VectorMaker(matrix[:, kind_columns], None if bias is None else bias[kind_columns])
+            yield VectorMaker(matrix, bias, column_indices[:, kind].flatten(), kind * width)
 
 
 def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
@@ -239,10 +316,15 @@ def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
 
     The difference is measured relative to the largest number in `expected`.
     """
-    rounding: float = ROUNDING_SLACK * terms**0.5 * torch.finfo(expected.dtype).eps
     largest = float(expected.abs().max())
     difference = float((candidate - expected).abs().max())
-    return difference <= min(rounding, MAX_RELATIVE_DIFFERENCE) * largest
+    return difference <= _relative_tolerance(terms, expected) * largest
+
+
+def _relative_tolerance(terms: int, numbers: Tensor) -> float:
+    """Return the relative rounding that is accepted of sums of `terms` numbers of this dtype."""
+    rounding: float = ROUNDING_SLACK * terms**0.5 * torch.finfo(numbers.dtype).eps
+    return min(rounding, MAX_RELATIVE_DIFFERENCE)
 
 
 def _is_rotated(candidate: Vectors, expected: Vectors) -> bool:

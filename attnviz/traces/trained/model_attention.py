@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan, prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnviz.attention.arithmetic import join_heads, project
+from attnviz.attention.arithmetic import join_heads
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import (
@@ -34,9 +34,14 @@ from attnviz.traces.trained.forward_pass import (
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.matrix_recognition import (
     RecognisedLayer,
-    find_rotary_bases,
     find_rotary_positions,
     recognise_matrices,
+)
+from attnviz.traces.trained.model_state import (
+    EAGER_NAME,
+    ModelResults,
+    results_for_model,
+    unchanged_model,
 )
 from attnviz.wording.words import counted
 
@@ -60,6 +65,7 @@ class ModelAttention:
     """The attention of the wanted layers, and the result of the forward pass."""
 
     layers: tuple[Layer, ...]
+    parameters: int = 0  # of the whole model
     layer_numbers: tuple[int, ...]  # of all layers that attend, in `layers` or not
     result: PassResult
     eager_difference: EagerDifference | None = None  # None: the attention is the eager one
@@ -82,30 +88,43 @@ def compute_model_attention(
     where only weights are returned, and a model without attention.
     """
     off, runs = parse_heads_off(settings.without), True
+    known = results_for_model(model.model) if model.results is None else model.results
     try:
         captured_pass = capture_pass(
-            model, model_input, layers=layers, off=off, answer_positions=answer_positions
+            model,
+            model_input,
+            layers=layers,
+            off=off,
+            answer_positions=answer_positions,
+            known=known,
         )
     except CannotRun:  # with captured attention, or at all
         captured_pass, runs = None, False
-    difference = captured_pass and measure_eager_difference(model, model_input, captured_pass)
+    difference = captured_pass and find_eager_difference(model, model_input, captured_pass, known)
     if captured_pass and difference and difference.is_rounding(settings.dtype):
-        attention = _attention_from_capture(model, captured_pass, difference)
+        attention = _attention_from_capture(model, captured_pass, difference, known)
     else:
         attention = _returned_attention(model, model_input, layers, answer_positions, runs=runs)
         _refuse_ablation(model, settings)
+    if "parameters" not in known:
+        known["parameters"] = model.model.num_parameters()
     numbers = attention.layer_numbers
     _refuse_missing_layers(numbers, settings, layers)
     refuse_missing_heads(settings.without, numbers[-1] + 1, attention.layers[0].heads)
-    return attention
+    return replace(attention, parameters=known["parameters"])
 
 
 def _attention_from_capture(
-    model: LoadedTransformer, captured_pass: CapturedPass, difference: EagerDifference
+    model: LoadedTransformer,
+    captured_pass: CapturedPass,
+    difference: EagerDifference,
+    known: ModelResults,
 ) -> ModelAttention:
     """Return captured layers with their recognised matrices and rotary positions."""
-    bases = find_rotary_bases(model.text_config.to_dict())
-    recognised_layers = [recognise_matrices(captured, bases) for captured in captured_pass.captured]
+    recognised_layers = [
+        recognise_matrices(captured, model.text_config, known)
+        for captured in captured_pass.captured
+    ]
     positions, base = find_rotary_positions(recognised_layers)
     return ModelAttention(
         layers=tuple(map(_layer_from_captured, recognised_layers)),
@@ -129,9 +148,11 @@ def run_with_all_heads(
 def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
     """Return a captured layer as a Layer, which computes its scores and weights when accessed."""
     captured = recognised_layer.captured
+    context = captured.projected  # kept by the Layer alone
+    captured = replace(captured, projected=None)
     recomputed = RecomputedAttention(captured)
-    joined = join_heads(captured.contexts())
-    context = joined if captured.w_out is None else project(joined, captured.w_out, captured.b_out)
+    if context is None:
+        context = join_heads(captured.contexts())
     return Layer(
         layer=captured.layer,
         scale=captured.scale,
@@ -205,7 +226,13 @@ def _returned_attention(
     """
     _refuse_large_matrices(model, model_input)
     try:
-        result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
+        with unchanged_model(model.model):
+            _refuse_fast_attention(model)
+            result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
+        if not returned_weights(outputs, model_input.kind):
+            with unchanged_model(model.model):
+                run_model(model, model_input)  # which may exchange modules, as BigBird does
+                result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
     except CannotRun:
         if not runs:
             raise
@@ -226,6 +253,21 @@ def _returned_attention(
     return ModelAttention(
         layers=tuple(returned_layers), layer_numbers=tuple(all_numbers), result=result
     )
+
+
+def _refuse_fast_attention(model: LoadedTransformer) -> None:
+    """Refuse a model that keeps the attention it was loaded with, if that is not the eager one.
+
+    The weights that it returns may then be false: without the causal mask, for example.
+    """
+    attention = getattr(model.config, "_attn_implementation", EAGER_NAME)
+    if attention != EAGER_NAME:
+        raise AttnvizError(
+            f"the model '{model.name}' ({model.config.model_type}) was loaded with "
+            f"attn_implementation='{attention}', which does not return its weights",
+            "load it again with attn_implementation='eager'",
+            about="model",
+        )
 
 
 def _layer_from_returned_weights(
@@ -294,6 +336,28 @@ class EagerDifference:
         return (self.weights or 0.0) <= limit and self.vectors <= VECTOR_TOLERANCE_FACTOR * limit
 
 
+def find_eager_difference(
+    model: LoadedTransformer,
+    model_input: ModelInput,
+    captured_pass: CapturedPass,
+    known: ModelResults,
+) -> EagerDifference | None:
+    """Return how far captured attention is from the model's eager attention, or None.
+
+    A difference in `known`, which was measured on an earlier text, is returned if it is of these
+    layers and of no fewer first tokens; else it is measured and added.
+    """
+    probe, key = model_input.probe, ("eager", model_input.kind)
+    numbers = {captured.layer for captured in captured_pass.captured}
+    difference: EagerDifference | None
+    difference, known_numbers = known.get(key, (None, set()))
+    if difference and len(probe.queries) <= difference.tokens and numbers <= known_numbers:
+        return difference
+    difference = measure_eager_difference(model, model_input, captured_pass)
+    known[key] = difference, numbers
+    return difference
+
+
 def measure_eager_difference(
     model: LoadedTransformer, model_input: ModelInput, captured_pass: CapturedPass
 ) -> EagerDifference | None:
@@ -304,14 +368,16 @@ def measure_eager_difference(
     """
     probe = model_input.probe
     is_whole = probe == model_input and not captured_pass.off
-    ours = captured_pass if is_whole else capture_pass(model, probe)
+    layers = {captured.layer for captured in captured_pass.captured}
+    ours = captured_pass if is_whole else capture_pass(model, probe, layers=layers)
     if ours is None:
         return None
-    eager_result, outputs = run_model(model, probe, output_attentions=True)
+    with unchanged_model(model.model):
+        eager_result, outputs = run_model(model, probe, output_attentions=True)
     theirs = returned_weights(outputs, model_input.kind)
     weights = _captured_weight_difference(ours, theirs) if theirs else None
-    vectors = _vector_difference(ours.result.vectors, eager_result.vectors)
-    return EagerDifference(weights, vectors, len(probe.decoder_ids or probe.ids))
+    vectors = relative_difference(ours.result.vectors, eager_result.vectors)
+    return EagerDifference(weights, vectors, len(probe.queries))
 
 
 def returned_weights(outputs: Any, kind: AttentionKind) -> Sequence[Tensor]:
@@ -333,8 +399,8 @@ def _captured_weight_difference(ours: CapturedPass, theirs: Sequence[Tensor]) ->
     return max(differences, default=0.0)
 
 
-def _vector_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
-    """Return the largest difference of two passes' last vectors, relative to the largest number.
+def relative_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
+    """Return the largest difference of two passes' vectors (or logits), relative to the largest.
 
     Numbers below 1 count as 1. It is infinite if only one of the passes has vectors.
     """

@@ -180,7 +180,8 @@ def _mark_pieces_after_spaces(pieces: Iterable[ModelPiece]) -> list[ModelPiece]:
     """Return the pieces, also marked as spaced where the piece before ends with white space."""
     marked, is_after_space = [], False
     for piece in pieces:
-        marked.append(replace(piece, spaced=piece.spaced or is_after_space))
+        is_unmarked = is_after_space and not piece.spaced
+        marked.append(replace(piece, spaced=True) if is_unmarked else piece)
         is_after_space = piece.letters[-1:].isspace()
     return marked
 
@@ -206,6 +207,28 @@ def cut_text(
         encoding = _encode_text(model, text, truncation=True, max_length=longest)
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_text(text, encoding)
     return tokens_of_pieces(text, pieces)
+
+
+def cut_texts(
+    model: LoadedTransformer, texts: Sequence[str], *, truncate: bool = False
+) -> list[tuple[Tokens, bool]]:
+    """Return the tokens of each text, and whether its last ones were left out.
+
+    All are cut at once, which takes a fraction of the time. Refuses the first text that has more
+    tokens than the model has positions for, unless `truncate` leaves the last ones out.
+    """
+    longest = max_token_count(model)
+    encodings = _encode_text(model, list(texts))
+    spelling, results = tokenizer_spelling(model.tokenizer), []
+    for index, text in enumerate(texts):
+        encoding = {name: values[index] for name, values in encodings.items()}
+        is_long = longest is not None and len(encoding["input_ids"]) > longest
+        if is_long and not truncate:
+            raise _long_text_error(model, len(encoding["input_ids"]), 0)
+        if is_long:
+            encoding = _encode_text(model, text, truncation=True, max_length=longest)
+        results.append((tokens_of_pieces(text, spelling.pieces_of_text(text, encoding)), is_long))
+    return results
 
 
 def tokens_of_ids(
@@ -237,10 +260,11 @@ def max_token_count(model: LoadedTransformer) -> int | None:
     config_value = getattr(model.text_config, "max_position_embeddings", None)
     longest = config_value if isinstance(config_value, int) and config_value > 0 else None
     for name, module in model.model.named_modules():
-        padding = getattr(module, "padding_idx", None)
-        if name.endswith("position_embeddings") and padding is not None:
-            # RoBERTa and its kin count positions from the index after that of padding.
-            return int(module.num_embeddings - padding - 1)
+        if name.endswith("position_embeddings"):
+            padding = getattr(module, "padding_idx", None)
+            if padding is not None:
+                # RoBERTa and its kin count positions from the index after that of padding.
+                return int(module.num_embeddings - padding - 1)
     return longest
 
 
@@ -254,8 +278,10 @@ def reporting_tokenizer_errors(model: LoadedTransformer) -> Iterator[None]:
         yield
 
 
-def _encode_text(model: LoadedTransformer, text: str, **limits: Any) -> Any:
+def _encode_text(model: LoadedTransformer, text: str | list[str], **limits: Any) -> Any:
     """Return the tokenizer's output for a text, with marks of special tokens, and offsets if any.
+
+    For a list of texts each value is a list with one item for each text.
 
     `limits`: further arguments, such as `max_length`.
     """

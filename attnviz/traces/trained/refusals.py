@@ -8,9 +8,10 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
 from typing import Any, Literal
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, MINILM, ModelLocation
 
@@ -152,12 +153,19 @@ def shorten_message(message: str) -> str:
     return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
 
 
+_is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
+
+
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Silence warnings, logs, progress bars and prints inside the `with` block.
 
-    Refuses if transformers is not installed.
+    Notes of attnviz are issued after it. Nothing more is done inside another such block. Refuses if
+    transformers is not installed.
     """
+    if _is_quiet.get():
+        yield
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about progress bars in a notebook
@@ -169,14 +177,23 @@ def quiet_transformers() -> Iterator[None]:
     bars.disable_progress_bar()
     logging.disable(logging.CRITICAL)
     out, err = io.StringIO(), io.StringIO()
+    issued: list[warnings.WarningMessage] = []
+    quiet_token = _is_quiet.set(True)
     try:
-        with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
-            warnings.simplefilter("ignore")
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            warnings.catch_warnings(record=True) as issued,
+        ):
+            warnings.simplefilter("always")
             yield
     finally:
+        _is_quiet.reset(quiet_token)
         logging.disable(disabled_level)
         if has_bars:
             bars.enable_progress_bar()
+        for note in (each for each in issued if isinstance(each.message, Note)):
+            warnings.warn_explicit(note.message, Note, note.filename, note.lineno)
 
 
 def missing_extra_error() -> AttnvizError:

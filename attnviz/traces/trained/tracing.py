@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -21,19 +21,13 @@ from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,
-    PassResult,
     build_outputs,
     build_prediction,
     find_answer_positions,
     has_decoder_answers,
 )
 from attnviz.traces.trained.capture import WeightsOnDemand
-from attnviz.traces.trained.forward_pass import (
-    ModelInput,
-    PreparedInput,
-    capture_pass,
-    prepare_input,
-)
+from attnviz.traces.trained.forward_pass import ModelInput, PreparedInput, prepare_input
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import (
     EAGER_TOLERANCE,
@@ -60,44 +54,26 @@ def trace_transformer(
     *,
     layers: Collection[int] | None = None,
     command: str | None = None,
+    in_memory: LoadedTransformer | None = None,
 ) -> Trace:
     """Return the Trace of a trained model on a text, with all layers or those in `layers`.
 
-    Refuses None as the text. `command` is stored in the provenance. After an error the model is
-    loaded again and run once more if the first run changed it.
+    If heads are ablated, it also has the outputs without ablation. Refuses None as the text.
+    `command` is stored in the provenance; `in_memory` is the caller's model, if the settings name
+    none.
     """
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
-    model = load_transformer(settings)
-    try:
-        return _trace_with_model(model, text, settings, layers, command)
-    except AttnvizError:
-        fresh_model = load_transformer(settings)  # another one, if running changed the first
-        if fresh_model is model:
-            raise
-    return _trace_with_model(fresh_model, text, settings, layers, command)
-
-
-def _trace_with_model(
-    model: LoadedTransformer,
-    text: str,
-    settings: Settings,
-    layers: Collection[int] | None,
-    command: str | None,
-) -> Trace:
-    """Return the Trace of a loaded model on a text.
-
-    If heads are ablated, it also has the outputs without ablation.
-    """
-    prepared = prepare_input(model, text, settings)
-    model_input, full_result = prepared.model_input, None
-    answer_positions = find_answer_positions(model, prepared.tokens, model_input.kind)
+    model = in_memory or load_transformer(settings)
     with quiet_transformers(), torch.no_grad():
+        prepared = prepare_input(model, text, settings)
+        model_input, full_result = prepared.model_input, None
+        answer_positions = find_answer_positions(model, prepared.tokens, model_input.kind)
         attention = compute_model_attention(model, model_input, settings, layers, answer_positions)
         if settings.without:
             full_result = run_with_all_heads(model, model_input, answer_positions)
         embeddings = _token_embeddings(model, model_input)
-    card = _transformer_card(model, attention, model_input.kind)
+    card = _transformer_card(model, attention, model_input.kind, in_memory is not None)
     return Trace(
         tokens=prepared.tokens,
         keys=prepared.keys,
@@ -118,20 +94,21 @@ def _trace_with_model(
             text=text,
             positions=attention.positions,
             position_base=attention.position_base,
+            in_memory=in_memory,
         ),
-        provenance=_transformer_provenance(settings, card, model, command),
+        provenance=transformer_provenance(settings, model, vars(card), command),
     )
 
 
 def _transformer_card(
-    model: LoadedTransformer, attention: ModelAttention, kind: AttentionKind
+    model: LoadedTransformer, attention: ModelAttention, kind: AttentionKind, in_memory: bool
 ) -> TrainedCard:
     """Return the facts of a model: its size, its heads, and how exactly they were captured."""
     first, difference = attention.layers[0], attention.eager_difference
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
-        parameters=model.model.num_parameters(),
+        parameters=attention.parameters,
         layers=len(attention.layer_numbers),
         heads=first.heads,
         kv_heads=first.kv_heads,
@@ -142,6 +119,7 @@ def _transformer_card(
         vectors=None if difference is None else difference.vectors,
         compared=0 if difference is None else difference.tokens,
         fallback=difference is None,
+        in_memory=in_memory,
         decoder_answers=has_decoder_answers(model, kind),
     )
 
@@ -171,22 +149,23 @@ def _token_embeddings(
     ids = model_input.decoder_ids if is_decoder else model_input.ids
     tables = (submodule for submodule in module.modules() if isinstance(submodule, nn.Embedding))
     table = module.get_input_embeddings() if hasattr(module, EMBEDDINGS_METHOD) else next(tables)
-    vectors: Tensor = table(torch.tensor(ids, device=model.model.device))
+    vectors: Tensor = table(torch.tensor(ids, device=model.device))
     return vectors
 
 
-def _transformer_provenance(
-    settings: Settings, card: TrainedCard, model: LoadedTransformer, command: str | None
+def transformer_provenance(
+    settings: Settings, model: LoadedTransformer, facts: Mapping[str, Any], command: str | None
 ) -> Provenance:
-    """Return what a Trace was made with: command, settings, seed, device and versions."""
+    """Return what a result was made with: command, settings, seed, device and versions; `facts`
+    are added to the settings."""
     import transformers
 
     return Provenance(
         version=__version__,
         command=command,
-        settings=asdict(replace(settings, model=card.name)) | asdict(card),
+        settings=vars(settings) | dict(facts) | {"model": model.name},
         seed=settings.seed,
-        device=str(model.model.device),
+        device=str(model.device),
         dtype=settings.dtype,
         versions={
             "python": platform.python_version(),
@@ -202,37 +181,32 @@ def _transformer_provenance(
 class ModelRun:
     """A model with its input, the positions of its answers, and the heads that are ablated."""
 
+    card: TrainedCard
     model: LoadedTransformer
     model_input: ModelInput
     answer_positions: AnswerPositions | None
     off: Mapping[HeadId, AblationValue]
-
-    def run_without(self, head_id: HeadId | None = None) -> PassResult:
-        """Return the result of a forward pass with the heads in `off` ablated.
-
-        `head_id` is one more head, whose context vectors are set to zero.
-        """
-        off = self.off if head_id is None else {**self.off, head_id: "zero"}
-        positions = self.answer_positions
-        with quiet_transformers(), torch.no_grad():
-            captured_pass = capture_pass(
-                self.model, self.model_input, layers=(), off=off, answer_positions=positions
-            )
-        assert captured_pass is not None
-        return captured_pass.result
 
     def answer_label(self, answer: int) -> str:
         """Return the label of the token with id `answer`."""
         return tokenizer_spelling(self.model.tokenizer).pieces_of_ids([answer])[0].label
 
 
-def with_named_model(trace: Trace, **changes: Any) -> Trace:
-    """Return the Trace with the caller's `model` and `trust_remote_code`, for reloading it.
+def with_given_model(
+    trace: Trace, in_memory: LoadedTransformer | None, changes: Mapping[str, Any]
+) -> Trace:
+    """Return the Trace with a model of the caller, by which it can be run again.
 
-    Refuses all other changes, and any change to a Trace that is not of a transformer.
+    That is one in memory, or the `model` and `trust_remote_code` in `changes`. Refuses all other
+    changes, and any model for a Trace that is not of a transformer.
     """
     allowed = () if trace.trained is None else UNTRUSTED_SETTINGS  # others are never reloaded
     refuse_changes_to_trace({name: changes[name] for name in changes if name not in allowed})
+    if in_memory is not None:
+        if not isinstance(trace.origin, FromTransformer):
+            refuse_changes_to_trace({"model": None})
+        else:
+            return replace(trace, origin=replace(trace.origin, in_memory=in_memory))
     settings = replace_choices(trace.origin.settings, changes)
     return replace(trace, origin=replace(trace.origin, settings=settings)) if changes else trace
 
@@ -261,11 +235,28 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
         )
     model, prepared = reload_model(trace)
     return ModelRun(
+        origin.card,
         model,
         prepared.model_input,
         find_answer_positions(model, prepared.tokens, prepared.model_input.kind),
         parse_heads_off(origin.settings.without),
     )
+
+
+def no_answer_error(run: ModelRun, purpose: str, about: str, other_way: str = "") -> AttnvizError:
+    """Return the error for a model without answers, or a text without a mask token.
+
+    It begins with `purpose` ("--weigh gradient takes …"); `other_way` begins the hint for a model
+    without answers.
+    """
+    if run.answer_positions is None:
+        problem, alternative = run.card.no_answers
+        reason = f"and '{run.card.name}' ({run.card.kind}) {problem}"
+        hint = f"{other_way}{alternative}"
+    else:
+        mask = run.model.tokenizer.mask_token
+        reason, hint = f"but there is no {mask} in the text", f"write {mask} in place of a word"
+    return AttnvizError(f"{purpose}, {reason}", hint, about=about)
 
 
 def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
@@ -276,28 +267,48 @@ def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
     """
     origin = trace.origin
     assert isinstance(origin, FromTransformer), "of no transformer"
-    if not is_trained(origin.settings.model):
+    if origin.in_memory is None:
+        model = _load_model_again(origin)
+    else:
+        model = replace(origin.in_memory, results=None)  # it may have changed since
+    attention = trace.layers[0].weights_on_demand
+    is_from_file = not isinstance(attention, WeightsOnDemand) or attention.captured.module is None
+    with quiet_transformers(), torch.no_grad():
+        if is_from_file or origin.card.which != "self":
+            prepared = prepare_input(model, origin.text or "", origin.settings)
+        else:
+            model_input = ModelInput("self", trace.tokens.ids)
+            prepared = PreparedInput(model_input, trace.tokens, trace.keys)
+        if is_from_file or origin.in_memory is not None:  # which the caller may have changed
+            _refuse_other_model(model, prepared, trace, origin)
+    return model, prepared
+
+
+def _load_model_again(origin: FromTransformer) -> LoadedTransformer:
+    """Return the model that the settings of a Trace name; refuse one of a model in memory."""
+    name = origin.settings.model
+    if name is None:
         raise AttnvizError(
-            f"the trace is of a trained transformer, but '{origin.settings.model}' is not one",
+            f"the trace is of a model in memory, '{origin.card.name}', which it does not contain",
+            "give that model: inspect(trace, model=model, tokenizer=tokenizer); or its folder",
+            about="model",
+        )
+    if not is_trained(name):
+        raise AttnvizError(
+            f"the trace is of a trained transformer, but '{name}' is not one",
             "name the model that made the trace",
             about="model",
         )
-    model = load_transformer(origin.settings)
-    attention = trace.layers[0].weights_on_demand
-    is_in_memory = isinstance(attention, WeightsOnDemand) and attention.captured.module is not None
-    if is_in_memory and origin.card.which == "self":
-        return model, PreparedInput(ModelInput("self", trace.tokens.ids), trace.tokens, trace.keys)
-    with quiet_transformers(), torch.no_grad():
-        prepared = prepare_input(model, origin.text or "", origin.settings)
-        if not is_in_memory:
-            _refuse_other_model(model, prepared, trace, origin)
-    return model, prepared
+    return load_transformer(origin.settings)
 
 
 def _refuse_other_model(
     model: LoadedTransformer, prepared: PreparedInput, trace: Trace, origin: FromTransformer
 ) -> None:
-    """Refuse a model that did not make the Trace, by its size, tokens and attention weights."""
+    """Refuse a model that did not make the Trace, by its size, tokens and attention weights.
+
+    A model in memory may have made it, and have changed since.
+    """
     count, trace_count = model.model.num_parameters(), origin.card.parameters
     if count != trace_count:
         reason = f"it has {count:,} numbers, but the model of the trace had {trace_count:,}"
@@ -315,8 +326,11 @@ def _refuse_other_model(
             return
         reason = f"its weights differ from those of the trace, by up to {difference:.2g}"
     raise AttnvizError(
-        f"'{model.name}' is not the model that made the trace: {reason}",
-        "name that model with --model, or trace the text again with this one",
+        f"'{model.name}' is not the model that made the trace"
+        f"{' any more' if origin.in_memory else ''}: {reason}",
+        "trace the text again"
+        if origin.in_memory
+        else "name that model with --model, or trace the text again with this one",
         about="model",
     )
 

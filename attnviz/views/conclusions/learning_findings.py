@@ -166,7 +166,7 @@ class LearningFacts:
     @property
     def goal_text(self) -> str:
         """The accuracy aimed at: `99.9 % of the letters are right` or `every letter is right`."""
-        return accuracy_goal_text(self.learning.until, self.learning.task.asked)
+        return accuracy_goal_text(self.learning.until, self.learning.task.answer_noun)
 
     @property
     def opening(self) -> str:
@@ -440,7 +440,7 @@ def training_sentence(learned: Learned) -> str:
     last_moment = learned.moments[-1]
     opening = choose_sentence(ENDING_FINDINGS, Ending(learned.ended, last_moment.step))
     heads = _heads_text(collect_reading_scores(learned))
-    right_text = accuracy_text(last_moment.accuracy, learned.task.asked)
+    right_text = accuracy_text(last_moment.accuracy, learned.task.answer_noun)
     return f"{opening} {right_text}{f'; {heads}' if heads else ''}."
 
 
@@ -455,7 +455,9 @@ def moment_title(learned: Learned, index: int) -> str:
     moment, last_moment = learned.moments[index], learned.moments[-1]
     step_text = f"{moment.step:,}".rjust(len(f"{last_moment.step:,}"), FIGURE_SPACE)
     right_percent = f"{math.floor(100 * moment.accuracy + 1e-6)}".rjust(3, FIGURE_SPACE)
-    return f"Step {step_text}: {right_percent}{PERCENT} of the {learned.task.asked}s are right"
+    return (
+        f"Step {step_text}: {right_percent}{PERCENT} of the {learned.task.answer_noun}s are right"
+    )
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,11 @@ class ShownWeights:
         None if there is no such token or there are several.
         """
         prediction = self.trace.prediction
-        only_asked = prediction.asked[0] if prediction and len(prediction.asked) == 1 else None
+        only_asked = (
+            prediction.asked_positions[0]
+            if prediction and len(prediction.asked_positions) == 1
+            else None
+        )
         return only_asked if self.query is None else self.query
 
     def row(self, head: ShownHead, query: int) -> CellValues:

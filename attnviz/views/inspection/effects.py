@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.inspection.effects import Effect, Effects
+from attnviz.analysis.inspection.effects import Effect, EffectMeasure, Effects
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import token_side
 from attnviz.cells import unmasked_cells
@@ -27,31 +27,95 @@ from attnviz.wording.words import bidi_isolated, counted
 EFFECT_TITLES = {
     "answers": "how much the answers change without each head (bits)",
     "vectors": "how far the last vectors move without each head",
+    "metric": "how far {metric} changes without each head",
+}
+PAIRS_TITLE = "what two heads change together beyond the sum of what each changes alone"
+PAIR_NOTES = {
+    "answers": "",
+    "metric": "",
+    "vectors": " · lengths of changes in different directions come to less than their sum",
 }
 ABLATION_CAVEAT = (
-    "each head is switched off by itself (its output is 0) while all others stay on: heads that "
-    "do the same can replace each other, and a head may matter only together with others"
+    "each head is switched off by itself (its output is {output}) while all others stay on: heads "
+    "that do the same can replace each other, and a head may matter only together with others"
 )
+ABLATION_OUTPUTS = {"zero": "0", "mean": "its mean over the text"}
+CORPUS_MEAN = "its mean over all texts"
+MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
     """Return a bar per head, as long as its effect, the largest first, each with a remark."""
     effects, tokens = inspection.effects, inspection.trace.tokens
-    values = np.array([[effect.mean] for effect in effects.heads])
+    return effect_bars(
+        EFFECT_TITLES[effects.measured].format(metric=effects.metric_name),
+        {effect.name: effect.mean for effect in effects.heads},
+        _effects_note(effects, tokens),
+        tuple(_effect_remark(effects, each, tokens) for each in effects.heads),
+    )
+
+
+def ranked_pairs(inspection: Inspection) -> RankedBars | None:
+    """Return a bar per pair of heads, as long as what it changes beyond the sum; None without
+    pairs."""
+    effects = inspection.effects
+    if not effects.pairs:
+        return None
+    return pair_bars(
+        {pair.together.name: pair.beyond_sum for pair in effects.pairs},
+        effects.measured,
+        tuple(pair_remark(pair.together.mean, pair.alone) for pair in effects.pairs),
+    )
+
+
+def pair_bars(
+    changes: Mapping[str, float], measured: EffectMeasure, remarks: tuple[str, ...]
+) -> RankedBars:
+    """Return a bar for each pair of heads (its name and what it changes beyond the sum)."""
+    note = (
+        "bar = change without both − (change without one + change without the other) · beside it: "
+        "the three changes"
+    )
+    return effect_bars(PAIRS_TITLE, changes, f"{note}{PAIR_NOTES[measured]}", remarks, "pair")
+
+
+def pair_remark(together: float, alone: tuple[float, float]) -> str:
+    """Return what stands beside the bar of a pair: its change, and that of each head."""
+    first, second = (fixed_text(change, 2) for change in alone)
+    return f"{fixed_text(together, 2)}, alone {first} and {second}"
+
+
+def effect_bars(
+    title: str,
+    changes: Mapping[str, float],
+    note: str,
+    remarks: tuple[str, ...],
+    unit: str = "head",
+) -> RankedBars:
+    """Return a bar for each name, as long as its change is large, with a remark beside it."""
+    values = np.array([[change] for change in changes.values()])
+    limit = round_up(float(np.abs(values).max(initial=0)))
+    is_signed = bool((values < 0).any())
+    scale = Scale("change", 0.0, limit)
+    if is_signed:
+        scale = Scale("change", -limit, limit, "diverging")
     grid = Grid(
-        EFFECT_TITLES[effects.measured],
-        plain_axis("head", [effect.name for effect in effects.heads]),
+        title,
+        plain_axis(unit, [*changes]),
         plain_axis("column", ["change"]),
         unmasked_cells(values),
-        Scale("change", 0.0, round_up(float(values.max(initial=0)))),
-        note=_effects_note(effects, tokens),
+        scale,
+        note=note,
+        decimals=2 if is_signed and limit >= MIN_FIXED_CHANGE else None,
     )
-    return RankedBars(grid, tuple(_effect_remark(effects, each, tokens) for each in effects.heads))
+    return RankedBars(grid, remarks)
 
 
 def _effects_note(effects: Effects, tokens: Tokens) -> str:
     """Return what the bars measure, and over which tokens it is a mean."""
+    if effects.measured == "metric":
+        return f"change = {effects.metric_name}, without the head minus with it"
     over_tokens = f"mean over {counted(len(effects.tokens), 'token')}"
     if effects.measured == "vectors":
         return f"change = length of the difference / length of the last vector, {over_tokens}"
@@ -63,8 +127,10 @@ def _effects_note(effects: Effects, tokens: Tokens) -> str:
 def _effect_remark(effects: Effects, effect: Effect, tokens: Tokens) -> str:
     """Return the answer that replaces the model's, or else the probability that its answer keeps.
 
-    If vectors are measured, the token whose vector moves most.
+    If vectors are measured, the token whose vector moves most; of a metric, its value.
     """
+    if effects.measured == "metric":
+        return f"{fixed_text(effects.metric + effect.mean, 2)} without it"
     if effects.measured == "vectors":
         index = int(effect.amounts.argmax())
         amount = share_text(float(effect.amounts[index]))
@@ -83,9 +149,12 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
     top_effect, *other_effects = effects.heads
     rank_suffix = f", the most of {len(effects.heads)} heads" if other_effects else ""
     opening = f"with {top_effect.name} switched off{' as well' if effects.off else ''}"
-    if top_effect.mean < MIN_NOTABLE_CHANGE:
+    if abs(top_effect.mean) < MIN_NOTABLE_CHANGE:
         any_head_opening = "with any one of these heads switched off"
         yield f"{any_head_opening if other_effects else opening}, almost nothing changes"
+    elif effects.measured == "metric":
+        ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top_effect.mean))
+        yield f"{opening}, {effects.metric_name} changes from {' to '.join(ends)}{rank_suffix}"
     elif effects.measured == "vectors":
         change = f"{percent_text(top_effect.mean)} of their length{rank_suffix}"
         yield f"{opening}, the last vectors change by {change}"
@@ -96,7 +165,23 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield f"{opening}, {_changing_answers_text(effects, tokens)} by {change}"
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
-    yield ABLATION_CAVEAT
+    yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
+    yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.options.ablation])
+
+
+def pair_sentences(sizes: Mapping[str, float]) -> Iterator[str]:
+    """Yield which pairs of heads change more together than the sum; nothing without pairs."""
+    if not sizes:
+        return
+    beyond = [name for name, size in sizes.items() if size >= MIN_NOTABLE_CHANGE]
+    pairs = f"{counted(len(sizes), 'pair')} of heads"
+    if not beyond:
+        yield f"none of {pairs} changes more than the sum of what each head changes alone"
+        return
+    amount = fixed_text(sizes[beyond[0]], 2)
+    yield f"{len(beyond)} of {pairs} change more than the sum of what each head changes alone; " + (
+        f"{beyond[0]} the most: {amount} more"
+    )
 
 
 def _changing_answers_text(effects: Effects, tokens: Tokens) -> str:
@@ -132,19 +217,21 @@ def _token_name(tokens: Tokens, position: int) -> str:
 def effects_data(inspection: Inspection) -> TableData:
     """Return the effects as JSON data and a table with one line per head, the largest first."""
     effects = inspection.effects
-    header = ("head", "change", "cosine" if effects.measured == "vectors" else "answer without it")
+    last = {"vectors": "cosine", "answers": "answer without it", "metric": "metric without it"}
+    header = ("head", "change", last[effects.measured])
     lines = partial(_effect_lines, effects)
     return TableData(partial(_effects_document, inspection), header, lines)
 
 
 def _effects_document(inspection: Inspection) -> Contents:
-    """Return the Inspection as JSON data, with the effect of each head."""
+    """Return the Inspection as JSON data, with the effect of each head and of each pair."""
     results = inspection.effects
     effects = {
         "measured": results.measured,
         "tokens": [position + 1 for position in results.tokens],
         "answer": results.answer or None,
         "likely": results.likely,
+        "metric": metric_document(results.metric_name, results.metric),
         "heads": [
             {
                 "head": effect.name,
@@ -156,13 +243,30 @@ def _effects_document(inspection: Inspection) -> Contents:
             }
             for effect in results.heads
         ],
+        "pairs": [
+            {
+                "heads": pair.together.name,
+                "change": pair.together.mean,
+                "alone": list(pair.alone),
+                "beyond the sum": pair.beyond_sum,
+            }
+            for pair in results.pairs
+        ],
     }
     return extended_document(inspection, {"effects": effects})
 
 
+def metric_document(name: str, value: float) -> Contents | None:
+    """Return a metric as JSON data: its name, and its value with all heads; None without one."""
+    return {"name": name, "value": value} if name else None
+
+
 def _effect_lines(effects: Effects) -> Iterator[TableLines]:
-    """Yield all lines at once: each head's change, and its cosine or the answer's probability."""
+    """Yield all lines at once: each head's change, and its cosine, the answer's probability or the
+    metric."""
     names = tuple(effect.name for effect in effects.heads)
     changes = [effect.mean for effect in effects.heads]
     last_column = [each.likely if each.cosine is None else each.cosine for each in effects.heads]
+    if effects.measured == "metric":
+        last_column = [effects.metric + change for change in changes]
     yield TableLines((), WordColumns((names,)), (changes, last_column))

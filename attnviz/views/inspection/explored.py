@@ -15,13 +15,13 @@ from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.analysis.inspection.two_sentences import (
-    DEFAULT_SENTENCE_NAMES,
-    DEFAULT_WEIGHT_NAMES,
+    DEFAULT_NAMES,
     HeadComparison,
-    Sentences,
     TokenPairs,
+    TraceComparison,
 )
 from attnviz.cells import FULL_SLICE, Cells, Patch
+from attnviz.errors import shorten_text
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_telling_row
@@ -31,6 +31,7 @@ from attnviz.views.inspection.heatmap import map_captions, side_axis
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
 
+MAX_SHORT_NAME_LETTERS = 18  # of a model, above a map or a column
 SideKey = tuple[int, tuple[tuple[int, ...], ...]]
 SINK_KINDS = frozenset(("first", "separators"))  # where heads attend that find nothing else
 DIFFERENCE_NAME = "difference"
@@ -69,7 +70,7 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
         query=query,
         key=selection.key,
         first=first_index,
-        log=inspection.looking.log,
+        log=inspection.options.log,
         note=" · ".join((AXES_NOTE, *border_notes)),
         flags=_reindexed_flags(flags, inspection, names),
     )
@@ -80,14 +81,14 @@ def _explored_maps(inspection: Inspection) -> Sequence[Map]:
 
     With --merge the merged maps come first; with a query and several maps, their mean does.
     """
-    looking, maps = inspection.looking, inspection.maps
+    looking, maps = inspection.options, inspection.maps
     if looking.merge is not None:
         return [*maps, *chain.from_iterable(each.merged_maps for each in maps)]
     if looking.query is not None and len(maps) > 1:  # sentences about a query speak of the mean
         return [mean_map(maps), *maps]
     if looking.head is None:
         return maps
-    return replace(inspection, looking=replace(looking, head=None)).maps
+    return replace(inspection, options=replace(looking, head=None)).maps
 
 
 def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
@@ -95,7 +96,7 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
 
     With none of these options it is the most telling of the flagged heads, else the first map.
     """
-    looking = inspection.looking
+    looking = inspection.options
     if looking.source is not None:
         link = build_link(inspection)
         return InitialSelection(link.top_links[0].map.name, link.token_query.row, link.column)
@@ -142,7 +143,7 @@ def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[s
     A merged map gets the name of the merge and `all`.
     """
     if attention_map.layer is None or attention_map.head is None:
-        return inspection.looking.merge or "mean", "all"
+        return inspection.options.merge or "mean", "all"
     return f"L{attention_map.layer.layer}", f"H{attention_map.head}"
 
 
@@ -161,7 +162,7 @@ def _explored_head(
         scores=_map_scores(attention_map, inspection),
         share=attention_map.share,
         note=" · ".join(map_captions(_caption_options(attention_map, inspection), [attention_map])),
-        measure=measure_name(inspection.looking),
+        measure=measure_name(inspection.options),
     )
 
 
@@ -175,7 +176,7 @@ def _caption_options(attention_map: Map, inspection: Inspection) -> InspectOptio
 
     A mean that was not asked for counts as merged, too.
     """
-    looking = inspection.looking
+    looking = inspection.options
     return replace(looking, merge=(looking.merge or "mean") if attention_map.merged_maps else None)
 
 
@@ -185,7 +186,7 @@ def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
     None if there are none, if maps are merged, and with options that change weights: --weigh,
     --words or renormalised rows.
     """
-    looking = inspection.looking
+    looking = inspection.options
     is_transformed = looking.weigh != "weight" or looking.words or looking.renormalise
     if attention_map.layer is None or attention_map.head is None or is_transformed:
         return None
@@ -220,7 +221,7 @@ class Differences(Cells):
         return Patch(values, first.hidden & second.hidden)
 
 
-def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
+def explored_of_sentences(sentences: TraceComparison, above: str) -> HeadExplorer:
     """Return the difference of each head for an interactive page, then each head on both sentences.
 
     The page opens with the head that changes most. `above` says what a difference above 0 means.
@@ -245,7 +246,7 @@ def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
     return replace(explored, heads=(*explored.heads, *sentence_heads))
 
 
-def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:
+def difference_cells(sentences: TraceComparison, head: HeadComparison) -> Cells:
     """Return a head's weights in the second sentence minus the first's, for paired tokens."""
     return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
 
@@ -264,14 +265,18 @@ def pair_axis(title: str, pairs: TokenPairs) -> Axis:
     )
 
 
-def short_names(sentences: Sentences) -> list[str]:
-    """Return `first` and `second`, or the names of the two models or data types compared."""
-    has_own_names = sentences.names not in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES)
-    return [name if has_own_names else name.split()[0] for name in sentences.names]
+def short_names(sentences: TraceComparison) -> list[str]:
+    """Return the names of the two models or runs compared, shortened so that they fit above a map;
+    `first` and `second` if they have no names, or none that differ then.
+    """
+    names = [shorten_text(name, MAX_SHORT_NAME_LETTERS) for name in sentences.names]
+    if sentences.names in DEFAULT_NAMES or names[0] == names[1]:
+        return ["first", "second"]
+    return names
 
 
 def _sentence_heads(
-    sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
+    sentences: TraceComparison, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> Iterator[HeadMap]:
     """Yield a head's map on the first sentence, then on the second, with paired positions."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
@@ -287,7 +292,7 @@ def _sentence_heads(
 
 
 def _difference_head(
-    sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
+    sentences: TraceComparison, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
     """Return the differences of a head as a signed map; `sides` keeps the axes that heads share."""
     return HeadMap(

@@ -43,6 +43,9 @@ WEIGH_OPENINGS: dict[Weigh, tuple[str, ...]] = {  # before a sentence on what he
     "gradient": ("by weight alone",),
 }
 REMAINDER_PHRASE = "of what is left"  # where tokens are hidden
+STANDS_OUT_NOTE = (
+    f"a head stands out from {percent_text(MIN_PATTERN_EXCESS)} of the way from even to 1 on"
+)
 BROAD_NOTE = "broad = entropy, as a share of the largest"
 COLUMN_NOTE = (
     "column = one token, neither the first nor a separator, that most tokens give their largest "
@@ -73,7 +76,7 @@ def heads_table(inspection: Inspection) -> Grid | None:
         plain_axis("rank", ["even", *ranks]),
         unmasked_cells(values),
         SHARE_SCALE,
-        note=_with_unit_of_map(_kinds_note(patterns, inspection.looking), inspection),
+        note=_with_unit_of_map(_kinds_note(patterns, inspection.options), inspection),
         decimals=2,
         words=tuple(("", *heads, *[""] * (len(ranks) - len(heads))) for heads in names),
     )
@@ -88,6 +91,7 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
     parts = [
         f"{share_note}, averaged over the tokens that can show it",
         "even = a head that attends to all tokens equally",
+        STANDS_OUT_NOTE,
         *([COLUMN_NOTE] if patterns.strongest(COLUMN_PATTERN) else []),
         *([BROAD_NOTE] if patterns.strongest(BROAD_PATTERN) else []),
     ]
@@ -106,7 +110,7 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
 
 def _with_unit_of_map(text: str, inspection: Inspection) -> str:
     """Return the text, with "token" replaced by "word" if maps have one row per word."""
-    return text.replace("token", "word") if inspection.looking.words else text
+    return text.replace("token", "word") if inspection.options.words else text
 
 
 def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
@@ -114,7 +118,7 @@ def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
 
     For a single head only what it does. Empty if no head belongs to any kind.
     """
-    patterns, looking = inspection.patterns, inspection.looking
+    patterns, looking = inspection.patterns, inspection.options
     strongest_heads = _strongest_heads(patterns)
     if len(patterns.names) == 1:
         text = head_kind_text(inspection, 0)
@@ -174,7 +178,7 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
 
     Empty for a head that belongs to no kind.
     """
-    patterns, looking = inspection.patterns, inspection.looking
+    patterns, looking = inspection.patterns, inspection.options
     kind, name = _dominant_kind(patterns, head), patterns.names[head]
     if kind is None:
         return ""
@@ -280,11 +284,11 @@ def _column_text(patterns: HeadPatterns, head: int) -> str:
 def _numbers_by_kind(numbers: np.ndarray) -> dict[str, float | None]:
     """Return the numbers by the name of their kind; NaN becomes None."""
     return {
-        kind.name: number for kind, number in zip(PATTERN_KINDS, _nan_to_none(numbers), strict=True)
+        kind.name: number for kind, number in zip(PATTERN_KINDS, nan_to_none(numbers), strict=True)
     }
 
 
-def _nan_to_none(numbers: np.ndarray) -> list[float | None]:
+def nan_to_none(numbers: np.ndarray) -> list[float | None]:
     """Return the numbers as a list in which NaN is None, as JSON needs."""
     return [None if math.isnan(number) else number for number in numbers.tolist()]
 
@@ -293,5 +297,5 @@ def _head_kind_lines(patterns: HeadPatterns) -> Iterator[TableLines]:
     """Yield all lines of the table at once: head, kind, column token, and a score for each kind."""
     kinds = tuple("" if kind is None else kind.name for kind in patterns.kinds)
     keys = tuple(_column_text(patterns, head) for head in range(len(patterns.names)))
-    columns = tuple(map(_nan_to_none, patterns.scores.T))
+    columns = tuple(map(nan_to_none, patterns.scores.T))
     yield TableLines((), WordColumns((patterns.names, kinds, keys)), columns)

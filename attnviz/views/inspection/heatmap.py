@@ -57,14 +57,14 @@ WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may b
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
     """Return a grid for each map of the Inspection, or each in `only`, all on one scale."""
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
-    grids = [map_grid(each, inspection.looking, prompt) for each in maps]
+    grids = [map_grid(each, inspection.options, prompt) for each in maps]
     all_sum_to_one = all(each.share and do_rows_sum_to_one(each.cells) for each in maps)
     borders = any(each.rows.border is not None for each in grids)
     sums = ROW_SUM_NOTE if all_sum_to_one else _sink_note(inspection)
-    if inspection.looking.merge == "rollout":
+    if inspection.options.merge == "rollout":
         sums = ""  # its caption is long enough
     notes = (AXES_NOTE, sums, GENERATED_NOTE if borders else "")
-    note = " · ".join(filter(None, (*notes, *map_captions(inspection.looking, maps))))
+    note = " · ".join(filter(None, (*notes, *map_captions(inspection.options, maps))))
     return with_common_scales([replace(each, note=note) for each in grids])
 
 
@@ -73,7 +73,7 @@ def _sink_note(inspection: Inspection) -> str:
 
     Empty without sinks, if tokens are hidden, and if numbers are not shares.
     """
-    maps, looking = inspection.maps, inspection.looking
+    maps, looking = inspection.maps, inspection.options
     sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged_maps)]
     has_sinks = any(each.layer and each.layer.attended.sink is not None for each in sources)
     hides = looking.hide_special or looking.hide_first
@@ -136,7 +136,7 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
 
     Nothing for plain weights.
     """
-    weigh = inspection.looking.weigh
+    weigh = inspection.options.weigh
     if weigh == "norm":
         yield from _first_token_sentences(inspection)
     if weigh == "gradient":
@@ -145,7 +145,7 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
 
 def _gradient_sentence(inspection: Inspection) -> str:
     """Return the answer whose score the gradient is of, and its position."""
-    gradients = find_answer_gradients(inspection.trace, inspection.looking)
+    gradients = find_answer_gradients(inspection.trace, inspection.options)
     token_name = side_label(token_side(inspection.trace.tokens), gradients.position)
     where_text = f"{'after' if gradients.next else 'at'} {token_name}"
     return f'gradient of the score of "{bidi_isolated(gradients.answer)}" {where_text}'
@@ -156,7 +156,7 @@ def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
 
     Nothing if there is only one key.
     """
-    plain, weighed = inspection.plain, inspection.weighed
+    plain, weighed = inspection.head_maps, inspection.weighted_maps
     if len(plain[0].columns) < 2:
         return
     before, after = (percent_text(_first_token_share(maps)) for maps in (plain, weighed))
@@ -180,7 +180,7 @@ def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overvi
 
     Maps of long texts are pooled. Refuses --log if any number is below 0.
     """
-    maps, looking = inspection.maps, inspection.looking
+    maps, looking = inspection.maps, inspection.options
     layers = list(dict.fromkeys(map(_layer_number, maps)))
     heads = list(dict.fromkeys(each.head for each in maps))
     patches = [_overview_patch(each.cells) for each in maps]

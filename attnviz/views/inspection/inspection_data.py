@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
@@ -11,7 +12,11 @@ from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery
 from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive import Contents, trace_contents
-from attnviz.views.inspection.head_kinds import head_kinds_data, head_kinds_document
+from attnviz.views.inspection.head_kinds import (
+    head_kinds_data,
+    head_kinds_document,
+    nan_to_none,
+)
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.view import TableData, TableLines, WordColumns
 from attnviz.wording.commands import changed_options
@@ -37,20 +42,20 @@ def all_heads_data(inspection: Inspection) -> TableData:
 
 def maps_data(inspection: Inspection) -> TableData:
     """Return the Inspection as JSON data, with a table of one line per weight of the maps shown."""
-    header, lines = _weights_header(inspection.looking), partial(_weight_lines, inspection.maps)
+    header, lines = _weights_header(inspection.options), partial(_weight_lines, inspection.maps)
     return TableData(partial(inspection_document, inspection), header, lines)
 
 
 def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
-    """Return the weights of one query, as JSON data and as a table with one line per weight.
+    """Return the weights of one query, as JSON data and as a table with one line per weight, each
+    beside the mean weight that other tokens give the same key.
 
     The query's row in each map; if there are several maps, also its row in their mean.
     """
     readings = [*token_query.map_rows]
     if len(readings) > 1:
         readings.append(token_query.mean)
-    header = _weights_header(token_query.options)
-    lines = partial(_weight_lines, [reading.map for reading in readings], token_query.row)
+    header, lines = (*_weights_header(token_query.options), "others"), partial(_row_lines, readings)
     return TableData(partial(_reading_document, inspection, readings), header, lines)
 
 
@@ -65,7 +70,7 @@ def inspection_document(inspection: Inspection) -> Contents:
 
     The maps are included only if an option changes them, such as --merge or --words.
     """
-    looking = inspection.looking
+    looking = inspection.options
     inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
     if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
         inspected["maps"] = [_map_document(attention_map) for attention_map in inspection.maps]
@@ -80,7 +85,14 @@ def extended_document(inspection: Inspection, additions: Contents) -> Contents:
 
 def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Contents:
     """Return the Inspection as JSON data, with the query's weights in each map."""
-    rows = [{"head": reading.map.name, "weights": reading.patch.values[0]} for reading in readings]
+    rows = [
+        {
+            "head": reading.map.name,
+            "weights": reading.patch.values[0],
+            "others": nan_to_none(reading.other_weights),
+        }
+        for reading in readings
+    ]
     contents = {"keys": _side_document(readings[0].map.columns), "heads": rows}
     return extended_document(inspection, {"reading": contents})
 
@@ -128,15 +140,26 @@ def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
     return ("head", *sides, measure_name(looking), "visible")
 
 
-def _weight_lines(maps: Sequence[Map], row: int | None = None) -> Iterator[TableLines]:
-    """Yield a table's lines, the keys of one query at a time, for all rows of each map or `row`."""
+def _weight_lines(maps: Sequence[Map]) -> Iterator[TableLines]:
+    """Yield a table's lines, the keys of one query at a time, for all rows of each map."""
     for attention_map in maps:
-        rows, columns = attention_map.rows, attention_map.columns
-        keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))
-        for query in range(len(rows)) if row is None else [row]:
-            patch = attention_map.cells.row(query)
-            start = (attention_map.name, rows.numbers[query], rows.labels[query])
-            yield TableLines(start, keys, (patch.values[0], ~patch.hidden[0]))
+        for query in range(len(attention_map.rows)):
+            yield _query_lines(MapRow(attention_map, query))
+
+
+def _row_lines(readings: Sequence[MapRow]) -> Iterator[TableLines]:
+    """Yield a table's lines for one query in each map, with the mean weights of other tokens."""
+    for reading in readings:
+        lines = _query_lines(reading)
+        yield replace(lines, numbers=(*lines.numbers, nan_to_none(reading.other_weights)))
+
+
+def _query_lines(reading: MapRow) -> TableLines:
+    """Return the lines of one query in a map: a line for each key, with its weight."""
+    rows, columns, query = reading.map.rows, reading.map.columns, reading.row
+    keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))
+    start = (reading.map.name, rows.numbers[query], rows.labels[query])
+    return TableLines(start, keys, (reading.patch.values[0], ~reading.patch.hidden[0]))
 
 
 def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:

@@ -153,7 +153,8 @@ def weak_link_sentences(link: TokenLink) -> Iterator[str]:
 
 
 def reading_title(token_query: TokenQuery) -> str:
-    """Return what a token attends to most: `In L3H1, "it" attends most to "animal" (64 %)`.
+    """Return what a token attends to most: `In L3H1, "it" attends most to "animal" (64 %; other
+    tokens: 9 %)`; without others if no other token can see the key.
 
     For several heads it is about their mean. With --weigh, or if several keys tie, the title only
     states what is shown: `What "it" attends to in L3H1`.
@@ -169,6 +170,10 @@ def reading_title(token_query: TokenQuery) -> str:
     if looking.merge == "rollout":
         key_name = "itself" if reading.top_column == token_query.own_column else key_name
         return f"In the rollout, {query_name} draws most on {key_name} ({amount_text})"
+    others = float(reading.other_weights[reading.top_column])
+    if not math.isnan(others):
+        others_text = map_amount_text(attention_map, others, looking)
+        amount_text += f"; other {unit_name(looking)}s: {others_text}"
     return f"In {map_text}, {query_name} attends most to {key_name} ({amount_text})"
 
 
@@ -212,7 +217,7 @@ def left_out_sentences(
 
     Nothing if no token is hidden.
     """
-    looking, maps = inspection.looking, inspection.whole
+    looking, maps = inspection.options, inspection.token_maps
     names, is_single = _left_out_names(inspection)
     if not names:
         return
@@ -236,15 +241,15 @@ def left_out_sentences(
 def left_out_caption(inspection: Inspection) -> str:
     """Return `left out: [CLS], [SEP] (renormalised)`; empty if no token is hidden."""
     names, _ = _left_out_names(inspection)
-    divided_suffix = " (renormalised)" if inspection.looking.renormalise else ""
+    divided_suffix = " (renormalised)" if inspection.options.renormalise else ""
     return f"left out: {names}{divided_suffix}" if names else ""
 
 
 def _left_out_names(inspection: Inspection) -> tuple[str, bool]:
     """Return the names of the hidden tokens, and whether exactly one is hidden."""
-    tokens = inspection.whole[0].columns.tokens
-    positions = sorted(find_hidden_tokens(tokens, inspection.looking))
-    names = _token_names_text(tokens, inspection.looking, positions) if positions else ""
+    tokens = inspection.token_maps[0].columns.tokens
+    positions = sorted(find_hidden_tokens(tokens, inspection.options))
+    names = _token_names_text(tokens, inspection.options, positions) if positions else ""
     return names, len(positions) == 1
 
 

@@ -25,6 +25,7 @@ from attnviz.views.inspection.map_numbers import (
     side_label,
     unit_name,
 )
+from attnviz.wording.numbers import share_text
 
 ALL_ZERO_REMARK = "all are 0"
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
@@ -96,9 +97,18 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
         reading = token_query.strongest(key)
         weight = format_map_value(reading.weight(key), looking)
         remarks.append(f"{_top_map_text(token_query, key, reading)}: {weight}")
+        if not np.isnan(reading.other_weights[key]):
+            mean_weight = float(reading.other_weights[key])
+            others = (
+                share_text(mean_weight)
+                if looking.weigh == "weight"
+                else format_map_value(mean_weight, looking)
+            )
+            remarks[-1] += f" (others {others})"
     title, weights = f"its mean {measure_name(looking)}", [float(values[key]) for key in keys]
     rows = Axis("", "token", labels, numbers)
-    return _ranked_bars(title, rows, weights, remarks, looking, scale)
+    note = _others_note(token_query, "the key")
+    return _ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
 
 
 def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str:
@@ -123,6 +133,11 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
         remarks,
         token_query.options,
         scale,
+        other_values=[
+            reading.other_weights[reading.top_column] if reading.peak else np.nan
+            for reading in token_query.by_peak
+        ],
+        note=_others_note(token_query, "this key"),
     )
 
 
@@ -148,18 +163,24 @@ def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
 
 def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
     """Yield by what the maps are sorted, and which tokens count as others."""
-    looking, rows = link.options, link.ranked_links[0].map.rows
-    measure, units = measure_name(looking), f"{unit_name(looking)}s"
+    looking, measure = link.options, measure_name(link.options)
     if looking.rank == "weight":
         yield f"sorted by {measure}"
     elif looking.weigh == "gradient":
         yield f"sorted by the distance of {measure} from others"
     else:
         yield f"sorted by {measure} − others"
+    yield _others_note(link.token_query, key_name)
+
+
+def _others_note(token_query: TokenQuery, key_name: str) -> str:
+    """Return a note that says what others are: the tokens whose mean weight for a key is given."""
+    looking, rows = token_query.options, token_query.map_rows[0].map.rows
+    measure, units = measure_name(looking), f"{unit_name(looking)}s"
     special = f", nor special {units}" * any(rows.special)
     step = sampled_queries(len(rows)).step
     sample = f"every {ordinal(step)} of the other {units}" if step > 1 else f"the other {units}"
-    yield f"others = mean {measure} that {sample} give {key_name} (not {key_name} itself{special})"
+    return f"others = mean {measure} that {sample} give {key_name} (not {key_name} itself{special})"
 
 
 def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:

@@ -1,27 +1,28 @@
-"""The comparison of two sentences, or of one sentence in two models or data types, as a View."""
+"""Two Traces compared head by head as a View: two sentences, or two models on one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from string import punctuation
 
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.two_sentences import (
+    DEFAULT_NAMES,
     DEFAULT_SENTENCE_NAMES,
-    DEFAULT_WEIGHT_NAMES,
     MIN_SHOWN_CHANGE,
     HeadComparison,
-    Sentences,
+    TraceComparison,
     WeightChange,
-    is_one_sentence,
 )
-from attnviz.cells import FULL_SLICE, unmasked_cells
+from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
+from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
@@ -41,10 +42,11 @@ from attnviz.wording.words import and_list, as_sentence, bidi_isolated
 MAX_SCREEN_HEADS = 10
 MAX_EXCERPT_HEADS = 5  # where a screen is small
 DIVERGENCE_COLUMN = "apart"
-RANKING_NOTES = {
-    True: "sorted by the change between tokens that both sentences have, special tokens aside",
-    False: "sorted by the change of the attention weight",
-}
+SHARED_LINK_NOTE = (
+    "sorted by the change between tokens that both sentences have, special tokens aside"
+)
+LINK_NOTE = "sorted by the change of the attention weight"
+DIVERGENCE_RANKING_NOTE = f"sorted by '{DIVERGENCE_COLUMN}'"
 DIVERGENCE_NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
     "no key in common"
@@ -53,11 +55,11 @@ MAX_NAMING_WORD_LENGTH = 20  # characters
 UNPAIRED_NOTE = (
     "attention to tokens without a counterpart in the other sentence counts as one number"
 )
-HEAD_CHANGES_HEADER = ("head", "query", "key", "apart", "first", "second")
+HEAD_CHANGES_HEADER = ("head", "query", "key", DIVERGENCE_COLUMN)
 
 
-def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
-    """Return a View of the heads that change most, and of the maps of the first on both sentences.
+def view(sentences: TraceComparison, *, full: bool = False, command: Command | None = None) -> View:
+    """Return a View of the heads that change most, and of the maps of the first in both Traces.
 
     Ten heads are listed, with `full` all of them.
     """
@@ -66,6 +68,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
     heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
     more_text = f"more attention {_sentence_phrases(sentences)[1]}"
     document = partial(_sentences_document, sentences, closing)
+    columns = short_names(sentences) if sentences.names in DEFAULT_NAMES else sentences.names
     lines = partial(_head_change_lines, sentences)
     return View(
         title=_sentences_title(sentences),
@@ -79,39 +82,58 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         ),
         picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
-        explored=partial(explored_of_sentences, sentences, more_text),
-        data=TableData(document, HEAD_CHANGES_HEADER, lines),
-        provenance=sentences.first.provenance,
+        head_explorer=partial(explored_of_sentences, sentences, more_text),
+        data=TableData(document, (*HEAD_CHANGES_HEADER, *columns), lines),
+        provenance=_provenance_of_both(sentences),
         command=command,
     )
 
 
-def _sentences_title(sentences: Sentences) -> str:
+def _provenance_of_both(sentences: TraceComparison) -> Provenance:
+    """Return the provenance of the first Trace; settings that differ have both values."""
+    first, second = (trace.provenance for trace in (sentences.first, sentences.second))
+    both = {
+        name: [value, second.settings[name]]
+        for name, value in first.settings.items()
+        if second.settings.get(name, value) != value
+    }
+    return replace(first, settings={**first.settings, **both})
+
+
+def _sentences_title(sentences: TraceComparison) -> str:
     """Return `two sentences, read by MiniLM` or `one sentence, read by A and B` as a title."""
-    traces = sentences.first, sentences.second
-    cards = [trace.trained for trace in traces if trace.trained is not None]
-    count_text = "one sentence" if is_one_sentence(*traces) else "two sentences"
+    models = [_model_name(trace) for trace in (sentences.first, sentences.second)]
+    count_text = "one sentence" if sentences.is_one_sentence else "two sentences"
+    is_one_model = bool(models[0]) and models[0] == models[1]
     if sentences.names == DEFAULT_SENTENCE_NAMES:
-        return f"{count_text}, {f'read by {cards[0].name}' if cards else 'in given weights'}"
-    have_own_names = sentences.names != DEFAULT_WEIGHT_NAMES
-    names = and_list(sentences.names) if have_own_names else "first and second weights"
-    models = {trace.origin.settings.model for trace in traces}
-    if len(cards) == len(models) == 2:
-        return f"{count_text}, read by {names}"
-    return f"{count_text}, {f'read by {cards[0].name} ' if len(cards) == 2 else ''}in {names}"
+        return f"{count_text}, {f'read by {models[0]}' if is_one_model else 'head by head'}"
+    names = and_list(sentences.names)
+    if sentences.names in DEFAULT_NAMES:
+        names = f"{sentences.names[0].split()[0]} and {sentences.names[1]}"
+    if is_one_model:
+        is_one_folder = (
+            sentences.first.origin.settings.model == sentences.second.origin.settings.model
+        )
+        return f"{count_text}, read by {f'{models[0]} in ' if is_one_folder else ''}{names}"
+    return f"{count_text}, {'read by' if all(models) else 'in'} {names}"
 
 
-def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
-    """Return a phrase per sentence: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
+def _model_name(trace: Trace) -> str:
+    """Return the name of a Trace's model, without folders; "" if it has none."""
+    return trace.trained.name if trace.trained else Path(trace.origin.settings.model or "").name
+
+
+def _sentence_phrases(sentences: TraceComparison) -> tuple[str, str]:
+    """Return a phrase per Trace: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
     words = _telling_words(sentences)
     if words is not None:
         return f'with "{words[0]}"', f'with "{words[1]}"'
-    if sentences.names in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES):
+    if sentences.names in DEFAULT_NAMES:
         return f"in the {sentences.names[0]}", "in the second"
     return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
 
 
-def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
+def _telling_words(sentences: TraceComparison) -> tuple[str, str] | None:
     """Return the two words that tell the sentences apart; None if there is no such pair of words.
 
     Also None if two models or data types are compared, or a text is unknown.
@@ -144,17 +166,18 @@ def only_different_words(first_text: str, second_text: str) -> tuple[str, str] |
     return bidi_isolated(first), bidi_isolated(second)
 
 
-def _pairing_settings_line(sentences: Sentences) -> str:
+def _pairing_settings_line(sentences: TraceComparison) -> str:
     """Return how many tokens of the two sentences are paired, and then the settings."""
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
     counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
-    settings = two_settings_line(sentences.first, sentences.second)
+    names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
+    settings = two_settings_line(sentences.first, sentences.second, names)
     return f"{len(rows)}{counts_text} tokens paired · {settings}"
 
 
-def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
+def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     """Return a table with a row per head: the weight that changes most, and the divergence.
 
     It has at most `max_heads` rows, the heads that change most; None means all.
@@ -165,7 +188,11 @@ def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
     pairs = zip(heads, links, strict=True)
     values = np.array([[link.before, link.after, head.divergence] for head, link in pairs])
     title = "the link that changes most in each head" if count > 1 else "how the head changes"
-    notes = [RANKING_NOTES[sentences.shared], DIVERGENCE_NOTE]
+    if not sentences.changes:
+        title = "no link changes in any head" if count > 1 else "no link changes"
+    ranking_note = SHARED_LINK_NOTE if sentences.shared else LINK_NOTE
+    notes = [DIVERGENCE_RANKING_NOTE if sentences.is_one_sentence else ranking_note]
+    notes.append(DIVERGENCE_NOTE)
     if _has_unpaired_keys(sentences):
         notes.append(UNPAIRED_NOTE)
     if len(heads) < count:
@@ -183,20 +210,20 @@ def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
     return Group("heads", (grid,))
 
 
-def _has_unpaired_keys(sentences: Sentences) -> bool:
+def _has_unpaired_keys(sentences: TraceComparison) -> bool:
     """Return whether any key of either sentence has no counterpart in the other."""
     columns = sentences.columns
     return len(columns) < max(len(columns.tokens), len(columns.others))
 
 
-def _link_label(sentences: Sentences, link: WeightChange) -> str:
+def _link_label(sentences: TraceComparison, link: WeightChange) -> str:
     """Return a link as `it → animal`, or `it → itself`."""
     if sentences.rows is sentences.columns and link.query == link.key:
         return f"{sentences.rows.name(link.query)} → itself"
     return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
 
 
-def _top_head_maps(sentences: Sentences) -> Group:
+def _top_head_maps(sentences: TraceComparison) -> Group:
     """Return the maps of the head that changes most on both sentences, and of the difference.
 
     The first two have the same colour scale.
@@ -208,7 +235,7 @@ def _top_head_maps(sentences: Sentences) -> Group:
     return Group("alternatives", (*with_common_scales(grids), difference), kind="pair")
 
 
-def _picture_maps(sentences: Sentences) -> Group:
+def _picture_maps(sentences: TraceComparison) -> Group:
     """Return the maps for a picture: two of different texts; of one text the difference as well.
 
     For one query these are three rows, which share an axis if every key has a counterpart.
@@ -216,7 +243,7 @@ def _picture_maps(sentences: Sentences) -> Group:
     maps = _top_head_maps(sentences)
     *sentence_grids, difference = (grid for grid in maps.panels if isinstance(grid, Grid))
     if sentences.query is None:
-        has_two_texts = not is_one_sentence(sentences.first, sentences.second)
+        has_two_texts = not sentences.is_one_sentence
         return Group("alternatives", tuple(sentence_grids)) if has_two_texts else maps
     if _has_unpaired_keys(sentences) or len({grid.columns.border for grid in sentence_grids}) > 1:
         return maps
@@ -227,11 +254,13 @@ def _picture_maps(sentences: Sentences) -> Group:
     return replace(maps, panels=tuple(panels))
 
 
-def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
+def _sentence_map(sentences: TraceComparison, attention_map: Map, index: int) -> Grid:
     """Return a head's map on one sentence (`index` 0 or 1), or only the asked query's row."""
     trace = (sentences.first, sentences.second)[index]
-    names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
-    grid = map_grid(attention_map, sentences.looking, trace.prompt)
+    names = sentences.names if sentences.names in DEFAULT_NAMES else short_names(sentences)
+    if _telling_words(sentences):
+        names = _sentence_phrases(sentences)
+    grid = map_grid(attention_map, sentences.options, trace.prompt)
     note = f"{AXES_NOTE} · {GENERATED_NOTE}" if grid.rows.border else AXES_NOTE
     grid = replace(grid, title=f"{attention_map.name} · {names[index]}", note=note)
     if sentences.query is None:
@@ -240,14 +269,14 @@ def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
     return grid.part(slice(row, row + 1))
 
 
-def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
+def _head_difference_grid(sentences: TraceComparison, head: HeadComparison) -> Grid:
     """Return a head's weights in the second sentence minus those in the first, for paired tokens.
 
     Only the row of the query, if one was asked for.
     """
     cells, query = difference_cells(sentences, head), sentences.query
     patch = cells.window(FULL_SLICE if query is None else slice(query, query + 1), FULL_SLICE)
-    row_cells = unmasked_cells(patch.values)
+    row_cells = StoredCells(patch.values, patch.hidden)
     rows, words = pair_axis("query (reads)", sentences.rows), _telling_words(sentences)
     names = short_names(sentences) if words is None else [f'"{word}"' for word in words]
     return Grid(
@@ -261,13 +290,13 @@ def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
     )
 
 
-def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
+def _change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     """Return the largest change, what it was searched in, and which layers change most.
 
     A last sentence is about different tokens that were paired. Without changes, one says so.
     """
     if not sentences.changes:
-        return (f"no head attends differently {_sentence_phrases(sentences)[1]}",)
+        return (_no_change_sentence(sentences),)
     return (
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
@@ -276,7 +305,16 @@ def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
     )
 
 
-def _largest_change_sentence(sentences: Sentences) -> str:
+def _no_change_sentence(sentences: TraceComparison) -> str:
+    """State that no head differs, in one sentence or in the tokens that are paired."""
+    if not sentences.is_one_sentence:
+        return f"no head attends differently {_sentence_phrases(sentences)[1]}"
+    count = len(sentences.heads)
+    subject = f"all {count} heads have" if count > 1 else f"{sentences.heads[0].name} has"
+    return f"no head differs: {subject} the same weights in both"
+
+
+def _largest_change_sentence(sentences: TraceComparison) -> str:
     """Return `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`.
 
     Both percentages have enough digits to differ.
@@ -296,7 +334,9 @@ def _largest_change_sentence(sentences: Sentences) -> str:
     return f"in {top_head.name}, {link_text}"
 
 
-def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tuple[str, str]]:
+def _link_token_pairs(
+    sentences: TraceComparison, change: WeightChange
+) -> Iterator[tuple[str, str]]:
     """Yield the quoted names of the query and the key in the first sentence, then in the second."""
     rows, columns = sentences.rows, sentences.columns
     for trace, query, key in (
@@ -315,21 +355,38 @@ def _quoted_token(tokens: Tokens, position: int) -> str:
     return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
 
 
-def _search_scope_sentence(sentences: Sentences) -> str:
+def _search_scope_sentence(sentences: TraceComparison) -> str:
     """State among which heads and tokens this is the largest change."""
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
     query_text = "" if query is None else f" for {_quoted_token(rows.tokens, rows.first[query])}"
+    if sentences.is_one_sentence:
+        return _divergence_sentence(sentences, query_text)
     scope_text = f"this is the largest change{query_text} {heads_text}"
     if not sentences.shared:
         return scope_text
-    if not is_one_sentence(sentences.first, sentences.second):
-        scope_text += f", {'between' if query is None else 'among'} tokens that both sentences have"
+    scope_text += f", {'between' if query is None else 'among'} tokens that both sentences have"
     special = sentences.columns.tokens.special
     return f"{scope_text}, special tokens aside" if special else scope_text
 
 
-def _layer_sentences(sentences: Sentences) -> Iterator[str]:
+def _divergence_sentence(sentences: TraceComparison, query_text: str) -> str:
+    """State how far apart the head that differs most is, and that the change named is its largest.
+
+    `query_text`: ` for "it"` if one row is compared, otherwise empty.
+    """
+    top_head, count = sentences.heads[0], len(sentences.heads)
+    place_text = f"{top_head.name} differs most of {count} heads{query_text}: " if count > 1 else ""
+    rows_text = "rows are" if sentences.query is None else "row is"
+    mean_text = " on average" if sentences.query is None else ""
+    is_tiny = top_head.divergence < MIN_SHOWN_CHANGE
+    bits_text = "under 0.001 bits" if is_tiny else f"{top_head.divergence:.3f} bits"
+    return (
+        f"{place_text}its {rows_text} {bits_text} apart{mean_text}, and this is its largest change"
+    )
+
+
+def _layer_sentences(sentences: TraceComparison) -> Iterator[str]:
     """Yield the layers whose heads change most and least, by mean divergence.
 
     Nothing if the two differ too little, or for a single layer.
@@ -343,13 +400,14 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
     means = {layer: sum(changes) / len(changes) for layer, changes in layers.items()}
     most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     if means[most] - means[least] >= MIN_SHOWN_CHANGE:
+        verb = "differ" if sentences.is_one_sentence else "change"
         yield (
-            f"on average, heads change most in layer {most} ({means[most]:.3f} bits) and least in "
+            f"on average, heads {verb} most in layer {most} ({means[most]:.3f} bits) and least in "
             f"layer {least} ({means[least]:.3f})"
         )
 
 
-def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
+def _replacement_sentences(sentences: TraceComparison) -> Iterator[str]:
     """Yield which different tokens are compared because of their same position, if any."""
     rows = sentences.rows
     pairs = [
@@ -364,7 +422,7 @@ def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
         yield f"{pairs_text} are compared because they are at the same position"
 
 
-def _sentences_document(sentences: Sentences, closing: tuple[str, ...]) -> Contents:
+def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) -> Contents:
     """Return the comparison as JSON data; `closing` are its concluding sentences."""
     rows, top_head = sentences.rows, sentences.heads[0]
     return {
@@ -387,7 +445,7 @@ def _tokens_document(tokens: Tokens) -> Contents:
     return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
 
 
-def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
+def _head_document(sentences: TraceComparison, head: HeadComparison) -> Contents:
     """Return a head's divergence and the link that changes most in it as JSON data."""
     link = sentences.link(head)
     return {
@@ -400,7 +458,7 @@ def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
     }
 
 
-def _head_change_lines(sentences: Sentences) -> Iterator[TableLines]:
+def _head_change_lines(sentences: TraceComparison) -> Iterator[TableLines]:
     """Yield all lines of the table at once, one per head, with the link that changes most."""
     heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = WordColumns((

@@ -106,7 +106,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         picture=build_page(content.picture_groups, settings_text, caption),
         excerpt=content.excerpt,
         closing=(*content.closing, *map(as_sentence, notes)),
-        explored=partial(explored_of_inspection, inspection),
+        head_explorer=partial(explored_of_inspection, inspection),
         slides=content.slides,
         data=content.data,
         provenance=trace.provenance,
@@ -115,9 +115,12 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
-    """Return the command that shows this Inspection; None if no command makes its trace."""
+    """Return the command that shows this Inspection; None if no command makes its trace, or with a
+    function as metric."""
+    if inspection.metric is not None:
+        return None
     command = source_command("inspect", build_source(inspection.trace))
-    return command and command.with_options(**changed_options(inspection.looking))
+    return command and command.with_options(**changed_options(inspection.options))
 
 
 def _without_repeated_titles(group: Group, headline: str) -> Group:
@@ -146,7 +149,7 @@ def _without_title(panel: Drawable, title: str, *, always: bool) -> Drawable:
 
 def _show_inspection(inspection: Inspection) -> ShownInspection:
     """Return what options ask for: effects of heads, a link, a query, all heads, or full maps."""
-    looking = inspection.looking
+    looking = inspection.options
     if looking.by == "effect":
         return _show_effects(inspection)
     if looking.source is not None:
@@ -166,7 +169,7 @@ def _with_arcs(
     With a query, only its lines are drawn; the titles carry commands if there are any. Without the
     option, return `content` as it is.
     """
-    looking, command = inspection.looking, command or _inspect_command(inspection)
+    looking, command = inspection.options, command or _inspect_command(inspection)
     if looking.as_ != "arcs":
         return content
     row = None if looking.query is None else build_token_query(inspection, looking.query).row
@@ -188,10 +191,10 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
     overview.
     """
     weights, data = Group("weights", tuple(heatmaps(inspection))), maps_data(inspection)
-    if inspection.looking.merge is not None:
+    if inspection.options.merge is not None:
         attention_map = inspection.maps[0]
         title = f"{attention_map.name[0].upper()}{attention_map.name[1:]}"
-        if inspection.looking.merge == "rollout":
+        if inspection.options.merge == "rollout":
             title = rollout_title(attention_map)
         return ShownInspection((weights,), data, title, _left_out_closing(inspection))
     sentences = head_kind_sentences(inspection)
@@ -231,13 +234,20 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
 
 
 def _show_effects(inspection: Inspection) -> ShownInspection:
-    """Return the bars of what switching off each head changes, with sentences."""
-    from attnviz.views.inspection.effects import effect_sentences, effects_data, ranked_effects
+    """Return the bars of what switching off each head changes, and each pair, with sentences."""
+    from attnviz.views.inspection.effects import (
+        effect_sentences,
+        effects_data,
+        ranked_effects,
+        ranked_pairs,
+    )
 
-    groups = (Group("effects", (ranked_effects(inspection),)),)
+    pairs = ranked_pairs(inspection)
+    groups = [Group("effects", (ranked_effects(inspection),))]
+    groups += [] if pairs is None else [Group("pairs", (pairs,))]
     closing = tuple(map(as_sentence, effect_sentences(inspection)))
     title = closing[0].removesuffix(".")
-    return ShownInspection(groups, effects_data(inspection), title, closing)
+    return ShownInspection(tuple(groups), effects_data(inspection), title, closing)
 
 
 def _with_output_tables(content: ShownInspection, inspection: Inspection) -> ShownInspection:
@@ -255,7 +265,7 @@ def _with_output_tables(content: ShownInspection, inspection: Inspection) -> Sho
     if tables and any(isinstance(panel, Overview) for panel in panels):
         return replace(extended, picture=output_pictures(inspection), headline=notes[0])
     has_room = all(isinstance(panel, Grid) for panel in panels)  # other panels fill a page each
-    added_tables = tables if inspection.looking.predict and has_room else ()
+    added_tables = tables if inspection.options.predict and has_room else ()
     return replace(extended, picture=(*pictured, *added_tables), caption=" · ".join(notes))
 
 
@@ -300,7 +310,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
     Only those that exist: vectors move only in models without answers.
     """
     trace = inspection.trace
-    answers = best_answers_grid(trace) if inspection.looking.predict else None
+    answers = best_answers_grid(trace) if inspection.options.predict else None
     vectors = None
     if trace.prediction is None and trace.outputs is not None:
         from attnviz.views.answer_tables import vector_shift_table
@@ -322,7 +332,7 @@ def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
 def output_notes(inspection: Inspection) -> tuple[str, ...]:
     """Return notes on the answer, with --predict or heads off, and on how far vectors move."""
     trace = inspection.trace
-    shows_answers = inspection.looking.predict or heads_off_suffix(trace)
+    shows_answers = inspection.options.predict or heads_off_suffix(trace)
     return closing_notes(trace, names=[*["answers"] * bool(shows_answers), "shifted vectors"])
 
 

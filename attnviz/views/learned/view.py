@@ -75,7 +75,7 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
         film=tuple(_film_shots(learned_heads, frames)),
         slides=lambda: Excerpt(tuple(_learned_slides(learned_heads)), ""),
         closing=(finding,),
-        explored=partial(explore_learned, learned_heads, frames),
+        head_explorer=partial(explore_learned, learned_heads, frames),
         data=build_learned_data(learned, learned_heads.reading_scores, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
         command=_learned_command(learned, query),
@@ -368,7 +368,7 @@ def _learned_document(
     moments, task = learned.moments, learned.task
     watched = [moments[index] for index in film_indices]
     return {
-        "task": {"name": task.name, "about": task.about, "asked": task.asked},
+        "task": {"name": task.name, "about": task.about, "asked": task.answer_noun},
         "ended": learned.ended,
         "conclusion": conclusion,
         "tokens": list(learned.watched.labels),

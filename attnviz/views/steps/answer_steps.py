@@ -95,13 +95,14 @@ def _answer_scores_step(
 def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
     """Return the one step of a transformer of whose answers only the most likely were kept."""
     tokens_size = scene.size_text(prediction.probabilities[:, 0])
+    answers_text = f"{prediction.answer_count:,} answers"
     return Section(
         number="",
         name="prediction",
         title="prediction",
         about="The model computes a score for each answer from its last vectors, in its own way, "
-        f"and a softmax turns the scores into the probabilities of {prediction.of:,} answers.",
-        shapes=f"vectors of {tokens_size} tokens → {prediction.of:,} answers",
+        f"and a softmax turns the scores into the probabilities of {answers_text}.",
+        shapes=f"vectors of {tokens_size} tokens → {answers_text}",
         formula="probability = exp(score) / sum of exp(scores in its row)",
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
         grids=(best_answers_grid(scene.trace, scene.options.query),),

@@ -15,6 +15,7 @@ from torch import Tensor
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import ROTARY_POSITIONS
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
+from attnviz.traces.trained.model_in_memory import refuse_changed_model
 from attnviz.views.attention_facts import MaskShape, find_mask_shape
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
@@ -50,7 +51,11 @@ LATER_STEPS_BUT_ANSWERS_NOTE = f"{LATER_STEPS_NOTE}, except its answers"
 
 
 def refuse_walk_without_vectors(trace: Trace) -> None:
-    """Refuse steps for weights alone: external ones, or a model that returns nothing else."""
+    """Refuse steps for weights alone: external ones, or a model that returns nothing else.
+
+    Also refuses a model in memory that changed since, whose matrices are others now.
+    """
+    refuse_changed_model(trace)
     refuse_weights_only(trace, "steps show how vectors become weights", "step")
     if trace.trained is not None and trace.trained.fallback:
         raise AttnvizError(

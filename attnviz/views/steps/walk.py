@@ -50,6 +50,7 @@ from attnviz.views.view import Group, View, build_page
 from attnviz.wording.commands import changed_options as chosen_options
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
+from attnviz.wording.old_names import with_old_names
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, as_sentence
 
@@ -180,12 +181,13 @@ STEPS_WRITTEN_BY_HEAD = ("queries", "rotary", "context")
 FIRST_BLOCK_STEP_NUMBER = 11
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
-    """The selected steps (`sections`) of a Trace, the options `asked` for, and the selection."""
+    """The selected steps (`sections`) of a Trace, its `options`, and the selection."""
 
     trace: Trace
-    asked: StepSettings
+    options: StepSettings
     sections: tuple[Section, ...]
     step: str | None = None
 
@@ -262,11 +264,11 @@ def view(walk: Walk) -> View:
 
     Its headline is what the only selected step found; for several steps, the title.
     """
-    settings_text, options_asked = settings_line(walk.trace), walk.asked
+    settings_text, walk_options = settings_line(walk.trace), walk.options
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
-    options = chosen_options(options_asked) | {"step": walk.step}
-    for name, position in (("query", options_asked.query), ("key", options_asked.key)):
+    options = chosen_options(walk_options) | {"step": walk.step}
+    for name, position in (("query", walk_options.query), ("key", walk_options.key)):
         options[name] = None if position is None else str(position + 1)
     title, query = _walk_title(walk), _followed_position(walk)
     return View(
@@ -275,10 +277,10 @@ def view(walk: Walk) -> View:
         settings=settings_text,
         screen=page,
         picture=page,
-        explored=lambda: explore_trace(
-            walk.trace, query, options_asked.key, layer=options_asked.layer, head=options_asked.head
+        head_explorer=lambda: explore_trace(
+            walk.trace, query, walk_options.key, layer=walk_options.layer, head=walk_options.head
         ),
-        following=lambda position: _steps_of_query(walk, position),
+        query_steps=lambda position: _steps_of_query(walk, position),
         data=build_trace_data(walk.trace),
         provenance=walk.trace.provenance,
         command=source_command("steps", build_source(walk.trace), **options),
@@ -298,13 +300,13 @@ def _only_step_finding(sections: Sequence[Section]) -> str:
 
 def _followed_position(walk: Walk) -> int:
     """Return the position of the followed token, or without one of the last."""
-    return len(walk.trace.tokens) - 1 if walk.asked.query is None else walk.asked.query
+    return len(walk.trace.tokens) - 1 if walk.options.query is None else walk.options.query
 
 
 def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
     """Return the headline and the selected steps for the query at `position`, without frames."""
-    walk = replace(current, asked=replace(current.asked, query=position))
-    sections = select_steps(step_sections(walk.trace, walk.asked, still=True), walk.step)
+    walk = replace(current, options=replace(current.options, query=position))
+    sections = select_steps(step_sections(walk.trace, walk.options, still=True), walk.step)
     return _only_step_finding(sections) or _walk_title(walk), tuple(sections)
 
 

@@ -57,12 +57,29 @@ function startPlaceChooser(name, side) {
     return [list, label].forEach((each) => each.remove());
   }
   label.textContent = capital(side === 0 ? attention.rowsAre : attention.columnsAre);
+  if (side === 0 && attention.rowsAre === "moment") return startMomentSlider(list);
   list.addEventListener("change", () => choosePlace(side, Number(list.value)));
   shownIn(["head"], () => {
     const options = placesToChoose(side).map(([place, text]) =>
       element("option", { value: place }, text));
     list.replaceChildren(...options);
     list.value = heads[state.head].place[side];
+  });
+}
+
+/** A slider in place of the list: moments follow each other. */
+function startMomentSlider(list) {
+  const moments = placesToChoose(0);
+  const { id } = list;
+  const slider = element("input", { type: "range", id, min: 0, max: moments.length - 1 });
+  const says = element("output", { id: "moment-says", for: id, "aria-live": "off" });
+  list.replaceWith(slider, says);
+  slider.addEventListener("input", () => choosePlace(0, moments[Number(slider.value)][0]));
+  shownIn(["head"], () => {
+    const moment = moments.findIndex(([place]) => place === heads[state.head].place[0]);
+    slider.value = moment;
+    says.textContent = moments[moment][1];
+    slider.setAttribute("aria-valuetext", says.textContent);
   });
 }
 

@@ -23,6 +23,7 @@ function startWithoutHeads() {
   for (const name of ["copying", "help", "reset"]) control(name).remove();
   startThemeChooser();
   addCommandButton();
+  if (cloud !== null) startPoints();
 }
 
 function tellOldBrowser() {

@@ -11,6 +11,9 @@ const state = {
   special: true, // whether special tokens are shown
   lines: arePaired ? "first" : "difference", // whose lines are drawn, of two sentences
   together: [], // other heads whose lines are drawn, too
+  across: data.points?.first_axes[0] ?? 0, // by which measures points are placed,
+  up: data.points?.first_axes[1] ?? 0,
+  point: 0, // and the one whose examples are shown
   theme: data.look.theme, // "" is the system's
   keys: true, // whether single keys do something: whoever dictates may type them unawares
 };
@@ -73,6 +76,10 @@ const tokenOf = (sideOf) => ({
   write: (place) => (place === null ? NOTHING : tokenNumber(sideOf(state.head), place)),
   read: (text, head) => (text === NOTHING ? null : placeOfNumber(sideOf(head), text)),
 });
+const placeNamed = (things) => ({
+  write: (place) => things[place].name,
+  read: (text) => [...things.keys()].find((place) => things[place].name === text),
+});
 const ADDRESS = {
   view: oneOf(VIEWS),
   head: { write: headName, read: headNamed },
@@ -84,6 +91,9 @@ const ADDRESS = {
   keys: switched,
   lines: oneOf(["first", "second", "difference"].slice(arePaired ? 0 : 2)),
   theme: { write: (value) => value || "system", read: themeNamed },
+  across: placeNamed(data.points?.axes ?? []),
+  up: placeNamed(data.points?.axes ?? []),
+  point: placeNamed(data.points?.points ?? []),
 };
 const SEVERAL = "together"; // the one name that may stand in an address again and again
 const IN_ADDRESS = [...Object.keys(ADDRESS), SEVERAL];

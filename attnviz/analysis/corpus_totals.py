@@ -1,0 +1,153 @@
+"""What every head does over the lines of a corpus, in memory that depends on the heads alone.
+
+Sums over lines give means and spreads. For intervals the lines are drawn again and again with
+replacement: each line counts 0, 1, 2, … times in each of `REPLICATES` corpora, a Poisson number
+(Chamandy et al. 2012), so that no line has to be kept. Some lines are kept as examples: a sample
+that is the same for all heads, and those on which a head does most of something. Every random
+number depends on the number of its line only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, factorial
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.trained.batches import TextBatch
+from attnviz.vectors.random_numbers import draw_uniform
+
+REPLICATES = 200  # corpora that are drawn from the corpus, for intervals
+INTERVAL = (0.025, 0.975)  # quantiles of their means
+SAMPLED_LINES = 400
+TOP_LINES = 3  # on which a head does most of something
+POISSON_STEPS = np.cumsum([exp(-1) / factorial(count) for count in range(12)])
+IS_SHARE = np.array([measure.is_share for measure in MEASURES])
+HeadNumbers = Float[np.ndarray, "head measure"]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptLine:
+    """A line that is kept as an example, with what each head does on it."""
+
+    number: int
+    tokens: Tokens
+    scores: Float[np.ndarray, "head measure"]
+    pairs: Float[np.ndarray, "head pattern 3"]
+
+
+class CorpusTotals:
+    """Sums over the lines of a corpus, to which batches of lines are added."""
+
+    def __init__(self, heads: int, seed: int) -> None:
+        self.seed = seed
+        self.lines = self.tokens = 0
+        shape = (heads, len(MEASURES))
+        self.counts, self.sums, self.squares, self.even_sums = np.zeros((4, *shape))
+        self.drawn_counts, self.drawn_sums = np.zeros((2, REPLICATES, *shape))
+        # For each main kind (the last one is none) the lines where it is one, and sums over them:
+        self.kind_counts = np.zeros((heads, KINDS + 1))
+        self.kind_sums = np.zeros((heads, KINDS + 1, KINDS))
+        self.first_lines = np.full((heads, KINDS + 1), np.iinfo(int).max)
+        self.last_lines = np.full((heads, KINDS + 1), -1)
+        self.top_scores = np.full((TOP_LINES, heads, KINDS), -np.inf)
+        self.top_numbers = np.full((TOP_LINES, heads, KINDS), -1)
+        self.sample: dict[int, tuple[float, KeptLine]] = {}
+        self.top_texts: dict[int, Tokens] = {}
+
+    def add(self, batch: TextBatch, measured: LineMeasures) -> None:
+        """Add the lines of a batch."""
+        numbers, scores = np.array(batch.numbers), measured.scores.astype(np.float64)
+        is_known, known = np.isfinite(scores), np.nan_to_num(scores)
+        self.lines += len(numbers)
+        self.tokens += sum(map(len, batch.tokens))
+        self.counts += is_known.sum(0)
+        self.sums += known.sum(0)
+        self.squares += (known**2).sum(0)
+        self.even_sums += np.nan_to_num(measured.even).sum(0)
+        uniform = draw_uniform((self.seed,), "bootstrap", batch.numbers, REPLICATES)[0].numpy()
+        times = np.searchsorted(POISSON_STEPS, uniform).T.astype(np.float64)
+        self.drawn_counts += np.tensordot(times, is_known.astype(np.float64), 1)
+        self.drawn_sums += np.tensordot(times, known, 1)
+        self._add_kinds(numbers, measured.kinds, known[..., :KINDS])
+        self._keep_top_lines(batch, scores[..., :KINDS])
+        self._sample_lines(batch, measured)
+
+    def _add_kinds(
+        self,
+        numbers: Int[np.ndarray, "line"],
+        kinds: Int[np.ndarray, "line head"],
+        scores: Float[np.ndarray, "line head kind"],
+    ) -> None:
+        """Add to the sums over the lines that have the same main kind."""
+        is_kind = kinds[..., None] == [*range(KINDS), -1]  # line head kind
+        self.kind_counts += is_kind.sum(0)
+        self.kind_sums += np.einsum("lhk,lhm->hkm", is_kind.astype(np.float64), scores)
+        place = numbers[:, None, None]
+        np.minimum(
+            self.first_lines,
+            np.where(is_kind, place, np.iinfo(int).max).min(0),
+            out=self.first_lines,
+        )
+        np.maximum(self.last_lines, np.where(is_kind, place, -1).max(0), out=self.last_lines)
+
+    def _keep_top_lines(
+        self, batch: TextBatch, scores: Float[np.ndarray, "line head kind"]
+    ) -> None:
+        """Keep the lines with the highest scores; of equal ones the earlier line."""
+        shape = (len(scores), *scores.shape[1:])
+        numbers = np.broadcast_to(np.array(batch.numbers)[:, None, None], shape)
+        all_scores = np.concatenate([self.top_scores, np.nan_to_num(scores, nan=-np.inf)])
+        all_numbers = np.concatenate([self.top_numbers, numbers])
+        order = np.lexsort((all_numbers, -all_scores), axis=0)[:TOP_LINES]
+        self.top_scores = np.take_along_axis(all_scores, order, 0)
+        self.top_numbers = np.take_along_axis(all_numbers, order, 0)
+        texts = self.top_texts | dict(zip(batch.numbers, batch.tokens, strict=True))
+        wanted = set(np.unique(self.top_numbers).tolist())
+        self.top_texts = {number: texts[number] for number in texts if number in wanted}
+
+    def _sample_lines(self, batch: TextBatch, measured: LineMeasures) -> None:
+        """Keep a random sample of all lines: those with the lowest of random numbers."""
+        draws = draw_uniform((self.seed,), "sample", batch.numbers, 1)[0, :, 0].tolist()
+        limit = np.inf
+        if len(self.sample) >= SAMPLED_LINES:
+            limit = max(draw for draw, _ in self.sample.values())
+        for place, draw in enumerate(draws):
+            if draw < limit:
+                self.sample[batch.numbers[place]] = draw, kept_line(batch, measured, place)
+        lowest = sorted(self.sample.items(), key=lambda item: item[1][0])[:SAMPLED_LINES]
+        self.sample = dict(lowest)
+
+    def intervals(self) -> Float[np.ndarray, "2 head measure"]:
+        """Return the ends of the interval of each mean over lines; NaN where no line shows it."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = np.sort(self.drawn_sums / self.drawn_counts, axis=0)  # NaN comes last
+        last = np.maximum(np.isfinite(means).sum(0) - 1, 0)
+        places = np.round(np.multiply.outer(INTERVAL, last)).astype(int)
+        ends: Float[np.ndarray, "2 head measure"] = np.take_along_axis(means, places, 0)
+        return ends
+
+    def means(self) -> tuple[HeadNumbers, HeadNumbers, HeadNumbers]:
+        """Return the means over lines, the standard deviations between lines, and the means of even
+        attention; NaN where no line, or a single one for deviations, shows anything."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = self.sums / self.counts
+            variances = (self.squares - self.counts * means**2) / (self.counts - 1)
+            even = np.where(IS_SHARE, self.even_sums / self.counts, np.nan)
+        return means, np.sqrt(np.maximum(variances, 0)), even
+
+
+def kept_line(batch: TextBatch, measured: LineMeasures, place: int) -> KeptLine:
+    """Return a line of a batch as an example."""
+    scores, pairs = measured.scores[place].astype(np.float32), measured.pairs[place]
+    return KeptLine(batch.numbers[place], batch.tokens[place], scores, pairs.copy())
+
+
+def line_batch(lines: Sequence[tuple[int, Tokens]]) -> TextBatch:
+    """Return numbered lines, in tokens, as one batch."""
+    numbers, tokens = zip(*lines, strict=True)
+    return TextBatch(numbers, tokens, 0)

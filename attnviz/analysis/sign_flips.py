@@ -1,0 +1,100 @@
+"""Tests and intervals for the mean of several observations, for many heads at once.
+
+The test is for a mean of 0. If a head does not follow the meaning, each of its observations is as
+likely to have the opposite sign; so all signs are flipped in every way that is possible, and the
+consistency of a head (the mean over the root mean square, which grows with the t statistic, and is
+1 if all its observations are equal) is compared with what flipped signs give. An observation is
+flipped for all heads at once, and each head is compared with the *most* consistent of all heads:
+so the chance to find even one head by accident is at most the level of the test, however many heads
+there are and however much alike (the maximum statistic: Westfall and Young 1993, Nichols and Holmes
+2002). What is assumed: observations do not depend on each other, and without an effect each is as
+likely to be above 0 as below it by the same amount.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from attnviz.vectors.random_numbers import draw_uniform
+
+MAX_EXACT_OBSERVATIONS = 14  # with more, flips are drawn at random
+RANDOM_FLIPS = 10_000
+RESAMPLES = 2_000  # for intervals
+INTERVAL = (2.5, 97.5)  # percentiles of the resamples
+MIN_INTERVAL_OBSERVATIONS = 5
+SIGN_ROUNDING = 1e-9  # of two consistencies that are equal but for rounding
+BAND = 1024  # flips or samples at once
+Observations = Float[np.ndarray, "observation head"]
+
+
+def sign_flip_p_values(
+    observations: Observations, is_tested: Bool[np.ndarray, "head"], seed: int
+) -> Float[np.ndarray, "head"]:
+    """Return a two-sided p value for each head, corrected for the number of tested heads; NaN for
+    heads that are not tested.
+
+    `is_tested` may depend on the sizes of observations, but not on their signs. All flips are made
+    of up to `MAX_EXACT_OBSERVATIONS` observations, else `RANDOM_FLIPS`, one of which is no flip.
+    """
+    result = np.full(observations.shape[1], np.nan)
+    if not is_tested.any():
+        return result
+    tested = observations[:, is_tested]
+    sizes = np.sqrt((tested**2).mean(0))
+    scaled = tested / np.where(sizes > 0, sizes, 1) / len(tested)  # sums: 1 if consistent
+    is_exact = len(tested) <= MAX_EXACT_OBSERVATIONS
+    flips = range(2 ** (len(tested) - 1) if is_exact else RANDOM_FLIPS)
+    bands = [
+        _sign_flips(flips[start : start + BAND], len(tested), None if is_exact else seed) @ scaled
+        for start in flips[::BAND]
+    ]
+    most_consistent = np.concatenate([abs(band).max(1) for band in bands])
+    result[is_tested] = [
+        (most_consistent >= value - SIGN_ROUNDING).mean() for value in abs(scaled.sum(0))
+    ]
+    return result
+
+
+def _sign_flips(
+    flips: range, count: int, seed: int | None
+) -> Float[np.ndarray, "flip observation"]:
+    """Return the signs of the numbered flips; number 0 flips nothing.
+
+    Without a seed these are the binary digits of the numbers. One of each two opposite flips, which
+    have the same strength, has a number below half of all flips.
+    """
+    if seed is None:
+        return 1.0 - 2.0 * (np.array(flips)[:, None] >> np.arange(count) & 1)
+    signs = np.where(draw_uniform((seed,), "sign flips", flips, count)[0].numpy() < 0.5, -1.0, 1.0)
+    signs[np.array(flips) == 0] = 1
+    return signs
+
+
+def smallest_p_value(count: int) -> float:
+    """Return the smallest p value that so many observations can have.
+
+    >>> smallest_p_value(5), smallest_p_value(6)
+    (0.0625, 0.03125)
+    """
+    return max(2.0 ** (1 - count), 1 / RANDOM_FLIPS)
+
+
+def bootstrap_intervals(observations: Observations, seed: int) -> Float[np.ndarray, "2 head"]:
+    """Return the ends of the 95 % interval of each head's mean: percentiles of the means of
+    `RESAMPLES` samples that are drawn from the observations with replacement.
+
+    NaN for fewer than `MIN_INTERVAL_OBSERVATIONS` observations.
+    """
+    count, heads = observations.shape
+    if count < MIN_INTERVAL_OBSERVATIONS:
+        return np.full((2, heads), np.nan)
+    means = []
+    for start in range(0, RESAMPLES, BAND):
+        samples = range(start, min(start + BAND, RESAMPLES))
+        draws = draw_uniform((seed,), "bootstrap", samples, count)[0].numpy()
+        chosen = (draws * count).astype(int) + count * np.arange(len(samples))[:, None]
+        times = np.bincount(chosen.ravel(), minlength=len(samples) * count)
+        means.append(times.reshape(-1, count) @ observations / count)
+    ends: Float[np.ndarray, "2 head"] = np.percentile(np.concatenate(means), INTERVAL, axis=0)
+    return ends

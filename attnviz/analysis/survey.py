@@ -1,0 +1,476 @@
+"""A survey: what each head of a transformer does over a corpus of texts.
+
+A head's best pattern is the one whose mean over the lines is furthest beyond even attention, as in
+a single sentence. It stands out if that is clear even at the lower end of its interval. It behaves
+differently in parts of the corpus if two patterns are each its main one on many lines, and the
+lines of each show clearly more of it than those of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from threading import current_thread, main_thread
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attnviz.analysis.corpus_totals import CorpusTotals, KeptLine, kept_line, line_batch
+from attnviz.analysis.inspection.patterns import (
+    BROAD_PATTERN,
+    MIN_BROAD_ENTROPY,
+    MIN_PATTERN_EXCESS,
+    PATTERN_KINDS,
+    PatternKind,
+    strongest_kinds,
+)
+from attnviz.analysis.line_measures import (
+    ANY_PAIR,
+    BROAD,
+    KINDS,
+    MEASURES,
+    BatchTokens,
+    LineMeasures,
+    join_layers,
+)
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+from attnviz.machine.exit_handling import stop_on_interrupt
+from attnviz.tokens.tokenizers import refuse_empty_text
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.result import Showable
+from attnviz.traces.settings import HeadId, SettingKeywords, Settings, format_head_id
+from attnviz.traces.trace import Provenance
+from attnviz.traces.trained.batches import (
+    TextBatch,
+    captures_exactly,
+    group_lines,
+    make_batches,
+    model_for_texts,
+    visit_layers,
+)
+from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.pieces import (
+    max_token_count,
+    reporting_tokenizer_errors,
+    tokenizer_spelling,
+    tokens_of_ids,
+)
+from attnviz.traces.trained.tracing import transformer_provenance
+from attnviz.vectors.random_numbers import draw_uniform
+from attnviz.wording.keywords import with_checked_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+REPEATED_TOKENS, REPEATED_TEXTS = 20, 5  # random tokens, which are there twice; and such texts
+MIN_LINES = 5  # below, nothing is said of a corpus: no interval, nothing that stands out
+MIN_PART_SHARE = 0.2  # of the lines, for a part of the corpus
+TENTHS = 10
+MEASURE_NAMES = tuple(measure.name for measure in MEASURES)
+INDUCTION = MEASURE_NAMES.index("induction")
+LineTracker = Callable[[Iterable[str]], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measure of a head over the lines that can show it; NaN for what is not known."""
+
+    mean: float
+    spread: float  # the standard deviation between lines
+    low: float  # the ends of the 95 % interval of the mean
+    high: float
+    even: float  # the mean for a head that attends to all visible tokens alike
+    lines: int
+
+
+@dataclass(frozen=True)
+class CorpusPart:
+    """The lines of a corpus on which one pattern is a head's main one."""
+
+    kind: PatternKind
+    lines: int
+    share: float  # of all lines
+    mean: float  # of this pattern's score, on these lines
+    elsewhere: float  # the same on the lines of the other part
+    first_line: int  # from 1, as in the file
+    last_line: int
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A line on which a head does much or little of its best pattern, with a pair of tokens."""
+
+    tenth: int  # of the lines by their score, from 1 (lowest) to the number of tenths
+    line: int  # from 1, as in the file
+    tokens: Tokens
+    score: float
+    query: int
+    key: int
+    weight: float
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SurveyedHead:
+    """What one head does over a corpus."""
+
+    head_id: HeadId
+    estimates: Mapping[str, Estimate]  # by the name of the measure
+    best: PatternKind | None  # the pattern it shows most, clear or not; None: no line shows any
+    kind: PatternKind | None  # `best`, if that is clear
+    stands_out: bool
+    often: float  # the share of the lines that can show `best` on which it is the main pattern
+    repeats: Estimate  # the induction score on random tokens that are there twice
+    parts: tuple[CorpusPart, ...]  # two, if it behaves differently in parts of the corpus
+    examples: tuple[Example, ...]  # the lines with most of its best pattern first
+
+    @property
+    def name(self) -> str:
+        """The head's name, such as `L0H1`."""
+        return format_head_id(*self.head_id)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The estimate of its best pattern; None if there is none."""
+        return None if self.best is None else self.estimates[self.best.name]
+
+    @property
+    def excess(self) -> float:
+        """How far its best pattern is beyond even attention, as a share of the most possible; for
+        broad attention how far it is from the least that counts. -1 without a pattern."""
+        return -1.0 if self.best is None else _excess(self.best, self.estimates[self.best.name])
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Survey(Showable):
+    """What the heads of a model do over a corpus; `heads` are in the order of the model.
+
+    >>> from attnviz import survey
+    >>> survey(["She is not here yet.", "It is late."])["L0H2"].estimates["previous token"].lines
+    2
+    """
+
+    heads: tuple[SurveyedHead, ...]
+    model: str
+    lines: int
+    tokens: int
+    blank_lines: int
+    cut_lines: int  # lost their last tokens, as the model has no positions for them
+    interrupted: bool  # whether Ctrl-C ended the survey before the corpus did
+    provenance: Provenance
+
+    def __getitem__(self, name: str) -> SurveyedHead:
+        """Return a head by its name, such as "L2H5"; refuse a name that the model does not have."""
+        if name not in self._heads_by_name:
+            raise AttnvizError(
+                f"there is no head '{name}'", f"the last one is {self.heads[-1].name}"
+            )
+        return self._heads_by_name[name]
+
+    @cached_property
+    def _heads_by_name(self) -> dict[str, SurveyedHead]:
+        return {head.name: head for head in self.heads}
+
+    @cached_property
+    def ranked(self) -> tuple[SurveyedHead, ...]:
+        """The heads with those that stand out first, each group by how far its best pattern is
+        beyond even attention."""
+        return tuple(sorted(self.heads, key=lambda head: (not head.stands_out, -head.excess)))
+
+
+@with_checked_arguments
+def survey(
+    texts: Iterable[str] | Path,
+    settings: Settings | None = None,
+    *,
+    track: LineTracker = iter,
+    command: str | None = None,
+    **changes: Unpack[SettingKeywords],
+) -> Survey:
+    """Return what each head of a transformer does over texts: `survey(["It is late.", …])`
+
+    `texts` are strings, or the path of a file with one text per line; they are read one after
+    another, so that there may be millions. Blank ones are left out and counted, and so are those
+    whose end is left out because the model has no positions for it. Ctrl-C ends the survey, which
+    then has the texts that were read so far. `changes` replace fields of the settings, such as
+    `model`, which may be a loaded one with its `tokenizer`; `seed` draws the intervals, the sample
+    of lines, and the random tokens. `track` is called with the texts, to report progress. Refuses a
+    single string, texts without any words, and a model that is no transformer.
+
+    >>> from attnviz import survey
+    >>> found = survey(["The animal was tired.", "It is late, and she is not here yet."] * 3)
+    >>> found["L0H2"].best.name, found.lines
+    ('previous token', 6)
+    """
+    model, settings = model_for_texts(settings, changes, "a survey is")
+    lines = _iterate_texts(texts)
+    reading = _Reading(model, settings.seed)
+    is_main = current_thread() is main_thread()  # only there a signal can be handled
+    with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
+        interrupted = reading.read(track(lines), stopped)
+    return reading.result(interrupted, settings, command)
+
+
+def _iterate_texts(texts: object) -> Iterator[str]:
+    """Return texts, or the lines of a file; refuse what is neither a path nor several texts."""
+    if isinstance(texts, Path):
+        return files.read_lines(texts)
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        kind = "a single text" if isinstance(texts, str) else f"of type {type(texts).__name__}"
+        raise AttnvizError(
+            f"texts is {kind}, and should be several",
+            'give a list, such as ["It is late."], or a file: Path("texts.txt")',
+            about="texts",
+        )
+    return map(_checked_text, texts)
+
+
+def _checked_text(text: object) -> str:
+    """Return a text; refuse a value of another type, and a text that cannot be written as UTF-8."""
+    if not isinstance(text, str):
+        raise AttnvizError(
+            f"one of the texts is of type {type(text).__name__}, and should be a string",
+            'give strings, such as "It is late."',
+            about="texts",
+        )
+    if text.strip():
+        refuse_empty_text(text)
+    return text
+
+
+class _Reading:
+    """A model while it reads a corpus, and what its heads have done so far."""
+
+    def __init__(self, model: LoadedTransformer, seed: int) -> None:
+        self.model, self.seed = model, seed
+        repeated = _repeated_tokens(model, seed)
+        self.captured = captures_exactly(model, repeated[0].ids)
+        measured = self._measure(line_batch([*enumerate(repeated)]))
+        self.head_ids = self.layer_heads
+        self.repeats = CorpusTotals(len(self.head_ids), seed)
+        self.repeats.add(line_batch([*enumerate(repeated)]), measured)
+        self.totals = CorpusTotals(len(self.head_ids), seed)
+        self.blank_lines = self.cut_lines = 0
+
+    def read(self, texts: Iterable[str], stopped: Callable[[], bool]) -> bool:
+        """Add all texts to the totals; return whether that was stopped before the end."""
+        batches = make_batches(self.model, self._numbered(texts), truncate=True)
+        for batch in batches:
+            self.totals.add(batch, self._measure(batch))
+            self.cut_lines += batch.cut
+            if stopped():
+                return True
+        return False
+
+    def _numbered(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the texts that are not blank with their numbers, and count the others."""
+        for number, text in enumerate(texts):
+            if text.strip():
+                yield number, text
+            else:
+                self.blank_lines += 1
+
+    def _measure(self, batch: TextBatch) -> LineMeasures:
+        """Return what all heads do on the lines of a batch, and note which heads there are."""
+        tokens, layers = BatchTokens.of_lines(batch.tokens), list[LineMeasures]()
+        self.layer_heads: list[HeadId] = []
+
+        def visit(layer: Any) -> None:
+            """Measure a layer."""
+            layers.append(tokens.measure(layer))
+            self.layer_heads += [(layer.layer, head) for head in range(layer.weights.shape[1])]
+
+        visit_layers(self.model, batch.ids, visit, captured=self.captured)
+        return join_layers(layers)
+
+    def result(self, interrupted: bool, settings: Settings, command: str | None) -> Survey:
+        """Return the survey; refuse a corpus without a single token."""
+        if not self.totals.lines:
+            raise AttnvizError(
+                "there are no texts" if not self.blank_lines else "all texts are blank",
+                "give a file with one text per line: --file texts.txt",
+                about="texts",
+            )
+        numbers = _corpus_estimates(self.totals)
+        repeats = _corpus_estimates(self.repeats)[:, INDUCTION]
+        best = self._best_kinds(numbers[..., 0], numbers[..., 4])
+        kept_lines = self._kept_lines(best)
+        return Survey(
+            heads=tuple(
+                self._surveyed_head(head, int(best[head]), numbers[head], repeats[head], kept_lines)
+                for head in range(len(self.head_ids))
+            ),
+            model=self.model.name,
+            lines=self.totals.lines,
+            tokens=self.totals.tokens,
+            blank_lines=self.blank_lines,
+            cut_lines=self.cut_lines,
+            interrupted=interrupted,
+            provenance=transformer_provenance(settings, self.model, {}, command),
+        )
+
+    def _best_kinds(
+        self, means: Float[np.ndarray, "head measure"], even: Float[np.ndarray, "head measure"]
+    ) -> Int[np.ndarray, "head"]:
+        """Return for each head the index of the pattern that it shows most: the main one, or if
+        none is clear that with the largest excess; -1 if no pattern can be seen."""
+        enough = self.totals.counts[:, :KINDS] >= min(MIN_LINES, self.totals.lines)
+        scores = np.where(enough, means[:, :KINDS], np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            excess = (scores - even[:, :KINDS]) / (1 - even[:, :KINDS])
+        excess[:, BROAD] = np.nan
+        known_excess = np.nan_to_num(excess, nan=-np.inf)
+        without = np.where(np.isnan(excess).all(1), -1, known_excess.argmax(1))
+        clear = strongest_kinds(excess, scores)
+        best: Int[np.ndarray, "head"] = np.where(clear >= 0, clear, without)
+        return best
+
+    def _kept_lines(self, best: Int[np.ndarray, "head"]) -> dict[int, KeptLine]:
+        """Return the lines that examples are taken from, by number: the sample, and those on which
+        a head does most of its best pattern, which are read again."""
+        kept = {number: line for number, (_, line) in self.totals.sample.items()}
+        heads = np.flatnonzero(best >= 0)
+        wanted = set(self.totals.top_numbers[:, heads, best[heads]].ravel().tolist()) - {-1, *kept}
+        texts = [(number, self.totals.top_texts[number], False) for number in sorted(wanted)]
+        for batch in group_lines(self.model, texts):
+            measured = self._measure(batch)
+            for place, number in enumerate(batch.numbers):
+                kept[number] = kept_line(batch, measured, place)
+        return kept
+
+    def _surveyed_head(
+        self,
+        head: int,
+        best: int,
+        numbers: Float[np.ndarray, "measure 6"],
+        repeats: Float[np.ndarray, "6"],
+        kept_lines: Mapping[int, KeptLine],
+    ) -> SurveyedHead:
+        """Return what a head, given by its index, does; `best`: the index of its best pattern."""
+        kind = None if best < 0 else PATTERN_KINDS[best]
+        estimates = dict(zip(MEASURE_NAMES, map(_estimate, numbers), strict=True))
+        estimate = None if kind is None else estimates[kind.name]
+        often = self.totals.kind_counts[head, best] / estimate.lines if estimate else np.nan
+        return SurveyedHead(
+            head_id=self.head_ids[head],
+            estimates=estimates,
+            best=kind,
+            kind=kind if kind and _is_clear(kind, estimates[kind.name], "mean") else None,
+            stands_out=kind is not None and _is_clear(kind, estimates[kind.name], "low"),
+            often=float(often),
+            repeats=_estimate(repeats),
+            parts=self._corpus_parts(head),
+            examples=() if kind is None else self._examples(head, best, kept_lines),
+        )
+
+    def _corpus_parts(self, head: int) -> tuple[CorpusPart, ...]:
+        """Return the two parts of the corpus in which a head behaves differently, or ().
+
+        Each is the main pattern on at least `MIN_PART_SHARE` of the lines; and the mean score of
+        each is higher on its own lines than on the other's, by as much as makes a pattern clear.
+        """
+        counts, sums = self.totals.kind_counts[head], self.totals.kind_sums[head]
+        large = (counts >= max(MIN_LINES, MIN_PART_SHARE * self.totals.lines))[:KINDS]
+        by_size = sorted(np.flatnonzero(large).tolist(), key=lambda kind: -counts[kind])
+        for first, second in combinations(by_size, 2):
+            pair = (first, second), (second, first)
+            means = [(sums[one, one] / counts[one], sums[other, one] / counts[other])
+                     for one, other in pair]  # fmt: skip
+            if all(mean - elsewhere >= MIN_PATTERN_EXCESS for mean, elsewhere in means):
+                return tuple(
+                    CorpusPart(
+                        kind=PATTERN_KINDS[one],
+                        lines=int(counts[one]),
+                        share=float(counts[one] / self.totals.lines),
+                        mean=float(mean),
+                        elsewhere=float(elsewhere),
+                        first_line=int(self.totals.first_lines[head, one]) + 1,
+                        last_line=int(self.totals.last_lines[head, one]) + 1,
+                    )
+                    for (one, _), (mean, elsewhere) in zip(pair, means, strict=True)
+                )
+        return ()
+
+    def _examples(
+        self, head: int, best: int, kept_lines: Mapping[int, KeptLine]
+    ) -> tuple[Example, ...]:
+        """Return the lines on which a head does most of a pattern, and then from each lower tenth
+        of the sampled lines the one in its middle."""
+        numbers = [number for number in self.totals.sample
+                   if np.isfinite(kept_lines[number].scores[head, best])]  # fmt: skip
+        numbers.sort(key=lambda number: (kept_lines[number].scores[head, best], -number))
+        groups = np.array_split(numbers, min(TENTHS, len(numbers)))
+        top = [number for number in self.totals.top_numbers[:, head, best].tolist() if number >= 0]
+        chosen = [(len(groups), number) for number in top]
+        chosen += [
+            (tenth, int(groups[tenth - 1][len(groups[tenth - 1]) // 2]))
+            for tenth in range(len(groups) - 1, 0, -1)
+        ]
+        pattern = best if best < ANY_PAIR else ANY_PAIR
+        return tuple(
+            _example(tenth, kept_lines[number], head, best, pattern)
+            for tenth, number in chosen
+            if tenth == len(groups) or number not in top
+        )
+
+
+def _example(tenth: int, line: KeptLine, head: int, best: int, pattern: int) -> Example:
+    """Return a line as an example of what a head does; `best`: the index of its best pattern,
+    `pattern`: that of the pairs of tokens."""
+    query, key, weight = line.pairs[head, pattern].tolist()
+    score = float(line.scores[head, best])
+    return Example(tenth, line.number + 1, line.tokens, score, int(query), int(key), weight)
+
+
+def _estimate(numbers: Float[np.ndarray, "6"]) -> Estimate:
+    """Return mean, spread, low and high end, even attention and number of lines as an Estimate."""
+    mean, spread, low, high, even, lines = numbers.tolist()
+    return Estimate(mean, spread, low, high, even, int(lines))
+
+
+def _corpus_estimates(totals: CorpusTotals) -> Float[np.ndarray, "head measure 6"]:
+    """Return the fields of the Estimate of each measure of each head; no interval for fewer than
+    `MIN_LINES` lines."""
+    means, spreads, even = totals.means()
+    lows, highs = np.where(totals.counts < MIN_LINES, np.nan, totals.intervals())
+    return np.stack([means, spreads, lows, highs, even, totals.counts], -1)
+
+
+def _excess(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"] = "mean") -> float:
+    """Return how far the mean of a pattern, or the low end of its interval, is beyond even
+    attention; of the broad pattern, beyond the least that counts as broad."""
+    base = MIN_BROAD_ENTROPY if kind is BROAD_PATTERN else estimate.even
+    value = estimate.mean if end == "mean" else estimate.low
+    return (value - base) / (1 - base)
+
+
+def _is_clear(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"]) -> bool:
+    """Return whether a pattern is clear, by its mean or by the low end of its interval."""
+    least = 0 if kind is BROAD_PATTERN else MIN_PATTERN_EXCESS
+    return _excess(kind, estimate, end) >= least
+
+
+def _repeated_tokens(model: LoadedTransformer, seed: int) -> list[Tokens]:
+    """Return texts of random tokens of the model's vocabulary, each of them there twice in the same
+    order, between the special tokens that the tokenizer adds to any text."""
+    spelling = tokenizer_spelling(model.tokenizer)
+    size = min(model.model.get_input_embeddings().num_embeddings, len(model.tokenizer))
+    left_out = {*spelling.special_ids, spelling.unknown_id}
+    ids = np.array([number for number in range(size) if number not in left_out])
+    with reporting_tokenizer_errors(model):
+        encoded = model.tokenizer("a", return_special_tokens_mask=True)
+    marks = encoded["special_tokens_mask"]
+    added = [number for number, mark in zip(encoded["input_ids"], marks, strict=True) if mark]
+    before = marks.index(0) if 0 in marks else len(marks)
+    longest = max_token_count(model) or 2 * REPEATED_TOKENS + len(added)
+    count = max(1, min(REPEATED_TOKENS, (longest - len(added)) // 2))
+    draws = draw_uniform((seed,), "repeats", range(REPEATED_TEXTS), count)[0].numpy()
+    return [
+        tokens_of_ids(model, (*added[:before], *drawn, *drawn, *added[before:]))
+        for drawn in ids[(draws * len(ids)).astype(int)].tolist()
+    ]

@@ -1,0 +1,106 @@
+"""The options of heads that are switched off, and the command line's corpus of texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from attnviz.analysis.inspection.inspect_options import ABLATION_DESCRIPTIONS, InspectOptions
+from attnviz.cli import output
+from attnviz.cli.help import section_option
+from attnviz.cli.messages import with_progress_bar
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+from attnviz.traces import early_checks
+from attnviz.traces.settings import Settings
+from attnviz.wording.commands import Command, option_name
+
+_heads_option = partial(section_option, "Heads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectOptions:
+    """The options about switching heads off: on which texts, what is compared, in which way."""
+
+    texts: Annotated[
+        Path | None,
+        _heads_option(
+            metavar="PATH",
+            help="Switch the heads of a trained transformer off on many texts: a UTF-8 file with "
+            "one on each line.",
+            short="Switch heads off on many texts, one on each line of a file: --texts texts.txt",
+            example="texts.txt",
+        ),
+    ] = None
+    toward: Annotated[
+        str | None,
+        _heads_option(
+            metavar="TOKEN",
+            help="The answer whose logit, minus that of --instead-of, heads change; or whose "
+            "gradient --weigh gradient takes.  [default: the most likely one]",
+            example="tired",
+        ),
+    ] = None
+    instead_of: Annotated[
+        str | None,
+        _heads_option(
+            metavar="TOKEN", help="The answer that --toward is compared with.", example="wide"
+        ),
+    ] = None
+    ablation: Annotated[
+        str,
+        _heads_option(
+            metavar="HOW",
+            help="What a head that is switched off writes: "
+            f"{'; '.join(f'{name} ({about})' for name, about in ABLATION_DESCRIPTIONS.items())}.",
+            among=ABLATION_DESCRIPTIONS,
+        ),
+    ] = InspectOptions.ablation
+    pairs: Annotated[
+        int | None,
+        _heads_option(
+            metavar="N", help="Also switch off all pairs of the N strongest heads.", example="4"
+        ),
+    ] = None
+
+    def changed(self) -> dict[str, Any]:
+        """Return the options that were changed, but the file of texts."""
+        names = [field.name for field in fields(self) if field.name != "texts"]
+        return {name: getattr(self, name) for name in names
+                if getattr(self, name) != getattr(EffectOptions, name)}  # fmt: skip
+
+    def refuse_without_texts(self) -> None:
+        """Refuse options that only mean something with texts of one's own, if none are given."""
+        for name in self.changed() if self.texts is None else ():
+            raise AttnvizError(
+                f"{option_name(name)} is about switching heads off on texts, and none are given",
+                "give a file with a text on each line: --texts texts.txt",
+                about=name,
+            )
+
+
+def deliver_corpus_effects(
+    command: Command,
+    path: Path,
+    settings: Settings,
+    options: dict[str, Any],
+    outputs: OutputOptions,
+    pictures: PictureOptions,
+) -> None:
+    """Measure what heads change on each text of a file, and deliver the view of the means.
+
+    Refuses impossible settings and an unreadable or empty file before torch is loaded.
+    """
+    early_checks.refuse_impossible_settings(settings)
+    lines = files.decode_utf8(files.read_content(path), f"'{path}'").splitlines()
+    if not any(line.strip() for line in lines):
+        raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
+
+    from attnviz.analysis.inspection.corpus_effects import head_effects
+
+    track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
+    effects = head_effects(lines, settings, track=track, **options)
+    output.deliver_view(effects.view_for_command(command=command), outputs, pictures)

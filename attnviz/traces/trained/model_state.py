@@ -1,0 +1,117 @@
+"""The state of a model: a run leaves it exactly as it was, and results hold until it changes.
+
+A run needs attention that can be captured, evaluation mode, and hooks. transformers adds hooks of
+its own, and some models change themselves as they read: BigBird attends to everything after a short
+text. All of that is undone, as a model may belong to the caller, or read another text next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from operator import is_
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+
+EAGER_NAME = "eager"  # under which transformers knows attention that returns its weights
+Fingerprint = tuple[Hashable, ...]
+
+
+@contextmanager
+def unchanged_model(model: Any, attention: str = EAGER_NAME) -> Iterator[None]:
+    """Put a model into evaluation mode, with this attention and no cache, inside the `with` block.
+
+    Afterwards, also after an error, it has its attributes, hooks and modules from before, those of
+    its configs, and its mode. The numbers in its tensors are not copied.
+    """
+    modules = [*model.modules()]
+    configs = _find_configs(model, modules)
+    attributes: list[dict[str, Any]] = [vars(holder) for holder in (*modules, *configs)]
+    inner = [each for own in attributes for each in own.values() if isinstance(each, dict)]
+    empty = [each for each in inner if not each]  # most hooks
+    saved = [(each, each.copy()) for each in (*attributes, *inner) if each]
+    try:
+        for own in attributes[: len(modules)]:
+            own["training"] = False
+            own["_compiled_call_impl"] = None  # compiled code would not call hooks
+        for config in configs:
+            if "use_cache" in vars(config):  # of no use where all tokens are read
+                vars(config)["use_cache"] = False
+        model.set_attn_implementation(attention)
+        yield
+    finally:
+        for added in empty:
+            added.clear()
+        for current, before in saved:
+            if not _has_same_items(current, before):
+                _restore_items(current, before)
+
+
+def _find_configs(model: nn.Module, modules: Iterable[nn.Module]) -> list[Any]:
+    """Return the configs of all modules, with the configs in them and that of generation."""
+    waiting = [vars(module).get("config") for module in modules]
+    waiting.append(getattr(model, "generation_config", None))
+    configs: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop()
+        if config is not None and id(config) not in configs and hasattr(config, "__dict__"):
+            configs[id(config)] = config
+            names: Iterable[str] = getattr(config, "sub_configs", None) or ()
+            waiting += [getattr(config, name, None) for name in names]
+    return [*configs.values()]
+
+
+def _has_same_items(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
+    """Return whether two dicts have the same names in the same order, of the same objects."""
+    is_same = len(first) == len(second) and all(map(is_, first.values(), second.values()))
+    return is_same and [*first] == [*second]
+
+
+def _restore_items(current: dict[Any, Any], before: dict[Any, Any]) -> None:
+    """Give a dict its items from before, in their order; it is never without all of them."""
+    for name in [name for name in current if name not in before]:
+        del current[name]
+    for name, value in before.items():
+        current.pop(name, None)
+        current[name] = value
+
+
+def model_fingerprint(model: nn.Module) -> Fingerprint:
+    """Return what changes with a model's modules, and with the numbers in its tensors.
+
+    That is the kind of each module, and for each tensor its place in memory, and how often it was
+    written to, as by a training step. A write through `.data` is not counted.
+    """
+    state: list[Hashable] = []
+    for module in model.modules():
+        state.append(type(module).__qualname__)
+        for tensors in (module._parameters, module._buffers):
+            for tensor in tensors.values():
+                if tensor is not None:
+                    state += _tensor_state(tensor)
+    return tuple(state)
+
+
+def _tensor_state(tensor: Tensor) -> tuple[int, int]:
+    """Return a tensor's place in memory, and how often it was written to."""
+    try:
+        return tensor.data_ptr(), tensor._version
+    except RuntimeError:  # it wraps others, as some quantised ones, or is one of inference mode
+        return id(tensor), 0
+
+
+ModelResults = dict[Hashable, Any]
+_results: WeakKeyDictionary[nn.Module, tuple[Fingerprint, ModelResults]] = WeakKeyDictionary()
+
+
+def results_for_model(model: nn.Module) -> ModelResults:
+    """Return a dict of results about a model, to read and fill; it is empty after a change of it.
+
+    The results must not refer to the model, which would then stay in memory.
+    """
+    fingerprint = model_fingerprint(model)
+    if model not in _results or _results[model][0] != fingerprint:
+        _results[model] = (fingerprint, {})
+    return _results[model][1]

@@ -1,0 +1,218 @@
+"""The View of MinimalPairs: which heads follow the meaning when one word changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import ceil
+
+import numpy as np
+
+from attnviz.analysis.minimal_pairs import LEVEL, MIN_PAIRS, MIN_SHIFT, MinimalPairs, PairedHead
+from attnviz.analysis.pair_file import COLUMNS
+from attnviz.analysis.sign_flips import (
+    MAX_EXACT_OBSERVATIONS,
+    MIN_INTERVAL_OBSERVATIONS,
+    RANDOM_FLIPS,
+    smallest_p_value,
+)
+from attnviz.cells import unmasked_cells
+from attnviz.traces.archive import Contents
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import centred_scale
+from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.wording.commands import Command
+from attnviz.wording.numbers import SUM_ROUNDING, fixed_text, percent_text, share_text
+from attnviz.wording.words import and_list, counted
+
+CSV_HEADER = ("head", "shift", "low", "high", "p", "follows", "meant", "other", "toward", "pairs")
+MAX_NAMED_HEADS = 3
+SHIFT_ABOUT = (
+    "weight from the token to a candidate in the sentence where it is meant, minus its weight in "
+    "the sentence where the other candidate is; the mean of both candidates, then of all pairs"
+)
+
+
+def view(result: MinimalPairs, *, command: Command | None = None, line: str | None = None) -> View:
+    """Return the View of MinimalPairs: a bar for each head, those that pass the test first.
+
+    `command` makes the result again; `line` is that command with the options of its output.
+    """
+    counts = len(result.pairs), len(result.heads)
+    settings = f"model {result.model} · {_pairs_and_heads(*counts)}"
+    page = build_page([Group("heads", (_shift_bars(result),))], settings)
+    sentences = pair_sentences(result)
+    return View(
+        title=pairs_headline(result),
+        headline=pairs_headline(result),
+        settings=settings,
+        screen=page,
+        picture=page,
+        closing=sentences,
+        data=TableData(partial(_pairs_document, result), CSV_HEADER, partial(_pairs_lines, result)),
+        provenance=replace(result.provenance, command=line or (command.line if command else None)),
+        command=command,
+    )
+
+
+def _pairs_and_heads(pairs: int, heads: int) -> str:
+    """Return the numbers of pairs and of heads in words."""
+    return f"{counted(pairs, 'minimal pair')} · {counted(heads, 'head')}"
+
+
+def pairs_headline(result: MinimalPairs) -> str:
+    """Return how many heads follow the meaning, and which most; or that there are too few pairs to
+    show it of any."""
+    heads, following = result.heads, result.following
+    pairs = counted(len(result.pairs), "pair")
+    if not result.has_enough:
+        return (
+            f"{pairs} cannot show that a head follows the meaning; {MIN_PAIRS} or more are needed"
+        )
+    if not following:
+        which = "The only head is not" if len(heads) == 1 else f"None of {len(heads)} heads is"
+        return f"{which} shown to follow the meaning in {pairs}"
+    top = following[0]
+    by = f"{percent_text(top.shift, 1)} of its attention"
+    if len(following) == 1:
+        which = "The only head" if len(heads) == 1 else f"One of {len(heads)} heads"
+        return f"{which} follows the meaning in {pairs}: {top.name} moves {by}"
+    return (
+        f"{len(following)} of {len(heads)} heads follow the meaning in {pairs}; {top.name} moves "
+        f"most, {by}"
+    )
+
+
+def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
+    """Return sentences on the head that moves most, on heads that move away from what is meant, and
+    on the rule by which a head counts."""
+    top, opposing = result.heads[0], result.opposing
+    sentences = [
+        f"In {top.name}, a candidate gets {percent_text(top.meant, 1)} of the token's attention "
+        f"where it is meant, and {percent_text(top.other, 1)} where the other one is"
+        f"{_p_clause(top)}."
+    ]
+    if opposing:
+        names = [head.name for head in opposing[:MAX_NAMED_HEADS]]
+        more = len(opposing) - len(names)
+        names += [f"{more} more"] * bool(more)
+        verb = "moves" if len(opposing) == 1 else "move"
+        sentences.append(f"{and_list(names)} {verb} away from the candidate that is meant.")
+    return (*sentences, _rule_sentence(result))
+
+
+def _p_clause(head: PairedHead) -> str:
+    """Return the head's p value as the end of a sentence; empty if it is not tested."""
+    return f" (p = {p_text(head.p_value)})" if head.is_tested else ""
+
+
+def p_text(value: float) -> str:
+    """Return a p value in two digits or more, rounded up, so that none looks smaller than it is.
+
+    >>> p_text(0.0312), p_text(0.0501), p_text(0.0004), p_text(0.656), p_text(1.0)
+    ('.032', '.051', '.0004', '.66', '1.0')
+    """
+    digits = 2 if value >= 0.1 else 3 if value >= 0.01 else 4
+    rounded = ceil(value * 10**digits - SUM_ROUNDING) / 10**digits
+    return f"{rounded:.1f}" if rounded >= 1 else f"{rounded:.{digits}f}"[1:]
+
+
+def _rule_sentence(result: MinimalPairs) -> str:
+    """Return when a head counts as one that follows the meaning, and how p was computed."""
+    pairs, tested = len(result.pairs), len(result.tested)
+    ways = (
+        f"{RANDOM_FLIPS:,} random flips"
+        if pairs > MAX_EXACT_OBSERVATIONS
+        else f"all {2**pairs:,} flips"
+    )
+    rule = (
+        f"A head follows the meaning if it moves {percent_text(MIN_SHIFT)} of the token's "
+        f"attention or more toward what is meant, with p of {share_text(LEVEL)} or less"
+    )
+    if not tested:
+        return f"{rule}; none moves so much, so none is tested."
+    test = (
+        f"p: by {ways} of the pairs' signs, corrected for the {counted(tested, 'head')} that "
+        f"{'moves' if tested == 1 else 'move'} so much in either direction"
+    )
+    if not result.has_enough:
+        test += (
+            f"; with {counted(pairs, 'pair')} it cannot be below {p_text(smallest_p_value(pairs))}"
+        )
+    return f"{rule} ({test})."
+
+
+def _shift_bars(result: MinimalPairs) -> RankedBars:
+    """Return a bar for each head: its shift in per cent of the token's attention."""
+    shifts = unmasked_cells(np.array([[100 * head.shift] for head in result.heads]))
+    has_intervals = len(result.pairs) >= MIN_INTERVAL_OBSERVATIONS
+    beside = [
+        "weight where meant, where not",
+        "95 % interval of this head alone" if has_intervals else "",
+        "pairs toward",
+        "p",
+    ]
+    grid = Grid(
+        "shift toward the candidate that is meant, in % of the token's attention",
+        plain_axis("head", [head.name for head in result.heads]),
+        plain_axis("measure", ["shift"]),
+        shifts,
+        centred_scale("shift (%)", shifts),
+        note=f"at each bar: {' · '.join(filter(None, beside))} (– = moves too little for a test)",
+        decimals=1,
+    )
+    return RankedBars(grid, tuple(_head_remark(head) for head in result.heads))
+
+
+def _head_remark(head: PairedHead) -> str:
+    """Return what stands beside a bar: `37, 33 % · 0.5 to 8.6 · 9 of 12 · p .66`."""
+    meant, other = (fixed_text(100 * weight, 1) for weight in (head.meant, head.other))
+    ends = [fixed_text(100 * end, 1) for end in (head.low, head.high)]
+    interval = "" if np.isnan(head.low) else " to ".join(ends)
+    p_value = f"p {p_text(head.p_value)}" if head.is_tested else "p –"
+    toward = f"{head.toward} of {len(head.shifts)}"
+    return " · ".join(filter(None, (f"{meant}, {other}", interval, toward, p_value)))
+
+
+def _pairs_document(result: MinimalPairs) -> Contents:
+    """Return the result as JSON data, with the shift of each head in each pair."""
+    return {
+        "model": result.model,
+        "conclusion": pairs_headline(result),
+        "sentences": pair_sentences(result),
+        "shift": SHIFT_ABOUT,
+        "level": LEVEL,
+        "least shift": MIN_SHIFT,
+        "least pairs": MIN_PAIRS,
+        "pairs": [dict(zip(COLUMNS, pair.cells, strict=True)) for pair in result.pairs],
+        "heads": [
+            {
+                "head": head.name,
+                "shift": head.shift,
+                "interval": None if np.isnan(head.low) else [head.low, head.high],
+                "p": head.p_value if head.is_tested else None,
+                "follows": head.follows,
+                "meant": head.meant,
+                "other": head.other,
+                "shifts": head.shifts,
+            }
+            for head in result.heads
+        ],
+    }
+
+
+def _pairs_lines(result: MinimalPairs) -> Iterator[TableLines]:
+    """Yield the table: a line for each head."""
+    heads = result.heads
+    names = ("shift", "low", "high", "p_value", "follows", "meant", "other", "toward")
+    columns = [[_number_or_none(getattr(head, name)) for head in heads] for name in names]
+    columns.append([len(result.pairs)] * len(heads))
+    yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))
+
+
+def _number_or_none(value: float) -> float | None:
+    """Return a number; None if it is NaN."""
+    return None if np.isnan(value) else value

@@ -1,0 +1,276 @@
+"""The View of a film: heads of several Traces of one sentence, on one scale of colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from attnviz.analysis.trace_film import Film
+from attnviz.cells import FULL_SLICE, Cells
+from attnviz.errors import AttnvizError
+from attnviz.traces.trace import Trace
+from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale, weight_scale, widest_scale
+from attnviz.views.notes import random_numbers_caveat
+from attnviz.views.reading import attention_head_name, generation_start, token_axis
+from attnviz.views.trace_data import WEIGHT_COLUMNS, build_trace_data, lazy_weights
+from attnviz.views.view import (
+    Excerpt,
+    Group,
+    PanelTitle,
+    Shot,
+    TableData,
+    TableLines,
+    View,
+    build_page,
+)
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import counted
+
+MAX_FILM_HEADS, MAX_PAGE_HEADS, MAX_PAGE_TRACES = 16, 4, 5
+MAX_COLUMNS = 4  # of heads in a frame that does not show all of them
+LEAST_CHANGE = 0.005  # of a weight: what a title can say
+HeadPlace = tuple[int, int]  # index of an attention of the Trace, and the head's number
+
+
+@dataclass(frozen=True, eq=False)
+class FilmHeads:
+    """The heads of a film that are shown, with their weights in each Trace."""
+
+    film: Film
+    heads: tuple[HeadPlace, ...]
+
+    @cached_property
+    def sides(self) -> tuple[Axis, Axis]:
+        """The axes of the queries and of the keys."""
+        first = self.film.traces[0]
+        rows = token_axis("query (reads)", first.tokens, generation_start(first, first.tokens))
+        columns = token_axis("key (is read)", first.keys, generation_start(first, first.keys))
+        return rows, columns
+
+    def name(self, head: HeadPlace) -> str:
+        """Return the name of a head, such as L5H11."""
+        trace = self.film.traces[0]
+        return attention_head_name(trace, trace.attentions[head[0]], head[1])
+
+    def cells(self, head: HeadPlace, trace: Trace) -> Cells:
+        """Return the weights of a head in a Trace."""
+        return lazy_weights(trace, trace.attentions[head[0]], head[1])
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The scale that all heads share in all Traces."""
+        every = [self.cells(head, each) for each in self.film.traces for head in self.heads]
+        return widest_scale([weight_scale(cells) for cells in every])
+
+    @cached_property
+    def changes(self) -> dict[HeadPlace, float]:
+        """How far the weights of each head move from Trace to Trace, in all; the largest first."""
+        moved = dict.fromkeys(self.heads, 0.0)
+        for head in self.heads:
+            before: np.ndarray | None = None
+            for trace in self.film.traces:
+                values = _visible_values(self.cells(head, trace))
+                moved[head] += 0.0 if before is None else float(abs(values - before).sum())
+                before = values
+        return dict(sorted(moved.items(), key=lambda item: -item[1]))
+
+    def most_changed(self, count: int) -> list[HeadPlace]:
+        """Return at most `count` heads, those that change most, in their own order."""
+        chosen = {*list(self.changes)[:count]}
+        return [head for head in self.heads if head in chosen]
+
+    def grid(self, head: HeadPlace, index: int) -> Grid:
+        """Return the weights of a head in the Trace of this index."""
+        rows, columns = self.sides
+        return Grid(
+            f"weights {self.name(head)} · {self.film.names[index]}",
+            rows,
+            columns,
+            self.cells(head, self.film.traces[index]),
+            self.scale,
+            note=AXES_NOTE,
+            share=True,
+        )
+
+    def title(self) -> str:
+        """Return what changes most between the first Trace and the last, in the head that does."""
+        (first, last), names = (self.film.traces[0], self.film.traces[-1]), self.film.names
+        head = next(iter(self.changes))
+        before, after = (_visible_values(self.cells(head, each)) for each in (first, last))
+        changes = abs(after - before)
+        if changes.max() < LEAST_CHANGE:
+            return f"{names[-1]} attends as {names[0]} does"
+        query, key = map(int, np.unravel_index(changes.argmax(), changes.shape))
+        shares = [percent_text(float(values[query, key])) for values in (before, after)]
+        tokens = first.tokens.labels[query], first.keys.labels[key]
+        return (
+            f'{self.name(head)} changes most: "{tokens[0]}" gives "{tokens[1]}" {shares[0]} of its '
+            f"attention in {names[0]}, and {shares[1]} in {names[-1]}"
+        )
+
+
+def view(film: Film, *, layer: int | None = None, head: int | None = None) -> View:
+    """Return the View of a film: of all heads, or of those of a layer or with a number.
+
+    A frame shows all heads, or the 16 that change most; a still picture the four that do, in at
+    most five Traces.
+    """
+    heads = FilmHeads(film, tuple(_chosen_heads(film, layer, head)))
+    settings = _settings_text(heads)
+    caveat = random_numbers_caveat(film.traces[0], ("weights",))
+    picture = build_page([_still_group(heads)], settings, caveat)
+    title = heads.title()
+    return View(
+        title=f"{len(film.traces)} Traces of one sentence",
+        headline=title,
+        settings=settings,
+        screen=picture,
+        picture=picture,
+        film=tuple(_shots(heads)),
+        slides=lambda: Excerpt((_frame_group(heads, len(film.traces) - 1),), ""),
+        closing=(f"{title}.",),
+        head_explorer=partial(explore_film, heads),
+        data=TableData(
+            partial(_film_document, heads),
+            ("trace", *WEIGHT_COLUMNS),
+            partial(_film_lines, film),
+        ),
+        provenance=replace(film.traces[-1].provenance, command=None),
+    )
+
+
+def _chosen_heads(film: Film, layer: int | None, head: int | None) -> Iterator[HeadPlace]:
+    """Yield the heads of a layer, those with a number, or all; refuse a choice of none."""
+    attentions, found = film.traces[0].attentions, False
+    for index, attention in enumerate(attentions):
+        for number in range(attention.heads):
+            if layer in (None, attention.layer) and head in (None, number):
+                found = True
+                yield index, number
+    if not found:
+        numbers = [each.layer for each in attentions]
+        most = max(each.heads for each in attentions) - 1
+        chosen = {"layer": layer, "head": head}
+        wanted = " ".join(f"{noun} {n}" for noun, n in chosen.items() if n is not None)
+        raise AttnvizError(
+            f"there is no {wanted} in these Traces",
+            f"layers are {numbers[0]} to {numbers[-1]}, heads 0 to {most}",
+        )
+
+
+def _settings_text(heads: FilmHeads) -> str:
+    """Return one line: how many Traces, from which to which, tokens, and heads."""
+    names, first = heads.film.names, heads.film.traces[0]
+    return " · ".join([
+        f"{len(names)} Traces, {names[0]} to {names[-1]}",
+        counted(len(first.tokens), "token"),
+        f"{counted(len(first.attentions), 'layer')}, {counted(len(heads.heads), 'head')}",
+        "one scale of colour",
+    ])  # fmt: skip
+
+
+def _still_group(heads: FilmHeads) -> Group:
+    """Return a row for each of the heads that change most, and a column for some Traces."""
+    count = len(heads.film.traces)
+    shares = np.linspace(0, count - 1, min(count, MAX_PAGE_TRACES))
+    indices = [round(float(share)) for share in shares]
+    rows = heads.most_changed(MAX_PAGE_HEADS)
+    return Group(
+        "heads",
+        tuple(heads.grid(head, index) for head in rows for index in indices),
+        kind="course",
+        column_count=len(indices),
+        panel_titles=tuple(PanelTitle(heads.film.names[index]) for index in indices),
+        row_titles=tuple(PanelTitle(heads.name(head)) for head in rows),
+    )
+
+
+def _frame_group(heads: FilmHeads, index: int) -> Group:
+    """Return the heads of one Trace, those of a layer in a row where all of them are shown."""
+    shown = heads.most_changed(MAX_FILM_HEADS)
+    in_layer = max(sum(layer == each[0] for each in shown) for layer, _ in shown)
+    columns = in_layer if len(shown) == len(heads.heads) else MAX_COLUMNS
+    return Group(
+        "heads",
+        tuple(heads.grid(head, index) for head in shown),
+        kind="course",
+        column_count=min(columns, len(shown)),
+        panel_titles=tuple(PanelTitle(heads.name(head)) for head in shown),
+    )
+
+
+def _shots(heads: FilmHeads) -> Iterator[Shot]:
+    """Yield a frame for each Trace, with its name as the caption."""
+    for index, name in enumerate(heads.film.names):
+        yield Shot((_frame_group(heads, index),), name)
+
+
+def explore_film(heads: FilmHeads) -> HeadExplorer:
+    """Return the heads that a reader can choose from: a row for each Trace, a column for each head.
+
+    The first one shown is the head that changes most, in the last Trace.
+    """
+    film, (rows, columns) = heads.film, heads.sides
+    key_axis = rows if film.traces[0].keys is film.traces[0].tokens else columns
+    maps = [
+        (
+            name,
+            heads.name(head),
+            HeadMap(
+                name=f"{heads.name(head)} · {name}",
+                query_axis=rows,
+                key_axis=key_axis,
+                weights=heads.cells(head, trace),
+            ),
+        )
+        for name, trace in zip(film.names, film.traces, strict=True)
+        for head in heads.heads
+    ]
+    place = heads.heads.index(next(iter(heads.changes)))
+    note = f"{AXES_NOTE} · {GENERATED_NOTE}" if rows.border is not None else AXES_NOTE
+    first = len(maps) - len(heads.heads) + place
+    return arrange_heads(maps, ("moment", "head"), first=first, note=note)
+
+
+def _film_document(heads: FilmHeads) -> dict[str, Any]:
+    """Return the film as JSON data with arrays: the weights of each layer in all Traces."""
+    film = heads.film
+    return {
+        "names": list(film.names),
+        "tokens": list(film.traces[0].tokens.labels),
+        "keys": list(film.traces[0].keys.labels),
+        "conclusion": f"{heads.title()}.",
+        "layers": [
+            {
+                "layer": attention.name,
+                "weights": np.stack([
+                    [
+                        _visible_values(heads.cells((index, head), trace))
+                        for head in range(attention.heads)
+                    ]
+                    for trace in film.traces
+                ]),
+            }
+            for index, attention in enumerate(film.traces[0].attentions)
+        ],
+    }  # fmt: skip
+
+
+def _film_lines(film: Film) -> Iterator[TableLines]:
+    """Yield the lines of all weights of each Trace, which begin with its name."""
+    for name, trace in zip(film.names, film.traces, strict=True):
+        for lines in build_trace_data(trace).lines():
+            yield replace(lines, start=(name, *lines.start))
+
+
+def _visible_values(cells: Cells) -> np.ndarray:
+    """Return all numbers of a table, with 0 where a mask hides them."""
+    patch = cells.window(FULL_SLICE, FULL_SLICE)
+    return np.where(patch.hidden, 0.0, np.nan_to_num(patch.values))

@@ -1,0 +1,166 @@
+"""Passes without some heads: begun at a layer and in batches, they are what separate passes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attnviz import trace
+from attnviz.traces.trained import ablation
+from attnviz.traces.trained.ablation import BlockOutputs, HeadAblation, HeadSet
+from attnviz.traces.trained.answers import PassResult
+from attnviz.traces.trained.forward_pass import capture_pass
+from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
+from tests.small_transformers import TEXT, Saved
+
+KINDS = (  # plain; with groups and a soft cap; with a sink; without layer_idx; one block for all
+    "gpt2", "gemma2", "gpt-oss", "distilbert", "albert", "jamba", "modernbert", "esm",
+)  # fmt: skip
+OF_DECODERS = (("t5", "self"), ("t5", "decoder"), ("t5", "cross"), ("bart", "cross"))
+
+
+def run_of(folder: str, which: Any = None, **settings: Any) -> ModelRun:
+    made = trace(TEXT, model=folder, attention=which, **settings)
+    return prepare_model_run(made, "this runs it", "by")
+
+
+def ablation_of(run: ModelRun) -> HeadAblation:
+    return HeadAblation(run.model, run.model_input, run.answer_positions, run.off)
+
+
+def separate_pass(run: ModelRun, heads: HeadSet) -> PassResult:
+    """One whole pass, with nothing of another one in it."""
+    with quiet_transformers(), torch.no_grad():
+        captured = capture_pass(
+            run.model,
+            run.model_input,
+            layers=(),
+            off={**run.off, **dict.fromkeys(heads, "zero")},
+            answer_positions=run.answer_positions,
+        )
+    assert captured is not None
+    return captured.result
+
+
+def assert_same(first: PassResult, second: PassResult) -> None:
+    for ours, theirs in ((first.vectors, second.vectors), (first.logits, second.logits)):
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs is not None:
+            assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def every_head(of: HeadAblation) -> list[HeadSet]:
+    return [(head,) for head in of.head_ids]
+
+
+@pytest.mark.parametrize(("kind", "which"), [*((kind, None) for kind in KINDS), *OF_DECODERS])
+def test_passes_begun_at_a_layer_are_what_whole_ones_are(
+    kind: str, which: str | None, small_transformer: Saved
+) -> None:
+    run = run_of(str(small_transformer(kind)), which)
+    made = ablation_of(run)
+    first, last = made.head_ids[0], made.head_ids[-1]
+    results = [*made.results_without([*every_head(made), (first, last)])]
+
+    assert len(results) == len(made.head_ids) + 1
+    for heads, result in results:
+        assert_same(result, separate_pass(run, heads))
+    assert not made.checks.is_unsafe
+    assert len(made.checks.safe_indexes) == len({layer for layer, _ in made.head_ids})
+
+
+def test_heads_of_minilm_that_are_off_stay_off_in_copies() -> None:
+    run = run_of("minilm", without="L2H3,L4H0=mean")
+    made = ablation_of(run)
+    for heads, result in made.results_without([((0, 5),), ((4, 1),), ((5, 11),)]):
+        assert_same(result, separate_pass(run, heads))
+
+
+def test_blocks_before_the_layer_are_not_computed_again(small_transformer: Saved) -> None:
+    run = run_of(str(small_transformer("gpt2")))
+    made = ablation_of(run)
+    assert made.full_result is not None
+    blocks, ran = run.model.model.transformer.h, []
+    inner = [block.mlp.register_forward_hook(lambda *_, at=at: ran.append(at))
+             for at, block in enumerate(blocks)]  # fmt: skip
+    assert len([*made.results_without([((1, head),) for head in range(4)])]) == 4
+    for hook in inner:
+        hook.remove()
+    assert ran == [1]  # once, for four heads
+
+
+def test_a_model_that_cannot_be_begun_at_a_layer_is_run_in_separate_passes(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(str(small_transformer("gpt2")))
+
+    @contextmanager
+    def replaying_something_else(self: BlockOutputs, *_: object) -> Iterator[None]:
+        hook = run.model.model.transformer.h[0].register_forward_hook(
+            lambda *three: three[2].roll(1, -1)
+        )
+        yield
+        hook.remove()
+
+    monkeypatch.setattr(BlockOutputs, "replaying", replaying_something_else)
+    made = ablation_of(run)
+    results = [*made.results_without(every_head(made))]
+    assert made.checks.is_unsafe
+    for heads, result in results:
+        assert_same(result, separate_pass(run, heads))
+
+
+def test_a_model_is_afterwards_as_it_was(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a pass that fails in its middle."""
+    run = run_of(str(small_transformer("gpt2")))
+    model = run.model.model
+    made = ablation_of(run)
+    before = [len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules()]
+    assert [*made.results_without([((1, 0),)])]
+    monkeypatch.setattr(model.lm_head, "forward", lambda *_: 1 / 0)
+    made.checks.safe_indexes.clear()
+    with pytest.raises(Exception, match="division by zero"):
+        [*made.results_without([((1, 0),)])]
+    monkeypatch.undo()
+    assert all("forward" not in vars(each) for each in model.modules())
+    after = [len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules()]
+    assert after == before
+
+
+@pytest.mark.parametrize("limit", ["MAX_BATCH_TOKENS", "MAX_BATCH_LOGITS"])
+def test_batches_are_as_small_as_the_memory_asks(
+    limit: str, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(str(small_transformer("gpt2")))
+    expected = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]
+    monkeypatch.setattr(ablation, limit, 1)
+    copies, attend = list[int](), ablation.AblationListener.attend
+
+    def noting(self: Any, module: Any, query: torch.Tensor, *others: Any) -> torch.Tensor:
+        copies.append(len(query))
+        return attend(self, module, query, *others)
+
+    monkeypatch.setattr(ablation.AblationListener, "attend", noting)
+    made = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]
+    assert max(copies) <= 2  # one, and at first one to check
+    for ours, theirs in zip(made, expected, strict=True):
+        assert_same(ours, theirs)
+
+
+def test_long_texts_are_attended_to_in_parts(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(str(small_transformer("bart")), "cross")
+    monkeypatch.setattr(ablation, "CAPTURED_CELLS_AT_ONCE", 1)
+    made = ablation_of(run)
+    for heads, result in made.results_without(every_head(made)):
+        assert_same(result, separate_pass(run, heads))
+    assert not made.checks.is_unsafe

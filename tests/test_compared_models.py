@@ -1,0 +1,316 @@
+"""Two models on one sentence, and two finished Traces: heads ranked by how far they differ."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from attnviz import AttnvizError, compare, compare_models, compare_sentences, from_weights, trace
+from attnviz.analysis.inspection.two_sentences import trace_names
+from attnviz.traces.models.folder import model_files
+from attnviz.traces.models.shipped import load_model
+from tests.conftest import Attnviz
+from tests.small_transformers import KINDS, save
+
+KEYS = "the old keys near the small cabinet"
+OTHER_NAME = "fine-tuned"
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a copy of `agreement` with other queries in its second layer."""
+    model = load_model("agreement")
+    model.parameters["layers.1.w_query"].add_(
+        torch.randn(32, 32, generator=torch.Generator().manual_seed(0))
+    )
+    folder = tmp_path_factory.mktemp("models") / OTHER_NAME
+    folder.mkdir()
+    for name, content in model_files(model).items():
+        (folder / name).write_bytes(content)
+    return str(folder)
+
+
+def jensen_shannon(rows: np.ndarray, others: np.ndarray) -> float:
+    """The mean over rows of ½ KL(a‖m) + ½ KL(b‖m), in bits."""
+    middle = (rows + others) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kept = [np.nan_to_num(side * np.log2(side / middle)) for side in (rows, others)]
+    return float((sum(kept) / 2).sum(-1).mean())
+
+
+def test_heads_are_ranked_by_the_mean_divergence_of_their_rows(other: str) -> None:
+    found = compare_models(KEYS, "agreement", other)
+    weights = [trace(KEYS, model=model).weights.double().numpy() for model in ("agreement", other)]
+    apart = {
+        f"L{layer}H{head}": jensen_shannon(*(each[layer, head] for each in weights))
+        for layer in range(2)
+        for head in range(2)
+    }
+
+    assert [head.name for head in found.heads] == sorted(apart, key=lambda name: -apart[name])
+    for head in found.heads:
+        assert_allclose(head.divergence, apart[head.name], atol=1e-6)
+        change = abs(weights[1] - weights[0])[int(head.name[1]), int(head.name[3])]
+        link = found.link(head)
+        assert_allclose(change[link.query, link.key], change.max())
+    assert {head.name for head in found.heads if not head.divergence} == {"L0H0", "L0H1"}
+
+
+def test_a_head_whose_rows_all_change_comes_before_one_with_a_single_larger_change() -> None:
+    before = torch.full((2, 4, 4), 0.25)
+    after = before.clone()
+    after[0, 0] = torch.tensor([1.0, 0.0, 0.0, 0.0])  # one row, by .75
+    after[1] = torch.tensor([0.5, 0.5, 0.0, 0.0])  # every row, by .25
+    words = ["a", "b", "c", "d"]
+    found = compare(from_weights(before, words, name="x"), from_weights(after, words, name="y"))
+
+    assert [head.name for head in found.heads] == ["L0H1", "L0H0"]
+    assert [found.link(head).size for head in found.heads] == [0.25, 0.75]
+
+
+def test_both_names_are_kept_wherever_the_comparison_is_shown(
+    other: str, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    files = [str(tmp_path / f"both.{suffix}") for suffix in ("csv", "json", "html", "svg", "md")]
+    out = [word for file in files for word in ("-o", file)]
+    assert attnviz("compare", KEYS, "--model=agreement", "--model", other, *out).status == 0
+    shown = attnviz("compare", KEYS, "--model=agreement", "--model", other)
+
+    line = re.compile(r"In L1H\d, .* of its attention in agreement, .*\d % in fine-tuned\n")
+    assert line.match(" ".join(shown.out.replace("\xa0", " ").partition("\n8 ")[0].split()) + "\n")
+    header, *rows = csv.reader(Path(files[0]).read_text().splitlines())
+    assert header == ["head", "query", "key", "apart", "agreement", OTHER_NAME]
+    assert len(rows) == 4
+    document = json.loads(Path(files[1]).read_text())
+    assert document["names"] == ["agreement", OTHER_NAME]
+    assert document["attnviz"]["settings"]["model"] == ["agreement", OTHER_NAME]
+    assert document["attnviz"]["command"].startswith(
+        f"attnviz compare '{KEYS}' --model agreement --model ./{OTHER_NAME} --out "
+    )
+    for file in files[2:]:
+        text = Path(file).read_text()
+        assert "agreement" in text
+        assert OTHER_NAME in text
+
+
+def test_three_maps_stand_beside_each_other_with_their_names(other: str) -> None:
+    view = compare_models(KEYS, "agreement", other).view()
+    (maps,) = view.picture.groups
+    top = view.headline[3:7]
+
+    assert view.title == f"one sentence, read by agreement and {OTHER_NAME}"
+    assert [panel.title for panel in maps.panels] == [  # type: ignore[union-attr]
+        f"{top} · agreement",
+        f"{top} · {OTHER_NAME}",
+        f"{top} · {OTHER_NAME} − agreement",
+    ]
+    hidden = [panel.cells.window(slice(None), slice(None)).hidden for panel in maps.panels]  # type: ignore[union-attr]
+    assert np.array_equal(hidden[2], np.triu(np.ones((8, 8), bool), 1))
+
+
+def test_a_long_name_is_short_above_maps_and_columns_and_whole_elsewhere() -> None:
+    names = (f"{'run-' * 10}100", f"{'run-' * 10}200")
+    before, after = trace("I am", seed=1), trace("I am", seed=2)
+    view = compare(before, after, names=names).view()
+    table, *maps = view.grids()
+
+    assert table.columns.labels == ("run-run-run-r…-100", "run-run-run-r…-200", "apart")
+    assert maps[1].title == "L0H0 · run-run-run-r…-200"
+    assert view.title == f"one sentence, in {names[0]} and {names[1]}"
+    assert view.render(".csv").decode().splitlines()[0] == f"head,query,key,apart,{','.join(names)}"
+    alike = compare(before, after, names=("a" * 30, "a" * 31)).view().grids()[0]
+    assert alike.columns.labels[:2] == ("first", "second")
+
+
+def test_a_model_compared_with_itself_differs_in_no_head(attnviz: Attnviz) -> None:
+    result = attnviz("compare", KEYS, "--model=agreement", "--model=agreement")
+
+    assert result.status == 0
+    assert result.out.startswith("No head differs: all 4 heads have the same weights in both\n")
+    assert "\nno link changes in any head\n" in result.out
+
+
+def test_two_traces_are_compared_as_they_are(other: str) -> None:
+    before, after = trace(KEYS, model="agreement"), trace(KEYS, model=other)
+
+    found = compare(before, after, query="keys")
+    assert (found.names, found.first, found.second) == (("agreement", OTHER_NAME), before, after)
+    assert found.query == 2
+    assert 'differs most of 4 heads for "keys": its row is' in found.view().closing[1]
+    named = compare(before, after, names=("step 0", "step 200"), layer=1, head=0)
+    assert named.view().title == "one sentence, read by step 0 and step 200"
+    assert [head.name for head in named.heads] == ["L1H0"]
+    assert re.search(r"attention in step 0, .* in step 200\.$", named.view().closing[0])
+    assert named.view().closing[1].startswith("Its rows are ")
+
+
+def test_two_traces_of_two_sentences_are_compared_by_the_words_that_they_share() -> None:
+    found = compare(trace("it was tired", seed=1), trace("it was wide", seed=1))
+
+    assert found.view().title == "two sentences, head by head"
+    assert found.view().closing[0].endswith('with "wide".')
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ({"seed": 1}, {"seed": 2}, ("seed 1", "seed 2")),
+        ({"variant": "causal"}, {"variant": "plain"}, ("causal", "plain")),
+        ({"dim": 4}, {"dim": 8, "seed": 7}, ("first run", "second run")),
+        ({}, {"causal": True}, ("first run", "second run")),
+        ({"model": "agreement"}, {"model": "agreement"}, ("first run", "second run")),
+    ],
+)
+def test_runs_are_called_by_what_differs(
+    first: dict[str, Any], second: dict[str, Any], names: tuple[str, str]
+) -> None:
+    assert trace_names(trace("the keys", **first), trace("the keys", **second)) == names
+
+
+def test_two_saved_traces_are_called_by_their_models_or_else_by_their_files(
+    tmp_path: Path, attnviz: Attnviz
+) -> None:
+    eyes = torch.eye(3), torch.eye(3).flip(0)
+    for number, weights in zip((0, 200), eyes, strict=True):
+        from_weights(weights, ["a", "b", "c"]).save(tmp_path / f"step-{number}.npz")
+    files = [f"--trace={tmp_path / f'step-{number}.npz'}" for number in (0, 200)]
+
+    result = attnviz("compare", *files)
+    assert result.status == 0, result.err
+    assert result.out.startswith(
+        'In L0H0, "a" gives itself 100\xa0% of its attention in step-0, 0\xa0% in step-200\n'
+    )
+
+
+def test_a_trace_is_compared_with_a_sentence_that_its_own_model_reads(tmp_path: Path) -> None:
+    model = save(KINDS["gpt2"], tmp_path / "mine")
+    for chosen, text, second in (
+        ("agreement", "the keys near the cabinet", "the keys near the cabinets"),
+        (model, "it was too tired", "it was open too"),
+    ):
+        found = compare_sentences(trace(text, model=chosen), second)
+        assert found.second.origin.settings.model == str(chosen)
+
+
+REFUSED = [
+    (
+        "three models",
+        ["--model=agreement", "--model=toy", "--model=minilm"],
+        "--model is given 3 times, but only two models can be compared",
+        "give two: --model agreement --model toy",
+    ),
+    (
+        "a second sentence",
+        ["the key", "--model=agreement", "--model=toy"],
+        "two models are compared, and a second sentence is given: only one thing can differ",
+        "leave one of them out: give one --model, or no second sentence",
+    ),
+    (
+        "an aspect",
+        ["--by=mask", "--model=agreement", "--model=toy"],
+        "two models are compared, and --by is given: only one thing can differ",
+        "leave one of them out: give one --model, or no --by",
+    ),
+    (
+        "a trace",
+        ["--trace=a.npz", "--model=agreement", "--model=toy"],
+        "two models are compared on a text, and --trace is a finished trace",
+        "leave --trace out, or one --model",
+    ),
+    (
+        "other heads",
+        ["--model=agreement", "--model=minilm"],
+        "the two do not have the same heads: 4 in agreement, up to L1H1, and 72 in minilm, up to "
+        "L5H11",
+        "give two with the same layers and heads, or choose one: --layer 0 --head 0",
+    ),
+    (
+        "a missing layer",
+        ["--model=agreement", "--model=minilm", "--layer=3", "--head=0"],
+        "agreement: there is no layer 3: the model has 2 layers, 0 to 1",
+        "try --layer 1",
+    ),
+    (
+        "an unknown model",
+        ["--by=model", "--model=agreement"],
+        "--by model needs no values: two models are compared by naming both",
+        "give --model agreement --model FOLDER; in Python compare_models(text, a, b)",
+    ),
+    (
+        "no such trace",
+        ["--trace=a.npz", "--trace=b.npz"],
+        "a text and --trace are both given",
+        "give one of them",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_what_cannot_be_compared_is_refused_in_two_lines(
+    attnviz: Attnviz, arguments: list[str], problem: str, hint: str
+) -> None:
+    result = attnviz("compare", KEYS, *arguments)
+
+    assert (result.status, result.out) == (2, "")
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
+
+
+def test_words_that_one_model_does_not_know_are_refused_with_its_name(attnviz: Attnviz) -> None:
+    arguments = "compare", "the animal", "--model=agreement", "--model=toy"
+    problem = "agreement: the model has never seen 'animal'"
+
+    assert attnviz(*arguments).err.startswith(f"error: {problem}\n")
+    with pytest.raises(AttnvizError) as refused:
+        compare_models("the animal", "agreement", "toy")
+    assert str(refused.value) == problem
+
+
+def test_other_tokenizers_are_refused_by_the_first_token_that_differs() -> None:
+    one, two = (trace("a b", tokenizer=name) for name in ("words", "chars"))
+    with pytest.raises(AttnvizError) as refused:
+        compare(one, two)
+
+    assert (str(refused.value), refused.value.hint) == (
+        "the sentence is cut into different tokens, first 'b' in words and '␣' in chars",
+        "compare models with the same tokenizer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: compare_models(KEYS, "agreement", None), "b is None, and should be a model"),
+        (
+            lambda: compare(trace("I am"), trace("I am"), by="mask"),  # type: ignore[call-overload]
+            "two finished Traces are compared as they are, but by is given",
+        ),
+        (
+            lambda: compare("I am", head=0),  # type: ignore[call-overload]
+            "only two Traces are compared head by head, but head is given",
+        ),
+        (
+            lambda: compare("I am", trace("I am")),  # type: ignore[call-overload]
+            "a text is compared with a Trace",
+        ),
+        (
+            lambda: compare(trace("I am"), trace("I am"), names=("a", "a")),
+            "names are what the two are called, and should be two different texts",
+        ),
+    ],
+)
+def test_the_library_says_what_it_cannot_compare(call: Callable[[], object], problem: str) -> None:
+    with pytest.raises(AttnvizError) as refused:
+        call()
+
+    assert str(refused.value) == problem

@@ -1,0 +1,350 @@
+"""Minimal pairs: which heads follow the meaning, the test of it, and pairs that are refused."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import AttnvizError, MinimalPairs, pairs, trace
+from attnviz.analysis.minimal_pairs import LEVEL, MIN_SHIFT, measure_heads
+from attnviz.analysis.pair_file import MinimalPair, read_pairs
+from attnviz.analysis.sign_flips import bootstrap_intervals, sign_flip_p_values
+from attnviz.renderers.terminal.lines import view_lines
+from attnviz.renderers.terminal.screen import Screen
+from attnviz.traces.trace import Provenance
+from attnviz.views.minimal_pairs import pair_sentences
+from tests.conftest import Attnviz
+from tests.small_transformers import Saved
+
+SAMPLE = Path(__file__).parent.parent / "sample_texts" / "pairs.tsv"
+START = "The animal did not cross the street because it was too"
+ROW = (f"{START} tired.", f"{START} wide.", "it", "animal", "street")
+
+
+def result_of(shifts: np.ndarray) -> MinimalPairs:
+    """The result for heads that give a candidate half of the attention and a shift: pair head."""
+    count, heads = shifts.shape
+    weights = np.full((count, 2, 2, heads), 0.5)
+    weights[:, 0, 0] += shifts
+    weights[:, 1, 1] += shifts
+    return MinimalPairs(
+        heads=measure_heads([(0, head) for head in range(heads)], weights, 42),
+        pairs=(MinimalPair(*ROW),) * count,
+        model="by hand",
+        provenance=Provenance(
+            version="", command=None, settings={}, seed=42, device="", dtype="", versions={}
+        ),
+    )
+
+
+def p_values_by_loops(shifts: np.ndarray) -> list[float]:
+    count, heads = shifts.shape
+    flipped = [
+        [
+            abs(sum(s * x for s, x in zip(signs, shifts[:, head], strict=True)))
+            / np.sqrt((shifts[:, head] ** 2).sum())
+            for head in range(heads)
+        ]
+        for signs in product((1, -1), repeat=count)
+    ]
+    return [
+        sum(max(row) >= flipped[0][head] - 1e-9 for row in flipped) / len(flipped)
+        for head in range(heads)
+    ]
+
+
+@pytest.fixture(scope="module")
+def sample_result() -> MinimalPairs:
+    return pairs(SAMPLE)
+
+
+def test_a_shift_is_what_the_traces_of_both_sentences_say(sample_result: MinimalPairs) -> None:
+    assert len(sample_result.pairs) == 12
+    assert len(sample_result.heads) == 72
+    for number in (0, 2):
+        pair = sample_result.pairs[number]
+        weights = {}
+        for side, sentence in enumerate(pair.sentences):
+            traced = trace(sentence, model="minilm")
+            query, *keys = (traced.tokens.find(word)[0] for word in pair.words)
+            for candidate, key in enumerate(keys):
+                weights[side, candidate] = traced.weights[:, :, query, key].numpy()
+        shift = (weights[0, 0] - weights[1, 0] + weights[1, 1] - weights[0, 1]) / 2
+        for head in sample_result.heads:
+            assert head.shifts[number] == pytest.approx(float(shift[head.head_id]), abs=2e-6)
+
+
+def test_the_labels_of_the_sentences_do_not_matter_and_the_candidates_turn_the_shift() -> None:
+    first, second, token, one, other = ROW
+    shifts = [
+        {head.name: head.shift for head in pairs([row]).heads}
+        for row in (ROW, (second, first, token, other, one), (first, second, token, other, one))
+    ]
+    assert shifts[0] == pytest.approx(shifts[1], abs=1e-6)
+    assert shifts[0] == pytest.approx({name: -shift for name, shift in shifts[2].items()}, abs=1e-6)
+
+
+def test_p_values_are_those_of_all_flips_of_signs() -> None:
+    shifts = np.random.default_rng(3).normal(0.01, 0.02, (7, 5))
+    ours = sign_flip_p_values(shifts, np.ones(5, bool), 42)
+    assert ours.tolist() == pytest.approx(p_values_by_loops(shifts))
+
+
+def test_heads_that_are_not_tested_are_no_burden_for_the_others() -> None:
+    shifts = np.random.default_rng(4).normal(0.01, 0.02, (8, 6))
+    is_tested = np.array([True, False, True, False, False, False])
+    ours = sign_flip_p_values(shifts, is_tested, 42)
+    assert ours[is_tested].tolist() == pytest.approx(p_values_by_loops(shifts[:, [0, 2]]))
+    assert np.isnan(ours[~is_tested]).all()
+
+
+def test_p_values_of_many_pairs_are_near_those_of_all_flips(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shifts = np.random.default_rng(5).normal(0.006, 0.02, (12, 4))
+    exact = sign_flip_p_values(shifts, np.ones(4, bool), 42)
+    monkeypatch.setattr("attnviz.analysis.sign_flips.MAX_EXACT_OBSERVATIONS", 11)
+    drawn = sign_flip_p_values(shifts, np.ones(4, bool), 42)
+    assert abs(exact - drawn).max() < 0.02
+
+
+def test_without_an_effect_a_head_passes_in_no_more_results_than_the_level() -> None:
+    generator, passing = np.random.default_rng(6), 0
+    for _ in range(300):
+        common = generator.standard_t(3, (8, 1)) * 0.02
+        shifts = common * generator.normal(size=(1, 30)) + generator.normal(0, 0.02, (8, 30))
+        passing += np.nanmin(sign_flip_p_values(shifts, np.ones(30, bool), 42)) <= LEVEL
+    assert 0.01 < passing / 300 < LEVEL + 0.03
+
+
+def test_an_interval_is_that_of_a_bootstrap_over_pairs() -> None:
+    generator = np.random.default_rng(7)
+    shifts = generator.normal(0.02, 0.05, (12, 1))
+    means = shifts[generator.integers(0, 12, (20_000, 12)), 0].mean(1)
+    ours = bootstrap_intervals(shifts, 42)[:, 0]
+    assert ours == pytest.approx(np.percentile(means, (2.5, 97.5)), abs=0.003)
+    assert np.isnan(bootstrap_intervals(shifts[:4], 42)).all()
+
+
+@given(
+    count=st.integers(1, 9),
+    heads=st.integers(1, 4),
+    seed=st.integers(0, 10**6),
+    effect=st.sampled_from([0.0, 0.001, 0.01, 0.05, -0.05]),
+    noise=st.sampled_from([0.0, 0.0005, 0.01, 0.05]),
+)
+def test_the_headline_is_true_of_every_result(
+    count: int, heads: int, seed: int, effect: float, noise: float
+) -> None:
+    shifts = np.random.default_rng(seed).normal(0, noise, (count, heads))
+    shifts[:, 0] += effect
+    result = result_of(shifts)
+    headline, means = result.view().headline, shifts.mean(0)
+    sizes = np.sqrt((shifts**2).mean(0))
+    tested = [head for head in range(heads) if sizes[head] >= MIN_SHIFT]
+    p_values = dict(zip(tested, p_values_by_loops(shifts[:, tested]), strict=True))
+    following = [head for head in tested if means[head] >= MIN_SHIFT and p_values[head] <= LEVEL]
+    if count < 6:
+        assert not following
+        assert "cannot show that a head follows the meaning; 6 or more are needed" in headline
+    elif not following:
+        who = "The only head is" if heads == 1 else f"None of {heads} heads is"
+        assert headline.replace("is not", "is") == (
+            f"{who} shown to follow the meaning in {count} pairs"
+        )
+    else:
+        top = max(following, key=lambda head: means[head])
+        assert f"L0H{top} moves " in headline
+        assert headline.startswith(
+            "The only head follows"
+            if heads == 1
+            else f"One of {heads} heads follows"
+            if len(following) == 1
+            else f"{len(following)} of {heads} heads follow the meaning"
+        )
+    assert f"In {result.heads[0].name}, a candidate gets" in pair_sentences(result)[0]
+
+
+def test_a_head_that_moves_away_is_named_and_does_not_follow() -> None:
+    result = result_of(np.array([[-0.05, 0.0], [-0.04, 0.0]] * 4))
+    assert result.view().headline == "None of 2 heads is shown to follow the meaning in 8 pairs"
+    assert pair_sentences(result)[1] == "L0H0 moves away from the candidate that is meant."
+
+
+def test_too_few_pairs_say_what_p_can_be() -> None:
+    result = result_of(np.full((5, 2), 0.05))
+    assert result.view().headline == (
+        "5 pairs cannot show that a head follows the meaning; 6 or more are needed"
+    )
+    assert "with 5 pairs it cannot be below .063" in pair_sentences(result)[-1]
+
+
+def test_pairs_fit_a_terminal_of_24_lines(sample_result: MinimalPairs) -> None:
+    lines = [line.plain for line in view_lines(sample_result.view(), Screen(80, 24))]
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("None of 72 heads is shown to follow the meaning in 12 pairs")
+    assert any(line.startswith("L3H7   1.7 █") for line in lines)
+    assert any(line.endswith("16.5, 14.8 · 0.6 to 2.9 · 10 of 12 · p .12") for line in lines)
+
+
+def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(
+    attnviz: Attnviz, samples: Path
+) -> None:
+    run = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
+    assert run.status == 0, run.err
+    lines = Path("a.csv").read_text("utf-8").splitlines()
+    assert lines[0] == "head,shift,low,high,p,follows,meant,other,toward,pairs"
+    assert len(lines) == 73
+    document = json.loads(Path("a.json").read_text("utf-8"))
+    assert document["attnviz"]["command"] == (
+        "attnviz pairs sample_texts/pairs.tsv --model minilm --out a.csv --out a.json --quiet"
+    )
+    assert len(document["heads"][0]["shifts"]) == len(document["pairs"]) == 12
+
+
+def test_a_candidate_may_be_several_words_and_a_word_several_tokens() -> None:
+    text = "Misunderstandings of the city council grew, and it was not it that {} violence."
+    words = "it#2", "city council", "Misunderstandings"
+    rows = [(text.format("feared"), text.format("wanted"), *words)]
+    [head] = [head for head in pairs(rows).heads if head.name == "L0H0"]
+    traced = [trace(row, model="minilm") for row in rows[0][:2]]
+    query = traced[0].tokens.find("it")[1]
+    labels = traced[0].tokens.labels
+    keys = [
+        [labels.index("city"), labels.index("council")],
+        [*range(1, labels.index("of"))],
+    ]
+    assert len(keys[1]) > 1
+    weights = [[float(each.weights[0, 0, query, key].sum()) for key in keys] for each in traced]
+    shift = (weights[0][0] - weights[1][0] + weights[1][1] - weights[0][1]) / 2
+    assert head.shift == pytest.approx(shift, abs=1e-6)
+
+
+COLUMNS_HINT = (
+    "a pair is one line, with tabs between its columns: sentence A, sentence B, token, "
+    "candidate 1, candidate 2"
+)
+BAD_FILES = {
+    "empty": ("", "'bad.tsv' holds no pairs", COLUMNS_HINT),
+    "comments only": ("# A\tB\n\n", "'bad.tsv' holds no pairs", COLUMNS_HINT),
+    "spaces": (
+        "\nThe dog ran. The dog hid.\n",
+        "line 2 of 'bad.tsv' has 1 column, and a pair has 5",
+        COLUMNS_HINT,
+    ),
+    "no token": (
+        "The dog saw it\tThe dog hid it\t \tdog\tThe",
+        "line 1 of 'bad.tsv' has no token",
+        COLUMNS_HINT,
+    ),
+    "equal": (
+        "The dog ran\tThe dog ran\tran\tdog\tThe",
+        "line 1 of 'bad.tsv': both sentences are the same",
+        "change a word in one of them, so that the token means the other candidate",
+    ),
+    "equal to the model": (
+        "The dog saw it\tThe Dog saw it\tit\tsaw\tThe",
+        "line 1 of 'bad.tsv': the sentences are the same tokens of the model 'minilm'",
+        "change a word, so that the token means the other candidate",
+    ),
+    "missing candidate": (
+        "The dog saw it\tThe dog hid it\tit\tdogg\tThe",
+        "line 1 of 'bad.tsv': sentence A has no 'dogg'",
+        "did you mean 'dog'? its words are: The, dog, saw, it",
+    ),
+    "missing token": (
+        "The dog saw it\tThe dog hid it\tsaw\tdog\tThe",
+        "line 1 of 'bad.tsv': sentence B has no 'saw'",
+        "its words are: The, dog, hid, it",
+    ),
+    "several": (
+        "It is it\tIs it it\tis\tit\tIt",
+        "line 1 of 'bad.tsv': sentence B has no 'is'",
+        "its words are: Is, it, it",
+    ),
+    "twice": (
+        "He saw it and it ran\tHe saw it and it hid\tit\tHe\tsaw",
+        "line 1 of 'bad.tsv': 'it' is there 2 times in sentence A",
+        "say which one is meant: it#1 is the first, it#2 the second",
+    ),
+    "more tokens": (
+        "The dog saw it\tThe dog misunderstandings it\tit\tdog\tThe",
+        "line 1 of 'bad.tsv': the sentences do not split into the same number of tokens: 6 and 7",
+        "choose words of as many tokens where they differ: 'saw' and 'misunderstanding s'",
+    ),
+    "another place": (
+        "The dog saw it\tThe it saw dog\tit\tdog\tThe",
+        "line 1 of 'bad.tsv': 'it' is token 5 of sentence A, and 3 of B",
+        "keep its place: a change of place would look like one of meaning",
+    ),
+    "the same word": (
+        "The dog saw it\tThe dog hid it\tit\tit\tThe",
+        "line 1 of 'bad.tsv': two of 'it', 'it' and 'The' are the same word",
+        "give a token and two candidates that differ from it",
+    ),
+    "repeated": (
+        "The dog saw it\tThe dog hid it\tit\tdog\tThe\n"
+        "The dog hid it\tThe dog saw it\tit\tThe\tdog",
+        "line 2 of 'bad.tsv' repeats line 1 of 'bad.tsv'",
+        "leave one of them out: the test counts each pair as one observation",
+    ),
+    "too long": (
+        f"The dog saw it {'x ' * 600}\tThe dog hid it {'x ' * 600}\tit\tdog\tThe",
+        "line 1 of 'bad.tsv': the text has 606 tokens, but the model 'minilm' only has positions "
+        "for 512",
+        "give shorter sentences",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_pair_is_refused_with_its_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
+) -> None:
+    content, problem, hint = BAD_FILES[name]
+    monkeypatch.chdir(tmp_path)
+    Path("bad.tsv").write_text(content, "utf-8")
+    run = attnviz("pairs", "bad.tsv")
+    assert (run.status, run.out) == (2, "")
+    assert run.err == f"error: {problem}\n hint: {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (
+            ("x it so the dog saw a cat", "z it so the dog saw a cat", "it", "dog", "cat"),
+            "pair 1: the model hides 'dog' from 'it' in every head",
+        ),
+        (
+            ("the dog saw a cat so it x", "the dog saw a cat so it z", "it", "dog", "cat"),
+            "pair 1: the sentences differ only after 'it', and the model reads from left to right",
+        ),
+    ],
+)
+def test_a_model_that_reads_from_left_to_right_gets_pairs_that_it_can_tell_apart(
+    row: tuple[str, ...], problem: str, small_transformer: Saved
+) -> None:
+    with pytest.raises(AttnvizError) as raised:
+        pairs([row], model=str(small_transformer("gpt2")))
+    assert str(raised.value) == problem
+
+
+def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:
+    for source, problem in (
+        ([("a", "b")], "pair 1 has 2 columns, and a pair has 5"),
+        (["a b c d e"], "pair 1 has 0 columns, and a pair has 5"),
+        ([("a", "b", "c", "d", 5)], "pair 1 has columns that are not strings"),
+        ([], "the list holds no pairs"),
+        (7, "pairs is of type int, and should be a file or several pairs"),
+    ):
+        with pytest.raises(AttnvizError) as raised:
+            read_pairs(source)
+        assert str(raised.value) == problem

@@ -1,0 +1,299 @@
+"""Figures for papers: letters in points, fonts, units, axes of one's own, and docs/papers.md."""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.figure import Figure
+from PIL import Image
+
+import attnviz
+from attnviz.renderers import Look
+from attnviz.renderers.look import parse_picture_size
+from attnviz.renderers.picture import glyphs
+from tests.conftest import ROOT, Attnviz
+
+PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
+SENTENCE = "The animal was too tired"
+LONG = "The animal did not cross the street because it was too tired and then slept until noon"
+
+
+@pytest.fixture(scope="module")
+def one_head() -> attnviz.Trace:
+    return attnviz.trace(SENTENCE, variant="causal")
+
+
+def letter_sizes(pdf: bytes) -> set[float]:
+    """The sizes of all letters of a PDF, in points, as its own instructions set them."""
+    sizes = set[float]()
+    for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
+        try:
+            text = zlib.decompress(stream)
+        except zlib.error:
+            continue
+        sizes |= {float(size) for size in re.findall(rb"/F\d+ ([\d.]+) Tf", text)}
+    return sizes
+
+
+def has_truetype_alone(pdf: bytes) -> bool:
+    return b"/Type3" not in pdf and b"/FontFile2" in pdf
+
+
+@pytest.mark.parametrize("size", ["3.3x2.5in", "8.5x6cm", "180x150pt"])
+def test_letters_of_a_pdf_have_the_points_that_are_asked_for_whatever_its_size(
+    one_head: attnviz.Trace, tmp_path: Path, size: str
+) -> None:
+    one_head.save(tmp_path / "x.pdf", size=size, points=8, font="serif", title="")
+    pdf = (tmp_path / "x.pdf").read_bytes()
+
+    assert letter_sizes(pdf) == {8.0}
+    assert has_truetype_alone(pdf)
+    assert b"DejaVuSerif" in pdf
+    width, height = (72 * side for side in parse_picture_size(size))
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
+    assert box is not None
+    assert [float(each) for each in box.groups()] == pytest.approx([width, height], abs=0.01)
+
+
+def test_a_title_is_a_little_larger_and_notes_are_a_little_smaller(
+    one_head: attnviz.Trace,
+) -> None:
+    pdf = one_head.view().with_title("Ours").render(".pdf", size=(7, 4), points=8)
+
+    assert letter_sizes(pdf) == {9.2, 8.0, 7.0}
+
+
+def test_a_figure_that_is_saved_by_itself_has_truetype_fonts(one_head: attnviz.Trace) -> None:
+    file = io.BytesIO()
+    one_head.heatmap(size=(3.3, 2.5), points=8, font="mono").savefig(file, format="pdf")
+
+    assert has_truetype_alone(file.getvalue())
+    assert b"DejaVuSansMono" in file.getvalue()
+
+
+def test_a_character_of_a_second_font_is_truetype_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = Path(mpl.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
+    monkeypatch.setattr(glyphs, "_installed_fonts", lambda: [str(second)])
+    glyphs._font_file.cache_clear()
+    pdf = attnviz.trace("ℊ am", tokenizer="words").view().with_title("").render(".pdf")
+
+    glyphs._font_file.cache_clear()
+
+    assert b"STIXGeneral" in pdf
+    assert has_truetype_alone(pdf)
+
+
+def test_letters_that_have_no_room_become_smaller_and_a_note_says_so() -> None:
+    view = attnviz.trace(SENTENCE, heads=4).view()
+
+    with pytest.warns(UserWarning, match=r"no room for letters of 20 points on 2 by 1\.5 inches"):
+        view.render(".svg", size="2x1.5in", points=20)
+
+
+def test_units_are_inches_centimetres_millimetres_and_points() -> None:
+    sizes = ["3x2", "3x2in", "3inx2in", "76.2x50.8mm", "7.62x5.08cm", "216x144pt"]
+
+    assert {parse_picture_size(size) for size in sizes} == {(3.0, 2.0)}
+    with pytest.raises(attnviz.AttnvizError, match="there is no size '3x2ft'"):
+        parse_picture_size("3x2ft")
+
+
+@pytest.mark.parametrize(
+    ("looks", "problem", "hint"),
+    [
+        ({"font": "Garamnd"}, "there is no font 'Garamnd'", "known: serif, sans, mono, "),
+        ({"points": 2}, "--points is 2, and must be from 4 to 72", "try --points 4"),
+        (
+            {"points": 8, "text_size": "large"},
+            "--points and --text-size both say how large letters are",
+            "leave out --text-size, which is for slides",
+        ),
+        (
+            {"size": "3.3x2in"},
+            "--size is 3.3 by 2 inches, and each must be from 2.5 to 40",
+            "try --size 8x5, or --points 8 for a small picture on paper",
+        ),
+    ],
+)
+def test_what_no_paper_has_is_refused_in_two_lines(
+    looks: dict[str, Any], problem: str, hint: str
+) -> None:
+    with pytest.raises(attnviz.AttnvizError) as refused:
+        Look(**looks)
+
+    assert str(refused.value) == problem
+    assert hint in refused.value.hint
+
+
+def test_letters_of_formulas_follow_the_font(one_head: attnviz.Trace) -> None:
+    figure = one_head.heatmap(font="serif", size=(4, 4))
+    figure.text(0.5, 0.5, "$x$")
+    file = io.BytesIO()
+    figure.savefig(file, format="pdf")
+
+    assert b"DejaVuSerif-Italic" in file.getvalue()
+    assert b"DejaVuSans" not in file.getvalue()
+
+
+@pytest.fixture
+def axes() -> Axes:
+    return Figure(figsize=(3, 2), layout="constrained").subplots()
+
+
+def drawn_labels(ax: Axes) -> Iterator[tuple[list[str], list[Any]]]:
+    """The labels of each axis as drawn, and the boxes in pixels of those that are not slanted."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
+        shown = [each for each in labels if each.get_text()]
+        level = [each for each in shown if each.get_rotation() % 90 == 0]
+        yield [each.get_text() for each in shown], [each.get_window_extent() for each in level]
+
+
+@pytest.mark.parametrize("size", [(2, 1.2), (3.3, 3), (9, 6)])
+def test_labels_in_axes_of_ones_own_never_overlap(size: tuple[float, float]) -> None:
+    ax = Figure(figsize=size, layout="constrained").subplots()
+    attnviz.trace(LONG, variant="causal").heatmap(ax=ax)
+
+    for texts, boxes in drawn_labels(ax):
+        pitch = ax.get_window_extent().width / len(LONG.split()) * np.diff(ax.get_xticks())[0]
+        assert texts
+        assert boxes or pitch > 1.42 * 10 * 100 / 72  # slanted ones lie a line of 10 points apart
+        assert not any(first.overlaps(other) for first, other in pairwise(boxes))
+
+
+def test_labels_fit_again_when_the_figure_grows(axes: Axes) -> None:
+    attnviz.trace(LONG, variant="causal").heatmap(ax=axes)
+    few = [len(texts) for texts, _ in drawn_labels(axes)]
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.set_size_inches(14, 9)
+    all_of_them = [len(texts) for texts, _ in drawn_labels(axes)]
+
+    assert few[1] < all_of_them[1] == len(LONG.split())
+
+
+def test_axes_of_ones_own_keep_their_letters_and_their_background(one_head: attnviz.Trace) -> None:
+    own: Any = {"font.size": 7.0, "font.family": "monospace", "xtick.labelcolor": "red",
+           "axes.facecolor": "black", "axes.grid": True}  # fmt: skip
+    with mpl.rc_context(own):
+        ax = Figure().subplots()
+        image = one_head.heatmap(ax=ax)
+    list(drawn_labels(ax))
+    label: Any = ax.get_xticklabels()[0]
+
+    assert (label.get_size(), label.get_color()) == (7.0, "red")
+    assert label.get_family() == ["monospace"]
+    assert ax.get_title() == ""
+    assert image.cmap(1.0)[:3] == pytest.approx(to_rgb("#e8fbfa"))  # bright is large on black
+
+
+def test_the_image_maps_every_weight_for_a_colour_bar(one_head: attnviz.Trace, axes: Axes) -> None:
+    image = one_head.heatmap(ax=axes, colors="coolwarm", norm=LogNorm(1e-3, 1), title="Ours")
+    weights = one_head.weights[0, 0].numpy()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    bar: Any = figure.colorbar(image, ax=axes)
+
+    assert axes.get_title() == "Ours"
+    assert (bar.vmin, bar.vmax) == pytest.approx((1e-3, 1))
+    assert image.cmap.name == "coolwarm"
+    np.testing.assert_allclose(np.ma.filled(np.ma.array(image.get_array()), 0), weights, atol=1e-6)
+    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 4.5), (4.5, -0.5))
+
+
+def test_tokens_in_axes_of_ones_own_are_text_and_no_formulas(axes: Axes) -> None:
+    attnviz.trace("a $x$ b", tokenizer="spaces").heatmap(ax=axes)
+
+    assert [texts for texts, _ in drawn_labels(axes)] == [["a", "$x$", "b"]] * 2
+    assert not any(label.get_parse_math() for label in axes.get_xticklabels())
+
+
+@pytest.mark.parametrize(
+    ("choices", "problem", "hint"),
+    [
+        (
+            {"heads": 4},
+            "ax takes one heatmap, and here are 4",
+            "choose one, such as layer=0, head=1; for several, give each axes of its own: "
+            "figure, axes = plt.subplots(1, 2)",
+        ),
+        (
+            {"size": (3, 3)},
+            "size has no effect on axes of your own: their figure decides it",
+            "leave out size, or ax",
+        ),
+        (
+            {"norm": "log"},
+            "norm is of type str, and should be a Normalize of matplotlib",
+            "try norm=matplotlib.colors.Normalize(0, 1)",
+        ),
+        ({"colors": "occean"}, "there is no colour map 'occean'", "did you mean 'ocean'? "),
+        (
+            {"ax": [1, 2]},
+            "ax is of type list, and should be Axes of matplotlib",
+            "try figure, ax = plt.subplots(); of several axes, give one: ax=axes[0]",
+        ),
+        ({"query": "am"}, "ax takes a heatmap, and this is drawn otherwise", "leave out ax; or"),
+    ],
+)
+def test_what_axes_cannot_show_is_refused_in_two_lines(
+    axes: Axes, choices: dict[str, Any], problem: str, hint: str
+) -> None:
+    heads = choices.get("heads", 1)
+    others = {name: value for name, value in choices.items() if name != "heads"}
+    with pytest.raises(attnviz.AttnvizError) as refused:
+        attnviz.trace("I am", heads=heads).heatmap(**{"ax": axes, **others})
+
+    assert str(refused.value) == problem
+    assert refused.value.hint.startswith(hint)
+
+
+def test_title_and_colors_are_those_of_the_command(
+    one_head: attnviz.Trace, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    one_head.save(tmp_path / "a.svg", title="Ours", colors="magma", size="85x60mm", points=7)
+    with Image.open(one_head_picture(one_head, tmp_path)) as picture:
+        command = picture.info["attnviz"]
+
+    assert ">Ours<" in (tmp_path / "a.svg").read_text("utf-8")
+    for words in ("--title Ours", "--colors magma", "--points 7", "--font serif"):
+        assert words in command
+    more = ["--points", "7", "--font", "serif", "--size", "85x60mm", "--title", "Ours"]
+    ended = attnviz("run", SENTENCE, *more, "--variant", "causal", "-o", str(tmp_path / "b.pdf"))
+    assert ended.status == 0
+    assert letter_sizes((tmp_path / "b.pdf").read_bytes()) <= {7.0, 8.05}
+
+
+def one_head_picture(trace: attnviz.Trace, folder: Path) -> Path:
+    path = folder / "a.png"
+    trace.save(path, title="Ours", colors="magma", size="85x60mm", points=7, font="serif")
+    return path
+
+
+def test_the_python_of_the_page_runs_and_its_figures_have_8_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    with mpl.rc_context({"backend": "agg"}):
+        for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+            exec(code, names)
+
+    for name in ("heads.pdf", "two-heads.pdf"):
+        assert 8.0 in letter_sizes((tmp_path / name).read_bytes())
+        assert has_truetype_alone((tmp_path / name).read_bytes())
+    assert {"run.gif", "run.html"} <= {path.name for path in tmp_path.iterdir()}

@@ -1,0 +1,292 @@
+"""A survey says of every head what single sentences say of it, and how sure that is."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnviz import AttnvizError, inspect, survey
+from attnviz.analysis import corpus_totals
+from attnviz.analysis.corpus_totals import CorpusTotals, line_batch
+from attnviz.analysis.inspection.patterns import COLUMN_PATTERN, PATTERN_KINDS
+from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
+from attnviz.analysis.survey import REPEATED_TOKENS, Survey, _repeated_tokens
+from attnviz.machine import files
+from attnviz.renderers.terminal.lines import view_lines
+from attnviz.renderers.terminal.screen import Screen
+from attnviz.tokens.tokens import tokens_of_words
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained import batches
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.views.survey import survey_headline
+from tests.conftest import Attnviz
+
+SENTENCES = [
+    "The animal didn't cross the street because it was too tired.",
+    "It is late, and it is late again: it is late.",
+    "She said that cafés are open.",
+    "Yes.",
+]
+WORDS = "the animal street because it was too tired cat dog house ran saw very big small".split()  # noqa: SIM905
+
+
+def mixed_lines() -> list[str]:
+    """Half of the lines are of different words, and half of one word again and again."""
+    chance = random.Random(0)
+    different = [f"{' '.join(chance.choices(WORDS, k=12))}." for _ in range(12)]
+    return [*different, *(" ".join([chance.choice(WORDS)] * 14) for _ in range(12))]
+
+
+@cache
+def mixed_survey() -> Survey:
+    return survey([*mixed_lines(), "", "  "])
+
+
+@pytest.mark.usefixtures("quick")
+def test_each_number_is_the_mean_of_what_single_sentences_show() -> None:
+    whole = survey(SENTENCES)
+    alone = [inspect(text).patterns for text in SENTENCES]
+
+    for index, kind in enumerate(PATTERN_KINDS):
+        scores = np.array([patterns.scores[:, index] for patterns in alone])
+        even = np.array([patterns.even_scores[:, index] for patterns in alone])
+        if kind is COLUMN_PATTERN:  # a line without a column has 0 of it
+            scores, even = np.nan_to_num(scores), np.nan_to_num(even)
+        for place, head in enumerate(whole.heads):
+            estimate, expected = head.estimates[kind.name], scores[:, place]
+            known = expected[~np.isnan(expected)]
+            assert estimate.lines == len(known)
+            assert estimate.mean == pytest.approx(known.mean(), abs=1e-5)
+            assert estimate.even == pytest.approx(np.nanmean(even[:, place]), abs=1e-5)
+            if len(known) > 1:
+                assert estimate.spread == pytest.approx(known.std(ddof=1), abs=1e-5)
+    main = [[patterns.kinds[head] for patterns in alone] for head in range(len(whole.heads))]
+    for kinds, head in zip(main, whole.heads, strict=True):
+        assert head.best is not None
+        lines = head.estimates[head.best.name].lines
+        assert head.often == pytest.approx(kinds.count(head.best) / lines)
+
+
+def test_blank_lines_are_counted_and_examples_name_the_lines_of_the_file() -> None:
+    found, lines = mixed_survey(), mixed_lines()
+
+    assert (found.lines, found.blank_lines, found.cut_lines, found.interrupted) == (24, 2, 0, False)
+    for head in found.heads:
+        scores = [example.score for example in head.examples]
+        assert scores == sorted(scores, reverse=True)
+        for example in head.examples:
+            assert example.tokens.text == lines[example.line - 1]
+    example = found["L0H2"].examples[0]
+    assert example.key == example.query - 1  # the pair of a head of the previous token
+    assert example.weight > 0.9
+
+
+def test_a_head_that_behaves_differently_in_parts_of_a_corpus_is_reported_as_such() -> None:
+    parts = {part.kind.short: part for part in mixed_survey()["L2H9"].parts}
+
+    assert set(parts) == {"first", "same"}
+    assert parts["first"].last_line <= 12  # of which the first twelve lines are
+    assert parts["same"].lines >= 10
+    for part in parts.values():
+        assert part.mean - part.elsewhere >= 0.25
+    assert not mixed_survey()["L0H2"].parts  # the previous token everywhere
+    sentence = next(each for each in mixed_survey().view().closing if "differently" in each)
+    name, _, told = sentence.partition(" behaves differently in parts of the corpus: ")
+    first, second = mixed_survey()[name].parts  # of the head whose parts differ most
+    assert min(first.mean - first.elsewhere, second.mean - second.elsewhere) >= 0.25
+    assert f"({first.first_line} to {first.last_line}; " in told
+
+
+def drawn_totals(
+    scores: np.ndarray, order: Sequence[Sequence[int]], heads: int = 1
+) -> CorpusTotals:
+    """The totals of lines whose every measure is a number, in batches of an order."""
+    totals = CorpusTotals(heads, seed=42)
+    for numbers in order:
+        lines = line_batch([(number, tokens_of_words(["a", "b"])) for number in numbers])
+        values = np.broadcast_to(
+            scores[list(numbers), None, None], (len(numbers), heads, len(MEASURES))
+        )
+        kinds = np.full((len(numbers), heads), -1)
+        pairs = np.zeros((len(numbers), heads, KINDS, 3), dtype=np.float32)
+        totals.add(lines, LineMeasures(values, values, kinds, pairs))
+    return totals
+
+
+def test_intervals_are_as_wide_as_those_of_a_mean_of_independent_lines() -> None:
+    scores = np.random.default_rng(1).random(400)
+    totals = drawn_totals(scores, [range(0, 100), range(100, 400)])
+
+    means, spreads, _ = totals.means()
+    low, high = totals.intervals()[:, 0, 0]
+
+    assert means[0, 0] == pytest.approx(scores.mean())
+    assert spreads[0, 0] == pytest.approx(scores.std(ddof=1))
+    assert low < means[0, 0] < high
+    assert high - low == pytest.approx(2 * 1.96 * scores.std(ddof=1) / 20, rel=0.2)
+
+
+def test_what_is_kept_is_the_same_in_any_order_and_does_not_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_totals, "SAMPLED_LINES", 7)
+    scores = np.random.default_rng(2).random(300)
+    upwards = drawn_totals(scores, [range(start, start + 50) for start in range(0, 300, 50)])
+    shuffled = np.random.default_rng(3).permutation(300)
+    otherwise = drawn_totals(scores, [part.tolist() for part in np.split(shuffled, 10)])
+
+    assert set(upwards.sample) == set(otherwise.sample)
+    assert len(upwards.sample) == 7
+    best = np.argsort(-scores)[:3].tolist()
+    assert upwards.top_numbers[:, 0, 0].tolist() == otherwise.top_numbers[:, 0, 0].tolist() == best
+    assert set(upwards.top_texts) == set(best)
+    assert np.allclose(upwards.intervals(), otherwise.intervals())
+
+
+def test_the_lines_with_most_are_found_in_a_corpus_larger_than_its_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_totals, "SAMPLED_LINES", 6)
+    sampled, whole = survey(mixed_lines()), mixed_survey()
+
+    for few, many in zip(sampled.heads, whole.heads, strict=True):
+        assert [example.line for example in few.examples[:3]] == [
+            example.line for example in many.examples[:3]
+        ]
+
+
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Have Ctrl-C arrive, also where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_ends_a_survey_with_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "TEXTS_AT_ONCE", 4)
+
+    def endless() -> Iterator[str]:
+        for number in range(10_000):
+            if number == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield SENTENCES[number % 3]
+        raise AssertionError("it went on")
+
+    found = survey(endless())
+
+    assert found.interrupted
+    assert 4 <= found.lines <= 8
+    assert "stopped before the end of the texts" in found.view().settings
+
+
+def test_random_repeats_are_tokens_of_the_model_each_there_twice() -> None:
+    model = load_transformer(Settings(model="minilm"))
+    texts = _repeated_tokens(model, seed=42)
+
+    for tokens in texts:
+        assert (tokens.ids[0], tokens.ids[-1]) == (101, 102)  # [CLS] and [SEP]
+        first, second = tokens.ids[1 : 1 + REPEATED_TOKENS], tokens.ids[1 + REPEATED_TOKENS : -1]
+        assert first == second
+        assert not set(first) & set(model.tokenizer.all_special_ids)
+    assert len({tokens.ids for tokens in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("count", [1, 4, 24])
+def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count: int) -> None:
+    found = survey(mixed_lines()[:count]) if count < 24 else mixed_survey()
+    view, headline = found.view(), survey_headline(found)
+    top = found.ranked[0]
+    assert top.best is not None
+    estimate = top.estimates[top.best.name]
+
+    standing = [
+        head
+        for head in found.heads
+        if head.best
+        and (
+            head.estimates[head.best.name].low >= 0.8
+            if head.best.short == "broad"
+            else head.estimates[head.best.name].low
+            >= head.estimates[head.best.name].even * 0.75 + 0.25
+        )
+    ]
+    assert [head for head in found.heads if head.stands_out] == standing
+    beginning = {
+        1: "A single line cannot show what stands out; ",
+        4: "4 lines cannot show what stands out; ",
+    }.get(count, f"{len(standing)} of 72 heads stand out; ")
+    assert headline.startswith(f"{beginning}{top.name} leads: {top.best.name} ")
+    assert estimate.mean == max(head.estimates[top.best.name].mean for head in found.heads)
+    lines = view_lines(view, Screen(width=80, height=24))
+    assert len(lines) <= 23
+    assert max(line.cell_len for line in lines) <= 80
+
+
+def test_tokens_without_a_choice_make_no_finding(small_transformer: object) -> None:
+    folder = small_transformer("gpt2")  # type: ignore[operator]
+    found = survey(["a"] * 6, model=folder)
+    assert survey_headline(found) == "No token has a choice of what to attend to"
+    assert found.heads[0].examples == ()
+    found.view().render(".json")
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem", "hint"),
+    [
+        ("It is late.", "texts is a single text, and should be several",
+         'give a list, such as ["It is late."], or a file: Path("texts.txt")'),
+        (["a", 3], "texts is ['a', 3], and should be a list or a path", "try texts=[…]"),
+        (iter(["a", 3]), "one of the texts is of type int, and should be a string",
+         'give strings, such as "It is late."'),
+        ([], "there are no texts", "give a file with one text per line: --file texts.txt"),
+        (["", " "], "all texts are blank", "give a file with one text per line: --file texts.txt"),
+        (Path("nope.txt"), "there is no file 'nope.txt'", "check its name and folder"),
+    ],
+)  # fmt: skip
+def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) -> None:
+    with pytest.raises(AttnvizError) as caught:
+        survey(texts)  # type: ignore[arg-type]
+    assert (str(caught.value), caught.value.hint) == (problem, hint)
+
+
+def test_a_survey_takes_a_transformer_and_no_choices_about_one_sentence() -> None:
+    with pytest.raises(AttnvizError, match="a survey is of a trained transformer, but 'agreement'"):
+        survey(SENTENCES, model="agreement")
+    with pytest.raises(AttnvizError, match="without is about one sentence, and a survey is of"):
+        survey(SENTENCES, without="L0H2")
+
+
+def test_lines_of_a_file_are_read_one_after_another_and_errors_name_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_bytes("\ufeffone\r\n\nthree".encode() + b"\nfo\xffur\n")
+
+    lines = files.read_lines(path)
+
+    assert [next(lines) for _ in range(3)] == ["one", "", "three"]
+    with pytest.raises(AttnvizError) as caught:
+        next(lines)
+    assert str(caught.value) == f"line 4 of '{path}' is not UTF-8: byte 3 is 0xff"
+
+
+def test_the_command_writes_data_with_a_line_for_each_head_and_measure(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path, table = tmp_path / "texts.txt", tmp_path / "heads.csv"
+    path.write_text("\n".join(SENTENCES), encoding="utf-8")
+
+    result = attnviz("survey", "--file", str(path), "-o", str(table))
+
+    assert (result.status, result.err) == (0, f"wrote {table}\n")
+    rows = table.read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "head,best,stands out,measure,mean,spread,low,high,even,lines"
+    assert len(rows) == 1 + 72 * (len(MEASURES) + 1)
+    assert rows[1].startswith("L0H0,broad,no,previous token,0.")
