@@ -1,31 +1,26 @@
 """What every head does over the lines of a corpus, in memory that depends on the heads alone.
 
-Sums over lines give means and spreads. For intervals the lines are drawn again and again with
-replacement: each line counts 0, 1, 2, … times in each of `REPLICATES` corpora, a Poisson number
-(Chamandy et al. 2012), so that no line has to be kept. Some lines are kept as examples: a sample
-that is the same for all heads, and those on which a head does most of something. Every random
-number depends on the number of its line only.
+Sums over lines give means, spreads and intervals, so that no line has to be kept. Some lines are
+kept as examples: a sample that is the same for all heads, and those on which a head does most of
+something. Every random number depends on the number of its line only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, factorial
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
+from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.batches import TextBatch
 from attnviz.vectors.random_numbers import draw_uniform
 
-REPLICATES = 200  # corpora that are drawn from the corpus, for intervals
-INTERVAL = (0.025, 0.975)  # quantiles of their means
 SAMPLED_LINES = 400
 TOP_LINES = 3  # on which a head does most of something
-POISSON_STEPS = np.cumsum([exp(-1) / factorial(count) for count in range(12)])
 IS_SHARE = np.array([measure.is_share for measure in MEASURES])
 HeadNumbers = Float[np.ndarray, "head measure"]
 
@@ -47,8 +42,8 @@ class CorpusTotals:
         self.seed = seed
         self.lines = self.tokens = 0
         shape = (heads, len(MEASURES))
-        self.counts, self.sums, self.squares, self.even_sums = np.zeros((4, *shape))
-        self.drawn_counts, self.drawn_sums = np.zeros((2, REPLICATES, *shape))
+        self.estimates, self.even_sums = MeanEstimates(*shape), np.zeros(shape)
+        self.repeats = RepeatedTexts()
         # For each main kind (the last one is none) the lines where it is one, and sums over them:
         self.kind_counts = np.zeros((heads, KINDS + 1))
         self.kind_sums = np.zeros((heads, KINDS + 1, KINDS))
@@ -62,18 +57,13 @@ class CorpusTotals:
     def add(self, batch: TextBatch, measured: LineMeasures) -> None:
         """Add the lines of a batch."""
         numbers, scores = np.array(batch.numbers), measured.scores.astype(np.float64)
-        is_known, known = np.isfinite(scores), np.nan_to_num(scores)
         self.lines += len(numbers)
         self.tokens += sum(map(len, batch.tokens))
-        self.counts += is_known.sum(0)
-        self.sums += known.sum(0)
-        self.squares += (known**2).sum(0)
+        for tokens in batch.tokens:
+            self.repeats.add(tokens.ids)
+        self.estimates.add(scores)
         self.even_sums += np.nan_to_num(measured.even).sum(0)
-        uniform = draw_uniform((self.seed,), "bootstrap", batch.numbers, REPLICATES)[0].numpy()
-        times = np.searchsorted(POISSON_STEPS, uniform).T.astype(np.float64)
-        self.drawn_counts += np.tensordot(times, is_known.astype(np.float64), 1)
-        self.drawn_sums += np.tensordot(times, known, 1)
-        self._add_kinds(numbers, measured.kinds, known[..., :KINDS])
+        self._add_kinds(numbers, measured.kinds, np.nan_to_num(scores[..., :KINDS]))
         self._keep_top_lines(batch, scores[..., :KINDS])
         self._sample_lines(batch, measured)
 
@@ -122,23 +112,20 @@ class CorpusTotals:
         lowest = sorted(self.sample.items(), key=lambda item: item[1][0])[:SAMPLED_LINES]
         self.sample = dict(lowest)
 
-    def intervals(self) -> Float[np.ndarray, "2 head measure"]:
-        """Return the ends of the interval of each mean over lines; NaN where no line shows it."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.sort(self.drawn_sums / self.drawn_counts, axis=0)  # NaN comes last
-        last = np.maximum(np.isfinite(means).sum(0) - 1, 0)
-        places = np.round(np.multiply.outer(INTERVAL, last)).astype(int)
-        ends: Float[np.ndarray, "2 head measure"] = np.take_along_axis(means, places, 0)
-        return ends
+    @property
+    def counts(self) -> HeadNumbers:
+        """How many lines show each measure."""
+        return self.estimates.counts
 
-    def means(self) -> tuple[HeadNumbers, HeadNumbers, HeadNumbers]:
-        """Return the means over lines, the standard deviations between lines, and the means of even
-        attention; NaN where no line, or a single one for deviations, shows anything."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = self.sums / self.counts
-            variances = (self.squares - self.counts * means**2) / (self.counts - 1)
-            even = np.where(IS_SHARE, self.even_sums / self.counts, np.nan)
-        return means, np.sqrt(np.maximum(variances, 0)), even
+    def intervals(self) -> Float[np.ndarray, "2 head measure"]:
+        """Return the ends of the 95 % interval of each mean over lines, within what is possible;
+        NaN for few lines."""
+        return np.clip(self.estimates.intervals(), 0, np.where(IS_SHARE, 1, np.inf))
+
+    def even_means(self) -> HeadNumbers:
+        """Return the means of even attention over lines; NaN where no line shows it."""
+        counts = np.where(IS_SHARE & (self.counts > 0), self.counts, np.nan)
+        return self.even_sums / counts
 
 
 def kept_line(batch: TextBatch, measured: LineMeasures, place: int) -> KeptLine:

@@ -22,12 +22,9 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.map_regrouping import WORD_REGEX, word_side
+from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
-from attnviz.analysis.sign_flips import (
-    bootstrap_intervals,
-    sign_flip_p_values,
-    smallest_p_value,
-)
+from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_p_values
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import Showable
@@ -50,9 +47,7 @@ from attnviz.wording.words import and_list
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-LEVEL = 0.05  # of the test: the chance to find any head although none follows the meaning
 MIN_SHIFT = 0.01  # of a token's attention: heads that move less do not count
-MIN_PAIRS = next(count for count in range(1, 64) if smallest_p_value(count) <= LEVEL)
 CandidateWeights = Float[np.ndarray, "pair sentence candidate head"]
 Group = tuple[int, ...]  # positions of the tokens of a word or phrase
 
@@ -139,7 +134,7 @@ class MinimalPairs(Showable):
     @property
     def has_enough(self) -> bool:
         """Whether there are so many pairs that a head can pass the test."""
-        return len(self.pairs) >= MIN_PAIRS
+        return len(self.pairs) >= MIN_TEST_OBSERVATIONS
 
 
 @with_checked_arguments
@@ -155,10 +150,10 @@ def pairs(
     `source` is a file with a pair on each line, or rows of five strings: sentence A, sentence B, a
     token that is in both, candidate 1 (which it means in A) and candidate 2 (in B). A candidate may
     be several words; `it#2` is the second `it`. `changes` replace fields of the settings, such as
-    `model` (which may be a loaded one, with its `tokenizer`); `seed` draws the intervals. Refuses a
-    model that is no transformer, pairs whose sentences do not have the same number of tokens or
-    have the words in other places, and pairs in which the token can see neither a candidate nor
-    what changes.
+    `model` (which may be a loaded one, with its `tokenizer`); `seed` draws the flips of signs of
+    more than 14 pairs. Refuses a model that is no transformer, pairs whose sentences do not have
+    the same number of tokens or have the words in other places, and pairs in which the token can
+    see neither a candidate nor what changes.
 
     >>> from attnviz import pairs
     >>> sentence = "The animal did not cross the street because it was too"
@@ -348,7 +343,7 @@ def measure_heads(
     shifts = meant - other
     is_tested = np.sqrt((shifts**2).mean(0)) >= MIN_SHIFT
     p_values = sign_flip_p_values(shifts, is_tested, seed)
-    lows, highs = bootstrap_intervals(shifts, seed)
+    lows, highs = mean_intervals(shifts)
     heads = [
         PairedHead(
             head_id=head_id,

@@ -1,6 +1,6 @@
-"""Tests and intervals for the mean of several observations, for many heads at once.
+"""A test of whether the mean of several observations is 0, for many heads at once.
 
-The test is for a mean of 0. If a head does not follow the meaning, each of its observations is as
+If a head does not follow the meaning, or changes nothing, each of its observations is as
 likely to have the opposite sign; so all signs are flipped in every way that is possible, and the
 consistency of a head (the mean over the root mean square, which grows with the t statistic, and is
 1 if all its observations are equal) is compared with what flipped signs give. An observation is
@@ -18,13 +18,11 @@ from jaxtyping import Bool, Float
 
 from attnviz.vectors.random_numbers import draw_uniform
 
+LEVEL = 0.05  # of the test: the chance to find any head although none has an effect
 MAX_EXACT_OBSERVATIONS = 14  # with more, flips are drawn at random
 RANDOM_FLIPS = 10_000
-RESAMPLES = 2_000  # for intervals
-INTERVAL = (2.5, 97.5)  # percentiles of the resamples
-MIN_INTERVAL_OBSERVATIONS = 5
 SIGN_ROUNDING = 1e-9  # of two consistencies that are equal but for rounding
-BAND = 1024  # flips or samples at once
+BAND = 1024  # flips at once
 Observations = Float[np.ndarray, "observation head"]
 
 
@@ -71,6 +69,19 @@ def _sign_flips(
     return signs
 
 
+def flips_text(count: int) -> str:
+    """Return by how many flips of so many observations the test is made, in words.
+
+    >>> flips_text(3), flips_text(20)
+    ('all 8 flips', '10,000 random flips')
+    """
+    return (
+        f"all {2**count:,} flips"
+        if count <= MAX_EXACT_OBSERVATIONS
+        else (f"{RANDOM_FLIPS:,} random flips")
+    )
+
+
 def smallest_p_value(count: int) -> float:
     """Return the smallest p value that so many observations can have.
 
@@ -80,21 +91,4 @@ def smallest_p_value(count: int) -> float:
     return max(2.0 ** (1 - count), 1 / RANDOM_FLIPS)
 
 
-def bootstrap_intervals(observations: Observations, seed: int) -> Float[np.ndarray, "2 head"]:
-    """Return the ends of the 95 % interval of each head's mean: percentiles of the means of
-    `RESAMPLES` samples that are drawn from the observations with replacement.
-
-    NaN for fewer than `MIN_INTERVAL_OBSERVATIONS` observations.
-    """
-    count, heads = observations.shape
-    if count < MIN_INTERVAL_OBSERVATIONS:
-        return np.full((2, heads), np.nan)
-    means = []
-    for start in range(0, RESAMPLES, BAND):
-        samples = range(start, min(start + BAND, RESAMPLES))
-        draws = draw_uniform((seed,), "bootstrap", samples, count)[0].numpy()
-        chosen = (draws * count).astype(int) + count * np.arange(len(samples))[:, None]
-        times = np.bincount(chosen.ravel(), minlength=len(samples) * count)
-        means.append(times.reshape(-1, count) @ observations / count)
-    ends: Float[np.ndarray, "2 head"] = np.percentile(np.concatenate(means), INTERVAL, axis=0)
-    return ends
+MIN_TEST_OBSERVATIONS = next(count for count in range(1, 64) if smallest_p_value(count) <= LEVEL)

@@ -38,6 +38,7 @@ from attnviz.analysis.line_measures import (
     LineMeasures,
     join_layers,
 )
+from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.machine.exit_handling import stop_on_interrupt
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 REPEATED_TOKENS, REPEATED_TEXTS = 20, 5  # random tokens, which are there twice; and such texts
-MIN_LINES = 5  # below, nothing is said of a corpus: no interval, nothing that stands out
+MIN_LINES = MIN_INTERVAL_OBSERVATIONS  # below, no interval, and nothing stands out
 MIN_PART_SHARE = 0.2  # of the lines, for a part of the corpus
 TENTHS = 10
 MEASURE_NAMES = tuple(measure.name for measure in MEASURES)
@@ -161,6 +162,7 @@ class Survey(Showable):
     tokens: int
     blank_lines: int
     cut_lines: int  # lost their last tokens, as the model has no positions for them
+    repeated_lines: int  # whose tokens are those of an earlier line, among the first million
     interrupted: bool  # whether Ctrl-C ended the survey before the corpus did
     provenance: Provenance
 
@@ -198,8 +200,8 @@ def survey(
     another, so that there may be millions. Blank ones are left out and counted, and so are those
     whose end is left out because the model has no positions for it. Ctrl-C ends the survey, which
     then has the texts that were read so far. `changes` replace fields of the settings, such as
-    `model`, which may be a loaded one with its `tokenizer`; `seed` draws the intervals, the sample
-    of lines, and the random tokens. `track` is called with the texts, to report progress. Refuses a
+    `model`, which may be a loaded one with its `tokenizer`; `seed` draws the sample of lines, and
+    the random tokens. `track` is called with the texts, to report progress. Refuses a
     single string, texts without any words, and a model that is no transformer.
 
     >>> from attnviz import survey
@@ -208,7 +210,7 @@ def survey(
     ('previous token', 6)
     """
     model, settings = model_for_texts(settings, changes, "a survey is")
-    lines = _iterate_texts(texts)
+    lines = iterate_texts(texts)
     reading = _Reading(model, settings.seed)
     is_main = current_thread() is main_thread()  # only there a signal can be handled
     with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
@@ -216,7 +218,7 @@ def survey(
     return reading.result(interrupted, settings, command)
 
 
-def _iterate_texts(texts: object) -> Iterator[str]:
+def iterate_texts(texts: object) -> Iterator[str]:
     """Return texts, or the lines of a file; refuse what is neither a path nor several texts."""
     if isinstance(texts, Path):
         return files.read_lines(texts)
@@ -310,6 +312,7 @@ class _Reading:
             tokens=self.totals.tokens,
             blank_lines=self.blank_lines,
             cut_lines=self.cut_lines,
+            repeated_lines=self.totals.repeats.count,
             interrupted=interrupted,
             provenance=transformer_provenance(settings, self.model, {}, command),
         )
@@ -434,11 +437,9 @@ def _estimate(numbers: Float[np.ndarray, "6"]) -> Estimate:
 
 
 def _corpus_estimates(totals: CorpusTotals) -> Float[np.ndarray, "head measure 6"]:
-    """Return the fields of the Estimate of each measure of each head; no interval for fewer than
-    `MIN_LINES` lines."""
-    means, spreads, even = totals.means()
-    lows, highs = np.where(totals.counts < MIN_LINES, np.nan, totals.intervals())
-    return np.stack([means, spreads, lows, highs, even, totals.counts], -1)
+    """Return the fields of the Estimate of each measure of each head."""
+    means, spreads = totals.estimates.means(), totals.estimates.spreads()
+    return np.stack([means, spreads, *totals.intervals(), totals.even_means(), totals.counts], -1)
 
 
 def _excess(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"] = "mean") -> float:

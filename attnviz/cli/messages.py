@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, redirect_stdout, suppress
 from shutil import get_terminal_size
 from threading import Timer
@@ -140,6 +140,8 @@ def with_progress_bar(
 
     `total`: how many there are, if they have no length.
     """
+    if isinstance(steps, Sized):
+        total = len(steps)
     if quiet or not sys.stderr.isatty():
         return steps
     from rich.console import Console

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
-import typer
-
 from attnviz.cli import output
-from attnviz.cli.messages import print_message, with_progress_bar
+from attnviz.cli.corpus import count_lines, reporting_interrupt
+from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOptions, TrainedOptions
@@ -20,6 +19,7 @@ from attnviz.machine import files
 from attnviz.renderers import suffixes
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.words import counted
 
 KEPT_OPTIONS = ("file", "trust_remote_code", "device", "dtype", "seed")
 SENTENCE_OPTIONS = [
@@ -28,7 +28,6 @@ SENTENCE_OPTIONS = [
     for option in fields(group)
     if option.name not in KEPT_OPTIONS
 ]
-INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
 
 
 @accept_options(without=(*SENTENCE_OPTIONS, "query"))
@@ -63,14 +62,11 @@ def survey_command(
     command = Command(name="survey", options=changed_options(text, model, trained, attention))
     line = command.with_options(**changed_options(outputs, pictures)).line
     track = partial(
-        with_progress_bar, label="reading", quiet=outputs.quiet, total=_count_lines(text.file)
+        with_progress_bar, label="reading", quiet=outputs.quiet, total=count_lines(text.file)
     )
     found = survey(lines, settings, track=track)
-    if found.interrupted and not outputs.quiet:
-        print_message(f"note: stopped after {found.lines:,} lines")
-    output.deliver_view(found.view_for_command(command=command, line=line), outputs, pictures)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED_STATUS)
+    with reporting_interrupt(counted(found.lines, "line"), outputs, is_one=found.interrupted):
+        output.deliver_view(found.view_for_command(command=command, line=line), outputs, pictures)
 
 
 def _text_lines(path: Path | None) -> Iterator[str]:
@@ -83,12 +79,3 @@ def _text_lines(path: Path | None) -> Iterator[str]:
             "there are no texts", "give a file with one text per line: --file texts.txt"
         )
     return files.iterate_lines(sys.stdin.buffer, "standard input")
-
-
-def _count_lines(path: Path | None) -> int | None:
-    """Return the number of lines of a regular file, for a progress bar; None for a stream."""
-    if path is None or not sys.stderr.isatty() or not files.is_file(path):
-        return None
-    with path.open("rb") as file:
-        blocks: Iterable[bytes] = iter(partial(file.read, 2**20), b"")
-        return sum(block.count(b"\n") for block in blocks)

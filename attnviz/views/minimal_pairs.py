@@ -9,14 +9,10 @@ from math import ceil
 
 import numpy as np
 
-from attnviz.analysis.minimal_pairs import LEVEL, MIN_PAIRS, MIN_SHIFT, MinimalPairs, PairedHead
+from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
+from attnviz.analysis.minimal_pairs import MIN_SHIFT, MinimalPairs, PairedHead
 from attnviz.analysis.pair_file import COLUMNS
-from attnviz.analysis.sign_flips import (
-    MAX_EXACT_OBSERVATIONS,
-    MIN_INTERVAL_OBSERVATIONS,
-    RANDOM_FLIPS,
-    smallest_p_value,
-)
+from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
@@ -70,7 +66,8 @@ def pairs_headline(result: MinimalPairs) -> str:
     pairs = counted(len(result.pairs), "pair")
     if not result.has_enough:
         return (
-            f"{pairs} cannot show that a head follows the meaning; {MIN_PAIRS} or more are needed"
+            f"{pairs} cannot show that a head follows the meaning; {MIN_TEST_OBSERVATIONS} or more "
+            "are needed"
         )
     if not following:
         which = "The only head is not" if len(heads) == 1 else f"None of {len(heads)} heads is"
@@ -123,11 +120,6 @@ def p_text(value: float) -> str:
 def _rule_sentence(result: MinimalPairs) -> str:
     """Return when a head counts as one that follows the meaning, and how p was computed."""
     pairs, tested = len(result.pairs), len(result.tested)
-    ways = (
-        f"{RANDOM_FLIPS:,} random flips"
-        if pairs > MAX_EXACT_OBSERVATIONS
-        else f"all {2**pairs:,} flips"
-    )
     rule = (
         f"A head follows the meaning if it moves {percent_text(MIN_SHIFT)} of the token's "
         f"attention or more toward what is meant, with p of {share_text(LEVEL)} or less"
@@ -135,8 +127,8 @@ def _rule_sentence(result: MinimalPairs) -> str:
     if not tested:
         return f"{rule}; none moves so much, so none is tested."
     test = (
-        f"p: by {ways} of the pairs' signs, corrected for the {counted(tested, 'head')} that "
-        f"{'moves' if tested == 1 else 'move'} so much in either direction"
+        f"p: by {flips_text(pairs)} of the pairs' signs, corrected for the "
+        f"{counted(tested, 'head')} that {'moves' if tested == 1 else 'move'} so much in either direction"
     )
     if not result.has_enough:
         test += (
@@ -186,7 +178,7 @@ def _pairs_document(result: MinimalPairs) -> Contents:
         "shift": SHIFT_ABOUT,
         "level": LEVEL,
         "least shift": MIN_SHIFT,
-        "least pairs": MIN_PAIRS,
+        "least pairs": MIN_TEST_OBSERVATIONS,
         "pairs": [dict(zip(COLUMNS, pair.cells, strict=True)) for pair in result.pairs],
         "heads": [
             {

@@ -19,6 +19,7 @@ from attnviz.analysis.inspection.patterns import (
     PatternKind,
 )
 from attnviz.analysis.line_measures import MEASURES
+from attnviz.analysis.mean_estimates import MAX_COMPARED_TEXTS, MIN_INTERVAL_OBSERVATIONS
 from attnviz.analysis.survey import (
     MIN_LINES,
     MIN_PART_SHARE,
@@ -150,10 +151,23 @@ def _does_text(kind: PatternKind, estimate: Estimate) -> str:
 
 
 def survey_sentences(survey: Survey) -> tuple[str, ...]:
-    """Return sentences on what the heads that stand out do, on induction, and on the heads that
-    behave differently in parts of the corpus."""
+    """Return sentences on what the heads that stand out do, on induction, on the heads that behave
+    differently in parts of the corpus, and on lines that repeat others."""
     statements = [_kinds_statement(survey), _repeats_statement(survey), *_part_statements(survey)]
+    if survey.repeated_lines:
+        statements.append(repeats_statement(survey.repeated_lines, survey.lines, "line"))
     return tuple(as_sentence(statement) for statement in statements if statement)
+
+
+def repeats_statement(repeated: int, texts: int, noun: str) -> str:
+    """Return how many texts repeat others: `9 of 10 lines repeat an earlier one, …`."""
+    among = counted(texts, noun)
+    if texts > MAX_COMPARED_TEXTS:
+        among = f"the first {MAX_COMPARED_TEXTS:,} {noun}s"
+    caveat = ", but the intervals count them as independent"
+    verb = "repeats" if repeated == 1 else "repeat"
+    ending = caveat if texts >= MIN_INTERVAL_OBSERVATIONS else ""
+    return f"{repeated:,} of {among} {verb} an earlier one{ending}"
 
 
 def _kinds_statement(survey: Survey) -> str:
@@ -354,6 +368,7 @@ def _survey_document(survey: Survey) -> Contents:
         "tokens": survey.tokens,
         "blank lines": survey.blank_lines,
         "cut lines": survey.cut_lines,
+        "repeated lines": survey.repeated_lines,
         "interrupted": survey.interrupted,
         "rules": {
             "stands out": RULE_NOTE,

@@ -1,12 +1,19 @@
-"""Head ablation on a corpus: how the output changes without each head, over many texts."""
+"""Head ablation on a corpus: how the output changes without each head, over many texts.
+
+Texts are read one after another and none is kept, but for the first `REPEATED_READING`: of these
+the means are taken that heads write with `ablation="mean"`, and with these pairs of heads are
+switched off, as both need a second reading.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from math import copysign
+from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +25,9 @@ from attnviz.analysis.inspection.effects import (
     EFFECT_PURPOSE,
     EffectMeasure,
     EffectMeter,
-    HeadTracker,
     Metric,
+    OutputMeasure,
+    format_head_set,
     heads_still_on,
     pair_heads,
 )
@@ -29,12 +37,15 @@ from attnviz.analysis.inspection.inspect_options import (
     refuse_odd_metric,
 )
 from attnviz.analysis.inspection.maps import build_maps
-from attnviz.analysis.sign_flips import bootstrap_intervals
+from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts
+from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_p_values
+from attnviz.analysis.survey import iterate_texts
 from attnviz.errors import AttnvizError
+from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import Settings, format_head_id
+from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
 from attnviz.traces.trained.answers import find_answer_positions
@@ -49,32 +60,39 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 EFFECT_OPTIONS = ("layer", "head", "toward", "instead_of", "ablation", "pairs")
+REPEATED_READING = 1_000  # texts
+MAX_ROWS = 1_024  # of changes that are kept for each head; then two rows become one
+LEAST_RELATIVE_SIZE = 1e-6  # of the largest change, for a test: less is rounding
 NumberedText = tuple[int, str]  # from 1, as lines of a file are
+TextTracker = Callable[[Iterable[NumberedText]], Iterable[NumberedText]]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MeanEffect:
-    """The change on each text, and on average, without one head or without two together."""
+    """The mean change over texts without one head, or without two together."""
 
     head_ids: HeadSet
-    values: Float[np.ndarray, "text"]
-    low: float  # ends of the 95 % interval of the mean; NaN for fewer than five texts
+    output: OutputMeasure
+    mean: float  # over all texts, by which heads are ranked
+    low: float  # the ends of its 95 % interval; NaN for fewer than five texts
     high: float
+    p_value: float  # of a mean of 0, corrected for the number of heads; NaN if not tested
+    most: int  # in how many texts it changes most
+    values: Float[np.ndarray, "text"]  # on each text; of very many, means of 2, 4, 8 … texts
 
     @property
     def name(self) -> str:
         """The head's name, such as `L0H1`; of two heads, `L0H1 + L1H3`."""
-        return " + ".join(format_head_id(*head_id) for head_id in self.head_ids)
-
-    @property
-    def mean(self) -> float:
-        """The mean change over all texts, by which heads are ranked."""
-        return float(self.values.mean())
+        return format_head_set(self.head_ids)
 
     @property
     def differs_from_zero(self) -> bool:
-        """Whether the 95 % interval of the mean leaves 0 out."""
-        return self.low > 0 or self.high < 0
+        """Whether the metric is shown to change on average: p is at most `LEVEL`."""
+        return self.p_value <= LEVEL
+
+    def __repr__(self) -> str:
+        """Return a line like `<L2H3: the answers change by 0.123 bits without it, on average>`."""
+        return f"<{self.name}: {self.output.change_text(self.mean, 3)} without it, on average>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,7 +100,7 @@ class MeanPair:
     """Two heads that are switched off together."""
 
     together: MeanEffect
-    alone: tuple[float, float]  # the mean changes without each
+    alone: tuple[float, float]  # the mean changes without each, on the same texts
     beyond_sum: MeanEffect  # the change without both minus the sum of the changes without each
 
     @property
@@ -103,9 +121,21 @@ class CorpusEffects(Showable):
     texts: int  # that were measured
     empty: int = 0  # texts that were skipped because nothing is in them
     unanswered: int = 0  # texts that were skipped because nothing in them is to be answered
-    unread: int = 0  # texts that were left when Ctrl-C ended the measurement
+    repeated: int = 0  # texts whose tokens are those of an earlier one, among the first million
+    interrupted: bool = False  # whether Ctrl-C ended the measurement before the texts did
     heads: tuple[MeanEffect, ...]
+    pair_texts: int = 0  # the first texts, on which pairs were switched off
     pairs: tuple[MeanPair, ...] = ()  # those that change most beyond their sum come first
+
+    @property
+    def output(self) -> OutputMeasure:
+        """What is compared, in words."""
+        return OutputMeasure(self.measured, self.metric_name)
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether there are so many texts that a head can be shown to change a metric."""
+        return self.texts >= MIN_TEST_OBSERVATIONS
 
     @property
     def provenance(self) -> Provenance:
@@ -115,22 +145,26 @@ class CorpusEffects(Showable):
 
 @with_checked_arguments
 def head_effects(
-    texts: Iterable[str],
+    texts: Iterable[str] | Path,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
-    track: HeadTracker = iter,
+    track: TextTracker = iter,
     **changes: Unpack[InspectKeywords],
 ) -> CorpusEffects:
     """Return how the model's output changes on average without each head, over many texts.
 
-    `changes` replace settings (`model="minilm"`, which is the default; `model` may be a loaded
-    model of transformers, with its `tokenizer`) and options: `layer` and
+    `texts` are strings, or the path of a file with one on each line; they are read one after
+    another, so that there may be any number. Ctrl-C ends the measurement, which then has the texts
+    that were read so far. `changes` replace settings (`model="minilm"`, which is the default;
+    `model` may be a loaded model of transformers, with its `tokenizer`) and options: `layer` and
     `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
-    head that is off writes its mean over all texts), and `pairs=5` (all pairs of the five strongest
-    heads). `metric` is a function from what the model returns for a text to a number. Texts without
-    letters are skipped. Refuses a corpus without any text, and texts that the model cannot read, by
-    their number.
+    head that is off writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the
+    five strongest heads, off together on the first 1,000 texts). `metric` is a function from what
+    the model returns for a text to a number; heads are tested for whether they change it. Texts
+    without letters are skipped, and so are those without anything to answer where others have it.
+    `track` is called with the numbered texts, to report progress. Refuses a corpus without any
+    text, and texts that the model cannot read, by their number.
 
     >>> from attnviz import head_effects
     >>> lines = ["The animal was tired", "", "She was late"]
@@ -143,20 +177,39 @@ def head_effects(
     options = replace_choices(InspectOptions(by="effect"), own)
     refuse_odd_metric(metric, options)
     in_memory, given = take_model_in_memory(given)
-    base_settings = settings or Settings(model=MINILM)
-    chosen_settings = replace_choices(base_settings, given)
-    all_texts = [*enumerate(texts, 1)]
-    filled = [(number, text) for number, text in all_texts if text.strip()]
-    if not filled:
+    chosen_settings = replace_choices(settings or Settings(model=MINILM), given)
+    reading = FilledTexts(iterate_texts(texts))
+    first = next(reading, None)
+    if first is None:
         raise AttnvizError(
             "there is no text in the corpus",
             "give a list of texts, or a file with one on each line",
         )
-    with _naming_text(filled[0]):
-        source = source_from_text(filled[0][1], chosen_settings, in_memory=in_memory)
+    with _naming_text(first):
+        source = source_from_text(first[1], chosen_settings, in_memory=in_memory)
         base = trace_source(source, kept_layers=options.layers)
-    corpus = Corpus(base, prepare_model_run(base, EFFECT_PURPOSE, "by"), options, metric, filled)
-    return corpus.measure(track, len(all_texts) - len(filled))
+    corpus = CorpusAblation(base, prepare_model_run(base, EFFECT_PURPOSE, "by"), options, metric)
+    with _naming_text(first):
+        corpus.check()
+    is_main = current_thread() is main_thread()  # only there a signal can be handled
+    with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
+        measured = corpus.measure(chain([first], reading), track, stopped)
+    return replace(measured, empty=reading.empty)
+
+
+class FilledTexts(Iterator[NumberedText]):
+    """The texts in which there is something, with their numbers; counts the others."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._numbered_texts = enumerate(texts, 1)
+        self.empty = 0
+
+    def __next__(self) -> NumberedText:
+        for text in self._numbered_texts:
+            if text[1].strip():
+                return text
+            self.empty += 1
+        raise StopIteration
 
 
 @contextmanager
@@ -171,15 +224,87 @@ def _naming_text(text: NumberedText) -> Iterator[None]:
         raise error.with_problem(f"text {text[0]}: {error}") from None
 
 
+class ChangeTotals:
+    """Changes without each of some sets of heads on one text after another, in memory that depends
+    on the sets alone."""
+
+    def __init__(self, head_sets: Sequence[HeadSet]) -> None:
+        self.head_sets = head_sets
+        self.texts = 0
+        self._estimates = MeanEstimates(len(head_sets))
+        self._most = np.zeros(len(head_sets), dtype=int)
+        self._rows: list[Float[np.ndarray, "set"]] = []  # sums over texts, one after another
+        self._texts_per_row = 1
+
+    def add(self, changes: Float[np.ndarray, "set"]) -> None:
+        """Add the changes on one text."""
+        self._estimates.add(changes[None])
+        self._most[abs(changes).argmax()] += 1
+        if self.texts == MAX_ROWS * self._texts_per_row:
+            self._rows = [sum(two) for two in zip(self._rows[::2], self._rows[1::2], strict=True)]
+            self._texts_per_row *= 2
+        if self.texts % self._texts_per_row == 0:
+            self._rows.append(np.zeros_like(changes))
+        self._rows[-1] = self._rows[-1] + changes
+        self.texts += 1
+
+    def effects(
+        self, output: OutputMeasure, *, is_tested: bool = False, lowest: float = -np.inf
+    ) -> list[MeanEffect]:
+        """Return the mean changes, with p values if they are tested; no interval goes below
+        `lowest`."""
+        rows = np.array(self._rows)
+        starts = np.arange(len(rows)) * self._texts_per_row
+        values = rows.T / np.minimum(self._texts_per_row, self.texts - starts)
+        sizes = np.sqrt((rows**2).mean(0))
+        has_size = (sizes > LEAST_RELATIVE_SIZE * sizes.max()) & is_tested
+        p_values = sign_flip_p_values(rows, has_size, Settings.seed)
+        means, (lows, highs) = self._estimates.means(), self._estimates.intervals()
+        return [
+            MeanEffect(
+                head_ids=heads,
+                output=output,
+                mean=float(means[place]),
+                low=float(np.maximum(lows[place], lowest)),
+                high=float(highs[place]),
+                p_value=float(p_values[place]),
+                most=int(self._most[place]),
+                values=values[place],
+            )
+            for place, heads in enumerate(self.head_sets)
+        ]
+
+
 @dataclass(eq=False)
-class Corpus:
-    """Texts that a model reads one after another, without one head after another."""
+class CorpusAblation:
+    """A model that reads texts one after another, without one head after another."""
 
     base: Trace
     first_run: ModelRun
     options: InspectOptions
     metric: Metric | None
-    numbered_texts: Sequence[NumberedText]
+    means: ContextMeans | None = None  # that heads write which are off, over several texts
+    unanswered: int = 0
+    metric_sum: float = 0.0
+    repeats: RepeatedTexts = field(default_factory=RepeatedTexts)
+    checks: RestartChecks = field(default_factory=RestartChecks)  # all texts share them
+    answer_ids: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        has_metric = self.metric is not None or self.options.toward is not None
+        # What is compared: vectors until a text has answers.
+        self.measured: EffectMeasure = "metric" if has_metric else "vectors"
+        self.heads = heads_still_on(build_maps(self.base, self.options), self.first_run)
+
+    def check(self) -> None:
+        """Refuse a metric that gives no number for the first text, and two answers of a model that
+        has none."""
+        positions = self.first_run.answer_positions
+        if self.metric is None and self.options.toward is not None and positions is None:
+            raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
+        if self.measured == "metric" and self.counts(self.first_run):
+            meter = self._meter(self.first_run)
+            meter.metric_value(meter.full_result)
 
     def run(self, text: str) -> ModelRun:
         """Return the model with one text as its input."""
@@ -190,128 +315,135 @@ class Corpus:
         positions = find_answer_positions(model, prepared.tokens, kind)
         return replace(self.first_run, model_input=prepared.model_input, answer_positions=positions)
 
-    @cached_property
-    def answering_texts(self) -> list[NumberedText]:
-        """The texts in which the model answers something; refuses those that it cannot read."""
-        texts = []
-        for text in self.numbered_texts:
-            with _naming_text(text):
-                positions = self.run(text[1]).answer_positions
-            texts += [text] if positions is not None and positions.positions else []
-        return texts
+    def counts(self, run: ModelRun) -> bool:
+        """Return whether a text is measured: all are by a function, and where none has answers."""
+        positions = run.answer_positions
+        has_answers = positions is not None and bool(positions.positions)
+        return has_answers or self.metric is not None or self.measured == "vectors"
 
-    @cached_property
-    def measured(self) -> EffectMeasure:
-        """What is compared: answers where any text has some."""
-        if self.metric is not None or self.options.toward is not None:
-            return "metric"
-        return "answers" if self.answering_texts else "vectors"
-
-    @cached_property
-    def texts(self) -> Sequence[NumberedText]:
-        """The texts that are measured; refuses two answers if the model answers in no text."""
-        if self.metric is not None or self.measured == "vectors":
-            return self.numbered_texts
-        if not self.answering_texts:
-            raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
-        return self.answering_texts
-
-    def measure(self, track: HeadTracker, empty: int) -> CorpusEffects:
-        """Return the mean effects of all heads that the options choose, and of pairs of them.
-
-        `empty`: how many texts were skipped before.
-        """
-        chosen = heads_still_on(build_maps(self.base, self.options), self.first_run)
-        heads = [(head_id,) for head_id in chosen]
+    def measure(
+        self, texts: Iterable[NumberedText], track: TextTracker, stopped: Callable[[], bool]
+    ) -> CorpusEffects:
+        """Return the mean effects of all heads that the options choose, and of pairs of them; of
+        the texts before Ctrl-C, if any was measured."""
         needs_means = "mean" in (self.options.ablation, *self.first_run.off.values())
-        means = self._context_means(track) if needs_means else None
-        meter = self._meters(means)
-        values, metrics = self._values(heads, meter, track)
-        ranked = sorted(_mean_effects(heads, values), key=lambda effect: -abs(effect.mean))
+        texts = iter(texts)
+        kept = [*islice(texts, REPEATED_READING if needs_means or self.options.pairs else 0)]
+        if needs_means:
+            self.means = self._context_means(track(kept), stopped)
+        totals = self._totals(track(chain(kept, texts)), stopped)
+        if not totals.texts:
+            if stopped():
+                raise KeyboardInterrupt
+            raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
+        output = self._meter(self.first_run).output
+        lowest = -np.inf if self.measured == "metric" else 0.0
+        effects = totals.effects(output, is_tested=self.measured == "metric", lowest=lowest)
+        ranked = sorted(effects, key=lambda effect: -abs(effect.mean))
+        again = track(kept) if self.options.pairs else ()
+        pair_texts, pairs = self._pairs(ranked, output, again, stopped)
         return CorpusEffects(
             base=self.base,
             options=self.options,
             measured=self.measured,
-            metric_name=meter(self.texts[0][1]).metric_name,
-            metric=float(np.mean(metrics)) if metrics else 0.0,
-            texts=len(values),
-            empty=empty,
-            unanswered=len(self.numbered_texts) - len(self.texts),
-            unread=len(self.texts) - len(values),
+            metric_name=output.metric_name,
+            metric=self.metric_sum / totals.texts,
+            texts=totals.texts,
+            unanswered=self.unanswered,
+            repeated=self.repeats.count,
+            interrupted=stopped(),
             heads=tuple(ranked),
-            pairs=() if len(values) < len(self.texts) else self._pairs(ranked, meter, track),
+            pair_texts=pair_texts,
+            pairs=pairs,
         )
 
-    def _context_means(self, track: HeadTracker) -> ContextMeans:
-        """Return the mean context vector of each head over all tokens of all texts."""
+    def _context_means(
+        self, texts: Iterable[NumberedText], stopped: Callable[[], bool]
+    ) -> ContextMeans:
+        """Return the mean context vector of each head over all tokens of these texts."""
         means = ContextMeans()
-        for text in track(self.texts):
-            run = self.run(text[1])
+        for text in texts:
+            with _naming_text(text):
+                run = self.run(text[1])
             HeadAblation(run.model, run.model_input, run.answer_positions).add_contexts(means)
+            if stopped():
+                raise KeyboardInterrupt
         return means
 
-    def _meters(self, means: ContextMeans | None) -> Callable[[str], EffectMeter]:
-        """Return a function from a text to what measures effects on it; all texts share checks."""
-        checks, answer_ids = RestartChecks(), dict[str, int]()
-        return lambda text: EffectMeter(
-            self.run(text), self.options, self.metric, means, self.measured, checks, answer_ids
+    def _meter(self, run: ModelRun) -> EffectMeter:
+        """Return what measures effects on one text."""
+        return EffectMeter(
+            run,
+            self.options,
+            self.metric,
+            self.means,
+            self.measured,
+            self.checks,
+            self.answer_ids,
         )
 
-    def _values(
-        self,
-        head_sets: Sequence[HeadSet],
-        meter: Callable[[str], EffectMeter],
-        track: HeadTracker,
-    ) -> tuple[Float[np.ndarray, "text set"], list[float]]:
-        """Return the change on each text without each set of heads, and the full model's metric.
+    def _changes(
+        self, meter: EffectMeter, head_sets: Sequence[HeadSet]
+    ) -> Float[np.ndarray, "set"]:
+        """Return the change on a text without each set of heads."""
+        by_set = {effect.head_ids: effect.mean for effect in meter.effects_without(head_sets)}
+        return np.array([by_set[head_set] for head_set in head_sets])
 
-        After Ctrl-C, these are of the texts before; without any, KeyboardInterrupt is raised.
+    def _totals(self, texts: Iterable[NumberedText], stopped: Callable[[], bool]) -> ChangeTotals:
+        """Return the changes without each head over these texts, or over those before Ctrl-C.
+
+        The first text with answers has all begin anew: texts without any are then skipped.
         """
-        values, metrics = [], []
-        try:
-            for text in track(self.texts):
-                with _naming_text(text):
-                    meter_of_text = meter(text[1])
-                    effects = meter_of_text.effects_without(head_sets)
-                    by_set = {effect.head_ids: effect.mean for effect in effects}
-                    metrics += [meter_of_text.full_metric] if self.measured == "metric" else []
-                values.append([by_set[head_set] for head_set in head_sets])
-        except KeyboardInterrupt:
-            if not values:
-                raise
-        return np.array(values), metrics[: len(values)]
+        head_sets = [(head_id,) for head_id in self.heads]
+        totals = ChangeTotals(head_sets)
+        for text in texts:
+            with _naming_text(text):
+                run = self.run(text[1])
+                positions = run.answer_positions
+                if self.measured == "vectors" and positions is not None and positions.positions:
+                    self.measured, self.unanswered = "answers", totals.texts
+                    totals, self.repeats = ChangeTotals(head_sets), RepeatedTexts()
+                if self.counts(run):
+                    meter = self._meter(run)
+                    totals.add(self._changes(meter, head_sets))
+                    self.repeats.add(run.model_input.ids)
+                    self.metric_sum += meter.full_metric if self.measured == "metric" else 0.0
+                else:
+                    self.unanswered += 1
+            if stopped():
+                break
+        return totals
 
     def _pairs(
         self,
         effects: Sequence[MeanEffect],
-        meter: Callable[[str], EffectMeter],
-        track: HeadTracker,
-    ) -> tuple[MeanPair, ...]:
-        """Return all pairs of the first heads, as many as the options say."""
-        alone = {effect.head_ids: effect for effect in effects[: self.options.pairs or 0]}
-        pairs = pair_heads(alone)
-        if not pairs:
-            return ()
-        values, _ = self._values(pairs, meter, track)
-        if len(values) < len(self.texts):
-            return ()
-        singles = [(alone[pair[:1]], alone[pair[1:]]) for pair in pairs]
-        sums = np.stack([first.values + second.values for first, second in singles], axis=1)
-        both = zip(
-            _mean_effects(pairs, values), singles, _mean_effects(pairs, values - sums), strict=True
-        )
+        output: OutputMeasure,
+        texts: Iterable[NumberedText],
+        stopped: Callable[[], bool],
+    ) -> tuple[int, tuple[MeanPair, ...]]:
+        """Return on how many of these texts all pairs of the first heads were switched off, as many
+        as the options say, and what they change."""
+        singles = [effect.head_ids for effect in effects[: self.options.pairs or 0]]
+        pairs = pair_heads(singles)
+        alone, together, beyond = ChangeTotals(singles), ChangeTotals(pairs), ChangeTotals(pairs)
+        places = [[singles.index((head_id,)) for head_id in pair] for pair in pairs]
+        for text in texts if pairs else ():
+            if stopped():
+                break
+            run = self.run(text[1])
+            if self.counts(run):
+                changes = self._changes(self._meter(run), [*singles, *pairs])
+                of_singles, of_pairs = changes[: len(singles)], changes[len(singles) :]
+                alone.add(of_singles)
+                together.add(of_pairs)
+                beyond.add(of_pairs - of_singles[places].sum(1))
+        if not together.texts:
+            return 0, ()
+        means = [effect.mean for effect in alone.effects(output)]
         mean_pairs = [
-            MeanPair(together=together, alone=(first.mean, second.mean), beyond_sum=beyond)
-            for together, (first, second), beyond in both
+            MeanPair(together=both, alone=(means[first], means[second]), beyond_sum=more)
+            for both, more, (first, second) in zip(
+                together.effects(output), beyond.effects(output), places, strict=True
+            )
         ]
-        return tuple(sorted(mean_pairs, key=lambda pair: -pair.beyond_size))
-
-
-def _mean_effects(
-    head_sets: Collection[HeadSet], values: Float[np.ndarray, "text set"]
-) -> list[MeanEffect]:
-    """Return the changes without each set of heads, with the intervals of their means."""
-    lows, highs = bootstrap_intervals(values, Settings.seed).tolist()
-    columns = zip(head_sets, values.T, lows, highs, strict=True)
-    return [MeanEffect(head_ids=heads, values=each, low=low, high=high)
-            for heads, each, low, high in columns]  # fmt: skip
+        return together.texts, tuple(sorted(mean_pairs, key=lambda pair: -pair.beyond_size))

@@ -24,7 +24,7 @@ from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet,
 from attnviz.traces.trained.answers import PassResult, find_answer_token
 from attnviz.traces.trained.refusals import shorten_message
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
-from attnviz.wording.numbers import percent_text
+from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, with_summary
 
 EffectMeasure = Literal["answers", "vectors", "metric"]  # what is compared with and without heads
@@ -37,11 +37,43 @@ MAX_WAIT_SECONDS = 600
 RESTARTS_SAVE = 2  # times as long take separate passes, at least
 
 
+@dataclass(frozen=True)
+class OutputMeasure:
+    """What of the output is compared with and without heads: its name and its unit."""
+
+    kind: EffectMeasure
+    metric_name: str = ""  # of the kind "metric"
+
+    @property
+    def name(self) -> str:
+        """What changes, such as "the answers"."""
+        names = {"answers": "the answers", "vectors": "the last vectors"}
+        return names.get(self.kind, self.metric_name)
+
+    @property
+    def unit(self) -> str:
+        """The unit of a change; empty for a metric, which has its own."""
+        return {"answers": "bits", "vectors": "of their length"}.get(self.kind, "")
+
+    def change_text(self, change: float, decimals: int = 2) -> str:
+        """Return how much it changes: `the answers change by 0.12 bits`."""
+        is_share = self.kind == "vectors"
+        amount = percent_text(change, decimals - 2) if is_share else fixed_text(change, decimals)
+        verb = "changes" if self.kind == "metric" else "change"
+        return f"{self.name} {verb} by {amount} {self.unit}".rstrip()
+
+
+def format_head_set(head_ids: HeadSet) -> str:
+    """Return the head's name, such as `L0H1`; of several heads, `L0H1 + L1H3`."""
+    return " + ".join(format_head_id(*head_id) for head_id in head_ids)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Effect:
     """The change at each measured token when one head, or a set of heads, is switched off."""
 
     head_ids: HeadSet
+    output: OutputMeasure
     amounts: Float[Tensor, "token"]  # of answers: bits; of vectors: shares of their lengths
     cosines: Float[Tensor, "token"] | None = None  # between the vectors with and without it
     likely: float = 0.0  # the probability, without it, of the full model's answer
@@ -50,13 +82,11 @@ class Effect:
     @property
     def name(self) -> str:
         """The head's name, such as `L0H1`; of several heads, `L0H1 + L1H3`."""
-        return " + ".join(format_head_id(*head_id) for head_id in self.head_ids)
+        return format_head_set(self.head_ids)
 
     def __repr__(self) -> str:
-        """Return a line like `<L2H3: answers change by 0.123 bits without it>`."""
-        amount = f"{self.mean:.3f} bits" if self.cosines is None else percent_text(self.mean, 1)
-        subject = "answers" if self.cosines is None else "vectors"
-        return f"<{self.name}: {subject} change by {amount} without it>"
+        """Return a line like `<L2H3: the answers change by 0.123 bits without it>`."""
+        return f"<{self.name}: {self.output.change_text(self.mean, 3)} without it>"
 
     @property
     def mean(self) -> float:
@@ -105,6 +135,24 @@ class Effects:
     metric_name: str = ""
     metric: float = 0.0  # of the full model
     off: tuple[HeadId, ...] = ()  # heads that are switched off throughout
+
+    @property
+    def output(self) -> OutputMeasure:
+        """What is compared, in words."""
+        return OutputMeasure(self.measured, self.metric_name)
+
+
+def check_effects(
+    trace: Trace, maps: Sequence[Map], options: InspectOptions, metric: Metric | None
+) -> None:
+    """Refuse what `measure_effects` would refuse, but for its time, without any head switched off.
+
+    A metric is computed once; other measures need no run of the model.
+    """
+    meter = EffectMeter(prepare_model_run(trace, EFFECT_PURPOSE, "by"), options, metric)
+    heads_still_on(maps, meter.model_run)
+    if metric is not None or options.toward is not None:
+        meter.metric_value(meter.full_result)
 
 
 def measure_effects(
@@ -191,14 +239,15 @@ class EffectMeter:
         return "answers" if answers else "vectors"
 
     @property
-    def metric_name(self) -> str:
-        """What the metric is, in words; empty where none is compared."""
+    def output(self) -> OutputMeasure:
+        """What is compared, in words."""
         if self.measured != "metric":
-            return ""
+            return OutputMeasure(self.measured)
         if self.metric is None:
-            return f"logit of “{self.options.toward}” − logit of “{self.options.instead_of}”"
+            toward, instead_of = self.options.toward, self.options.instead_of
+            return OutputMeasure("metric", f"logit of “{toward}” − logit of “{instead_of}”")
         name = getattr(self.metric, "__name__", "")
-        return name if name.isidentifier() else "the metric"
+        return OutputMeasure("metric", name if name.isidentifier() else "the metric")
 
     def effects_without(
         self, head_sets: Sequence[HeadSet], track: HeadTracker = iter
@@ -212,17 +261,19 @@ class EffectMeter:
         """Return the effect of the heads without which the model gave this result."""
         if self.measured == "metric":
             change = self.metric_value(result) - self.full_metric
-            return Effect(head_ids=heads, amounts=torch.tensor([change], dtype=torch.float64))
+            amounts = torch.tensor([change], dtype=torch.float64)
+            return Effect(head_ids=heads, output=self.output, amounts=amounts)
         if self.measured == "vectors":
             assert self.full_result.vectors is not None
             assert result.vectors is not None
             changes, cosines = vector_changes(self.full_result.vectors, result.vectors)
-            return Effect(head_ids=heads, amounts=changes, cosines=cosines)
+            return Effect(head_ids=heads, output=self.output, amounts=changes, cosines=cosines)
         before, after, row = self._full_shares, self._log_shares(result), self._answer_row
         answer, other_answer = int(before[row].argmax()), int(after[row].argmax())
         label = self.model_run.answer_label
         return Effect(
             head_ids=heads,
+            output=self.output,
             amounts=divergence_bits(before, after),
             likely=float(after[row, answer].exp()),
             other_answer="" if other_answer == answer else label(other_answer),
@@ -305,7 +356,7 @@ class EffectMeter:
             measured=self.measured, tokens=(), heads=tuple(heads), pairs=ranked, off=off
         )
         if self.measured == "metric":
-            return replace(summary, metric_name=self.metric_name, metric=self.full_metric)
+            return replace(summary, metric_name=self.output.metric_name, metric=self.full_metric)
         if self.measured == "vectors":
             assert self.full_result.vectors is not None
             return replace(summary, tokens=tuple(range(len(self.full_result.vectors))))

@@ -73,6 +73,20 @@ class Inspection(RanksHeads, Showable):
             return Rows(build_token_query(self, self.options.query).peaks)
         return Rows(self.patterns.ranked)
 
+    def refuse_impossible(self) -> None:
+        """Refuse layers, heads and tokens that are not there, heads that cannot be switched off,
+        and a metric that gives no number, before any of them is needed."""
+        from attnviz.analysis.inspection.effects import check_effects
+        from attnviz.analysis.inspection.token_query import build_link, build_token_query
+
+        head_maps, options = self.head_maps, self.options
+        if options.by == "effect":
+            check_effects(self.trace, head_maps, options, self.metric)
+        elif options.source is not None:
+            build_link(self)
+        elif options.query is not None:
+            build_token_query(self, options.query)
+
     @cached_property
     @with_checked_arguments
     def maps(self) -> tuple[Map, ...]:
@@ -167,5 +181,6 @@ def inspect(
     counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
     numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
     looking = replace_choices(looking, numbers)
-    build_maps(traced, looking)  # refuses layers and heads that are not there
-    return Inspection(trace=traced, options=looking, metric=metric)
+    found = Inspection(trace=traced, options=looking, metric=metric)
+    found.refuse_impossible()
+    return found

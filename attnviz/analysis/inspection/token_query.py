@@ -252,8 +252,7 @@ def build_link(inspection: Inspection) -> TokenLink:
     assert options.to is not None
     token_query = build_token_query(inspection, options.source, "from")
     column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
-    link = TokenLink(token_query, column)
-    if not link.visible:
+    if not any(row.sees(column) for row in token_query.map_rows):
         rows, columns, row = inspection.maps[0].rows, inspection.maps[0].columns, token_query.row
         query = f"'{rows.labels[row]}' ({rows.numbers[row]})"
         key = f"'{columns.labels[column]}' ({columns.numbers[column]})"
@@ -262,7 +261,7 @@ def build_link(inspection: Inspection) -> TokenLink:
             f"try the other direction: --from '{options.to}' --to '{options.source}'",
             about="from",
         )
-    return link
+    return TokenLink(token_query, column)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,29 +7,35 @@ from dataclasses import replace
 from functools import partial
 from math import isnan
 
-import numpy as np
-
-from attnviz.analysis.inspection.corpus_effects import CorpusEffects, MeanEffect
-from attnviz.analysis.sign_flips import MIN_INTERVAL_OBSERVATIONS
+from attnviz.analysis.inspection.corpus_effects import (
+    REPEATED_READING,
+    CorpusEffects,
+    MeanEffect,
+)
+from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
+from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, flips_text
 from attnviz.traces.archive import Contents
 from attnviz.views.inspection.effects import (
     ABLATION_CAVEAT,
     ABLATION_OUTPUTS,
-    CORPUS_MEAN,
-    EFFECT_TITLES,
     effect_bars,
+    effects_title,
     metric_document,
     pair_bars,
     pair_remark,
     pair_sentences,
 )
+from attnviz.views.minimal_pairs import p_text
 from attnviz.views.settings_line import settings_line
+from attnviz.views.survey import repeats_statement
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command, changed_options
-from attnviz.wording.numbers import fixed_text, percent_text
-from attnviz.wording.words import as_sentence, counted
+from attnviz.wording.numbers import fixed_text, share_text
+from attnviz.wording.words import and_list, as_sentence, counted
 
-HEADER = ("head", "change", "low", "high")
+HEADER = ("head", "change", "low", "high", "p")
+MAX_NAMED_HEADS = 5
+CORPUS_MEAN = f"its mean over the texts, of which at most the first {REPEATED_READING:,} count"
 TEXT_NOTES = {
     "answers": "change = Kullback-Leibler divergence of all answers from those before",
     "vectors": "change = length of the difference / length of the last vector, mean over tokens",
@@ -69,15 +75,15 @@ def _groups(effects: CorpusEffects) -> Iterator[Group]:
     """Yield the bars of heads, and those of pairs if there are any."""
     heads, name = effects.heads, effects.metric_name
     bars = effect_bars(
-        EFFECT_TITLES[effects.measured].format(metric=name),
+        effects_title(effects.output),
         {head.name: head.mean for head in heads},
         f"{TEXT_NOTES[effects.measured].format(metric=name)}, {_mean_text(effects)}",
-        tuple(map(_interval_remark, heads)),
+        tuple(_remark(head, has_p=effects.has_enough) for head in heads),
     )
     yield Group("effects", (bars,))
     if effects.pairs:
         remarks = (
-            (pair_remark(pair.together.mean, pair.alone), _interval_remark(pair.beyond_sum))
+            (pair_remark(pair.together.mean, pair.alone), _remark(pair.beyond_sum))
             for pair in effects.pairs
         )
         pairs = pair_bars(
@@ -89,46 +95,51 @@ def _groups(effects: CorpusEffects) -> Iterator[Group]:
 
 
 def _mean_text(effects: CorpusEffects) -> str:
-    """Return over what the bars are means."""
+    """Return over what the bars are means, and what stands beside them."""
     mean = f"mean over {counted(effects.texts, 'text')}"
     if effects.texts < MIN_INTERVAL_OBSERVATIONS:
         return mean
-    return f"{mean} · beside each bar: a 95 % interval of that mean, from resampled texts"
+    p_value = ", p" if effects.measured == "metric" and effects.has_enough else ""
+    return f"{mean} · beside each bar: the 95 % interval of that mean, of this head alone{p_value}"
 
 
-def _interval_remark(effect: MeanEffect) -> str:
-    """Return the interval of a mean; empty if there is none, as of few texts."""
-    if isnan(effect.low):
-        return ""
-    return f"{fixed_text(effect.low, 2)} to {fixed_text(effect.high, 2)}"
+def _remark(effect: MeanEffect, *, has_p: bool = False) -> str:
+    """Return the interval of a mean and, if wanted, its p value: `-0.5 to 0.6 · p .66`.
+
+    Empty if there is neither, as of few texts.
+    """
+    ends = f"{fixed_text(effect.low, 2)} to {fixed_text(effect.high, 2)}"
+    p_value = f"p {p_text(effect.p_value)}" if has_p and not isnan(effect.p_value) else ""
+    return " · ".join(filter(None, ("" if isnan(effect.low) else ends, p_value)))
 
 
 def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
-    """Yield the largest effect, how sure it is, pairs, skipped texts, and a warning on ablation."""
+    """Yield the largest effect, how sure it is, pairs, skipped and repeated texts, and a warning on
+    ablation."""
     top, *others = effects.heads
     rank_suffix = f", the most of {len(effects.heads)} heads" if others else ""
     off = " as well" if effects.base.origin.settings.without else ""
-    where = f"with {top.name} switched off{off},"
-    over = f"on average over {counted(effects.texts, 'text')}"
+    where, texts = f"with {top.name} switched off{off},", counted(effects.texts, "text")
+    over = f"on average over {texts}" if effects.texts > 1 else "in the only text"
     if effects.measured == "metric":
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top.mean))
         yield f"{where} {effects.metric_name} changes from {' to '.join(ends)} {over}{rank_suffix}"
-    elif effects.measured == "vectors":
-        change = f"{percent_text(top.mean)} of their length {over}{rank_suffix}"
-        yield f"{where} the last vectors change by {change}"
+        yield _test_sentence(effects)
     else:
-        yield f"{where} the answers change by {fixed_text(top.mean, 2)} bits {over}{rank_suffix}"
-    if others and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
-        yield _interval_sentence(effects)
-    yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
+        yield f"{where} {effects.output.change_text(top.mean)} {over}{rank_suffix}"
+        if others and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
+            yield f"{top.name} changes most in {top.most} of the {texts}"
+    yield from _pairs_sentences(effects)
     if effects.empty:
         yield f"{counted(effects.empty, 'empty line')} {_were(effects.empty)} skipped"
     if effects.unanswered:
         reason = "in which there is nothing to answer"
-        texts = counted(effects.unanswered, "text")
-        yield f"{texts} {reason} {_were(effects.unanswered)} skipped"
-    if effects.unread:
-        yield f"stopped before the last {counted(effects.unread, 'text')}"
+        unanswered = counted(effects.unanswered, "text")
+        yield f"{unanswered} {reason} {_were(effects.unanswered)} skipped"
+    if effects.repeated:
+        yield repeats_statement(effects.repeated, effects.texts, "text")
+    if effects.interrupted:
+        yield f"stopped by Ctrl-C after {texts}"
     output = CORPUS_MEAN if effects.options.ablation == "mean" else ABLATION_OUTPUTS["zero"]
     yield ABLATION_CAVEAT.format(output=output)
 
@@ -137,20 +148,40 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _interval_sentence(effects: CorpusEffects) -> str:
-    """State how sure the first place is, or for a metric which heads change it at all."""
-    top, head_count = effects.heads[0], len(effects.heads)
-    if effects.measured == "metric":
-        sure = sum(head.differs_from_zero for head in effects.heads)
+def _pairs_sentences(effects: CorpusEffects) -> Iterator[str]:
+    """Yield which pairs change more than the sum, and on which texts that is if not on all."""
+    for sentence in pair_sentences({p.together.name: p.beyond_size for p in effects.pairs}):
+        is_part = effects.pair_texts < effects.texts
+        yield sentence + (f" (first {counted(effects.pair_texts, 'text')})" if is_part else "")
+
+
+def _test_sentence(effects: CorpusEffects) -> str:
+    """State which heads are shown to change a metric, and how that was tested."""
+    heads, texts = effects.heads, counted(effects.texts, "text")
+    if not effects.has_enough:
         return (
-            f"the 95 % intervals of {sure} of the {head_count} heads leave 0 out (those of 1 in 20 "
-            "heads that change nothing would, too)"
+            f"{texts} cannot show that a head changes {effects.metric_name} on average; "
+            f"{MIN_TEST_OBSERVATIONS} or more are needed"
         )
-    most = np.argmax([head.values for head in effects.heads], axis=0)
-    return (
-        f"{top.name} changes most in {np.count_nonzero(most == 0)} of the {effects.texts} texts; "
-        f"the 95 % interval of its mean is {_interval_remark(top)}"
+    shown = [head.name for head in heads if head.differs_from_zero]
+    tested = sum(not isnan(head.p_value) for head in heads)
+    names = shown[:MAX_NAMED_HEADS]
+    names += [f"{len(shown) - len(names)} more"] * (len(shown) > len(names))
+    start = f"{len(shown) or 'none'} of {counted(len(heads), 'head')} {_is(len(shown))}"
+    if len(heads) == 1:
+        start, names = f"{heads[0].name} is{'' if shown else ' not'}", []
+    test = (
+        f"p of {share_text(LEVEL)} or less, by {flips_text(effects.texts)} of the texts' signs, "
+        f"corrected for {counted(tested, 'head')}"
     )
+    if not tested:
+        test = f"without {'it' if len(heads) == 1 else 'any of them'} nothing changes"
+    named = f": {and_list(names)}" if names else ""
+    return f"{start} shown to change {effects.metric_name} on average{named} ({test})"
+
+
+def _is(count: int) -> str:
+    return "are" if count > 1 else "is"
 
 
 def _document(effects: CorpusEffects) -> Contents:
@@ -159,12 +190,15 @@ def _document(effects: CorpusEffects) -> Contents:
         "model": effects.base.origin.settings.model,
         "texts": effects.texts,
         "skipped": {"empty": effects.empty, "unanswered": effects.unanswered},
-        "unread": effects.unread,
+        "repeated": effects.repeated,
+        "interrupted": effects.interrupted,
         "options": changed_options(effects.options),
         "conclusion": " ".join(map(as_sentence, corpus_sentences(effects))),
         "measured": effects.measured,
+        "unit": effects.output.unit or None,
         "metric": metric_document(effects.metric_name, effects.metric),
         "heads": [{"head": head.name, **_mean_document(head)} for head in effects.heads],
+        "texts of pairs": effects.pair_texts,
         "pairs": [
             {
                 "heads": pair.together.name,
@@ -178,20 +212,17 @@ def _document(effects: CorpusEffects) -> Contents:
 
 
 def _mean_document(effect: MeanEffect) -> Contents:
-    """Return a mean as JSON data: its interval, and the change on each text."""
-    return {
-        "change": effect.mean,
-        "low": None if isnan(effect.low) else effect.low,
-        "high": None if isnan(effect.high) else effect.high,
-        "changes": effect.values,
-    }
+    """Return a mean as JSON data: its interval, its p value, and the change on each text."""
+    ends = {"low": effect.low, "high": effect.high, "p": effect.p_value}
+    known = {name: None if isnan(value) else value for name, value in ends.items()}
+    return {"change": effect.mean, **known, "changes": effect.values}
 
 
 def _lines(effects: CorpusEffects) -> Iterator[TableLines]:
-    """Yield all lines at once: each head's mean change and its interval."""
-    heads, ends = effects.heads, [(head.low, head.high) for head in effects.heads]
-    lows, highs = (
-        [None if isnan(end) else end for end in column] for column in zip(*ends, strict=True)
-    )
-    names = WordColumns((tuple(head.name for head in heads),))
-    yield TableLines((), names, ([head.mean for head in heads], lows, highs))
+    """Yield all lines at once: each head's mean change, its interval and its p value."""
+    heads = effects.heads
+    columns = [
+        [None if isnan(value) else value for value in (getattr(head, name) for head in heads)]
+        for name in ("mean", "low", "high", "p_value")
+    ]
+    yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.inspection.effects import Effect, EffectMeasure, Effects
+from attnviz.analysis.inspection.effects import Effect, EffectMeasure, Effects, OutputMeasure
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import token_side
 from attnviz.cells import unmasked_cells
@@ -24,11 +24,6 @@ from attnviz.views.view import TableData, TableLines, WordColumns
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
 from attnviz.wording.words import bidi_isolated, counted
 
-EFFECT_TITLES = {
-    "answers": "how much the answers change without each head (bits)",
-    "vectors": "how far the last vectors move without each head",
-    "metric": "how far {metric} changes without each head",
-}
 PAIRS_TITLE = "what two heads change together beyond the sum of what each changes alone"
 PAIR_NOTES = {
     "answers": "",
@@ -40,7 +35,6 @@ ABLATION_CAVEAT = (
     "that do the same can replace each other, and a head may matter only together with others"
 )
 ABLATION_OUTPUTS = {"zero": "0", "mean": "its mean over the text"}
-CORPUS_MEAN = "its mean over all texts"
 MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
@@ -49,11 +43,17 @@ def ranked_effects(inspection: Inspection) -> RankedBars:
     """Return a bar per head, as long as its effect, the largest first, each with a remark."""
     effects, tokens = inspection.effects, inspection.trace.tokens
     return effect_bars(
-        EFFECT_TITLES[effects.measured].format(metric=effects.metric_name),
+        effects_title(effects.output),
         {effect.name: effect.mean for effect in effects.heads},
         _effects_note(effects, tokens),
         tuple(_effect_remark(effects, each, tokens) for each in effects.heads),
     )
+
+
+def effects_title(output: OutputMeasure) -> str:
+    """Return what bars of effects show: `how much the answers change without each head (bits)`."""
+    verb, unit = "changes" if output.kind == "metric" else "change", output.unit
+    return f"how much {output.name} {verb} without each head{f' ({unit})' if unit else ''}"
 
 
 def ranked_pairs(inspection: Inspection) -> RankedBars | None:
@@ -156,12 +156,11 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top_effect.mean))
         yield f"{opening}, {effects.metric_name} changes from {' to '.join(ends)}{rank_suffix}"
     elif effects.measured == "vectors":
-        change = f"{percent_text(top_effect.mean)} of their length{rank_suffix}"
-        yield f"{opening}, the last vectors change by {change}"
+        yield f"{opening}, {effects.output.change_text(top_effect.mean)}{rank_suffix}"
         cosine = share_text(top_effect.cosine or 0.0)
         yield f"that is the mean over {counted(len(effects.tokens), 'token')}; mean cosine {cosine}"
     else:
-        change = f"{fixed_text(top_effect.mean, 2)} bits{rank_suffix}"
+        change = f"{fixed_text(top_effect.mean, 2)} {effects.output.unit}{rank_suffix}"
         yield f"{opening}, {_changing_answers_text(effects, tokens)} by {change}"
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
@@ -228,6 +227,7 @@ def _effects_document(inspection: Inspection) -> Contents:
     results = inspection.effects
     effects = {
         "measured": results.measured,
+        "unit": results.output.unit or None,
         "tokens": [position + 1 for position in results.tokens],
         "answer": results.answer or None,
         "likely": results.likely,
