@@ -5,8 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+import os
+import re
+import signal
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +21,11 @@ import torch
 
 import attnviz as library
 from attnviz import AttnvizError, head_effects, inspect, trace
+from attnviz.analysis.inspection import corpus_effects
 from attnviz.analysis.inspection.corpus_effects import CorpusEffects
+from attnviz.analysis.inspection.effects import OutputMeasure
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.sign_flips import bootstrap_intervals
+from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.loading import load_transformer
 from tests.conftest import Attnviz
@@ -134,9 +141,8 @@ def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) ->
     (pair,) = found.pairs
     by_name = {head.name: head for head in found.heads}
     first, second = (by_name[name] for name in pair.together.name.split(" + "))
-    np.testing.assert_allclose(
-        pair.beyond_sum.values, pair.together.values - first.values - second.values
-    )
+    wanted = pair.together.values - first.values - second.values
+    np.testing.assert_allclose(pair.beyond_sum.values, wanted, atol=1e-5)
 
 
 def test_a_head_that_is_off_writes_its_mean_over_all_texts(small_transformer: Saved) -> None:
@@ -165,30 +171,161 @@ def test_texts_in_which_nothing_is_to_be_answered_are_counted(small_transformer:
     assert head_effects([TEXT], model=str(small_transformer("bert"))).measured == "vectors"
 
 
-def test_ctrl_c_leaves_the_texts_before_it(small_transformer: Saved) -> None:
-    def stopping(texts: Sequence[Any]) -> Iterator[Any]:
-        yield from texts[:2]
-        raise KeyboardInterrupt
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Have Ctrl-C arrive, also where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
-    folder, texts = str(small_transformer("gpt2")), [TEXT, GAP, TEXT, TEXT]
-    found = head_effects(texts, model=folder, pairs=2, track=stopping)
-    whole = head_effects(texts[:2], model=folder)
-    assert (found.texts, found.unread, found.pairs) == (2, 2, ())
+
+def endless_texts(interrupting: int) -> Iterator[str]:
+    """Texts for which Ctrl-C is pressed when the one of this number (from 1) is read."""
+    for number in range(1, 100_000):
+        if number == interrupting:
+            os.kill(os.getpid(), signal.SIGINT)
+        yield ("The animal was tired", "", "it was too", "it did cross the street")[number % 4]
+    raise AssertionError("it went on")
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_shows_the_texts_before_it_of_an_endless_corpus(small_transformer: Saved) -> None:
+    folder = str(small_transformer("gpt2"))
+    found = head_effects(endless_texts(10), model=folder, metric=logit_difference)
+    whole = head_effects([*islice(endless_texts(0), 10)], model=folder, metric=logit_difference)
+    assert (found.texts, found.empty, found.interrupted) == (7, 3, True)
     assert [head.mean for head in found.heads] == [head.mean for head in whole.heads]
-    assert "Stopped before the last 2 texts." in found.view().closing
-    with pytest.raises(KeyboardInterrupt):
-        head_effects(texts, model=folder, track=lambda texts: stopping(texts[:0]))
+    assert "Stopped by Ctrl-C after 7 texts." in found.view().closing
+    assert not whole.interrupted
+    with pytest.raises(KeyboardInterrupt):  # nothing is measured yet: means come first
+        head_effects(endless_texts(10), model=folder, ablation="mean")
 
 
-def test_intervals_hold_what_resampled_means_hold() -> None:
-    rng = np.random.default_rng(3)
-    values = rng.normal(2, 3, (400, 1))
-    (low,), (high,) = bootstrap_intervals(values, 42)
-    wide = 1.96 * values.std() / 20
-    assert low == pytest.approx(values.mean() - wide, abs=0.06)
-    assert high == pytest.approx(values.mean() + wide, abs=0.06)
-    assert bootstrap_intervals(np.full((5, 2), 0.5), 42).tolist() == [[0.5, 0.5]] * 2
-    assert np.isnan(bootstrap_intervals(values[:4], 42)).all()
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_leaves_the_pairs_of_the_texts_before_it(small_transformer: Saved) -> None:
+    readings = []
+
+    def track(texts: Iterable[Any]) -> Iterator[Any]:
+        readings.append(texts)
+        for number, text in enumerate(texts):
+            if (len(readings), number) == (2, 3):
+                os.kill(os.getpid(), signal.SIGINT)
+            yield text
+
+    found = head_effects(TEXTS * 2, model=str(small_transformer("gpt2")), pairs=2, track=track)
+    assert (found.texts, found.pair_texts, found.interrupted) == (10, 3, True)
+    assert len(found.pairs[0].together.values) == 3
+    assert "(first 3 texts)." in " ".join(found.view().closing)
+
+
+def test_means_and_pairs_are_of_the_first_texts_of_a_corpus(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [text for text in TEXTS if text.strip()]
+    choices: Any = {"model": str(small_transformer("gpt2")), "ablation": "mean", "pairs": 2}
+    first = head_effects(texts[:3], metric=logit_difference, **choices)
+    monkeypatch.setattr(corpus_effects, "REPEATED_READING", 3)
+    found = head_effects(iter(texts), metric=logit_difference, **choices)
+    values = {head.name: head.values for head in found.heads}
+    for head in first.heads:
+        np.testing.assert_allclose(values[head.name][:3], head.values, atol=1e-6)
+    assert (found.texts, found.pair_texts) == (5, 3)
+
+
+def test_the_first_text_with_answers_has_the_others_be_skipped(small_transformer: Saved) -> None:
+    folder = str(small_transformer("bert"))
+    found = head_effects(iter([TEXT, TEXT, GAP, TEXT, GAP]), model=folder)
+    assert (found.measured, found.texts, found.unanswered, found.repeated) == ("answers", 2, 3, 1)
+    assert found.heads[0].mean == head_effects([GAP], model=folder).heads[0].mean
+
+
+def test_very_many_changes_become_means_of_neighbours_and_keep_their_mean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_effects, "MAX_ROWS", 4)
+    changes = np.random.default_rng(0).normal(size=(11, 2))
+    totals = corpus_effects.ChangeTotals([((0, 0),), ((0, 1),)])
+    for row in changes:
+        totals.add(row)
+    for place, effect in enumerate(totals.effects(OutputMeasure("metric", "it"), is_tested=True)):
+        parts = [changes[start : start + 4, place].mean() for start in (0, 4, 8)]
+        np.testing.assert_allclose(effect.values, parts)
+        assert effect.mean == pytest.approx(changes[:, place].mean())
+        assert [effect.low, effect.high] == pytest.approx(
+            mean_intervals(changes)[:, place].tolist()
+        )
+        assert effect.most == (abs(changes).argmax(1) == place).sum()
+
+
+def effects_of(base: CorpusEffects, changes: np.ndarray) -> CorpusEffects:
+    """What is shown of these changes of a metric on some texts (rows) without each head."""
+    totals = corpus_effects.ChangeTotals([((0, head),) for head in range(changes.shape[1])])
+    for row in changes:
+        totals.add(row)
+    heads = totals.effects(OutputMeasure("metric", "it"), is_tested=True)
+    ranked = tuple(sorted(heads, key=lambda head: -abs(head.mean)))
+    return replace(base, measured="metric", metric_name="it", texts=len(changes), heads=ranked)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 20])
+def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
+    count: int, of_minilm: tuple[Path, CorpusEffects]
+) -> None:
+    changes = np.random.default_rng(4).normal([3.0, 0, 0, 0], 0.5, (count, 4))
+    closing = effects_of(of_minilm[1], changes).view().closing
+    none = effects_of(of_minilm[1], changes - [3.0, 0, 0, 0]).view().closing
+    if count < 6:
+        texts = "1 text" if count == 1 else f"{count} texts"
+        expected = f"{texts} cannot show that a head changes it on average; 6 or more are needed."
+        assert closing[1] == none[1] == expected
+        return
+    flips = "all 64" if count == 6 else "10,000 random"
+    test = f"(p of .05 or less, by {flips} flips of the texts' signs, corrected for 4 heads)."
+    assert closing[1] == f"1 of 4 heads is shown to change it on average: L0H0 {test}"
+    assert none[1] == f"None of 4 heads is shown to change it on average {test}"
+    shown = effects_of(of_minilm[1], changes).view().render(".txt").decode()
+    assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p \.0\d+\n", shown)
+
+
+def test_a_head_that_changes_nothing_is_not_tested(of_minilm: tuple[Path, CorpusEffects]) -> None:
+    changes = np.array([[1.0, 0.0, 1e-9]] * 6)
+    found = effects_of(of_minilm[1], changes)
+    assert [head.differs_from_zero for head in found.heads] == [True, False, False]
+    assert (
+        "L0H0 (p of .05 or less, by all 64 flips of the texts' signs, corrected for 1 head)."
+        in (found.view().closing[1])
+    )
+    nothing = effects_of(of_minilm[1], changes * 0).view().closing[1]
+    assert nothing == (
+        "None of 3 heads is shown to change it on average (switching any one off changes nothing)."
+    )
+
+
+def test_texts_that_repeat_others_are_told(small_transformer: Saved) -> None:
+    found = head_effects([TEXT, GAP, *[TEXT] * 4], model=str(small_transformer("gpt2")))
+    assert found.repeated == 4
+    told = "4 of 6 texts repeat an earlier one, but the intervals count them as independent."
+    assert told in found.view().closing
+
+
+def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Saved) -> None:
+    folder = str(small_transformer("gpt2"))
+    two: Any = {"toward": "the", "instead_of": "it"}
+    units = {
+        r"the answers change by \d\.\d{3} bits": {},
+        r"logit_difference changes by -?\d\.\d{3}": {"metric": logit_difference},
+        r"the metric changes by -?\d\.\d{3}": {"metric": lambda outputs: outputs.logits[0, 0, 0]},
+        r"logit of “the” − logit of “it” changes by -?\d\.\d{3}": two,
+    }
+    for change, options in units.items():
+        (row,) = inspect(TEXT, model=folder, by="effect", **options).top(1)
+        assert re.fullmatch(rf"<L\dH\d: {change} without it>", repr(row))
+        mean = head_effects([TEXT], model=folder, **options).heads[0]
+        assert repr(mean) == repr(row)[:-1] + ", on average>"
+    vectors = repr(inspect("it is", by="effect", layer=5).top(1)[0])
+    assert re.fullmatch(
+        r"<L5H\d+: the last vectors change by \S+\xa0% of their length without it>", vectors
+    )
 
 
 @pytest.fixture(scope="module")
@@ -322,12 +459,33 @@ REFUSED_METRICS: dict[str, tuple[Any, str, str]] = {
 def test_a_metric_that_gives_no_number_is_refused_in_two_lines(name: str) -> None:
     metric, problem, hint = REFUSED_METRICS[name]
     with pytest.raises(AttnvizError) as caught:
-        inspect("it is", layer=5, by="effect", metric=metric).view()
+        inspect("it is", layer=5, by="effect", metric=metric)  # not only when it is shown
     assert (str(caught.value), caught.value.hint) == (problem, hint)
+    with pytest.raises(AttnvizError) as caught:
+        head_effects(["", "it is"], layer=5, metric=metric)
+    assert str(caught.value).removeprefix("text 2: ") == problem
+
+
+def test_what_is_not_there_is_refused_when_it_is_asked_for(small_transformer: Saved) -> None:
+    folder = str(small_transformer("gpt2"))
+    refused: dict[str, dict[str, Any]] = {
+        "no token of the sentence is 'dog'": {"source": "it", "to": "dog"},
+        "no token of the sentence is 'cat'": {"query": "cat"},
+        "toward and instead_of are the same token, 'it'": {
+            "by": "effect",
+            "toward": "it",
+            "instead_of": "it",
+        },
+    }
+    for problem, options in refused.items():
+        with pytest.raises(AttnvizError, match=problem):
+            inspect(TEXT, model=folder, **options)
+    with pytest.raises(AttnvizError, match="of a trained transformer"):
+        inspect(trace("I am", variant="multi-head"), by="effect")
 
 
 def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
-    with pytest.raises(AttnvizError, match="texts is 'it is', and should be a list"):
+    with pytest.raises(AttnvizError, match="texts is a single text, and should be several"):
         head_effects("it is")
     with pytest.raises(AttnvizError, match="there is no text in the corpus"):
         head_effects(["", " "])

@@ -124,13 +124,28 @@ def test_intervals_are_as_wide_as_those_of_a_mean_of_independent_lines() -> None
     scores = np.random.default_rng(1).random(400)
     totals = drawn_totals(scores, [range(0, 100), range(100, 400)])
 
-    means, spreads, _ = totals.means()
+    means, spreads = totals.estimates.means(), totals.estimates.spreads()
     low, high = totals.intervals()[:, 0, 0]
 
     assert means[0, 0] == pytest.approx(scores.mean())
     assert spreads[0, 0] == pytest.approx(scores.std(ddof=1))
     assert low < means[0, 0] < high
-    assert high - low == pytest.approx(2 * 1.96 * scores.std(ddof=1) / 20, rel=0.2)
+    assert high - low == pytest.approx(2 * 1.96 * scores.std(ddof=1) / 20, rel=0.01)
+
+
+def test_the_interval_of_a_share_is_one_of_shares() -> None:
+    low, high = drawn_totals(np.array([0, 0, 0, 0, 0.9, 0]), [range(6)]).intervals()[:, 0, 0]
+    assert low == 0 < high <= 1
+
+
+def test_lines_that_repeat_others_are_counted_and_told() -> None:
+    found = survey([*SENTENCES[:2], "it is late,  and it is late again: it is late."] * 2)
+    assert found.repeated_lines == 4
+    sentence = "4 of 6 lines repeat an earlier one, but the intervals count them as independent."
+    assert sentence in found.view().closing
+    few = survey([SENTENCES[0]] * 2).view()
+    assert "1 of 2 lines repeats an earlier one." in few.closing
+    assert "repeat" not in " ".join(survey(SENTENCES).view().closing[2:])
 
 
 def test_what_is_kept_is_the_same_in_any_order_and_does_not_grow(

@@ -44,13 +44,16 @@ class MeanEstimates:
 
     def means(self) -> Float[np.ndarray, "*shape"]:
         """Return the mean of each; NaN without observations."""
-        return self._first + self._sums[0] / np.maximum(self.counts, 1)
+        means: Float[np.ndarray, "*shape"]
+        means = self._first + self._sums[0] / np.maximum(self.counts, 1)
+        return means
 
     def spreads(self) -> Float[np.ndarray, "*shape"]:
         """Return the standard deviation of each; NaN for fewer than two observations."""
         counts = np.where(self.counts > 1, self.counts, np.nan)
         squares = self._sums[1] - self._sums[0] ** 2 / counts
-        return np.sqrt(np.maximum(squares, 0) / (counts - 1))
+        spreads: Float[np.ndarray, "*shape"] = np.sqrt(np.maximum(squares, 0) / (counts - 1))
+        return spreads
 
     def intervals(self) -> Float[np.ndarray, "2 *shape"]:
         """Return the ends of the 95 % interval of each mean; NaN for fewer than
@@ -78,7 +81,7 @@ def _student_quantile(freedom: Float[np.ndarray, "*shape"]) -> Float[np.ndarray,
     """Return the .975 quantile of Student's t, to .001 from 4 degrees of freedom on (the series of
     Abramowitz and Stegun, 26.7.5).
 
-    >>> _student_quantile(np.array([4, 11, 1000])).round(3).tolist()
+    >>> _student_quantile(np.array([4.0, 11, 1000])).round(3).tolist()
     [2.776, 2.201, 1.962]
     """
     z = NORMAL_QUANTILE
@@ -88,8 +91,9 @@ def _student_quantile(freedom: Float[np.ndarray, "*shape"]) -> Float[np.ndarray,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    quantiles: Float[np.ndarray, "*shape"]
-    quantiles = z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+    quantiles = np.full_like(freedom, z)
+    for power, term in enumerate(terms, 1):
+        quantiles += term / freedom**power
     return quantiles
 
 

@@ -128,7 +128,8 @@ def _rule_sentence(result: MinimalPairs) -> str:
         return f"{rule}; none moves so much, so none is tested."
     test = (
         f"p: by {flips_text(pairs)} of the pairs' signs, corrected for the "
-        f"{counted(tested, 'head')} that {'moves' if tested == 1 else 'move'} so much in either direction"
+        f"{counted(tested, 'head')} that {'moves' if tested == 1 else 'move'} so much in either "
+        "direction"
     )
     if not result.has_enough:
         test += (

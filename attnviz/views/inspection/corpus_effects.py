@@ -35,7 +35,6 @@ from attnviz.wording.words import and_list, as_sentence, counted
 
 HEADER = ("head", "change", "low", "high", "p")
 MAX_NAMED_HEADS = 5
-CORPUS_MEAN = f"its mean over the texts, of which at most the first {REPEATED_READING:,} count"
 TEXT_NOTES = {
     "answers": "change = Kullback-Leibler divergence of all answers from those before",
     "vectors": "change = length of the difference / length of the last vector, mean over tokens",
@@ -140,7 +139,11 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
         yield repeats_statement(effects.repeated, effects.texts, "text")
     if effects.interrupted:
         yield f"stopped by Ctrl-C after {texts}"
-    output = CORPUS_MEAN if effects.options.ablation == "mean" else ABLATION_OUTPUTS["zero"]
+    output = ABLATION_OUTPUTS["zero"]
+    if effects.options.ablation == "mean":
+        is_whole = effects.texts + effects.unanswered <= REPEATED_READING
+        count = "all" if is_whole and not effects.interrupted else f"at most {REPEATED_READING:,}"
+        output = f"its mean over {count} texts"
     yield ABLATION_CAVEAT.format(output=output)
 
 
@@ -175,7 +178,7 @@ def _test_sentence(effects: CorpusEffects) -> str:
         f"corrected for {counted(tested, 'head')}"
     )
     if not tested:
-        test = f"without {'it' if len(heads) == 1 else 'any of them'} nothing changes"
+        test = f"switching {'it' if len(heads) == 1 else 'any one'} off changes nothing"
     named = f": {and_list(names)}" if names else ""
     return f"{start} shown to change {effects.metric_name} on average{named} ({test})"
 

@@ -1,0 +1,88 @@
+"""Means of observations from sums: intervals hold the true mean as often as they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts, mean_intervals
+from attnviz.analysis.sign_flips import sign_flip_p_values
+
+SAMPLES = 6_000
+# The names of NumPy's distributions, their true means, and the least and largest coverage in %.
+DISTRIBUTIONS = {
+    "normal": (0.0, (94, 96)),
+    "laplace": (0.0, (92, 97)),
+    "exponential": (1.0, (91, 96)),
+    "lognormal": (np.exp(0.5), (87.5, 94)),
+}
+
+
+@pytest.mark.parametrize("count", [6, 12, 40])
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_an_interval_holds_the_true_mean_about_as_often_as_it_says(name: str, count: int) -> None:
+    true_mean, (least, most) = DISTRIBUTIONS[name]
+    draw = getattr(np.random.default_rng(0), name)
+    low, high = mean_intervals(draw(size=(count, SAMPLES)))
+    assert least < 100 * ((low <= true_mean) & (true_mean <= high)).mean() < most
+
+
+def test_the_interval_of_symmetric_observations_is_that_of_students_t() -> None:
+    observations = np.array([-3.0, -2, -1.5, -1, -0.5, -0.25, 0.25, 0.5, 1, 1.5, 2, 3])[:, None] + 7
+    (low,), (high,) = mean_intervals(observations)
+    half = 2.200985 * observations.std(ddof=1) / np.sqrt(12)  # t of 11 degrees of freedom
+    assert (low, high) == pytest.approx((7 - half, 7 + half), abs=1e-4)
+
+
+def test_sums_over_batches_are_those_of_all_observations_however_far_from_0() -> None:
+    generator = np.random.default_rng(1)
+    observations = generator.exponential(1e-3, (50, 2, 3)) + 1e3
+    observations[:4, 0, 0] = observations[2, 1, 1] = np.nan
+    observations[:, 1, 2] = np.nan
+    estimates = MeanEstimates(2, 3)
+    for batch in np.split(observations, [1, 7, 30]):
+        estimates.add(batch)
+    for place in np.ndindex(2, 3):
+        known = observations[(slice(None), *place)]
+        known = known[~np.isnan(known)]
+        assert estimates.counts[place] == len(known)
+        if not len(known):
+            assert np.isnan(
+                [each[place] for each in (estimates.means(), *estimates.intervals())]
+            ).all()
+            continue
+        assert estimates.means()[place] == pytest.approx(known.mean(), abs=1e-12)
+        assert estimates.spreads()[place] == pytest.approx(known.std(ddof=1), rel=1e-6)
+        ends = [end[place] for end in estimates.intervals()]
+        assert ends == pytest.approx(mean_intervals(known[:, None] - 1e3)[:, 0] + 1e3, abs=1e-9)
+
+
+def test_few_observations_have_no_interval_and_equal_ones_one_without_a_width() -> None:
+    assert np.isnan(mean_intervals(np.zeros((4, 2)))).all()
+    assert mean_intervals(np.full((5, 2), 0.1)).tolist() == [[0.1, 0.1]] * 2
+
+
+def test_an_interval_holds_its_mean_and_turns_with_the_signs() -> None:
+    observations = np.random.default_rng(2).lognormal(sigma=3, size=(5, 1000))
+    low, high = mean_intervals(observations)
+    assert ((low < observations.mean(0)) & (observations.mean(0) < high)).all()
+    np.testing.assert_allclose(mean_intervals(-observations), [-high, -low])
+
+
+def test_repeated_texts_are_counted_by_their_tokens() -> None:
+    texts = RepeatedTexts()
+    for token_ids in ((1, 2), (3,), (1, 2), (1, 2), (2, 1)):
+        texts.add(token_ids)
+    assert texts.count == 2
+    assert RepeatedTexts().count == 0
+
+
+def test_sums_of_neighbours_are_tested_as_their_texts_are() -> None:
+    """A corpus of very many texts is tested by sums over a few: an effect stays one."""
+    changes = np.random.default_rng(3).normal([0.0, 0.5], 1.0, (400, 2))
+    both = np.ones(2, bool)
+    single, summed = (
+        sign_flip_p_values(rows, both, 42) for rows in (changes, changes.reshape(50, 8, 2).sum(1))
+    )
+    assert (single[1], summed[1]) == (1e-4, 1e-4)
+    assert min(single[0], summed[0]) > 0.05
