@@ -189,5 +189,5 @@ def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attn
 
 def test_the_command_ranks_them(attnviz: Attnviz) -> None:
     result = attnviz("inspect", SHORT, "--by", "effect", "--layer", "5")
-    assert "how far the last vectors move without each head" in result.out
+    assert "how much the last vectors change without each head (share of their" in result.out
     assert "the most of 12 heads" in " ".join(result.out.split())

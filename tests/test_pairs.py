@@ -182,7 +182,7 @@ def test_pairs_fit_a_terminal_of_24_lines(sample_result: MinimalPairs) -> None:
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("None of 72 heads is shown to follow the meaning in 12 pairs")
     assert any(line.startswith("L3H7   1.7 █") for line in lines)
-    assert any(line.endswith("16.5, 14.8 · 0.6 to 2.9 · 10 of 12 · p .12") for line in lines)
+    assert any(line.endswith("16.5, 14.8 · 0.5 to 3.2 · 10 of 12 · p .12") for line in lines)
 
 
 def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(

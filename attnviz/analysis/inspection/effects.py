@@ -53,14 +53,14 @@ class OutputMeasure:
     @property
     def unit(self) -> str:
         """The unit of a change; empty for a metric, which has its own."""
-        return {"answers": "bits", "vectors": "of their length"}.get(self.kind, "")
+        return {"answers": "bits", "vectors": "share of their length"}.get(self.kind, "")
 
     def change_text(self, change: float, decimals: int = 2) -> str:
         """Return how much it changes: `the answers change by 0.12 bits`."""
-        is_share = self.kind == "vectors"
-        amount = percent_text(change, decimals - 2) if is_share else fixed_text(change, decimals)
+        if self.kind == "vectors":
+            return f"{self.name} change by {percent_text(change, decimals - 2)} of their length"
         verb = "changes" if self.kind == "metric" else "change"
-        return f"{self.name} {verb} by {amount} {self.unit}".rstrip()
+        return f"{self.name} {verb} by {fixed_text(change, decimals)} {self.unit}".rstrip()
 
 
 def format_head_set(head_ids: HeadSet) -> str:
