@@ -43,7 +43,7 @@ def test_sums_over_batches_are_those_of_all_observations_however_far_from_0() ->
     for batch in np.split(observations, [1, 7, 30]):
         estimates.add(batch)
     for place in np.ndindex(2, 3):
-        known = observations[(slice(None), *place)]
+        known = observations[:, place[0], place[1]]
         known = known[~np.isnan(known)]
         assert estimates.counts[place] == len(known)
         if not len(known):
@@ -86,3 +86,15 @@ def test_sums_of_neighbours_are_tested_as_their_texts_are() -> None:
     )
     assert (single[1], summed[1]) == (1e-4, 1e-4)
     assert min(single[0], summed[0]) > 0.05
+
+
+def test_the_ends_of_an_interval_solve_halls_equation() -> None:
+    """Hall's polynomial of (mean - end) / spread, times √n, is Student's t at both ends."""
+    observations = np.array([0.1, 0.2, 0.2, 0.4, 0.5, 0.7, 0.9, 1.2, 1.9, 2.5, 3.5, 7.0])
+    deviations = observations - observations.mean()
+    skewness = (deviations**3).mean() / (deviations**2).mean() ** 1.5
+    for end, sign in zip(mean_intervals(observations[:, None])[:, 0], (1, -1), strict=True):
+        ratio = (observations.mean() - end) / observations.std(ddof=1)
+        polynomial = ratio + skewness * ratio**2 / 3 + skewness**2 * ratio**3 / 27
+        solution = np.sqrt(12) * (polynomial + skewness / 72)
+        assert solution == pytest.approx(sign * 2.200985, abs=1e-4)

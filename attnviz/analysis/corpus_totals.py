@@ -120,7 +120,9 @@ class CorpusTotals:
     def intervals(self) -> Float[np.ndarray, "2 head measure"]:
         """Return the ends of the 95 % interval of each mean over lines, within what is possible;
         NaN for few lines."""
-        return np.clip(self.estimates.intervals(), 0, np.where(IS_SHARE, 1, np.inf))
+        ends: Float[np.ndarray, "2 head measure"]
+        ends = np.clip(self.estimates.intervals(), 0, np.where(IS_SHARE, 1, np.inf))
+        return ends
 
     def even_means(self) -> HeadNumbers:
         """Return the means of even attention over lines; NaN where no line shows it."""

@@ -241,7 +241,7 @@ class ChangeTotals:
         self._estimates.add(changes[None])
         self._most[abs(changes).argmax()] += 1
         if self.texts == MAX_ROWS * self._texts_per_row:
-            self._rows = [sum(two) for two in zip(self._rows[::2], self._rows[1::2], strict=True)]
+            self._rows = [*map(np.add, self._rows[::2], self._rows[1::2])]
             self._texts_per_row *= 2
         if self.texts % self._texts_per_row == 0:
             self._rows.append(np.zeros_like(changes))
