@@ -9,7 +9,7 @@ from functools import partial
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import Map, MapSide
-from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery
+from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery, command_options
 from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive import Contents, trace_contents
 from attnviz.views.inspection.head_kinds import (
@@ -71,7 +71,7 @@ def inspection_document(inspection: Inspection) -> Contents:
     The maps are included only if an option changes them, such as --merge or --words.
     """
     looking = inspection.options
-    inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
+    inspected: Contents = {"looking": command_options(inspection), **head_kinds_document(inspection)}
     if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
         inspected["maps"] = [_map_document(attention_map) for attention_map in inspection.maps]
     return {**trace_contents(inspection.trace), "inspection": inspected}

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.cells import unmasked_cells
-from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_command
 from attnviz.traces.memory_estimate import refuse_oversized_steps
@@ -221,8 +220,8 @@ def steps(
     else:
         traced = trace(text, **changes)
     options = StepSettings(
-        query=None if query is None else find_query(traced.tokens, str(query)),
-        key=None if key is None else find_query(traced.keys, str(key), "--key"),
+        query=None if query is None else traced.tokens.index(query, "query"),
+        key=None if key is None else traced.keys.index(key, "key"),
         head=head,
         layer=layer,
         digits=digits,
@@ -268,8 +267,10 @@ def view(walk: Walk) -> View:
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
     options = chosen_options(walk_options) | {"step": walk.step}
-    for name, position in (("query", walk_options.query), ("key", walk_options.key)):
-        options[name] = None if position is None else str(position + 1)
+    sides = (("query", walk.trace.tokens), ("key", walk.trace.keys))
+    for name, tokens in sides:
+        position = options.get(name)
+        options[name] = None if position is None else tokens.as_typed(position)
     title, query = _walk_title(walk), _followed_position(walk)
     return View(
         title=title,
