@@ -101,9 +101,9 @@ def sentence_names(source: Source, other: Source) -> tuple[str, str]:
 
 
 def find_in_both(sentences: Sequence[Tokens], name: int | str) -> int:
-    """Return the position, from 0, of the token that `name` means: its word, its number from 1,
-    `it#2`, or its position itself. The name needs to be found in one of the sentences only. Refuses a name that is
-    ambiguous in either sentence, found in neither, or at different positions in the two."""
+    """Return the position of the token that `name` means, as `Tokens.index` does. The name needs to
+    be found in one of the sentences only. Refuses a name that is ambiguous in either sentence,
+    found in neither, or at different positions in the two."""
     positions: set[int] = set()
     errors = []
     for tokens in sentences:

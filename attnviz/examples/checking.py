@@ -269,7 +269,8 @@ def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) ->
     try:
         return tokens.index(expectation.query, "query")
     except AttnvizError as error:
-        raise _expectation_error(example, expectation, str(error), error.hint.replace("--query", "query =")
+        raise _expectation_error(
+            example, expectation, str(error), error.hint.replace("--query", "query =")
         ) from None
 
 

@@ -186,7 +186,7 @@ def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
         return Excerpt(picture.groups, "")
     layer_by_group = {
         f"{part_name} {layer.name}": layer
-        for layer in trace.attentions
+        for layer in trace.attention_layers
         for part_name in HEAD_GROUP_PARTS
     }
     groups = list(picture.groups)
@@ -338,7 +338,7 @@ def equation_groups(trace: Trace, show: Sequence[str]) -> list[Group]:
             *[SCORES_PRODUCT] * has_product_scores(layer),
             *[CONTEXT_PRODUCT] * (not layer.off),
         ]
-        for layer in trace.attentions
+        for layer in trace.attention_layers
     }
     return [
         group
@@ -358,7 +358,7 @@ def _part_grids(
     shown_grids = partial(_grids_beside_parts, trace, show=show, of_heads=of_heads)
     grids_by_part = [
         (layer, part, _query_rows(query, part, shown_grids(layer, part)))
-        for layer in trace.attentions
+        for layer in trace.attention_layers
         for part in ordered_parts
     ]
     scaled_grids = iter(with_common_scales([grid for *_, grids in grids_by_part for grid in grids]))

@@ -33,7 +33,7 @@ from attnviz.analysis.sign_flips import bootstrap_intervals
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
@@ -44,6 +44,7 @@ from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,7 +53,7 @@ EFFECT_OPTIONS = ("layer", "head", "toward", "instead_of", "ablation", "pairs")
 NumberedText = tuple[int, str]  # from 1, as lines of a file are
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MeanEffect:
     """The change on each text, and on average, without one head or without two together."""
 
@@ -60,6 +61,12 @@ class MeanEffect:
     values: Float[np.ndarray, "text"]
     low: float  # ends of the 95 % interval of the mean; NaN for fewer than five texts
     high: float
+
+    def __repr__(self) -> str:
+        """Return a line like `<L0H1: mean change 0.123 (-0.021 to 0.267) over 5 texts>`."""
+        interval = "" if np.isnan(self.low) else f" ({self.low:.3f} to {self.high:.3f})"
+        texts = counted(len(self.values), "text")
+        return f"<{self.name}: mean change {self.mean:.3f}{interval} over {texts}>"
 
     @property
     def name(self) -> str:
@@ -92,7 +99,7 @@ class MeanPair:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class CorpusEffects(Showable):
+class CorpusEffects(RanksHeads, Showable):
     """The mean effects of switching off each head over many texts, largest first."""
 
     base: Trace  # of the first text
@@ -106,6 +113,11 @@ class CorpusEffects(Showable):
     unread: int = 0  # texts that were left when Ctrl-C ended the measurement
     heads: tuple[MeanEffect, ...]
     pairs: tuple[MeanPair, ...] = ()  # those that change most beyond their sum come first
+
+    @property
+    def ranking(self) -> Rows[MeanEffect]:
+        """The heads, starting with the one whose mean change is largest."""
+        return Rows(self.heads)
 
     @property
     def provenance(self) -> Provenance:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from attnviz.analysis.inspection.inspect_options import (
     INSPECT_OPTION_NAMES,
     InspectKeywords,
@@ -17,6 +21,7 @@ from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_w
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
 from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
+from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import RanksHeads, Rows, Showable
@@ -72,6 +77,32 @@ class Inspection(RanksHeads, Showable):
         if self.options.query is not None:
             return Rows(build_token_query(self, self.options.query).peaks)
         return Rows(self.patterns.ranked)
+
+    @property
+    def head_rows(self) -> tuple[Map, ...] | Rows[Effect]:
+        """The maps, in the order of the model; by effect, the effects of the heads."""
+        return Rows(self.effects.heads) if self.options.by == "effect" else self.maps
+
+    @property
+    def weights(self) -> Float[Tensor, "layer head query key"]:
+        """The numbers of all maps as one tensor, after all options; of maps that are merged, one
+        layer with one head. Refuses layers of which different heads are chosen.
+        """
+        layers: dict[int, list[Tensor]] = {}
+        for head_map in self.maps:
+            number = -1 if head_map.layer is None else head_map.layer.layer
+            layers.setdefault(number, []).append(head_map.weights)
+        if len({*map(len, layers.values())}) > 1:
+            raise AttnvizError(
+                "the layers have different numbers of heads here: their weights make no one tensor",
+                "take those of one head: [5, 11].weights",
+            )
+        return torch.stack([torch.stack(heads) for heads in layers.values()])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of `weights`: the numbers of layers, heads, queries and keys."""
+        return tuple(self.weights.shape)
 
     @cached_property
     @with_checked_arguments

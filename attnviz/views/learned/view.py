@@ -56,8 +56,8 @@ SCORE_NOTE = "score = mean weight on the tokens that should be read"
 
 
 def view(learned: Learned, *, query: int | str | None = None, command: str | None = None) -> View:
-    """Return the View of how a model came to attend as it does; with a query (a word, or a position from 0),
-    of how that token did.
+    """Return the View of how a model came to attend as it does; with a query (a word, or a
+    position from 0), of how that token did.
 
     `command` is the command line that the user typed, recorded in files.
     """

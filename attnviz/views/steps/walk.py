@@ -238,7 +238,7 @@ def step_sections(
     Refuses a trace that is too large or has only weights, a missing layer or head, and a --key
     without a score to draw.
     """
-    attentions = traced.layers[0].attentions
+    attentions = traced.layers[0].attention_layers
     by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
     refuse_walk_without_vectors(traced)
