@@ -38,6 +38,10 @@ class Tokens:
     words: tuple[str, ...] = ()  # the labels, if they differ from those of the pieces
     special: frozenset[int] = frozenset()  # positions of tokens such as [CLS]
 
+    def __post_init__(self) -> None:
+        """Keep a string of NumPy as one of Python, which is printed as such."""
+        object.__setattr__(self, "text", str(self.text))
+
     def __len__(self) -> int:
         return len(self.ids)
 

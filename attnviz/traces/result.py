@@ -189,7 +189,7 @@ class Showable:
     def __getitem__(self, key: Any) -> Any:
         """Refuse an index: only results about heads have one."""
         raise AttnvizError(
-            f"a {type(self).__name__} has no items",
+            f"this {type(self).__name__} has no items, to be indexed or gone through",
             "its numbers are in .grids(), .to_dict() and .to_csv()",
         )
 
