@@ -1,4 +1,4 @@
-"""What every result answers alike: tokens, heads and Traces by number and by name, in a line each."""
+"""What every result answers alike: tokens, heads and Traces by number and name, in one line."""
 
 from __future__ import annotations
 
