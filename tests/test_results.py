@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect as python
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import attnviz
 from attnviz import AttnvizError
 from attnviz.analysis.inspection.two_sentences import compare_two_traces
+from attnviz.learning.training import Learned
 from attnviz.tokens.tokens import tokens_of_words
 from tests.test_calls import (
     STORY,
@@ -29,6 +30,11 @@ from tests.test_calls import (
     surveyed,
     two,
 )
+
+
+@cache
+def learned() -> Learned:
+    return attnviz.learn("reverse", choices=attnviz.Choices(steps=2))
 
 
 def query_headline(result: Any, name: int | str) -> str:
@@ -46,6 +52,7 @@ BY_TOKEN: dict[str, Callable[[int | str], object]] = {
     "steps(key=…)": lambda name: attnviz.steps(small(), query=0, key=name).view().command,
     "compare().view(query=…)": lambda name: query_headline(attnviz.compare("I am"), name),
     "compare(query=…)": lambda name: compare_two_traces(two().first, two().second, query=name),
+    "learn().view(query=…)": lambda name: learned().view(query=name).command,
     "tokens.index(…)": lambda name: small().tokens.index(name),
 }
 
@@ -111,7 +118,7 @@ MISSING_TOKENS: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a link that a mask hides": (
         lambda: attnviz.inspect(attnviz.trace("I am", variant="causal"), source=0, to=1).view(),
-        "'I' (1) cannot attend to 'am' (2): a mask hides it in every head",
+        "'I' cannot attend to 'am': a mask hides it in every head",
         "try the other direction: source=1, to=0",
     ),
     "a query that is missing": (
@@ -133,6 +140,11 @@ MISSING_TOKENS: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: surveyed()["L6H0"],
         "there is no layer 6: the layers are 0 to 5",
         "try 5",
+    ),
+    "a head without its layer": (
+        lambda: animal()["H3"],
+        "'H3' names no layer",
+        'try [5, 11], ["L5H11"], [5] for a layer, or [:, 11]',
     ),
     "a Trace of a film that is not there": (
         lambda: film()["middle"],
@@ -240,7 +252,7 @@ def results() -> Iterator[Any]:
     yield from (attnviz.compare("I am"), attnviz.steps("I am"), attnviz.rank("agreement"))
     yield attnviz.from_weights(WEIGHTS, np.array(["I", "am"]))
     yield from (attnviz.example("simplified"), attnviz.task_of("reverse"), attnviz.Settings())
-    yield attnviz.learn("reverse", choices=attnviz.Choices(steps=2))
+    yield learned()
     yield from (animal().view(), attnviz.trace(f"{STORY} " * 20))
 
 

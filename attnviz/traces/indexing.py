@@ -35,11 +35,11 @@ def index_layers(layers: Sequence[Any], key: Any, sides: tuple[Tokens, Tokens]) 
         key = (slice(None), slice(None))
     if _is_list_of_heads(key):
         return torch.stack([index_layers(layers, word, sides) for word in key])
-    first, *rest = _split_key(key, 4)
+    numbers = [layer.layer for layer in layers]
+    first, *rest = _split_key(key, 4, numbers)
     if len(rest) > 1:
         words = zip(rest[1:3], sides, strict=False)
         rest[1:3] = [_positions_of_words(part, tokens) for part, tokens in words]
-    numbers = [layer.layer for layer in layers]
     chosen = _choose(first, numbers, "layer")
     if not rest:
         return layers[chosen] if isinstance(chosen, int) else tuple(layers[at] for at in chosen)
@@ -81,8 +81,8 @@ def index_rows(rows: Sequence[Any], key: Any) -> Any:
     if not head_ids:
         name = rows[0].name
         raise AttnvizError(f"all heads are merged into one: {name}", f"try [{name!r}]")
-    first, *rest = _split_key(key, 2)
     layers = sorted({layer for layer, _ in head_ids})
+    first, *rest = _split_key(key, 2, layers)
     chosen = _choose(first, layers, "layer")
     chosen_layers = [layers[at] for at in ([chosen] if isinstance(chosen, int) else chosen)]
     heads = sorted({head for layer, head in head_ids if layer in chosen_layers})
@@ -101,11 +101,13 @@ def _is_list_of_heads(key: Any) -> bool:
     return is_list and any(isinstance(word, str) and "H" in word.upper() for word in key)
 
 
-def _split_key(key: Any, dimensions: int) -> list[Any]:
-    """Return the parts of a key whose first may be the name of a head, "L5H11", or "L5"."""
+def _split_key(key: Any, dimensions: int, layers: Sequence[int]) -> list[Any]:
+    """Return the parts of a key whose first may be the name of a head: "L5H11", or "H11" where
+    there is only one layer."""
     first, *rest = key if isinstance(key, tuple) else (key,)
-    if isinstance(first, str) and (match := HEAD_PATTERN.fullmatch(first)) and match[3] is None:
-        first, rest = int(match[1] or 0), [int(match[2]), *rest]
+    match = HEAD_PATTERN.fullmatch(first) if isinstance(first, str) else None
+    if match and match[3] is None and (match[1] or len(layers) == 1):
+        first, rest = int(match[1] or layers[0]), [int(match[2]), *rest]
     return _with_all_dimensions([first, *rest], dimensions)
 
 

@@ -194,8 +194,8 @@ class Showable:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Refuse a loop, which would otherwise try every index from 0 on."""
-        return iter((self[0],))
+        """Refuse a loop, as an index is refused; Python would try every number from 0 on."""
+        return iter(self[:])
 
     __repr__ = field_summary
 
@@ -243,6 +243,10 @@ class RanksHeads(ABC):
     def __len__(self) -> int:
         """Return the number of heads."""
         return len(self.head_rows)
+
+    def __bool__(self) -> bool:
+        """Return True, without counting: there is always a head."""
+        return True
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the heads."""

@@ -254,11 +254,10 @@ def build_link(inspection: Inspection) -> TokenLink:
     column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
     link = TokenLink(token_query, column)
     if not link.visible:
-        rows, columns, row = inspection.maps[0].rows, inspection.maps[0].columns, token_query.row
-        query = f"'{rows.labels[row]}' ({rows.numbers[row]})"
-        key = f"'{columns.labels[column]}' ({columns.numbers[column]})"
+        rows, columns = inspection.maps[0].rows, inspection.maps[0].columns
+        query, key = rows.labels[token_query.row], columns.labels[column]
         raise AttnvizError(
-            f"{query} cannot attend to {key}: a mask hides it in every head",
+            f"'{query}' cannot attend to '{key}': a mask hides it in every head",
             f"try the other direction: --from '{options.to}' --to '{options.source}'",
             about="from",
             python_hint=f"try the other direction: source={options.to!r}, to={options.source!r}",

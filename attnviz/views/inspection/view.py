@@ -290,7 +290,7 @@ def _show_link(inspection: Inspection) -> ShownInspection:
     return ShownInspection((screen,), data, title, closing, picture=(picture,))
 
 
-def _show_query(inspection: Inspection, query: str) -> ShownInspection:
+def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:
     """Return what one token attends to: the coloured sentence, and bars for several maps."""
     token_query = build_token_query(inspection, query)
     parts = reading_parts(token_query)

@@ -77,7 +77,7 @@ def view(learned: Learned, *, query: int | str | None = None, command: str | Non
         head_explorer=partial(explore_learned, learned_heads, frames),
         data=build_learned_data(learned, learned_heads.reading_scores, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
-        command=_learned_command(learned, query),
+        command=_learned_command(learned, None if query is None else tokens.as_typed(query)),
     )
 
 
