@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.indexing import index_rows
 from attnviz.wording.keywords import LookKeywords, with_checked_arguments
 from attnviz.wording.words import field_summary
 
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 MAX_PRINTED_ROWS = 20
+INSPECT_FUNCTION = "attnviz.analysis.inspection.inspection:inspect"
 VIEW_FUNCTION = "attnviz.views.view:view"
 DRAW_INTO_AXES_FUNCTION = "attnviz.renderers.picture.own_axes:draw_into_axes"
 LOOK_CLASS = "attnviz.renderers.look:Look"
@@ -237,6 +237,8 @@ class RanksHeads(ABC):
         """Return a head, `result[5, 11]` or `result["L5H11"]`, or several: `result[5]` are those of
         a layer, `result[:, 11]` those with a number. Refuses what is not there.
         """
+        from attnviz.traces.indexing import index_rows  # it needs torch, as some results do not
+
         found = index_rows(self.head_rows, key)
         return Rows(found) if type(found) is tuple else found
 

@@ -33,7 +33,7 @@ from attnviz.traces.origin import (
     origin_model,
     trained_card,
 )
-from attnviz.traces.result import RanksHeads, Rows, Showable
+from attnviz.traces.result import INSPECT_FUNCTION, RanksHeads, Rows, Showable
 from attnviz.traces.settings import Positions
 from attnviz.traces.weights import (
     InMemoryWeights,
@@ -48,7 +48,6 @@ from attnviz.wording.words import counted, shape_text, with_summary
 
 Heads = Float[Tensor, "head query key"]
 
-INSPECT_FUNCTION = "attnviz.analysis.inspection.inspection:inspect"
 GIVEN_LABEL = "given"  # in place of a tokenizer, where tokens were given
 PARTS_BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))
 
