@@ -27,6 +27,7 @@ class AttnvizError(Exception):
 
     `about` names the setting or matrix that is wrong, and `file` the file that the message names,
     so that a caller who knows the line in that file can add it without parsing the message.
+    `python_hint` is the hint for a caller in Python, if it is not `hint` with keywords for options.
 
     >>> from attnviz import AttnvizError, trace
     >>> try:
@@ -36,7 +37,9 @@ class AttnvizError(Exception):
     there is no variant 'casual': did you mean 'causal'?
     """
 
-    def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
+    def __init__(
+        self, problem: str, hint: str, *, about: str = "", file: str = "", python_hint: str = ""
+    ) -> None:
         problem = printable_text(
             QUOTED_WORD.sub(_shorten_quoted, shorten_text(problem, MAX_ERROR_LETTERS))
         )
@@ -47,6 +50,7 @@ class AttnvizError(Exception):
         self.hint = hint
         self.about = about
         self.file = file
+        self.python_hint = printable_text(shorten_text(python_hint, MAX_ERROR_LETTERS))
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that a notebook shows: the user's own lines, the problem and the
@@ -61,14 +65,15 @@ class AttnvizError(Exception):
         return [*own, f"{type(self).__name__}: {self}", self.hint]
 
     def rewrite(self, change: Callable[[str], str]) -> None:
-        """Change the words of the problem and of the hint, in place: the traceback stays."""
+        """Change the words to those of Python, in place: the traceback stays."""
         self.args = (change(str(self)),)
-        self.hint, notes = change(self.hint), getattr(self, "__notes__", [])
+        self.hint, notes = self.python_hint or change(self.hint), getattr(self, "__notes__", [])
         notes[:1] = [self.hint] * len(notes[:1])
 
     def with_problem(self, problem: str) -> AttnvizError:
         """Return a copy of this error with another problem text, and the same hint."""
-        return AttnvizError(problem, self.hint, about=self.about, file=self.file)
+        about, file, python_hint = self.about, self.file, self.python_hint
+        return AttnvizError(problem, self.hint, about=about, file=file, python_hint=python_hint)
 
 
 @contextmanager

@@ -263,7 +263,7 @@ def without(said: Said, match: re.Match[str]) -> bool:
 )
 def switched_off(said: Said, match: re.Match[str]) -> bool:
     """All of those that are off in this way, and no others, by the names that they have here."""
-    several, mean = len(said.trace.attentions) > 1, "mean" in match[2]
+    several, mean = len(said.trace.attention_layers) > 1, "mean" in match[2]
     off = [
         f"L{layer.layer}H{head}" if several else f"head {head}"
         for layer in said.trace.layers
@@ -320,7 +320,7 @@ def moves(made: Trace, *, of: str = "") -> bool:
 def _alike(one: Trace, other: Trace, of: str) -> bool:
     if not of:
         return all(torch.equal(a, b) for a, b in zip(_all(one), _all(other), strict=True))
-    pairs = zip(one.attentions, other.attentions, strict=True)
+    pairs = zip(one.attention_layers, other.attention_layers, strict=True)
     return all(torch.equal(getattr(a.attended, of), getattr(b.attended, of)) for a, b in pairs)
 
 
@@ -336,7 +336,7 @@ def _all(made: Trace) -> Iterator[Tensor]:
         for each in (*PARTS_OF_ATTENTION, *PARTS_OF_BLOCK)
         if (each.words or each.step) not in unused
     ):
-        for layer in made.attentions:
+        for layer in made.attention_layers:
             found = (
                 part.find(made, layer)
                 if layer.memory is None or part in PARTS_OF_ATTENTION
@@ -350,7 +350,7 @@ def _all(made: Trace) -> Iterator[Tensor]:
 def seed(said: Said, match: re.Match[str]) -> bool:
     """It stands there where it bears on anything, and nowhere else."""
     told = " · seed " in said.text
-    dropped = any(each.attended.mixed_by == "dropout" for each in said.trace.attentions)
+    dropped = any(each.attended.mixed_by == "dropout" for each in said.trace.attention_layers)
     return (told and dropped) or told == moves(said.trace)
 
 
@@ -430,7 +430,7 @@ def width(said: Said, match: re.Match[str]) -> bool:
 def dropped(said: Said, match: re.Match[str]) -> bool:
     share, mixed = (
         said.trace.variant.dropout,
-        [each.attended.mixed_by for each in said.trace.attentions],
+        [each.attended.mixed_by for each in said.trace.attention_layers],
     )
     return share == pytest.approx(float(match[1]), rel=1e-5) and "dropout" in mixed
 
@@ -729,7 +729,7 @@ def activated(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"^outputs = (LayerNorm\(x \+ f\(x\)\)|x \+ f\(LayerNorm\(x\)\)|x \+ f\(x\))$")
 def placed_norm(said: Said, match: re.Match[str]) -> bool:
-    block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
+    block = next(each.block for each in said.trace.layers if said.layer in each.attention_layers)
     assert block is not None
     post, pre = match[1].startswith("Layer"), "f(Layer" in match[1]
     return block.norm_placement == ("post" if post else "pre" if pre else "none")
@@ -744,7 +744,7 @@ def norm_formula(said: Said, match: re.Match[str]) -> bool:
         made = torch.nn.functional.layer_norm(inputs, inputs.shape[1:])
         same = torch.equal(plain, last.scoring.vectors.double())
         return bool(((made - plain).abs() < 2 * HALF).all()) and same != (match[1] is not None)
-    block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
+    block = next(each.block for each in said.trace.layers if said.layer in each.attention_layers)
     assert block is not None
     of = "cross" if "cross" in said.section.name else "feed_forward"
     of = of if "-" in said.section.name else "attention"
@@ -968,7 +968,7 @@ def softmax_sums(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"[Ee]very other row sums to 1")
 def others_sum(said: Said, match: re.Match[str]) -> bool:
-    layers = [said.layer] if said.grid is None else said.trace.attentions
+    layers = [said.layer] if said.grid is None else said.trace.attention_layers
     rows = [(each.attended.weights.double().sum(-1), _own_rows(each)) for each in layers]
     right = all(bool(((sums - reads.double()).abs() < HALF).all()) for sums, reads in rows)
     both = {bool(each) for _, reads in rows for each in reads.flatten()}
@@ -1004,12 +1004,12 @@ def blind_rows_named(said: Said, match: re.Match[str]) -> bool:
     """Those that are named are blind, and no others are."""
     named = re.findall(r"row (\d+)(?: of (.+?))?(?=, row| and row|$)", match[1])
     found = set()
-    for layer in said.trace.attentions:
+    for layer in said.trace.attention_layers:
         for head, row in (~_own_rows(layer)).nonzero().tolist():
             if bool(layer.attended.mixing[head, row].any()):
                 continue  # others, or a mistake, have it read something
             of_head = layer.visible.ndim == 3
-            several = len(said.trace.attentions) > 1
+            several = len(said.trace.attention_layers) > 1
             name = f"{layer.name}H{head}" if several else f"head {head}"
             found.add((str(row + 1), name if of_head else layer.name if several else ""))
     return found == set(named)
@@ -1169,9 +1169,9 @@ def nothing_followed(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"in total, this layer has ([\d,]+) numbers (?:to learn|that were learned)")
 def all_learned(said: Said, match: re.Match[str]) -> bool:
-    layer = next(each for each in said.trace.layers if said.layer in each.attentions)
+    layer = next(each for each in said.trace.layers if said.layer in each.attention_layers)
     assert layer.block is not None
-    made = [each.projections for each in layer.attentions]
+    made = [each.projections for each in layer.attention_layers]
     tensors = [value for each in made if each is not None for value in vars(each).values()]
     tensors += (
         []
@@ -1431,7 +1431,7 @@ def of_view(view: View, made: Trace) -> Iterator[Said]:
     for text in (view.title, view.settings, *view.closing):
         yield Said(text, made, first)
     for page in (view.screen, view.picture):
-        named = {f" {layer.name}": layer for layer in made.attentions}
+        named = {f" {layer.name}": layer for layer in made.attention_layers}
         for group in page.groups:
             layer = next((named[each] for each in named if group.name.endswith(each)), first)
             for grid in open_panels(group.panels):

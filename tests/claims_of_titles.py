@@ -41,8 +41,8 @@ def untrue_title(title: str, made: Trace, query: int | None) -> list[str]:
 
 def heads(made: Trace) -> Iterator[Named]:
     """Every head that is on, with the weights that mix its values."""
-    alone = len(made.attentions) == 1
-    for layer in made.attentions:
+    alone = len(made.attention_layers) == 1
+    for layer in made.attention_layers:
         for head in set(range(layer.heads)) - set(layer.off):
             gap = " " if layer.memory is not None else ""
             name = f"head {head}" if alone else f"{layer.name}{gap}H{head}"
@@ -77,7 +77,7 @@ def link(made: Trace, match: re.Match[str]) -> tuple[Named, int, int]:
     """Head, query and key of `In head 1, "a" gives "b"`."""
     every = list(heads(made))
     head = next(each for each in every if each[0] == match[1]) if match[1] else every[0]
-    assert (match[1] is None) == (sum(each.heads for each in made.attentions) == 1)
+    assert (match[1] is None) == (sum(each.heads for each in made.attention_layers) == 1)
     query = place(made.tokens.labels, match[2], match[3])
     keys = made.keys_of(head[1]).labels
     return head, query, query if match[4] is None else place(keys, match[4], match[5])
@@ -313,17 +313,19 @@ def scores(made: Trace, query: int | None, match: re.Match[str]) -> bool:
             each.queries.double() @ each.keys_of_heads.double().mT,
             each.attended.scores.double(), rtol=1e-2, atol=1e-2,
         )
-        for each in made.attentions
+        for each in made.attention_layers
     )  # fmt: skip
 
 
 @claims(r"(?:Q · Kᵀ = scores and )?W · V = context( of each head, before W_o mixes them)?")
 def context(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    mixed = any(getattr(each.projections, "w_out", None) is not None for each in made.attentions)
+    mixed = any(
+        getattr(each.projections, "w_out", None) is not None for each in made.attention_layers
+    )
     return mixed == bool(match[1]) and all(
         torch.allclose(
             each.attended.mixing.double() @ each.values_of_heads.double(),
             each.attended.contexts.double(), rtol=1e-2, atol=1e-2,
         )
-        for each in made.attentions
+        for each in made.attention_layers
     )  # fmt: skip

@@ -132,7 +132,7 @@ def test_they_come_back(tmp_path: Path, suffix: str) -> None:
     back = library.read(str(tmp_path / f"trace{suffix}"))
 
     assert back.variant.additive
-    for ours, theirs in zip(back.attentions, found.attentions, strict=True):
+    for ours, theirs in zip(back.attention_layers, found.attention_layers, strict=True):
         assert ours.w_score is not None
         assert theirs.w_score is not None
         assert torch.equal(ours.w_score, theirs.w_score)

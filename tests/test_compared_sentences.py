@@ -121,6 +121,18 @@ def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: TraceComp
     assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
 
 
+def test_a_change_names_the_positions_that_query_takes(uneven: TraceComparison) -> None:
+    """Also where the two sentences do not have as many tokens, and pairs have other numbers."""
+    assert any(link.query != link.row for link in map(uneven.link, uneven.heads))
+    for head in uneven.heads:
+        link = uneven.link(head)
+        assert uneven.first[head.name][link.query, link.key] == pytest.approx(link.before)
+    head = next(head for head in uneven.heads if uneven.link(head).query != uneven.link(head).row)
+    link = uneven.link(head)
+    again = compare_sentences(uneven.first, uneven.second, head=head.name, query=link.query)
+    assert (again.query, again.link(again.heads[0]).query) == (link.row, link.query)
+
+
 def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_special(
     both: TraceComparison,
 ) -> None:
@@ -237,7 +249,7 @@ def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -
     assert first_change > 1
     assert not compare_sentences("it was too tired", "it was too wide", model=model).shared
     for head in found.heads:
-        assert rows.first[head.largest.query] >= first_change
+        assert head.largest.query >= first_change
 
 
 def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import torch
 from attnviz import trace
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.examples.claims import CLAIMS
-from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.matrices import parse_matrices
 from attnviz.wording.numbers import exact_text
 
@@ -21,9 +20,9 @@ EYE = [[1.0, 0.0], [0.0, 1.0]]
 
 def test_one_token_is_no_plural() -> None:
     with pytest.raises(AttnvizError) as caught:
-        find_query(trace("I").tokens, "you")
+        trace("I").tokens.index("you", "query")
 
-    assert caught.value.hint == "the only token is: 1 I"
+    assert caught.value.hint == "the only token is: 0 I"
 
 
 def test_of_no_names_none_is_listed() -> None:

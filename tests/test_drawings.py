@@ -60,15 +60,15 @@ def shot(view: View, place: int) -> View:
 
 
 VIEWS: dict[str, Any] = {
-    "a query of one token": lambda: trace("Hello").view(query=1),
+    "a query of one token": lambda: trace("Hello").view(query=0),
     "a query of four": lambda: trace(TEXT).view(query="learning"),
     "a query of fifteen": lambda: trace(LONGER, variant="causal").view(query="it"),
     "a query of two heads": lambda: trace(TEXT, variant="multi-head").view(query="this"),
     "a query of twelve heads": lambda: trace(LONGER, heads=12, dim=24).view(query="it"),
-    "a query in a list": lambda: trace(LIST, variant="causal").view(query=20),
-    "a query in a long text": lambda: trace(LONGER * 9, variant="causal").view(query=100),
-    "a query among bytes": lambda: trace(BYTES).view(query=3),
-    "a query of a second sentence": lambda: trace(TEXT, memory="you are", heads=2).view(query=1),
+    "a query in a list": lambda: trace(LIST, variant="causal").view(query=19),
+    "a query in a long text": lambda: trace(LONGER * 9, variant="causal").view(query=99),
+    "a query among bytes": lambda: trace(BYTES).view(query=2),
+    "a query of a second sentence": lambda: trace(TEXT, memory="you are", heads=2).view(query=0),
     "arcs of one token": lambda: trace("Hello").view(as_="arcs"),
     "arcs of four": lambda: trace(TEXT).view(as_="arcs"),
     "arcs of two heads": lambda: trace(TEXT, variant="multi-head").view(as_="arcs"),
@@ -261,11 +261,11 @@ def test_an_arc_for_all_that_is_read_and_the_thicker_the_more() -> None:
 @pytest.mark.parametrize("kind", [{}, {"variant": "causal"}, {"variant": "multi-head"}])
 def test_no_arc_leads_back_to_where_it_starts(kind: dict[str, Any], size: str) -> None:
     """What a token reads of itself its colour and its bar tell."""
-    for text, query in (("Hello", 1), (TEXT, 1), (TEXT, 4)):
+    for text, query in (("Hello", 0), (TEXT, 0), (TEXT, 3)):
         layout = layout_of(trace(text, **kind).view(query=query), Look(size=SIZES[size]))
         assert all(arc.points[0] != arc.points[3] for arc in layout.items_of(Arc))
         assert all(abs(arc.points[0][0] - arc.points[3][0]) > 0.1 for arc in layout.items_of(Arc))
-        assert bool(layout.items_of(Arc)) == (text == TEXT and (query == 4 or not kind))
+        assert bool(layout.items_of(Arc)) == (text == TEXT and (query == 3 or not kind))
 
 
 def test_a_headline_is_not_said_again_above_its_only_panel() -> None:
@@ -394,7 +394,7 @@ def test_a_line_is_never_thinner_than_that_of_a_smaller_weight(
 
 
 def words_of(count: int, query: int) -> Sentence:
-    made = trace(many_words(count), tokenizer="words").view(query=query + 1)
+    made = trace(many_words(count), tokenizer="words").view(query=query)
     (sentence,) = sentences(made)
     return sentence
 

@@ -16,7 +16,6 @@ from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.matrix import build_panel
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.grids.description import describe
@@ -180,27 +179,27 @@ def test_numbers_of_any_size_are_written_and_coloured(power: int) -> None:
 def test_a_query_is_named_by_its_word_or_its_number() -> None:
     tokens = trace("the cat saw the dog", tokenizer="words").tokens
 
-    assert find_query(tokens, "cat") == 1
-    assert find_query(tokens, "5") == 4
+    assert tokens.index("cat", "query") == 1
+    assert tokens.index("5", "query") == 4
     with pytest.raises(AttnvizError) as twice:
-        find_query(tokens, "the")
-    assert twice.value.hint == "give the number of one of them: --query 1 or 4"
+        tokens.index("the", "query")
+    assert twice.value.hint == "give the position of one of them: query=0 or 3"
 
 
 def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> None:
     tokens = Tokens("9 2 1", (b"9", b"2", b"1"), (9, 2, 1), (False, True, True))
 
-    assert find_query(tokens, "1") == 2
-    assert find_query(tokens, "3") == 2
+    assert tokens.index("1", "query") == 2
+    assert tokens.index("3", "query") == 2
 
 
 def test_number_and_word_together_are_never_ambiguous() -> None:
     tokens = Tokens("5 1 1", (b"5", b"1", b"1"), (5, 1, 1), (False, True, True))
 
     with pytest.raises(AttnvizError) as twice:
-        find_query(tokens, "1")
-    assert twice.value.hint == "give the number of one of them: --query '2 1' or '3 1'"
-    assert find_query(tokens, "3 1") == 2
+        tokens.index("1", "query")
+    assert twice.value.hint == "give the position of one of them: query=1 or 2"
+    assert tokens.index("3 1", "query") == 2
 
 
 def test_labels_from_right_to_left_do_not_turn_numbers_round() -> None:

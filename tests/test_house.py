@@ -39,6 +39,7 @@ PATH = (
 # The way up is looked up when it is called: these modules name what stands above them.
 UP = {
     "attnviz/traces/result.py": {
+        "attnviz.analysis.inspection.inspection",
         "attnviz.views.view",
         "attnviz.renderers.look",
         "attnviz.renderers.picture.own_axes",

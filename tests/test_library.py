@@ -259,9 +259,10 @@ def test_what_says_the_same_is_taken_for_it() -> None:
     path = PACKAGE / "traces" / "models" / "reverse"
     assert attnviz.trace("a b c d e f g h", model=path).model is not None
 
-    found = attnviz.inspect(made, source=2, to=np.int64(1))
+    found = attnviz.inspect(made, source=1, to=np.int64(0))
     assert found.view().headline == attnviz.inspect(made, source="2", to="1").view().headline
-    assert attnviz.inspect(made, query=2).options.query == "2"
+    by_position, by_word = (attnviz.inspect(made, query=query).view() for query in (1, "am"))
+    assert by_position.headline == by_word.headline
 
 
 def test_what_results_hold_is_printed_in_a_line() -> None:

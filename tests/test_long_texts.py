@@ -101,7 +101,7 @@ def test_weights_that_are_worked_out_by_row_are_those_of_matrices(
     _read_in_bands(monkeypatch, 50)
     made = trace(WORDS, **WAYS[name])
 
-    for one, other in zip(made.attentions, kept.attentions, strict=True):
+    for one, other in zip(made.attention_layers, kept.attention_layers, strict=True):
         assert one.weights_on_demand is not None
         assert other.weights_on_demand is None
         assert torch.allclose(one.context, other.context, atol=1e-6)

@@ -21,7 +21,6 @@ from attnviz.analysis.inspection.token_query import build_link, build_token_quer
 from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.characters import words
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.inspection.link_sentences import rollout_title
 from attnviz.views.inspection.map_numbers import rollout_scale
@@ -345,13 +344,13 @@ def test_nothing_is_left_of_a_text_of_added_tokens_alone(hides: str) -> None:
 def test_the_second_of_tokens_that_read_alike_has_a_number() -> None:
     tokens = words("the cat and the dog and # 2")
 
-    assert find_query(tokens, "the#2") == 3
-    assert find_query(tokens, "and#1") == 2
-    assert find_query(tokens, "#") == 6
+    assert tokens.index("the#2", "query") == 3
+    assert tokens.index("and#1", "query") == 2
+    assert tokens.index("#", "query") == 6
     with pytest.raises(
         AttnvizError, match="'cat' occurs once in the sentence, so it has no number 2"
     ):
-        find_query(tokens, "cat#2")
+        tokens.index("cat#2", "query")
 
 
 def test_the_library_looks_as_the_command_does() -> None:

@@ -51,7 +51,7 @@ def test_what_stands_behind_the_sign_is_the_product_of_what_stands_before_it(
     made = trace(TEXT, **KINDS[kind])
     found = equations(made, show)
 
-    assert len(found) == sum(layer.heads for layer in made.attentions)
+    assert len(found) == sum(layer.heads for layer in made.attention_layers)
     for group in found:
         one, other, result = (each.values.astype(float) for each in tables(group))
         assert np.allclose(np.nan_to_num(one) @ other, result, atol=1e-5)
@@ -115,7 +115,7 @@ def test_scores_beside_weights_are_those_that_the_softmax_received(kind: str) ->
     made = trace(TEXT, **KINDS[kind])
     every = shown(made, "scores", "weights")
 
-    heads = sum(layer.heads for layer in made.attentions)
+    heads = sum(layer.heads for layer in made.attention_layers)
     scores = [grid for grid in every if grid.title.startswith("scores")]
     weights = [grid for grid in every if grid.title.startswith("weights")]
     assert len(scores) == len(weights) == heads

@@ -104,7 +104,7 @@ def test_capped_scores_come_back(tmp_path: Path, suffix: str) -> None:
     back = library.read(str(tmp_path / f"trace{suffix}"))
 
     assert back.variant.soft_cap == 1.5
-    for ours, theirs in zip(back.attentions, found.attentions, strict=True):
+    for ours, theirs in zip(back.attention_layers, found.attention_layers, strict=True):
         assert ours.attended.capped_scores is not None
         assert torch.equal(ours.attended.logits, theirs.attended.logits)
 

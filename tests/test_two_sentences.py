@@ -85,7 +85,7 @@ def test_a_word_at_different_places_is_asked_for_by_its_number() -> None:
 
     with pytest.raises(AttnvizError, match="'it' is at different positions") as error:
         made.view(query="it")
-    assert error.value.hint == "give its position: query=1 or 3"
+    assert error.value.hint == "give its position: query=0 or 2"
 
 
 def test_a_word_that_one_sentence_has_twice_is_asked_for_by_its_number() -> None:

@@ -61,10 +61,10 @@ def verify_trace(trace: Trace) -> list[Check]:
         return [*_check_given_weights(trace, trace.external_origin)]
     if trace.trained is not None and trace.trained.fallback:
         return [_check_returned_weights(trace.trained)]
-    several = len(trace.attentions) > 1
+    several = len(trace.attention_layers) > 1
     checks = [
         replace(check, claim=f"{layer.name}: {check.claim}") if several else check
-        for layer in trace.attentions
+        for layer in trace.attention_layers
         for check in _verify_layer(trace, layer)
     ]
     return checks if trace.trained is None else [_check_eager_attention(trace.trained), *checks]

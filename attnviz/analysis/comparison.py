@@ -27,7 +27,6 @@ from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, StoredCells
 from attnviz.errors import AttnvizError
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces import early_checks
 from attnviz.traces.early_checks import refuse_missing_layer
@@ -101,25 +100,27 @@ def sentence_names(source: Source, other: Source) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
-def find_in_both(sentences: Sequence[Tokens], name: str) -> int:
-    """Return the position, from 0, of the token that `name` means: its word, its number from 1, or
-    `it#2`. The name needs to be found in one of the sentences only. Refuses a name that is
-    ambiguous in either sentence, found in neither, or at different positions in the two."""
+def find_in_both(sentences: Sequence[Tokens], name: int | str) -> int:
+    """Return the position of the token that `name` means, as `Tokens.index` does. The name needs to
+    be found in one of the sentences only. Refuses a name that is ambiguous in either sentence,
+    found in neither, or at different positions in the two."""
     positions: set[int] = set()
     errors = []
     for tokens in sentences:
         try:
-            positions.add(find_query(tokens, name))
+            positions.add(tokens.index(name, "query"))
         except AttnvizError as error:
-            errors.append((len(tokens.find(name)), error))
+            errors.append((len(tokens.find(str(name))), error))
     ambiguous_errors = [error for times, error in errors if times > 1]
     if ambiguous_errors or not positions:
         raise (ambiguous_errors or [error for _, error in errors])[0]
     if len(positions) > 1:
+        known = [*map(str, sorted(positions))]
         numbers = [str(position + 1) for position in sorted(positions)]
         raise AttnvizError(
             f"'{name}' is at different positions in the two sentences",
             f"give its position: --query {' or '.join(numbers)}",
+            python_hint=f"give its position: query={' or '.join(known)}",
         )
     return positions.pop()
 

@@ -27,7 +27,7 @@ from attnviz.analysis.pair_file import MinimalPair, read_pairs
 from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_p_values
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, SettingKeywords, Settings, format_head_id
 from attnviz.traces.trace import Provenance
 from attnviz.traces.trained.batches import (
@@ -42,7 +42,7 @@ from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.tracing import transformer_provenance
 from attnviz.wording.keywords import with_checked_arguments
-from attnviz.wording.words import and_list
+from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,7 +52,7 @@ CandidateWeights = Float[np.ndarray, "pair sentence candidate head"]
 Group = tuple[int, ...]  # positions of the tokens of a word or phrase
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class PairedHead:
     """What one head does in all pairs. Weights are shares of the token's attention."""
 
@@ -64,6 +64,13 @@ class PairedHead:
     meant: float  # mean weight on a candidate where it is meant,
     other: float  # and where the other candidate is
     shifts: tuple[float, ...]  # of each pair
+
+    def __repr__(self) -> str:
+        """Return a line like `<L3H1: shift .041, toward the meaning in 9 of 12 pairs>`."""
+        count = counted(len(self.shifts), "pair")
+        return (
+            f"<{self.name}: shift {self.shift:.3f}, toward the meaning in {self.toward} of {count}>"
+        )
 
     @property
     def name(self) -> str:
@@ -92,7 +99,7 @@ class PairedHead:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class MinimalPairs(Showable):
+class MinimalPairs(RanksHeads, Showable):
     """How all heads of a model move in minimal pairs: those that pass the test first, then by the
     size of the shift.
 
@@ -108,13 +115,10 @@ class MinimalPairs(Showable):
     model: str
     provenance: Provenance
 
-    def __getitem__(self, name: str) -> PairedHead:
-        """Return a head by its name, such as "L2H5"; refuse a name that the model does not have."""
-        found = next((head for head in self.heads if head.name == name), None)
-        if found is None:
-            last = format_head_id(*max(head.head_id for head in self.heads))
-            raise AttnvizError(f"there is no head '{name}'", f"the last one is {last}")
-        return found
+    @property
+    def ranking(self) -> Rows[PairedHead]:
+        """The heads: those that pass the test first, then by the size of the shift."""
+        return Rows(self.heads)
 
     @property
     def tested(self) -> tuple[PairedHead, ...]:

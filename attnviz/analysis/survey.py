@@ -44,7 +44,7 @@ from attnviz.machine import files
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, SettingKeywords, Settings, format_head_id
 from attnviz.traces.trace import Provenance
 from attnviz.traces.trained.batches import (
@@ -65,6 +65,7 @@ from attnviz.traces.trained.pieces import (
 from attnviz.traces.trained.tracing import transformer_provenance
 from attnviz.vectors.random_numbers import draw_uniform
 from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.numbers import share_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -130,6 +131,14 @@ class SurveyedHead:
     parts: tuple[CorpusPart, ...]  # two, if it behaves differently in parts of the corpus
     examples: tuple[Example, ...]  # the lines with most of its best pattern first
 
+    def __repr__(self) -> str:
+        """Return a line like `<L0H2: previous token .98, evenly .14>`."""
+        estimate = self.estimate
+        if self.best is None or estimate is None:
+            return f"<{self.name}: no pattern>"
+        shares = f"{share_text(estimate.mean)}, evenly {share_text(estimate.even)}"
+        return f"<{self.name}: {self.best.name} {shares}>"
+
     @property
     def name(self) -> str:
         """The head's name, such as `L0H1`."""
@@ -148,7 +157,7 @@ class SurveyedHead:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Survey(Showable):
+class Survey(RanksHeads, Showable):
     """What the heads of a model do over a corpus; `heads` are in the order of the model.
 
     >>> from attnviz import survey
@@ -166,17 +175,15 @@ class Survey(Showable):
     interrupted: bool  # whether Ctrl-C ended the survey before the corpus did
     provenance: Provenance
 
-    def __getitem__(self, name: str) -> SurveyedHead:
-        """Return a head by its name, such as "L2H5"; refuse a name that the model does not have."""
-        if name not in self._heads_by_name:
-            raise AttnvizError(
-                f"there is no head '{name}'", f"the last one is {self.heads[-1].name}"
-            )
-        return self._heads_by_name[name]
+    @property
+    def head_rows(self) -> tuple[SurveyedHead, ...]:
+        """The heads in the order of the model."""
+        return self.heads
 
-    @cached_property
-    def _heads_by_name(self) -> dict[str, SurveyedHead]:
-        return {head.name: head for head in self.heads}
+    @property
+    def ranking(self) -> Rows[SurveyedHead]:
+        """The heads with those that stand out first."""
+        return Rows(self.ranked)
 
     @cached_property
     def ranked(self) -> tuple[SurveyedHead, ...]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnviz.errors import AttnvizError
-from attnviz.traces.result import Showable
+from attnviz.analysis.inspection.two_sentences import HeadComparison, compare_two_traces
+from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.trace import Trace
+from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import counted
 
 FEWEST_TRACES = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Film(Showable):
+class Film(RanksHeads, Showable):
     """Traces of one sentence, with the same heads, and what each is called.
 
     >>> from attnviz import film, trace
@@ -27,6 +30,46 @@ class Film(Showable):
 
     traces: tuple[Trace, ...]
     names: tuple[str, ...]
+
+    @property
+    def ranking(self) -> Rows[HeadComparison]:
+        """The heads, starting with the one that differs most between the first and the last
+        Trace."""
+        ends = (self.names[0], self.names[-1])
+        return compare_two_traces(self.traces[0], self.traces[-1], names=ends).ranking
+
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Any:
+        """Return a Trace by its number from 0 or its name, or several of a slice; further indices
+        are those of the Trace: `film[-1, 5, 11]`."""
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        if isinstance(first, str):
+            if first not in self.names:
+                raise unknown_name_error("Trace", first, self.names)
+            first = self.names.index(first)
+        try:
+            chosen = self.traces[first]
+        except (IndexError, TypeError, ValueError):
+            raise AttnvizError(
+                f"there is no Trace {reprlib.repr(first)}: the last one is {len(self) - 1}",
+                f"try [{len(self) - 1}]",
+            ) from None
+        if rest and isinstance(chosen, tuple):
+            return tuple(each[tuple(rest)] for each in chosen)
+        return chosen[tuple(rest)] if rest else chosen
+
+    def __len__(self) -> int:
+        """Return the number of Traces."""
+        return len(self.traces)
+
+    def __iter__(self) -> Iterator[Trace]:
+        """Yield the Traces."""
+        return iter(self.traces)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of Traces, layers, heads, queries and keys."""
+        return (len(self.traces), *self.traces[0].shape)
 
     def __repr__(self) -> str:
         """Return a line like `<Film of 3 Traces: step 0 … step 100>`."""
@@ -114,7 +157,7 @@ def _refuse_misfit(first_name: str, first: Trace, name: str, trace: Trace) -> No
                     f"'{first_name}'",
                     hint,
                 )
-    shapes = [[each.heads for each in traced.attentions] for traced in (first, trace)]
+    shapes = [[each.heads for each in traced.attention_layers] for traced in (first, trace)]
     if shapes[0] != shapes[1]:
         raise AttnvizError(
             f"'{name}' has {_heads_text(shapes[1])}, and '{first_name}' {_heads_text(shapes[0])}",

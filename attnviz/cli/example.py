@@ -19,7 +19,6 @@ from attnviz.examples.example_names import example_names as all_names
 from attnviz.examples.example_names import example_path, example_titles
 from attnviz.machine import files
 from attnviz.renderers import suffixes
-from attnviz.tokens.token_lookup import find_query
 from attnviz.traces import structured_text
 from attnviz.wording.words import counted
 
@@ -81,7 +80,7 @@ def show_command(
 
     example = example_names.example(example_options.name)
     if outputs.query is not None and example.tokens is not None:
-        find_query(example.tokens, outputs.query)
+        example.tokens.index(outputs.query, "query")
     trace = example.trace(example_options.item, command=command)
     view = example.view_for_command(
         trace=trace, item=example_options.item, **step_options.walk_options(outputs)

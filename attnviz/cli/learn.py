@@ -21,7 +21,6 @@ from attnviz.learning.lookup import requested_task, task_of_saved_model
 from attnviz.learning.task_names import LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import exit_handling
 from attnviz.renderers import suffixes
-from attnviz.tokens.token_lookup import find_query
 from attnviz.wording.commands import option_name, shell_quote
 from attnviz.wording.words import counted
 
@@ -149,7 +148,7 @@ def _train_watched(training: Training, outputs: OutputOptions, pictures: Picture
     Refuses a --query that the watched sentence does not have.
     """
     if outputs.query is not None:
-        find_query(training.task.vocabulary.as_read(training.watched), outputs.query)
+        training.task.vocabulary.as_read(training.watched).index(outputs.query, "query")
 
     from attnviz.cli.live import watch_training  # torch, for which errors need not wait
 

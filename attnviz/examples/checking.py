@@ -14,7 +14,6 @@ from torch import Tensor
 from attnviz.errors import AttnvizError
 from attnviz.examples.claims import CLAIM_TOLERANCE, CLAIMS
 from attnviz.examples.example import Example, Expectation
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import EXPECTATION_TYPES
 from attnviz.traces.trace import Layer, Trace
@@ -268,9 +267,11 @@ def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) ->
     if expectation.query is None:
         return len(tokens) - 1
     try:
-        return find_query(tokens, expectation.query, "query =")
+        return tokens.index(expectation.query, "query")
     except AttnvizError as error:
-        raise _expectation_error(example, expectation, str(error), error.hint) from None
+        raise _expectation_error(
+            example, expectation, str(error), error.hint.replace("--query", "query =")
+        ) from None
 
 
 def _expected_layer(

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 from attnviz.wording.old_names import with_old_names
+from attnviz.wording.words import with_summary
 
 NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
 
@@ -59,6 +60,7 @@ class Reading:
 DrawExamples = Callable[[int, int, bool], Examples]
 
 
+@with_summary
 @with_old_names
 @dataclass(frozen=True, kw_only=True)
 class Task:

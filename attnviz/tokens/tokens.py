@@ -8,14 +8,18 @@ import reprlib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import Any, overload
 
 from attnviz.errors import AttnvizError
+from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import SPACE_SIGN, visible_text
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, numbered_label
 
+MAX_LISTED_TOKENS = 40  # in a hint
+MAX_NUMBER_CHOICES = 8
 _INNER_SPACE_PATTERN = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")
 
 
@@ -34,6 +38,10 @@ class Tokens:
     words: tuple[str, ...] = ()  # the labels, if they differ from those of the pieces
     special: frozenset[int] = frozenset()  # positions of tokens such as [CLS]
 
+    def __post_init__(self) -> None:
+        """Keep a string of NumPy as one of Python, which is printed as such."""
+        object.__setattr__(self, "text", str(self.text))
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -44,10 +52,15 @@ class Tokens:
     @overload
     def __getitem__(self, key: int) -> str: ...
     @overload
+    def __getitem__(self, key: str) -> int: ...
+    @overload
     def __getitem__(self, key: slice) -> tuple[str, ...]: ...
     @with_checked_arguments
     def __getitem__(self, key: Any) -> Any:
-        """Return the label of a token by its position, from 0, or the labels in a slice."""
+        """Return the label of a token by its position, from 0, or the labels in a slice; of a word
+        its position, as `index` does."""
+        if isinstance(key, str):
+            return self.index(key)
         try:
             return self.labels[key]
         except IndexError:
@@ -56,7 +69,7 @@ class Tokens:
             raise AttnvizError(problem, f"try tokens[{last}]") from None
         except (TypeError, ValueError):
             problem = f"{reprlib.repr(key)} is no position of a token"
-            raise AttnvizError(problem, "try tokens[0], or tokens[1:3]") from None
+            raise AttnvizError(problem, 'try tokens[0], tokens[1:3], or tokens["it"]') from None
 
     def __repr__(self) -> str:
         """Return a line like `<Tokens 'I am': 2 tokens>`."""
@@ -75,6 +88,94 @@ class Tokens:
             for position, (label, piece) in enumerate(zip(self.labels, self.pieces, strict=True))
             if word == label or encoded == piece.strip()
         )
+
+    @with_checked_arguments
+    def index(self, name: int | str, option: str = "") -> int:
+        """Return the position, from 0, of the token that `name` means: `tokens.index("it")`
+
+        A number is a position from 0, or below 0 from the end. A text is what a command takes: the
+        token's word, its number from 1, or both as tables show them (`2 the`), which is never
+        ambiguous; `it#2` is the second token `it`. A word comes before a number. Refuses what
+        means no token or several, with a hint about the keyword `option`, such as "query".
+        """
+        given = f"{option}=" if option else ""
+        if isinstance(name, int):
+            if -len(self) <= name < len(self):
+                return name % len(self)
+            last = len(self) - 1
+            numbers = f"0 to {last}" if last else "number 0"
+            problem = f"{given or 'position '}{name}: the text has {counted(len(self), 'token')}"
+            raise AttnvizError(f"{problem}, {numbers}", f"try {given}{last}, or -1 for the last")
+        if name in self._numbered_labels:
+            return self._numbered_labels.index(name)
+        positions = self.find(name)
+        if len(positions) == 1:
+            return positions[0]
+        if positions:
+            typed = [self.as_typed(position) for position in positions[:MAX_NUMBER_CHOICES]]
+            choices = " or ".join(each if each.isdigit() else repr(each) for each in typed)
+            numbers = " or ".join(map(str, positions[:MAX_NUMBER_CHOICES]))
+            raise AttnvizError(
+                f"'{name}' occurs {len(positions)} times in the sentence",
+                f"give the number of one of them: {option_name(option)} {choices}",
+                python_hint=f"give the position of one of them: {given}{numbers}",
+            )
+        word, mark, occurrence = name.rpartition("#")
+        is_occurrence = mark and occurrence.isascii() and occurrence.isdigit()
+        if is_occurrence and (positions := self.find(word)):
+            return _find_occurrence(positions, word, occurrence)
+        number = name.lstrip("0")
+        fits_length = len(number) <= len(str(len(self)))  # int() refuses thousands of digits
+        if name.isascii() and number.isdigit() and fits_length and int(number) <= len(self):
+            return int(number) - 1
+        hints = (self._hint(name, start) for start in (1, 0))  # commands count from 1
+        raise AttnvizError(
+            f"no token of the sentence is '{name}'", next(hints), python_hint=next(hints)
+        )
+
+    def as_typed(self, name: int | str) -> str:
+        """Return what a command takes for a token: a text as it is, of a position (from 0) the
+        number from 1, with its label if a word of the sentence is that number.
+
+        >>> tokens_of_words(["I", "am", "2"]).as_typed(-1), tokens_of_words(["2", "I"]).as_typed(1)
+        ('3', '2 I')
+        """
+        if isinstance(name, str):
+            return name
+        position = self.index(name)
+        number = str(position + 1)
+        return self._numbered_labels[position] if self.find(number) else number
+
+    @cached_property
+    def _numbered_labels(self) -> list[str]:
+        """Each label with its number from 1, as tables show it."""
+        return [numbered_label(str(number), label) for number, label in enumerate(self.labels, 1)]
+
+    def _hint(self, name: str, start: int) -> str:
+        """Return a hint that lists the tokens, with numbers that begin with `start`, after the one
+        that is most like `name`, if any."""
+        nearest = get_close_matches(name, self.labels, n=1)
+        question = f"did you mean '{nearest[0]}'? " if nearest else ""
+        first = enumerate(self.labels[:MAX_LISTED_TOKENS], start)
+        tokens_text = ", ".join(f"{number} {label}" for number, label in first)
+        rest_text = f", … {len(self)} in all" if len(self) > MAX_LISTED_TOKENS else ""
+        only = "the only token is" if len(self) == 1 else "the tokens are"
+        return f"{question}{only}: {tokens_text}{rest_text}"
+
+
+def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> int:
+    """Return the position of one occurrence of `word`, of those in `positions`.
+
+    `occurrence` is its number as text, from "1" on; refuses a number beyond the last.
+    """
+    number = int(occurrence[:9])
+    if 1 <= number <= len(positions) and len(occurrence) <= 9:
+        return positions[number - 1]
+    times = "once" if len(positions) == 1 else f"{len(positions)} times"
+    raise AttnvizError(
+        f"'{word}' occurs {times} in the sentence, so it has no number {occurrence[:9]}",
+        f"try '{word}#{len(positions)}'",
+    )
 
 
 def tokens_of_bytes(text: str, pieces: Sequence[bytes], ids: Sequence[int]) -> Tokens:

@@ -448,7 +448,7 @@ def _refuse_inconsistent_trace(trace: Trace) -> None:
     for tokens in (trace.tokens, trace.keys, trace.memory or trace.tokens):
         if {len(tokens.pieces), len(tokens.spaced), len(tokens.labels)} != {len(tokens)}:
             raise ValueError(tokens)
-    for layer in trace.attentions:
+    for layer in trace.attention_layers:
         shape = (len(trace.tokens), len(trace.keys_of(layer)))
         if layer.visible.shape[-2:] != shape or len(trace.embeddings) != len(trace.tokens):
             raise ValueError(shape)

@@ -13,7 +13,6 @@ from attnviz.attention.variants import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.machine.files import NameInFile, refuse_name_in_file
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokenizers import find_tokenizer, refuse_empty_text, tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
@@ -57,9 +56,9 @@ def refuse_unusable_text(
     tokens = None if text is None else _tokenize_early(text, settings)
     tokenize_memory(settings)
     if tokens is not None and query is not None:
-        find_query(tokens, query)
+        tokens.index(query, "query")
     if tokens is not None and key is not None and settings.given is None:  # a file has its own keys
-        find_query(tokens, key, "--key")
+        tokens.index(key, "key")
 
 
 def _tokenize_early(text: str, settings: Settings) -> Tokens:

@@ -27,10 +27,10 @@ def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, .
     uses_given_weights = by_hand and first_layer.attended.mixed_by == "hand"  # and not a mistake
     given_names = first_layer.given if uses_given_weights else first_layer.given - {"weights"}
     sources = {*_query_and_key_sources(trace, replace(first_layer, given=given_names))}
-    other_layers = [layer for layer in trace.attentions if layer is not first_layer]
+    other_layers = [layer for layer in trace.attention_layers if layer is not first_layer]
     if trace.variant.projected and _any_layer_draws(other_layers, "w_query", "w_key"):
         sources.add(PROJECTIONS)
-    if any(map(_layer_drops_randomly, trace.attentions[:-1])):  # inputs of those above
+    if any(map(_layer_drops_randomly, trace.attention_layers[:-1])):  # inputs of those above
         sources.add(DROPOUT)
     has_random_memory = trace.memory is not None and "memory" not in first_layer.given
     if has_random_memory and trace.origin.vectors is None:
@@ -49,7 +49,8 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
     is_random = {
         DROPOUT: has_random_dropout(trace),
         "values": "values" not in first_layer.given and draws_values,
-        "output projection": trace.variant.joined and _any_layer_draws(trace.attentions, "w_out"),
+        "output projection": trace.variant.joined
+        and _any_layer_draws(trace.attention_layers, "w_out"),
         "feed-forward": any(map(_has_random_feed_forward, trace.layers)),
     }
     return tuple(name for name in is_random if is_random[name])
@@ -57,7 +58,7 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
 
 def has_random_dropout(trace: Trace) -> bool:
     """Return whether dropout chose the dropped weights of some attention at random, not given."""
-    return any(map(_layer_drops_randomly, trace.attentions))
+    return any(map(_layer_drops_randomly, trace.attention_layers))
 
 
 def _layer_drops_randomly(layer: Layer) -> bool:
@@ -77,7 +78,7 @@ def depends_on_seed(trace: Trace) -> bool:
         (uses_inputs and (has_random_embeddings(trace) or _has_random_positions(trace)))
         or (reads_others and trace.origin.settings.embeddings is None)
         or has_random_dropout(trace)
-        or any(map(_has_random_projections, trace.attentions))
+        or any(map(_has_random_projections, trace.attention_layers))
         or any(map(_has_random_feed_forward, trace.layers))
     )
 

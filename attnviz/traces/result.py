@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 MAX_PRINTED_ROWS = 20
+INSPECT_FUNCTION = "attnviz.analysis.inspection.inspection:inspect"
 VIEW_FUNCTION = "attnviz.views.view:view"
 DRAW_INTO_AXES_FUNCTION = "attnviz.renderers.picture.own_axes:draw_into_axes"
 LOOK_CLASS = "attnviz.renderers.look:Look"
@@ -184,6 +186,17 @@ class Showable:
         """Return the page in an HTML frame, for the cell of a notebook."""
         return self.view()._repr_html_()
 
+    def __getitem__(self, key: Any) -> Any:
+        """Refuse an index: only results about heads have one."""
+        raise AttnvizError(
+            f"this {type(self).__name__} has no items, to be indexed or gone through",
+            "its numbers are in .grids(), .to_dict() and .to_csv()",
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse a loop, as an index is refused; Python would try every number from 0 on."""
+        return iter(self[:])
+
     __repr__ = field_summary
 
 
@@ -198,7 +211,9 @@ class Rows(tuple[Row, ...]):
 
 
 class RanksHeads(ABC):
-    """A result that ranks heads: the rows of `ranking` have a name, such as L5H11."""
+    """A result about heads, each in a row with its name: `result.top(5)`, `result[5, 11]`,
+    `result["L5H11"]`, `for head in result`.
+    """
 
     @property
     @abstractmethod
@@ -211,3 +226,36 @@ class RanksHeads(ABC):
         if count < 1:
             raise AttnvizError(f"count is {count}, and must be at least 1", "try count=5")
         return Rows(self.ranking[:count])
+
+    @property
+    def head_rows(self) -> Sequence[Any]:
+        """A row for each head, in the order of a loop."""
+        return self.ranking
+
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Any:
+        """Return a head, `result[5, 11]` or `result["L5H11"]`, or several: `result[5]` are those of
+        a layer, `result[:, 11]` those with a number. Refuses what is not there.
+        """
+        from attnviz.traces.indexing import index_rows  # it needs torch, as some results do not
+
+        found = index_rows(self.head_rows, key)
+        return Rows(found) if type(found) is tuple else found
+
+    def __len__(self) -> int:
+        """Return the number of heads."""
+        return len(self.head_rows)
+
+    def __bool__(self) -> bool:
+        """Return True, without counting: there is always a head."""
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the heads."""
+        return iter(self.head_rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of layers that have heads here, and of heads in the largest of them."""
+        counts = Counter(row.name.partition("H")[0] for row in self.head_rows)
+        return (len(counts), max(counts.values()))

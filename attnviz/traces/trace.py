@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from attnviz.traces.origin import (
     origin_model,
     trained_card,
 )
-from attnviz.traces.result import Showable
+from attnviz.traces.result import INSPECT_FUNCTION, RanksHeads, Rows, Showable
 from attnviz.traces.settings import Positions
 from attnviz.traces.weights import (
     InMemoryWeights,
@@ -110,8 +111,13 @@ class Layer:
 
     @property
     def heads(self) -> int:
-        """The number of heads (of queries)."""
+        """The number of heads (of queries); `layer[11]` are the weights of one."""
         return self.weights.heads
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The numbers of heads, queries and keys."""
+        return self.weights.shape
 
     def __len__(self) -> int:
         """Return the number of heads."""
@@ -194,7 +200,7 @@ class Layer:
         return self.context if self.block is None else self.block.outputs
 
     @property
-    def attentions(self) -> tuple[Layer, ...]:
+    def attention_layers(self) -> tuple[Layer, ...]:
         """The self-attention, and the cross-attention if there is one."""
         return (self,) if self.cross is None else (self, self.cross)
 
@@ -234,7 +240,7 @@ class Outputs:
 
 @with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Trace(Showable):
+class Trace(RanksHeads, Showable):
     """Everything that was computed for one sentence; `keys` are the tokens it attends to.
 
     `memory` is a second sentence for cross-attention. `vocabulary` is the number of ids of the
@@ -290,9 +296,10 @@ class Trace(Showable):
         """Return what a key names: `trace[5, 11]` and `trace["L5H11"]` are the weights of a head,
         `trace[5]` is the layer with that number, `trace[5, :]` and `trace[:, 11]` stack weights.
 
-        Further indices choose queries and keys. Refuses what is not there.
+        Further indices choose queries and keys, by position or word: `trace["L5H11", "it"]`.
+        Refuses what is not there.
         """
-        return index_layers(self.layers, key)
+        return index_layers(self.layers, key, (self.tokens, self.keys))
 
     def __len__(self) -> int:
         """Return the number of layers."""
@@ -301,6 +308,12 @@ class Trace(Showable):
     def __iter__(self) -> Iterator[Layer]:
         """Yield the layers, each of which yields the weights of its heads."""
         return iter(self.layers)
+
+    @property
+    def ranking(self) -> Rows[Any]:
+        """The heads as `inspect(trace)` ranks them: by how clearly they do one thing."""
+        ranking: Rows[Any] = pkgutil.resolve_name(INSPECT_FUNCTION)(self).ranking
+        return ranking
 
     @property
     def n_layers(self) -> int:
@@ -368,17 +381,26 @@ class Trace(Showable):
         """The number of items in the batch that this Trace is one of; 1 without a batch."""
         return 1 if isinstance(self.origin, FromSeed) else self.origin.matrices.items
 
+    @property
+    def attentions(self) -> tuple[Heads, ...]:
+        """The weights [head, query, key] of each layer, as `outputs.attentions` of transformers
+        has them, but without its dimension of batches.
+
+        Refuses a layer whose weights do not fit in memory.
+        """
+        return tuple(stack_layer_weights([layer.weights])[0] for layer in self.layers)
+
     @cached_property
-    def attentions(self) -> tuple[Layer, ...]:
+    def attention_layers(self) -> tuple[Layer, ...]:
         """Every attention of every layer, self-attention before cross-attention."""
-        return tuple(attention for layer in self.layers for attention in layer.attentions)
+        return tuple(each for layer in self.layers for each in layer.attention_layers)
 
     @cached_property
     def rows_without_weights(self) -> tuple[tuple[Layer, int, int], ...]:
         """Every query without weights, as attention, head (0 for a shared mask) and row."""
         return tuple(
             (layer, head, row)
-            for layer in self.attentions
+            for layer in self.attention_layers
             for head in range(layer.heads if layer.visible.ndim == 3 else 1)
             for row in layer.empty_rows(head)
         )

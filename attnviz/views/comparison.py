@@ -25,7 +25,6 @@ from attnviz.analysis.seeds import (
 )
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
 from attnviz.views.answer_tables import (
@@ -95,13 +94,13 @@ def view(
     """Return the View of a Comparison: how its alternatives (`none`, `causal`, …) differ in weights
     and measures; for values that are numbers it adds curves over seeds.
 
-    `query` (a word or a position from 1) keeps the row of one token only; `curves` shows only the
+    `query` (a word, or a position from 0) keeps the row of one token only; `curves` shows only the
     curves and is refused where there are none; `full` adds measures for each query; `mean` shows
     the mean of the heads instead of each head, as do alternatives whose numbers of heads differ.
     `repeats` is the number of seeds; `track` wraps the loop over seeds to show progress.
     """
     if query is not None:
-        comparison = restrict_to_query(comparison, _query_row(comparison, str(query)))
+        comparison = restrict_to_query(comparison, _query_row(comparison, query))
     sweep = sweep_comparison(comparison, repeats, track)
     if curves and sweep is None:
         refuse_without_curves(comparison)
@@ -214,13 +213,14 @@ def _comparison_command(comparison: Comparison, repeats: int, **flags: bool) -> 
     """
     if comparison.command is None:
         return None
-    query = "" if comparison.query is None else str(comparison.query + 1)
+    row = comparison.query
+    query = "" if row is None else comparison.base.tokens.as_typed(row)
     repeats = 0 if repeats == DEFAULT_REPEATS else repeats
     options = {"repeats": repeats, "query": query, **flags}.items()
     return comparison.command.with_options(**{name: value for name, value in options if value})
 
 
-def _query_row(comparison: Comparison, query: str) -> int:
+def _query_row(comparison: Comparison, query: int | str) -> int:
     """Return the index from 0 of the token that `query` names by word or position.
 
     Refuses tokens that differ between tokenizers, and in two sentences a word at different
@@ -234,7 +234,7 @@ def _query_row(comparison: Comparison, query: str) -> int:
             "each tokenizer makes its own tokens, but --query names one of them",
             "leave --query out, or --by tokenizer",
         )
-    return find_query(comparison.base.tokens, query)
+    return comparison.base.tokens.index(query, "query")
 
 
 def _compared_heads(comparison: Comparison, *, mean: bool) -> ShownHeads:

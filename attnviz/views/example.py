@@ -17,7 +17,7 @@ def view(
     *,
     trace: Trace | None = None,
     item: int | None = None,
-    query: str | None = None,
+    query: int | str | None = None,
     **options: Any,
 ) -> View:
     """Return the View of the steps of a worked example, following the example's own query unless
@@ -31,7 +31,8 @@ def view(
     walk_view = steps(example_trace, query=query_text, **options).view()
     texts = (example.title, example.notice, example.source)
     title, *about = (" ".join(text.split()) for text in texts)
-    all_options = {"item": item, "query": query, **options}.items()
+    typed = None if query is None else example_trace.tokens.as_typed(query)
+    all_options = {"item": item, "query": typed, **options}.items()
     command_options = {name: value for name, value in all_options if value is not None}
     return replace(
         walk_view,

@@ -70,7 +70,7 @@ def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
     """Yield the equations `Q · Kᵀ = scores` and `W · V = context` whose three parts are all shown
     and that hold in every attention.
     """
-    attentions = trace.attentions
+    attentions = trace.attention_layers
     has_products = all(layer.has_product_scores for layer in attentions)
     if has_products and has_all_parts(SCORES_PRODUCT, show):
         yield "Q · Kᵀ = scores"

@@ -152,7 +152,7 @@ def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
     """
     if trained_card(trace.origin) is not None:  # of which a single layer may be captured
         return format_head_id(layer.layer, head)
-    is_only_head = len(trace.attentions) == 1 and layer.heads == 1
+    is_only_head = len(trace.attention_layers) == 1 and layer.heads == 1
     return "the only head" if is_only_head else attention_head_name(trace, layer, head)
 
 
@@ -208,7 +208,7 @@ def row_sums_note(trace: Trace, mixed_by: MixedBy, rows_sum_to_one: bool) -> str
     blind_note = blind_rows_note(trace)
     if not blind_note:
         return ROW_SUM_NOTE if rows_sum_to_one else ""
-    has_other_rows = any(bool(layer.visible.any()) for layer in trace.attentions)
+    has_other_rows = any(bool(layer.visible.any()) for layer in trace.attention_layers)
     sums_to_one = mixed_by == "softmax" and has_other_rows
     return f"{blind_note} · {OTHER_ROWS_SUM_NOTE}" if sums_to_one else blind_note
 

@@ -141,7 +141,7 @@ def _variant_parts(trace: Trace) -> dict[str, str]:
     """
     variant, first, temperature = trace.variant, trace.layers[0], trace.variant.temperature
     has_window = variant.window and "visible" not in first.given
-    is_dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
+    is_dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attention_layers)
     dropout = variant.dropout if is_dropped else 0
     return {
         "scoring": "additive scores" if first.w_score is not None else "",

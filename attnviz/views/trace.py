@@ -14,7 +14,6 @@ from torch import Tensor
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.cells import Cells, unmasked_cells
 from attnviz.errors import AttnvizError
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, Part, parts_to_show
@@ -66,7 +65,6 @@ from attnviz.views.view import (
     View,
     build_page,
 )
-from attnviz.wording.commands import changed_options
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import and_list
 
@@ -98,7 +96,7 @@ def view(
     trace: Trace,
     *,
     show: Sequence[str] | None = None,
-    query: str | None = None,
+    query: int | str | None = None,
     as_: str | None = None,
     predict: bool = False,
     layer: int | str | None = None,
@@ -134,7 +132,12 @@ def _refuse_show_with_head(show: Sequence[str] | None) -> None:
 
 
 def _parts_view(
-    trace: Trace, show: Sequence[str] | None, query: str | None, as_: str | None, *, predict: bool
+    trace: Trace,
+    show: Sequence[str] | None,
+    query: int | str | None,
+    as_: str | None,
+    *,
+    predict: bool,
 ) -> View:
     """Return the View of the parts `show` in the drawing style `as_`, each by default if None.
 
@@ -144,10 +147,11 @@ def _parts_view(
     way, drawn_parts = as_ or default_way(query, parts), parts if as_ else None
     refuse_impossible_way(way, drawn_parts, query, predict=predict and bool(as_))
     drawing_way = choose_way(as_, query, parts)
-    position = None if query is None else find_query(trace.tokens, str(query))
+    position = None if query is None else trace.tokens.index(query, "query")
     screen, picture = _screen_and_picture(trace, parts, position, drawing_way, predict=predict)
     names = ",".join(show) if show else None
-    options = {"show": names, "query": query, "as_": as_, "predict": predict or None}
+    typed = None if query is None else trace.tokens.as_typed(query)
+    options = {"show": names, "query": typed, "as_": as_, "predict": predict or None}
     query_grids = () if position is None else tuple(query_readings(trace, position))
     only_answers = tuple(parts or ()) == ANSWER_PARTS
     answers_finding = answers_title(trace, position, answers_alone=only_answers)
@@ -182,7 +186,7 @@ def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
         return Excerpt(picture.groups, "")
     layer_by_group = {
         f"{part_name} {layer.name}": layer
-        for layer in trace.attentions
+        for layer in trace.attention_layers
         for part_name in HEAD_GROUP_PARTS
     }
     groups = list(picture.groups)
@@ -198,14 +202,16 @@ def _inspection_view(trace: Trace, **options: Any) -> View:
     """Return the View of `attnviz inspect` with these options, for traces with many heads."""
     from attnviz.analysis.inspection.inspect_options import InspectOptions
     from attnviz.analysis.inspection.inspection import Inspection
+    from attnviz.analysis.inspection.token_query import command_options
     from attnviz.views.inspection.view import view as view_of_inspection
 
     chosen_options = {name: value for name, value in options.items() if value is not None}
     looking = InspectOptions(**chosen_options)
-    changed = changed_options(looking)
+    inspection = Inspection(trace=trace, options=looking)
+    changed = command_options(inspection)
     is_single_head = looking.layer is not None or looking.head is not None
     command = None if is_single_head else source_command("run", build_source(trace), **changed)
-    return view_of_inspection(Inspection(trace=trace, options=looking), command=command)
+    return view_of_inspection(inspection, command=command)
 
 
 def _screen_and_picture(
@@ -245,7 +251,7 @@ def _arcs_commands(trace: Trace, query: int | None) -> dict[str, str]:
     command = source_command("inspect", build_source(trace))
     if command is None or (trace.trained is None and trace.model is None):
         return {}
-    query_option = {} if query is None else {"query": query + 1}
+    query_option = {} if query is None else {"query": trace.tokens.as_typed(query)}
     lines = {}
     for layer in trace.layers:
         for head in range(layer.heads):
@@ -332,7 +338,7 @@ def equation_groups(trace: Trace, show: Sequence[str]) -> list[Group]:
             *[SCORES_PRODUCT] * has_product_scores(layer),
             *[CONTEXT_PRODUCT] * (not layer.off),
         ]
-        for layer in trace.attentions
+        for layer in trace.attention_layers
     }
     return [
         group
@@ -352,7 +358,7 @@ def _part_grids(
     shown_grids = partial(_grids_beside_parts, trace, show=show, of_heads=of_heads)
     grids_by_part = [
         (layer, part, _query_rows(query, part, shown_grids(layer, part)))
-        for layer in trace.attentions
+        for layer in trace.attention_layers
         for part in ordered_parts
     ]
     scaled_grids = iter(with_common_scales([grid for *_, grids in grids_by_part for grid in grids]))

@@ -46,7 +46,7 @@ def _trace_contents(trace: Trace) -> Mapping[str, Any]:
 
 def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
     """Yield the table lines of every head of every attention."""
-    for layer in trace.attentions:
+    for layer in trace.attention_layers:
         for head in range(layer.heads):
             yield from _head_weight_lines(trace, layer, head)
 
@@ -75,10 +75,10 @@ def explore_trace(
     The head shown first is the first that fits `layer` and `head`; with neither, the one with the
     largest weight.
     """
-    attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attentions))
+    attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attention_layers))
     sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}
     heads, is_chosen = list[tuple[str, str, HeadMap]](), list[bool]()
-    for attention in trace.attentions:
+    for attention in trace.attention_layers:
         for number in range(attention.heads):
             head_map = HeadMap(
                 name=attention_head_name(trace, attention, number),

@@ -57,11 +57,11 @@ class FilmHeads:
     def name(self, head: HeadPlace) -> str:
         """Return the name of a head, such as L5H11."""
         trace = self.film.traces[0]
-        return attention_head_name(trace, trace.attentions[head[0]], head[1])
+        return attention_head_name(trace, trace.attention_layers[head[0]], head[1])
 
     def cells(self, head: HeadPlace, trace: Trace) -> Cells:
         """Return the weights of a head in a Trace."""
-        return lazy_weights(trace, trace.attentions[head[0]], head[1])
+        return lazy_weights(trace, trace.attention_layers[head[0]], head[1])
 
     @cached_property
     def scale(self) -> Scale:
@@ -148,7 +148,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
 
 def _chosen_heads(film: Film, layer: int | None, head: int | None) -> Iterator[HeadPlace]:
     """Yield the heads of a layer, those with a number, or all; refuse a choice of none."""
-    attentions, found = film.traces[0].attentions, False
+    attentions, found = film.traces[0].attention_layers, False
     for index, attention in enumerate(attentions):
         for number in range(attention.heads):
             if layer in (None, attention.layer) and head in (None, number):
@@ -171,7 +171,7 @@ def _settings_text(heads: FilmHeads) -> str:
     return " · ".join([
         f"{len(names)} Traces, {names[0]} to {names[-1]}",
         counted(len(first.tokens), "token"),
-        f"{counted(len(first.attentions), 'layer')}, {counted(len(heads.heads), 'head')}",
+        f"{counted(len(first.attention_layers), 'layer')}, {counted(len(heads.heads), 'head')}",
         "one scale of colour",
     ])  # fmt: skip
 
@@ -258,7 +258,7 @@ def _film_document(heads: FilmHeads) -> dict[str, Any]:
                     for trace in film.traces
                 ]),
             }
-            for index, attention in enumerate(film.traces[0].attentions)
+            for index, attention in enumerate(film.traces[0].attention_layers)
         ],
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
@@ -58,6 +59,7 @@ SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
 FIGURE_FUNCTION = "attnviz.renderers.picture.still_pictures:figure"
 FRAME_FUNCTION = "attnviz.renderers.page.page:framed_page"
 
+TOKEN_NUMBER_COLUMNS = ("query number", "key number")  # of tables; they count from 1
 READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences
 FINDINGS_GROUP = "findings"  # a group whose panel titles are whole sentences
 PLAIN_TYPES = frozenset((int, float, bool, NoneType))
@@ -329,8 +331,10 @@ class View:
 
     @with_checked_arguments
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return the numbers behind what is shown as a table of pandas, as a `.csv` file has them;
-        refused without pandas.
+        """Return the numbers behind what is shown as a table of pandas; refused without pandas.
+
+        Its columns are those of a `.csv` file with names for Python, such as `metric_without_it`.
+        Tokens are counted from 0: `query_position` is `query number` less 1.
         """
         if find_spec("pandas") is None:
             raise AttnvizError(
@@ -347,8 +351,12 @@ class View:
             count = len(numbers[0]) if numbers else len(block.words.columns[0])
             cells = [*([each] * count for each in block.start), *block.words.columns, *numbers]
             for (name, column), values in zip(columns.items(), cells, strict=True):
-                column.extend(map(int, values) if name.endswith(" number") else values)
-        return pandas.DataFrame(columns)
+                is_number = name in TOKEN_NUMBER_COLUMNS
+                column.extend([int(value) - 1 for value in values] if is_number else values)
+        names = [_python_name(name) for name in columns]
+        if len({*names}) < len(names):  # of models that are called alike
+            names = [*columns]
+        return pandas.DataFrame(dict(zip(names, columns.values(), strict=True)))
 
     def _repr_html_(self) -> str:
         """Return what a cell of a notebook shows: the page, in a frame of its own."""
@@ -369,6 +377,17 @@ class View:
         """Write files, all of them or none: `view.save("heatmap.png", "numbers.npz")`"""
         save: Callable[..., object] = pkgutil.resolve_name(SAVE_FUNCTION)
         save(self, *paths, **options)
+
+
+def _python_name(column: str) -> str:
+    """Return the name of a table's column without spaces; tokens have positions, from 0.
+
+    >>> [_python_name(name) for name in ("query number", "metric without it", "+")]
+    ['query_position', 'metric_without_it', '+']
+    """
+    if column in TOKEN_NUMBER_COLUMNS:
+        column = column.replace("number", "position")
+    return re.sub(r"\W+", "_", column).strip("_") or column
 
 
 def view(result: Any, choices: Mapping[str, Any], other_names: Iterable[str] = ()) -> View:

@@ -161,6 +161,7 @@ VALUE_WORDS = frozenset((  # values that errors suggest
 ))  # fmt: skip
 AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
 COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "texts", "trace", "verify")
+TOKEN_KEYWORDS = ("query", "key", "source", "to")
 KEYWORDS = (
     *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
     *("until", "watch"),
@@ -216,7 +217,8 @@ def path_in_command(name: str, path: str) -> str:
 
 
 def options_as_keywords(text: str) -> str:
-    """Return the problem or the hint of an error with options of a command as keywords of Python.
+    """Return the problem or the hint of an error with options of a command as keywords of Python,
+    and with numbers of tokens as positions: commands count from 1, Python from 0.
 
     Commands that are quoted as a whole stay as they are, and so do options that no function has.
 
@@ -224,6 +226,8 @@ def options_as_keywords(text: str) -> str:
     'merge="rollout" uses all layers, but layer picks one'
     >>> options_as_keywords("try --from it --to animal, or attnviz inspect TEXT --layer 0")
     'try source="it", to="animal", or attnviz inspect TEXT --layer 0'
+    >>> options_as_keywords("try --query 1, or --as arcs")
+    'try query=0, or as_="arcs"'
     """
 
     def replace_option(match: re.Match[str]) -> str:
@@ -240,6 +244,8 @@ def options_as_keywords(text: str) -> str:
         before, after = match.string[: match.start()], match.string[match.end() :]
         is_chained = after.startswith(" --") or AFTER_OPTION.search(before) is not None
         value = word and _python_value(word, certain=is_chained and word not in ("and", "or"))
+        if value and name in TOKEN_KEYWORDS and value.isdigit() and int(value):
+            value = str(int(value) - 1)
         if not word and before.endswith(("with ", ": ")):
             value = "…"
         comma = "," if value and after.startswith(" --") else ""

@@ -44,7 +44,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
@@ -55,6 +55,7 @@ from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -110,7 +111,7 @@ class MeanPair:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class CorpusEffects(Showable):
+class CorpusEffects(RanksHeads, Showable):
     """The mean effects of switching off each head over many texts, largest first."""
 
     base: Trace  # of the first text
@@ -136,6 +137,10 @@ class CorpusEffects(Showable):
     def has_enough(self) -> bool:
         """Whether there are so many texts that a head can be shown to change a metric."""
         return self.texts >= MIN_TEST_OBSERVATIONS
+
+    def ranking(self) -> Rows[MeanEffect]:
+        """The heads, starting with the one whose mean change is largest."""
+        return Rows(self.heads)
 
     @property
     def provenance(self) -> Provenance:

@@ -120,6 +120,7 @@ class HeadPair:
         return copysign(self.beyond_sum, self.beyond_sum * sum(self.alone))
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
     """The effects of switching off each head, largest first, with the full model's answer."""

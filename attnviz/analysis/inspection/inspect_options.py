@@ -62,9 +62,9 @@ class InspectOptions:
 
     layer: int | str | None = None  # its number; of several: "4,5"
     head: int | str | None = None  # its number, or its name with its layer; of several: "1,L5H11"
-    query: str | None = None
-    source: str | None = None  # --from: the token that attends
-    to: str | None = None  # the token that is attended to
+    query: int | str | None = None  # a token: its position from 0, or a text as a command takes it
+    source: int | str | None = None  # --from: the token that attends
+    to: int | str | None = None  # the token that is attended to
     merge: Merge | None = None
     hide_special: bool = False
     hide_first: bool = False

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import (
     INSPECT_OPTION_NAMES,
@@ -17,6 +23,8 @@ from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_w
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
 from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
+from attnviz.errors import AttnvizError
+from attnviz.machine.memory import refuse_too_little_memory
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import RanksHeads, Rows, Showable
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker, Metric
     from attnviz.analysis.inspection.token_query import MapLink
 
+NUMBER_BYTES = 8  # of a float64, which maps of words have
 SLICED = ("layer", "head")
 MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
 # Rollout comes first, as it needs every token.
@@ -86,6 +95,34 @@ class Inspection(RanksHeads, Showable):
             build_link(self)
         elif options.query is not None:
             build_token_query(self, options.query)
+
+    @property
+    def head_rows(self) -> tuple[Map, ...] | Rows[Effect]:
+        """The maps, in the order of the model; by effect, the effects of the heads."""
+        return Rows(self.effects.heads) if self.options.by == "effect" else self.maps
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of layers, heads, queries and keys after all options; maps that are merged
+        are one layer with one head. Refuses layers of which different numbers of heads are chosen.
+        """
+        counts = Counter(each.layer and each.layer.layer for each in self.maps)
+        if len({*counts.values()}) > 1:
+            raise AttnvizError(
+                "the layers have different numbers of heads here: their weights make no one tensor",
+                f'take those of one head: ["{self.maps[0].name}"].weights',
+            )
+        return (len(counts), len(self.maps) // len(counts), *self.maps[0].shape)
+
+    @property
+    def weights(self) -> Float[Tensor, "layer head query key"]:
+        """The numbers of all maps as one tensor, after all options; refuses what `shape` refuses,
+        and a tensor that does not fit in memory."""
+        shape = self.shape
+        refuse_too_little_memory(
+            prod(shape) * NUMBER_BYTES, "the weights of all heads as one tensor"
+        )
+        return torch.stack([each.weights for each in self.maps]).reshape(shape)
 
     @cached_property
     @with_checked_arguments

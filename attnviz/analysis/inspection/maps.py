@@ -7,19 +7,25 @@ no step needs the whole matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.indexing import cut_weights
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
+from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import counted, with_summary
 
 ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
@@ -65,6 +71,33 @@ class Map:
     columns: MapSide
     share: bool = True  # whether cells are shares of a row, which sums to 1 if no token is hidden
     merged_maps: tuple[Map, ...] = ()
+
+    @property
+    def weights(self) -> Float[Tensor, "query key"]:
+        """All numbers of the map; may compute them."""
+        return torch.from_numpy(np.array(self.cells.window(FULL_SLICE, FULL_SLICE).values))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of queries and keys."""
+        return self.cells.shape
+
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Tensor:
+        """Return what an index chooses of `weights`, by positions from 0 among those shown."""
+        return cut_weights(self.weights, key if isinstance(key, tuple) else (key,))
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Yield the weights of each query."""
+        return iter(self.weights)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
+        """Return the weights as an array: `np.asarray(inspection[5, 11])`."""
+        return np.asarray(self.weights.numpy(), dtype)
 
     def __repr__(self) -> str:
         return f"<Map {self.name}: {len(self.rows)} × {len(self.columns)}>"

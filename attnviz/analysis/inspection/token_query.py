@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -22,9 +22,8 @@ from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys, sampled_queries
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Patch
 from attnviz.errors import AttnvizError
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.wording.commands import option_name
+from attnviz.wording.commands import changed_options, option_name
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
 from attnviz.wording.words import and_list
 
@@ -232,12 +231,13 @@ def _measure_others(
 
 
 def build_token_query(
-    inspection: Inspection, token_name: str, option_key: str = "query"
+    inspection: Inspection, token_name: int | str, option_key: str = "query"
 ) -> TokenQuery:
-    """Return the rows of one token in all maps; `token_name` is its text or its number from 1.
+    """Return the rows of one token in all maps; `token_name` is its position from 0, or
+    its text or its number from 1 as text.
 
-    Refuses a token that is unknown, ambiguous or hidden; `option_key` ("query", "from") names the
-    option in errors.
+    Refuses a token that is unknown, ambiguous or hidden; `option_key` ("query", "source") names
+    the option in errors.
     """
     options, maps = inspection.options, inspection.maps
     row = find_in_side(maps[0].rows, options, token_name, option_key)
@@ -250,16 +250,16 @@ def build_link(inspection: Inspection) -> TokenLink:
     options = inspection.options
     assert options.source is not None
     assert options.to is not None
-    token_query = build_token_query(inspection, options.source, "from")
+    token_query = build_token_query(inspection, options.source, "source")
     column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
     if not any(row.sees(column) for row in token_query.map_rows):
-        rows, columns, row = inspection.maps[0].rows, inspection.maps[0].columns, token_query.row
-        query = f"'{rows.labels[row]}' ({rows.numbers[row]})"
-        key = f"'{columns.labels[column]}' ({columns.numbers[column]})"
+        rows, columns = inspection.maps[0].rows, inspection.maps[0].columns
+        query, key = rows.labels[token_query.row], columns.labels[column]
         raise AttnvizError(
-            f"{query} cannot attend to {key}: a mask hides it in every head",
+            f"'{query}' cannot attend to '{key}': a mask hides it in every head",
             f"try the other direction: --from '{options.to}' --to '{options.source}'",
             about="from",
+            python_hint=f"try the other direction: source={options.to!r}, to={options.source!r}",
         )
     return TokenLink(token_query, column)
 
@@ -329,13 +329,17 @@ def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
     return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
 
 
-def find_in_side(side: MapSide, options: InspectOptions, token_name: str, option_key: str) -> int:
-    """Return the index of a token among the rows or columns of a map; `token_name` is its text or
-    number. Refuses a token that is unknown, ambiguous or hidden, and a word that is split into
-    several tokens; `option_key` ("from") names the option in errors."""
+def find_in_side(
+    side: MapSide, options: InspectOptions, token_name: int | str, option_key: str
+) -> int:
+    """Return the index of a token among the rows or columns of a map.
+
+    `token_name` is its position from 0, also where words are shown, or its text or its number from
+    1 as text. Refuses a token that is unknown, ambiguous or hidden, and a word that is split into
+    several tokens; `option_key` ("source") names the option in errors.
+    """
     full = full_side(side.tokens, options)
-    _refuse_cut_word(full, token_name, options, option_key)
-    group = full.groups[find_query(_tokens_of_side(full), token_name, option_name(option_key))]
+    group = full.groups[_find_group(full, token_name, options, option_key)]
     indices = [index for index, members in enumerate(side.groups) if set(members) & set(group)]
     if not indices:
         label = full.labels[full.groups.index(group)]
@@ -347,6 +351,30 @@ def find_in_side(side: MapSide, options: InspectOptions, token_name: str, option
             about=option_key,
         )
     return indices[0]
+
+
+def _find_group(
+    full: MapSide, token_name: int | str, options: InspectOptions, option_key: str
+) -> int:
+    """Return the index of a token, or of the word that it is in, before any tokens are hidden."""
+    if isinstance(token_name, int):
+        position = full.tokens.index(token_name, option_key)
+        return next(index for index, group in enumerate(full.groups) if position in group)
+    _refuse_cut_word(full, token_name, options, option_key)
+    return _tokens_of_side(full).index(token_name, option_key)
+
+
+def command_options(inspection: Inspection) -> dict[str, Any]:
+    """Return the options that were changed, with tokens as a command takes them: positions, which
+    it counts from 1, as text."""
+    options, changed = inspection.options, changed_options(inspection.options)
+    for name in ("query", "source", "to"):
+        if isinstance(changed.get(name), int):
+            trace = inspection.trace
+            full = full_side(trace.keys if name == "to" else trace.tokens, options)
+            index = _find_group(full, changed[name], options, name)
+            changed[name] = _tokens_of_side(full).as_typed(index)
+    return changed
 
 
 def _refuse_cut_word(

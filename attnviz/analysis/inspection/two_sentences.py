@@ -30,7 +30,6 @@ from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
 from attnviz.errors import AttnvizError, naming_in_errors
-from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import refuse_changes_to_trace
@@ -57,14 +56,16 @@ DEFAULT_NAMES = (DEFAULT_SENTENCE_NAMES, DEFAULT_RUN_NAMES, DEFAULT_WEIGHT_NAMES
 MIN_SHOWN_CHANGE = 5e-4  # smaller changes of weights or bits are written as 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightChange:
-    """One weight in both sentences; `query` and `key` are indices of token pairs."""
+    """One weight in both sentences; `query` and `key` are positions in the first, from 0."""
 
     query: int
     key: int
     before: float
     after: float
+    row: int  # the number of the pair of query tokens
+    column: int  # of the pair of keys
 
     @property
     def size(self) -> float:
@@ -427,18 +428,19 @@ def _maps_of_both(
     return maps[0], maps[1]
 
 
-def _find_pair(rows: TokenPairs, name: str) -> int:
+def _find_pair(rows: TokenPairs, name: int | str) -> int:
     """Return the index of the pair whose token is called `name` in the first sentence, otherwise in
     the second. Refuses a token without a counterpart, and a name that neither sentence has."""
     try:
-        position, positions = find_query(rows.tokens, name), rows.first
+        position, positions = rows.tokens.index(name, "query"), rows.first
     except AttnvizError:
-        if not rows.others.find(name):
+        if isinstance(name, int) or not rows.others.find(name):
             raise
-        position, positions = find_query(rows.others, name), rows.second
+        position, positions = rows.others.index(name, "query"), rows.second
     if position not in positions:
+        label = rows.tokens.labels[name] if isinstance(name, int) else name
         raise AttnvizError(
-            f"'{name}' has no counterpart in the other sentence",
+            f"'{label}' has no counterpart in the other sentence",
             "name another token, or leave --query out",
         )
     return positions.index(position)
@@ -456,10 +458,12 @@ def _compare_head(
         change = np.abs(second_rows - first_rows)[:, :-1]
         pair_numbers = np.arange(start, start + len(change))
         is_shared_query = np.isin(pair_numbers, rows.shared if query is None else query)
-        changes.append(_largest_in_band(start, change, first_rows, second_rows))
+        changes.append(_largest_change(rows, columns, start, change, first_rows, second_rows))
         if is_shared_query.any() and is_shared_key.any():
             shared_change = np.where(is_shared_query[:, None] & is_shared_key, change, -1)
-            shared_changes.append(_largest_in_band(start, shared_change, first_rows, second_rows))
+            shared_changes.append(
+                _largest_change(rows, columns, start, shared_change, first_rows, second_rows)
+            )
     return HeadComparison(
         first,
         second,
@@ -469,13 +473,25 @@ def _compare_head(
     )
 
 
-def _largest_in_band(
-    start: int, change: PairRows, first_rows: PairRows, second_rows: PairRows
+def _largest_change(
+    rows: TokenPairs,
+    columns: TokenPairs,
+    start: int,
+    change: PairRows,
+    first_rows: PairRows,
+    second_rows: PairRows,
 ) -> WeightChange:
     """Return the largest change in a band of paired rows; `start` is the number of its first
     pair."""
-    row, key = divmod(int(change.argmax()), change.shape[1])
-    return WeightChange(start + row, key, float(first_rows[row, key]), float(second_rows[row, key]))
+    row, column = divmod(int(change.argmax()), change.shape[1])
+    return WeightChange(
+        query=rows.first[start + row],
+        key=columns.first[column],
+        row=start + row,
+        column=column,
+        before=float(first_rows[row, column]),
+        after=float(second_rows[row, column]),
+    )
 
 
 def _paired_bands(

@@ -287,7 +287,7 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
 
 def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
     """Yield each head of every layer that is not switched off, with all rows or the query's."""
-    for layer in trace.attentions:
+    for layer in trace.attention_layers:
         for number in (number for number in range(layer.heads) if number not in layer.off):
             cells = layer.weights.cells("mixing", number)
             if query is not None:
@@ -299,7 +299,7 @@ def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
     """Return a head's name, such as `L1H0`; empty if the trace has a single head."""
-    several = sum(attention.heads for attention in trace.attentions) > 1
+    several = sum(attention.heads for attention in trace.attention_layers) > 1
     return attention_head_name(trace, layer, number) if several else ""
 
 

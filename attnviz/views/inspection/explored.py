@@ -238,7 +238,7 @@ def explored_of_sentences(sentences: TraceComparison, above: str) -> HeadExplore
     top_head, query = sentences.heads[0], sentences.query
     explored = arrange_heads(
         maps,
-        query=sentences.link(top_head).query if query is None else query,
+        query=sentences.link(top_head).row if query is None else query,
         first=[head.name for head in heads].index(top_head.name),
         note=AXES_NOTE,
     )

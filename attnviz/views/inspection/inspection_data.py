@@ -9,7 +9,7 @@ from functools import partial
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import Map, MapSide
-from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery
+from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery, command_options
 from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive import Contents, trace_contents
 from attnviz.views.inspection.head_kinds import (
@@ -19,7 +19,6 @@ from attnviz.views.inspection.head_kinds import (
 )
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.view import TableData, TableLines, WordColumns
-from attnviz.wording.commands import changed_options
 
 LINK_HEADER = (
     "head",
@@ -70,9 +69,9 @@ def inspection_document(inspection: Inspection) -> Contents:
 
     The maps are included only if an option changes them, such as --merge or --words.
     """
-    looking = inspection.options
-    inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
-    if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
+    options = command_options(inspection)
+    inspected: Contents = {"looking": options, **head_kinds_document(inspection)}
+    if any(name in options for name in MAP_CHANGING_OPTIONS):
         inspected["maps"] = [_map_document(attention_map) for attention_map in inspection.maps]
     return {**trace_contents(inspection.trace), "inspection": inspected}
 

@@ -218,9 +218,9 @@ def _has_unpaired_keys(sentences: TraceComparison) -> bool:
 
 def _link_label(sentences: TraceComparison, link: WeightChange) -> str:
     """Return a link as `it → animal`, or `it → itself`."""
-    if sentences.rows is sentences.columns and link.query == link.key:
-        return f"{sentences.rows.name(link.query)} → itself"
-    return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
+    if sentences.rows is sentences.columns and link.row == link.column:
+        return f"{sentences.rows.name(link.row)} → itself"
+    return f"{sentences.rows.name(link.row)} → {sentences.columns.name(link.column)}"
 
 
 def _top_head_maps(sentences: TraceComparison) -> Group:
@@ -340,8 +340,8 @@ def _link_token_pairs(
     """Yield the quoted names of the query and the key in the first sentence, then in the second."""
     rows, columns = sentences.rows, sentences.columns
     for trace, query, key in (
-        (sentences.first, rows.first[change.query], columns.first[change.key]),
-        (sentences.second, rows.second[change.query], columns.second[change.key]),
+        (sentences.first, change.query, change.key),
+        (sentences.second, rows.second[change.row], columns.second[change.column]),
     ):
         is_same = trace.keys is trace.tokens and query == key
         key_name = "itself" if is_same else _quoted_token(trace.keys, key)
@@ -451,8 +451,8 @@ def _head_document(sentences: TraceComparison, head: HeadComparison) -> Contents
     return {
         "head": head.name,
         "apart": head.divergence,
-        "query": sentences.rows.name(link.query),
-        "key": sentences.columns.name(link.key),
+        "query": sentences.rows.name(link.row),
+        "key": sentences.columns.name(link.column),
         "before": link.before,
         "after": link.after,
     }
@@ -463,8 +463,8 @@ def _head_change_lines(sentences: TraceComparison) -> Iterator[TableLines]:
     heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = WordColumns((
         tuple(head.name for head in heads),
-        tuple(sentences.rows.name(link.query) for link in links),
-        tuple(sentences.columns.name(link.key) for link in links),
+        tuple(sentences.rows.name(link.row) for link in links),
+        tuple(sentences.columns.name(link.column) for link in links),
     ))  # fmt: skip
     divergences = [head.divergence for head in heads]
     before, after = [link.before for link in links], [link.after for link in links]

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.token_query import TokenQuery, build_link, build_token_query
+from attnviz.analysis.inspection.token_query import (
+    TokenQuery,
+    build_link,
+    build_token_query,
+    command_options,
+)
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.views.answer_tables import best_answers_grid
 from attnviz.views.grids.grid import Grid
@@ -52,7 +57,7 @@ from attnviz.views.view import (
     View,
     build_page,
 )
-from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.commands import Command
 from attnviz.wording.words import as_sentence
 
 ROLLOUT_OPENING = "In the rollout, "  # of every headline about a rollout
@@ -120,7 +125,7 @@ def _inspect_command(inspection: Inspection) -> Command | None:
     if inspection.metric is not None:
         return None
     command = source_command("inspect", build_source(inspection.trace))
-    return command and command.with_options(**changed_options(inspection.options))
+    return command and command.with_options(**command_options(inspection))
 
 
 def _without_repeated_titles(group: Group, headline: str) -> Group:
@@ -285,7 +290,7 @@ def _show_link(inspection: Inspection) -> ShownInspection:
     return ShownInspection((screen,), data, title, closing, picture=(picture,))
 
 
-def _show_query(inspection: Inspection, query: str) -> ShownInspection:
+def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:
     """Return what one token attends to: the coloured sentence, and bars for several maps."""
     token_query = build_token_query(inspection, query)
     parts = reading_parts(token_query)

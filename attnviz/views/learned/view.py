@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.learning.training import Learned, Moment
-from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.trace import Provenance
 from attnviz.views.conclusions.learning_findings import moment_title, training_sentence
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis
@@ -56,14 +55,14 @@ STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest fo
 SCORE_NOTE = "score = mean weight on the tokens that should be read"
 
 
-def view(learned: Learned, *, query: str | None = None, command: str | None = None) -> View:
-    """Return the View of how a model came to attend as it does; with a query (a word or position),
-    of how that token did.
+def view(learned: Learned, *, query: int | str | None = None, command: str | None = None) -> View:
+    """Return the View of how a model came to attend as it does; with a query (a word, or a
+    position from 0), of how that token did.
 
     `command` is the command line that the user typed, recorded in files.
     """
     tokens = learned.model.vocabulary.as_read(learned.watched)
-    learned_heads = LearnedHeads(learned, None if query is None else find_query(tokens, str(query)))
+    learned_heads = LearnedHeads(learned, None if query is None else tokens.index(query, "query"))
     line, finding = _learned_settings_line(learned_heads), training_sentence(learned)
     frames = film_moments(learned.moments, MAX_FILM_MOMENTS)
     return View(
@@ -78,7 +77,7 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
         head_explorer=partial(explore_learned, learned_heads, frames),
         data=build_learned_data(learned, learned_heads.reading_scores, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
-        command=_learned_command(learned, query),
+        command=_learned_command(learned, None if query is None else tokens.as_typed(query)),
     )
 
 

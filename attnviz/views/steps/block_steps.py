@@ -245,7 +245,7 @@ def _parameter_total_note(scene: Scene, block: Block) -> str:
     """Return how many parameters the layer has in all: projections, feed-forward and norms."""
     matrices = [
         matrix
-        for layer in scene.layer.attentions
+        for layer in scene.layer.attention_layers
         for matrix in parts.learned_tensors(scene.trace, layer).values()
     ]
     matrices += parts.learned_block_tensors(scene.trace, scene.layer).values()

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.cells import unmasked_cells
-from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_command
 from attnviz.traces.memory_estimate import refuse_oversized_steps
@@ -221,8 +220,8 @@ def steps(
     else:
         traced = trace(text, **changes)
     options = StepSettings(
-        query=None if query is None else find_query(traced.tokens, str(query)),
-        key=None if key is None else find_query(traced.keys, str(key), "--key"),
+        query=None if query is None else traced.tokens.index(query, "query"),
+        key=None if key is None else traced.keys.index(key, "key"),
         head=head,
         layer=layer,
         digits=digits,
@@ -239,7 +238,7 @@ def step_sections(
     Refuses a trace that is too large or has only weights, a missing layer or head, and a --key
     without a score to draw.
     """
-    attentions = traced.layers[0].attentions
+    attentions = traced.layers[0].attention_layers
     by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
     refuse_walk_without_vectors(traced)
@@ -268,8 +267,10 @@ def view(walk: Walk) -> View:
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
     options = chosen_options(walk_options) | {"step": walk.step}
-    for name, position in (("query", walk_options.query), ("key", walk_options.key)):
-        options[name] = None if position is None else str(position + 1)
+    sides = (("query", walk.trace.tokens), ("key", walk.trace.keys))
+    for name, tokens in sides:
+        position = options.get(name)
+        options[name] = None if position is None else tokens.as_typed(position)
     title, query = _walk_title(walk), _followed_position(walk)
     return View(
         title=title,
