@@ -8,6 +8,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import BoundArguments, Parameter, Signature, signature
 from itertools import islice
@@ -30,6 +31,11 @@ class ValueType(NamedTuple):
     accepted: tuple[type, ...]  # empty: a class of that name, and its subclasses
     noun: str  # "a whole number"
     example: str  # "1"; a sentence of its own where it has a space
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the values have items, of the types in brackets."""
+        return self.noun == "a list"
 
 
 VALUE_TYPES: dict[str, ValueType] = {
@@ -57,16 +63,36 @@ VALUE_TYPES: dict[str, ValueType] = {
     "Float": ValueType((), "a tensor", "torch.rand(…)"),
     "Bool": ValueType((), "a tensor", "torch.ones(…)"),
 }
+NO_LIST = ValueType((), "", "")
 TENSOR_TYPES = ("Float", "Bool")
 NO_COLLECTIONS = (str, bytes, Mapping)  # although Python can iterate over them
 MAX_LISTED_NAMES = 10_000
 COMMA_LISTS = ("without", "step", "layer", "head")  # texts that may name several things
+EXAMPLES = {  # values that these keywords accept, where those of their type may be out of range
+    "dpi": "150",
+    "kept": "[0]",
+    "points": "8",
+    "seconds": "2",
+    "text_size": "24",
+    "width": "64",
+}
+OTHER_NAMES = {  # of keywords, as other libraries have them
+    "cmap": "colors",
+    "colormap": "colors",
+    "figsize": "size",
+    "fontsize": "points",
+    "from_": "source",
+    "layer": "kept",
+}
 TEXT_HINT = (
     'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
     "from_weights(weights, tokens)"
 )
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace` and `cached_property`
+MODULES_BETWEEN = (  # of `replace`, `cached_property`, old names
+    *("dataclasses", "functools", "attnviz.wording.old_names"),
+)
+INTERNAL_KEYWORDS = ("command",)  # which only the command line gives
 
 
 class LookKeywords(TypedDict, total=False):
@@ -119,7 +145,23 @@ def check_keywords(
     return check_values(keywords, types_by_name, function.__globals__, other_names)
 
 
-def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]:
+def no_names(keywords: Mapping[str, Any]) -> Collection[str]:
+    """Return none: a function whose keywords do not exclude each other."""
+    return ()
+
+
+def with_checked_settings(
+    refused_names: Callable[[Mapping[str, Any]], Collection[str]],
+) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Return `with_checked_arguments`, whose errors never suggest a keyword that is refused beside
+    the others of the call: one of `refused_names(keywords)`."""
+    return lambda function: with_checked_arguments(function, refused_names)
+
+
+def with_checked_arguments(
+    function: Callable[P, Result],
+    refused_names: Callable[[Mapping[str, Any]], Collection[str]] = no_names,
+) -> Callable[P, Result]:
     """Decorate a function of the library: it refuses arguments that are missing, too many, unknown
     or of a wrong type, and converts the others to plain values.
 
@@ -147,7 +189,8 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
             if more_names and "self" not in types_by_name:  # a method leaves it to its result
                 known = [*types_by_name, *more_names]
                 for name in (name for name in keywords if name not in known):
-                    raise _unknown_keyword_error(name, known)
+                    refused = refused_names(keywords)
+                    raise _unknown_keyword_error(name, [n for n in known if n not in refused])
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
             own = {name: value for name, value in given.items() if name in types_by_name}
@@ -167,6 +210,38 @@ def with_checked_fields(option_class: OptionClass) -> OptionClass:
     """Decorate a dataclass of options: what its constructor is given is checked likewise."""
     option_class.__init__ = with_checked_arguments(option_class.__init__)  # type: ignore[misc]
     return option_class
+
+
+def built_by(call: str) -> Callable[[OptionClass], OptionClass]:
+    """Return a decorator of a class of results: its constructor, given too little or too much,
+    names the call that builds one.
+
+    >>> from attnviz import AttnvizError, Trace
+    >>> try:
+    ...     Trace()
+    ... except AttnvizError as error:
+    ...     print(error.hint)
+    attnviz.trace("…") builds one
+    """
+
+    def decorate(result_class: OptionClass) -> OptionClass:
+        init: Any = result_class.__init__  # type: ignore[misc]
+
+        @wraps(init)
+        def checked_init(self: Any, *arguments: Any, **keywords: Any) -> None:
+            try:
+                init(self, *arguments, **keywords)
+            except TypeError:
+                try:
+                    _bind(init, signature(init), (self, *arguments), keywords)
+                except AttnvizError as error:
+                    raise AttnvizError(str(error), f"{call} builds one") from None
+                raise
+
+        result_class.__init__ = checked_init  # type: ignore[misc]
+        return result_class
+
+    return decorate
 
 
 def _is_called_by_attnviz() -> bool:
@@ -241,21 +316,31 @@ def _call_error(
             f"{function}() takes {counted(len(positional), 'value')} without a name{order}", hint
         )
     if twice := [each.name for each in positional[:given] if each.name in keywords]:
-        return AttnvizError(f"{function}() is given {twice[0]} twice", "leave one of them out")
+        return AttnvizError(f"{function}() is given '{twice[0]}' twice", "leave one of them out")
     is_missing = [
         each
         for each in parameters[given:]
         if each.default is each.empty and each.name not in keywords
     ]
-    missing = [each for each in is_missing if each.kind is not each.VAR_KEYWORD]
-    example = VALUE_TYPES.get(_type_names(str(missing[0].annotation))[0])
-    hint = f"try {missing[0].name}={example.example if example else '…'}"
-    return AttnvizError(f"{function}() needs {and_list([each.name for each in missing])}", hint)
+    variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    missing = [each for each in is_missing if each.kind not in variadic]
+    annotation = _type_names(str(missing[0].annotation))[0]
+    row = VALUE_TYPES.get(annotation) or VALUE_TYPES.get(annotation.partition("[")[0])
+    example = EXAMPLES.get(missing[0].name) or (row.example if row else "…")
+    names = [f"'{each.name}'" for each in missing]
+    return AttnvizError(
+        f"{function}() needs {and_list(names)}",
+        example if " " in example else f"try {missing[0].name}={example}",
+    )
 
 
 def _unknown_keyword_error(name: str, known: Iterable[str]) -> AttnvizError:
     """Return the error for an unknown keyword; the hint is the nearest one, or all of them."""
-    error = unknown_name_error("keyword", name, known)
+    names = [each for each in known if each not in INTERNAL_KEYWORDS]
+    others = {other: own for other, own in OTHER_NAMES.items() if own in names}
+    if any(get_close_matches(name, names)):
+        others.pop(name, None)
+    error = unknown_name_error("keyword", name, names, other_names=others)
     return AttnvizError(str(error), error.hint.partition(" known: ")[0], about=name)
 
 
@@ -278,8 +363,35 @@ def check_values(
         type_names = _type_names(types_by_name[name])
         values[name] = _plain_value(name, value, type_names)
         if not any(_fits(values[name], type_name, module_names) for type_name in type_names):
-            raise _misfit_error(name, value, type_names)
+            raise _misfit_item_error(name, value, type_names, module_names) or _misfit_error(
+                name, value, type_names
+            )
     return values
+
+
+def _misfit_item_error(
+    name: str, value: Any, type_names: Sequence[str], module_names: Mapping[str, Any]
+) -> AttnvizError | None:
+    """Return the error for the first item of a list that has none of the types that its items
+    should have; None for a value that is no list, or should be none."""
+    lists = [
+        each for each in type_names if VALUE_TYPES.get(each.partition("[")[0], NO_LIST).is_list
+    ]
+    if (
+        not lists
+        or isinstance(value, (*NO_COLLECTIONS, Iterator))
+        or not isinstance(value, Iterable)
+    ):
+        return None
+    item_types = _type_names(lists[0].partition("[")[2][:-1])
+    for number, item in enumerate(value):
+        if not any(_fits(item, each, module_names) for each in item_types):
+            place = f"{name}[{number}]"
+            if deeper := _misfit_item_error(place, item, item_types, module_names):
+                return deeper
+            problem = str(_misfit_error(place, item, item_types))
+            return AttnvizError(problem, f"change {place}, or leave it out", about=name)
+    return None
 
 
 def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizError:
@@ -291,7 +403,7 @@ def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizEr
     nouns = or_list([*dict.fromkeys(each.noun for each in types)])
     if type_names[0].startswith(TENSOR_TYPES):
         nouns += f" [{', '.join(_dimensions(type_names[0]))}]"
-    example = types[0].example
+    example = EXAMPLES.get(name, types[0].example)
     hint = TEXT_HINT if name == "text" else f"try {name}={example}"
     subject = "the settings are" if name == "settings" else f"{name} is"
     return AttnvizError(
@@ -328,8 +440,7 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
         return value
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
-        is_only_path = "Path" in type_names and "str" not in type_names
-        return value if is_only_path else os.fspath(value)
+        return value if "Path" in type_names else os.fspath(value)
     if type_path in ("torch.dtype", "torch.device"):
         return str(value).removeprefix("torch.")
     if type_path.startswith("numpy.") and getattr(value, "shape", None) == ():
@@ -339,9 +450,13 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
     wanted = type_names[0]
     if wanted.startswith(("Sequence", "Collection")) and "str" not in type_names:
         return value.split(",") if isinstance(value, str) else as_list(value)
-    if wanted.startswith(TENSOR_TYPES) and type_path == "numpy.ndarray":
+    if (
+        wanted.startswith(TENSOR_TYPES)
+        and type_path == "numpy.ndarray"
+        and value.dtype.kind in "bifu"
+    ):
         value = sys.modules["torch"].as_tensor(value)
-    if wanted.startswith(TENSOR_TYPES) and type_path in ("numpy.ndarray", "torch.Tensor"):
+    if wanted.startswith(TENSOR_TYPES) and isinstance(value, sys.modules["torch"].Tensor):
         return value.bool() if wanted.startswith("Bool") else value.float()
     is_number = isinstance(value, int) and not isinstance(value, bool)
     is_text_only = "str" in type_names and "int" not in type_names and name != "text"
@@ -375,7 +490,7 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
         return value is None
     if row is not None and row.accepted:
         is_number = not isinstance(value, bool) or type_name == "bool"
-        if row.noun == "a list":
+        if row.is_list:
             return _is_list_of(type_name.partition("[")[2][:-1], value, module_names)
         is_pair = row.noun != "two numbers" or isinstance(value, str) or _is_pair(value)
         return isinstance(value, row.accepted) and is_number and is_pair
@@ -385,6 +500,8 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
     if get_origin(known) is Literal:
         return isinstance(value, str)
     if origin in TENSOR_TYPES:  # 'Float[Tensor, "head query key"]' has three dimensions
+        if getattr(getattr(value, "dtype", None), "kind", "f") not in "bifu":
+            return False
         return len(getattr(value, "shape", ())) == len(_dimensions(type_name))
     if row is not None or isinstance(known, type):
         return any(each.__name__ == origin for each in type(value).__mro__)

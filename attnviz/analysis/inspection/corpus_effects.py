@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import copysign
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from attnviz.analysis.inspection.effects import (
     pair_heads,
 )
 from attnviz.analysis.inspection.inspect_options import (
-    InspectKeywords,
+    EffectKeywords,
     InspectOptions,
     refuse_odd_metric,
 )
@@ -38,6 +39,7 @@ from attnviz.traces.settings import Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
 from attnviz.traces.trained.answers import find_answer_positions
+from attnviz.traces.trained.batches import iterate_texts
 from attnviz.traces.trained.forward_pass import prepare_input
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
@@ -115,22 +117,22 @@ class CorpusEffects(Showable):
 
 @with_checked_arguments
 def head_effects(
-    texts: Iterable[str],
+    texts: Iterable[str] | str | Path,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
     track: HeadTracker = iter,
-    **changes: Unpack[InspectKeywords],
+    **changes: Unpack[EffectKeywords],
 ) -> CorpusEffects:
     """Return how the model's output changes on average without each head, over many texts.
 
-    `changes` replace settings (`model="minilm"`, which is the default; `model` may be a loaded
-    model of transformers, with its `tokenizer`) and options: `layer` and
-    `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
-    head that is off writes its mean over all texts), and `pairs=5` (all pairs of the five strongest
-    heads). `metric` is a function from what the model returns for a text to a number. Texts without
-    letters are skipped. Refuses a corpus without any text, and texts that the model cannot read, by
-    their number.
+    `texts` are strings, or the path or name of a file with one text per line. `changes` replace
+    settings (`model="minilm"`, which is the default; `model` may be a loaded model of transformers,
+    with its `tokenizer`) and options: `layer` and `head`, `toward` and `instead_of` (two answers
+    whose logits are compared), `ablation="mean"` (a head that is off writes its mean over all
+    texts), and `pairs=5` (all pairs of the five strongest heads). `metric` is a function from what
+    the model returns for a text to a number. Texts without letters are skipped. Refuses a corpus
+    without any text, and texts that the model cannot read, by their number.
 
     >>> from attnviz import head_effects
     >>> lines = ["The animal was tired", "", "She was late"]
@@ -145,7 +147,7 @@ def head_effects(
     in_memory, given = take_model_in_memory(given)
     base_settings = settings or Settings(model=MINILM)
     chosen_settings = replace_choices(base_settings, given)
-    all_texts = [*enumerate(texts, 1)]
+    all_texts = [*enumerate(iterate_texts(texts), 1)]
     filled = [(number, text) for number, text in all_texts if text.strip()]
     if not filled:
         raise AttnvizError(
