@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attnviz.errors import AttnvizError
 from attnviz.traces.result import Showable
 from attnviz.traces.trace import Trace
-from attnviz.wording.keywords import LookKeywords, built_by, with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, built_by, check_values, with_checked_arguments
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -65,12 +65,7 @@ def film(
     <Film of 3 Traces: 1 of 3 … 3 of 3>
     """
     shown = tuple(traces)
-    for index, each in enumerate(shown):  # an iterator's are not checked yet
-        if not isinstance(each, Trace):
-            raise AttnvizError(
-                f"traces[{index}] is of type {type(each).__name__}, and should be a Trace",
-                'try film([step_0, step_50], "run.gif"), of Traces by trace() or from_weights()',
-            )
+    check_values({"traces": shown}, {"traces": "Sequence[Trace]"}, globals())  # of an iterator
     if len(shown) < FEWEST_TRACES:
         raise AttnvizError(
             f"a film needs {FEWEST_TRACES} Traces or more, and here is {len(shown) or 'none'}",
@@ -120,7 +115,7 @@ def _trace_names(traces: Sequence[Trace], names: Sequence[str] | None) -> tuple[
         return tuple(own if all(own) and len({*own}) == len(own) else numbers)
     if len(names) != len(traces):
         raise AttnvizError(
-            f"there are {counted(len(names), 'name')} for {len(traces)} Traces",
+            f"{counted(len(names), 'name')} cannot name {len(traces)} Traces",
             "give each Trace a name, or leave out 'names'",
             about="names",
         )

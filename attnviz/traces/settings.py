@@ -163,9 +163,10 @@ class Settings:
         """Refuse words that name no variant, kind of positions, dtype and the like."""
         for name, (kind, choices) in CHOICES_BY_SETTING.items():
             word, others = getattr(self, name), VARIANT_ALIASES if name == "variant" else {}
-            if word not in choices:
+            if not isinstance(word, str) or word not in choices:
                 raise unknown_name_error(kind, word, choices, about=name, other_names=others)
-        if (word := self.attention) is not None and word not in ATTENTION_KINDS:
+        word = self.attention
+        if word is not None and (not isinstance(word, str) or word not in ATTENTION_KINDS):
             raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")
 
     def _refuse_invalid_temperature(self) -> None:

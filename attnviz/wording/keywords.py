@@ -60,6 +60,8 @@ VALUE_TYPES: dict[str, ValueType] = {
         'give each setting by its name, such as model="minilm"; a second text is other="…"',
     ),
     "View": ValueType((), "a View", 'attnviz.trace("…").view()'),
+    "LineTracker": ValueType((Callable,), "a function", "iter"),
+    "HeadTracker": ValueType((Callable,), "a function", "iter"),
     "Float": ValueType((), "a tensor", "torch.rand(…)"),
     "Bool": ValueType((), "a tensor", "torch.ones(…)"),
 }
@@ -92,7 +94,7 @@ KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
 MODULES_BETWEEN = (  # of `replace`, `cached_property`, old names
     *("dataclasses", "functools", "attnviz.wording.old_names"),
 )
-INTERNAL_KEYWORDS = ("command",)  # which only the command line gives
+INTERNAL_KEYWORDS = ("command", "line", "track")  # which no error suggests
 
 
 class LookKeywords(TypedDict, total=False):
@@ -341,7 +343,8 @@ def _unknown_keyword_error(name: str, known: Iterable[str]) -> AttnvizError:
     if any(get_close_matches(name, names)):
         others.pop(name, None)
     error = unknown_name_error("keyword", name, names, other_names=others)
-    return AttnvizError(str(error), error.hint.partition(" known: ")[0], about=name)
+    hint = error.hint.partition(" known: ")[0] if names else "leave it out"
+    return AttnvizError(str(error), hint, about=name)
 
 
 def check_values(
@@ -374,14 +377,9 @@ def _misfit_item_error(
 ) -> AttnvizError | None:
     """Return the error for the first item of a list that has none of the types that its items
     should have; None for a value that is no list, or should be none."""
-    lists = [
-        each for each in type_names if VALUE_TYPES.get(each.partition("[")[0], NO_LIST).is_list
-    ]
-    if (
-        not lists
-        or isinstance(value, (*NO_COLLECTIONS, Iterator))
-        or not isinstance(value, Iterable)
-    ):
+    rows = {each: VALUE_TYPES.get(each.partition("[")[0], NO_LIST) for each in type_names}
+    lists = [each for each, row in rows.items() if row.is_list]
+    if not lists or not _has_items(value) or isinstance(value, Iterator):
         return None
     item_types = _type_names(lists[0].partition("[")[2][:-1])
     for number, item in enumerate(value):
@@ -511,12 +509,18 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
 def _is_list_of(item_types: str, value: Any, module_names: Mapping[str, Any]) -> bool:
     """Return whether a value is a list whose items have one of these types, or an iterator, whose
     items can be read only once."""
-    if isinstance(value, NO_COLLECTIONS) or not isinstance(value, Iterable):
+    if not _has_items(value):
         return False
     if isinstance(value, Iterator):
         return True
     names = _type_names(item_types)
     return all(any(_fits(item, name, module_names) for name in names) for item in value)
+
+
+def _has_items(value: Any) -> bool:
+    """Return whether a value is a list or something like it: no text, no dict, no single number."""
+    is_number = getattr(value, "shape", None) == ()
+    return isinstance(value, Iterable) and not isinstance(value, NO_COLLECTIONS) and not is_number
 
 
 def _is_pair(value: Any) -> bool:
