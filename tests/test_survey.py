@@ -224,7 +224,7 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
         1: "A single line cannot show what stands out; ",
         4: "4 lines cannot show what stands out; ",
     }.get(count, f"{len(standing)} of 72 heads stand out; ")
-    assert headline.startswith(f"{beginning}{top.name} leads: {top.best.name} ")
+    assert headline.startswith(f"{beginning}{top.name} gives {top.best.target_phrase} ")
     assert estimate.mean == max(head.estimates[top.best.name].mean for head in found.heads)
     lines = view_lines(view, Screen(width=80, height=24))
     assert len(lines) <= 23

@@ -290,6 +290,8 @@ def _python_call(command: str) -> str:
             return command
         elif field == "out":
             after = f".save({_quoted_value(next(remaining, '…'))})"
+        elif field == "show":
+            after = f".view(show={_quoted_value(next(remaining, '…'))})"
         elif field in CALLS:
             positional.append(f"{CALLS[field]}({_quoted_value(next(remaining, '…'))})")
         elif field == "model" and function == "rank":

@@ -57,7 +57,8 @@ VALUE_TYPES: dict[str, ValueType] = {
     "Settings": ValueType(
         (),
         "Settings",
-        'give each setting by its name, such as model="minilm"; a second text is other="…"',
+        "leave 'settings' out, and give each setting by its name, such as model=\"minilm\"; a "
+        'second text is other="…"',
     ),
     "View": ValueType((), "a View", 'attnviz.trace("…").view()'),
     "LineTracker": ValueType((Callable,), "a function", "iter"),
@@ -200,6 +201,8 @@ def with_checked_arguments(
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
+                if error.about in refused_names(keywords):
+                    error.hint = f"leave '{error.about}' out: a model decides that itself"
                 error.rewrite(options_as_keywords)
             raise
 

@@ -196,7 +196,10 @@ class EffectMeter:
         if self.measured != "metric":
             return ""
         if self.metric is None:
-            return f"logit of “{self.options.toward}” − logit of “{self.options.instead_of}”"
+            assert self.full_metric is not None  # which finds the tokens: " the", or "the"
+            decode, ids = self.model_run.model.tokenizer.decode, self.answer_ids
+            words = [decode([ids[about]]) for about in ("toward", "instead_of")]
+            return f"logit of “{words[0]}” − logit of “{words[1]}”"
         name = getattr(self.metric, "__name__", "")
         return name if name.isidentifier() else "the metric"
 
