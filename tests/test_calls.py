@@ -286,6 +286,7 @@ def test_no_odd_call_raises_an_error_of_python() -> None:
 NAMED_VALUE = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|-?[\w.]+(?:\([^)]*\))?)"""
 )
+LEFT_OUT = re.compile(r"leave '?(?!it\b)(\w+)'? out")
 WHOLE_CALL = re.compile(r"(?<![=\w.])[\w.]+\([^)]*\)")
 NEAREST = re.compile("did you mean '([^']*)'")
 TRAINING = ("learn", "compare_learning", "rank")  # take long where nothing is wrong
@@ -305,14 +306,17 @@ def hinted(call: OddCall, error: AttnvizError) -> Iterator[Arguments]:
             yield {**arguments, call.keyword: nearest}
     if call.name in TRAINING:
         return
-    left_out = {call.keyword} if "out" in error.hint.split() else set()
+    left_out = {*LEFT_OUT.findall(error.hint)}
+    if left_out:
+        yield {name: value for name, value in arguments.items() if name not in left_out}
     names = {"attnviz": attnviz, "torch": torch, **tiny()}
     values = {
         name: eval(text, names)
         for name, text in NAMED_VALUE.findall(WHOLE_CALL.sub("", error.hint))
-        if "…" not in text and text not in ("lambda", "axes[0]")
+        if "…" not in text and text not in ("lambda", "axes")
     }
     values = {k: v for k, v in values.items() if not isinstance(v, int) or v <= MOST_FOLLOWED}
+    values = {} if left_out & {*arguments} else values
     for given in [values] if "both" in error.hint and values else [{k: values[k]} for k in values]:
         left_out |= {f"{name}s" for name in given}  # layers=[1] is layer=[1]
         yield {k: v for k, v in arguments.items() if k not in left_out} | given

@@ -201,7 +201,7 @@ def with_checked_arguments(
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
-                if error.about in refused_names(keywords):
+                if error.about in keywords and error.about in refused_names(keywords):
                     error.hint = f"leave '{error.about}' out: a model decides that itself"
                 error.rewrite(options_as_keywords)
             raise
