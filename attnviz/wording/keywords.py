@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, wraps
-from inspect import BoundArguments, Parameter, Signature, signature
+from inspect import BoundArguments, Parameter, Signature, signature, unwrap
 from itertools import islice
 from types import FrameType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
@@ -184,7 +184,8 @@ def with_checked_arguments(
         for name, parameter in accepted.parameters.items()
         if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     }
-    more_names = _unpacked_keywords(function, accepted)
+    names = unwrap(function).__globals__
+    more_names = _unpacked_keywords(names, accepted)
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
@@ -197,7 +198,7 @@ def with_checked_arguments(
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
             own = {name: value for name, value in given.items() if name in types_by_name}
-            given |= check_values(own, types_by_name, function.__globals__)
+            given |= check_values(own, types_by_name, names)
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
@@ -258,14 +259,14 @@ def _is_called_by_attnviz() -> bool:
     return name.partition(".")[0] == "attnviz"
 
 
-def _unpacked_keywords(function: Callable[..., Any], accepted: Signature) -> tuple[str, ...]:
+def _unpacked_keywords(names: Mapping[str, Any], accepted: Signature) -> tuple[str, ...]:
     """Return the names in the TypedDict that a function's `**changes` are annotated with; empty if
     there is none, or if it is imported for type checkers only.
     """
     for parameter in accepted.parameters.values():
         match = KEYWORDS_PATTERN.fullmatch(str(parameter.annotation))
-        if match and match[1] in function.__globals__:
-            return tuple(function.__globals__[match[1]].__annotations__)
+        if match and match[1] in names:
+            return tuple(names[match[1]].__annotations__)
     return ()
 
 
