@@ -6,7 +6,7 @@ import os
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 class ValueType(NamedTuple):
     """The values that an annotation accepts, in words, and what to try instead of another."""
 
-    accepted: tuple[type, ...]  # empty: a class of that name, and its subclasses
+    accepted: tuple[Any, ...]  # types; empty: a class of that name, and its subclasses
     noun: str  # "a whole number"
     example: str  # "1"; a sentence of its own where it has a space
 
