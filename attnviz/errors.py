@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
+from attnviz.wording.commands import options_as_keywords
 from attnviz.wording.printable import printable_text
 
 NOTEBOOK_PACKAGES = ("IPython", "ipykernel")
@@ -124,11 +125,13 @@ class Note(UserWarning):
 
 
 def warn_with_note(text: str) -> None:
-    """Issue a note as a warning that points to the first line outside attnviz."""
-    frame, level = sys._getframe(), 1
+    """Issue a note as a warning that points to the first line outside attnviz; unless a command
+    runs, in the words of Python."""
+    frame, level, is_command = sys._getframe(), 1, False
     while frame.f_back is not None and _is_frame_of(frame, __name__):
+        is_command |= str(frame.f_globals["__name__"]).startswith("attnviz.cli")
         frame, level = frame.f_back, level + 1
-    warnings.warn(Note(text), stacklevel=level)
+    warnings.warn(Note(text if is_command else options_as_keywords(text)), stacklevel=level)
 
 
 def unknown_name_error(
@@ -151,7 +154,7 @@ def unknown_name_error(
     short_names = [known for known in names if len(known) <= MAX_QUOTED_NAME_LETTERS]
     lower_name = name.lower() if len(name) <= MAX_QUOTED_NAME_LETTERS else ""
     alias = other_names.get(lower_name)
-    nearest = [alias] if alias else get_close_matches(lower_name, short_names, n=1, cutoff=0.5)
+    nearest = [alias] if alias else get_close_matches(lower_name, short_names, n=1)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     listed = [shorten_text(known, MAX_QUOTED_NAME_LETTERS) for known in names[:MAX_HINT_NAMES]]
     listed += ["…"] * (len(names) > MAX_HINT_NAMES)

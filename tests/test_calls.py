@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect as python
+import os
 import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
-from functools import cache, partial
+from dataclasses import dataclass, fields
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -28,10 +30,12 @@ from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_t
 from attnviz.renderers import Look
 from attnviz.traces.result import DrawKeywords, ViewKeywords
 from attnviz.traces.settings import SettingKeywords
+from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.view import VIEW_FUNCTIONS
 from attnviz.wording.commands import COMMAND_OPTIONS, options_as_keywords
 from attnviz.wording.keywords import LookKeywords
 from tests.conftest import ROOT
+from tests.small_transformers import OF_GPT, byte_level
 
 STORY = "The animal was too tired because it slept"
 MODELS = ROOT / "attnviz" / "traces" / "models"
@@ -175,8 +179,9 @@ WITHOUT_ANSWER = {"trace.layers[5].heads[11]", "inspect().heads"}  # which only 
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_users_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # only tests check shapes
 
 
 def is_two_lines(error: Exception) -> bool:
@@ -213,100 +218,341 @@ ODD: tuple[Any, ...] = (
 )
 
 
-def with_odd(odd: dict[str, Any], **usual: Any) -> dict[str, Any]:
-    """The usual arguments, with an odd one."""
-    return usual | odd
+Arguments = dict[str, Any]
+Call = tuple[Callable[..., Any], Arguments]  # with usual arguments
 
 
-KEYWORDS_BY_CALL: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "trace": (
-        lambda **odd: attnviz.trace(odd.pop("text", "I am"), **odd),
-        ("text", "settings", "vectors", "mistake", "kept", *SettingKeywords.__annotations__),
-    ),
-    "inspect": (
-        lambda **odd: attnviz.inspect(odd.pop("text", small()), **odd).view(),
-        ("text", "settings", *LookingKeywords.__annotations__),
-    ),
-    "compare": (
-        lambda **odd: attnviz.compare(odd.pop("text", "I am"), **odd),
-        ("text", "settings", "by", "other", "values", "reference", "layer"),
-    ),
-    "compare_sentences": (
-        lambda **odd: attnviz.compare_sentences(odd.pop("first", small()), small(), **odd),
-        ("first", "settings", "layer", "head", "query"),
-    ),
-    "compare_scores": (
-        lambda **odd: attnviz.compare_scores(**with_odd(odd, scores=WEIGHTS[None], width=4)),
-        ("scores", "width", "visible", "labels"),
-    ),
-    "steps": (
-        lambda **odd: attnviz.steps(odd.pop("text", "I am"), **odd),
-        ("text", "query", "key", "step", "head", "layer", "digits", "full"),
-    ),
-    "from_weights": (
-        lambda **odd: attnviz.from_weights(**with_odd(odd, weights=WEIGHTS, tokens=["I", "am"])),
-        ("weights", "tokens", "keys", "tokenizer", "item", "name"),
-    ),
-    "rank": (lambda **odd: attnviz.rank(**with_odd(odd, model="zebra")), ("model", "task")),
-    "learn": (
-        lambda **odd: attnviz.learn(**with_odd(odd, task="zebra")),
-        ("task", "settings", "choices", "watch"),
-    ),
-    "compare_learning": (
-        lambda **odd: attnviz.compare_learning(**with_odd(odd, task="zebra")),
-        ("task", "settings", "by", "values", "repeats", "choices"),
-    ),
-    "task_of": (lambda **odd: attnviz.task_of(**odd), ("name",)),
-    "example": (lambda **odd: attnviz.example(**odd), ("name",)),
-    "read": (lambda **odd: attnviz.read(**odd), ("name",)),
-    "draw": (lambda **odd: attnviz.draw(**with_odd(odd, trace=small())), ("trace", "show")),
-    "render": (
-        lambda **odd: attnviz.render(**with_odd(odd, view=small().view(), suffix=".csv")),
-        ("view", "suffix", *LookKeywords.__annotations__),
-    ),
-    "Settings": (lambda **odd: Settings(**odd), ("seed", "odd", "without")),
-    "Choices": (lambda **odd: attnviz.Choices(**odd), ("steps", "until", "batch", "rate", "odd")),
-    "trace.view": (lambda **odd: small().view(**odd), (*ViewKeywords.__annotations__, "odd")),
-    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),  # type: ignore[call-overload]
-    "trace.save": (lambda odd: small().save(odd), ("odd",)),
-    "trace.to_csv": (lambda odd: small().to_csv(odd), ("odd",)),
-    "trace[]": (lambda odd: small()[odd], ("odd",)),
-    "trace[0][]": (lambda odd: small()[0][odd], ("odd",)),
-    "trace[0, 0, ]": (lambda odd: small()[0, 0, odd], ("odd",)),
-    "layer.weights[]": (lambda odd: small().layers[0].weights[odd], ("odd",)),
-    "tokens[]": (lambda odd: small().tokens[odd], ("odd",)),
-    "tokens.index": (lambda odd: small().tokens.index(odd), ("odd",)),
-    "survey[]": (lambda odd: surveyed()[odd], ("odd",)),
-    "survey[0, ]": (lambda odd: surveyed()[0, odd], ("odd",)),
-    "inspect[]": (lambda odd: attnviz.inspect(small())[odd], ("odd",)),
-    "inspect[0, 0][]": (lambda odd: attnviz.inspect(small())[0, 0][odd], ("odd",)),
-    "film[]": (lambda odd: film()[odd], ("odd",)),
-    "top": (lambda odd: attnviz.inspect(small(), source="I", to="I").top(odd), ("odd",)),
-}
+@cache
+def tiny() -> Arguments:
+    """A model of two layers in memory, as keywords."""
+    import transformers
+
+    tokenizer = byte_level()
+    sizes: dict[str, Any] = OF_GPT | {"vocab_size": len(tokenizer)}
+    torch.manual_seed(0)
+    with quiet_transformers():
+        config = transformers.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2)
+        model: Any = transformers.GPT2LMHeadModel(config)
+    return {"model": model.eval(), "tokenizer": tokenizer}
 
 
-def odd_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every keyword of every function with every odd value."""
-    for function, (call, names) in KEYWORDS_BY_CALL.items():
-        for name in names:
-            for number, value in enumerate(ODD):
-                yield f"{function}({name}=ODD[{number}])", partial(call, **{name: value})
+@cache
+def calls() -> dict[str, Call]:
+    """Every public function and class, and methods of their results, each with usual arguments."""
+    texts = ["I am tired", "It is late"]
+    pair = "The animal was because", "The animal too because", "because", "The", "animal"
+    weights = {"weights": WEIGHTS, "tokens": ["I", "am"]}
+    usual: dict[str, Arguments] = {
+        "trace": {"text": "I am"},
+        "inspect": {"text": small()},
+        "compare": {"text": "I am"},
+        "compare_sentences": {"first": small(), "second": small()},
+        "compare_models": {"text": "I am", "a": tiny()["model"], "b": tiny()["model"]}
+        | {"tokenizer": tiny()["tokenizer"]},
+        "compare_scores": {"scores": WEIGHTS[None], "width": 4},
+        "steps": {"text": "I am"},
+        "from_weights": weights,
+        "rank": {"model": "zebra"},
+        "learn": {"task": "zebra"},
+        "compare_learning": {"task": "zebra"},
+        "draw": {"trace": small()},
+        "render": {"view": small().view(), "suffix": ".csv"},
+        "film": {"traces": [small(), small()]},
+        "survey": {"texts": texts, **tiny()},
+        "pairs": {"source": [pair], **tiny()},
+        "head_effects": {"texts": texts, **tiny()},
+    }
+    public = {name: (getattr(attnviz, name), usual.get(name, {})) for name in attnviz.__all__}
+    del public["AttnvizError"]  # what all of these raise
+    traced = attnviz.trace("I am tired", **tiny())
+    link = attnviz.inspect(traced, source=0, to=0)
+    methods = {
+        "inspect a model": (attnviz.inspect, {"text": "I am", **tiny()}),
+        "inspect effects": (attnviz.inspect, {"text": traced, "by": "effect"}),
+        "compare two traces": (attnviz.compare, {"text": small(), "settings": small()}),
+        "trace.view": (small().view, {}),
+        "trace.heatmap": (small().heatmap, {"head": 0, "layer": 0}),
+        "trace.to_csv": (small().to_csv, {}),
+        "trace.to_dict": (small().to_dict, {}),
+        "trace.numpy": (small().numpy, {}),
+        "view.render": (small().view().render, {"suffix": ".csv"}),
+        "inspection.top": (link.top, {}),
+        "comparison.view": (attnviz.compare("I am").view, {}),
+        "film.view": (attnviz.film([small(), small()]).view, {}),
+        "two.link": (attnviz.compare_sentences(small(), small(), names=("a", "b")).link, {}),
+    }
+    indices: dict[str, Call] = {
+        "trace[]": (lambda odd: small()[odd], {}),
+        "trace[0][]": (lambda odd: small()[0][odd], {}),
+        "trace[0, 0, ]": (lambda odd: small()[0, 0, odd], {}),
+        "layer.weights[]": (lambda odd: small().layers[0].weights[odd], {}),
+        "tokens[]": (lambda odd: small().tokens[odd], {}),
+        "tokens.index[]": (lambda odd: small().tokens.index(odd), {}),
+        "survey[]": (lambda odd: surveyed()[odd], {}),
+        "survey[0, ]": (lambda odd: surveyed()[0, odd], {}),
+        "inspect[]": (lambda odd: attnviz.inspect(small())[odd], {}),
+        "inspect[0, 0][]": (lambda odd: attnviz.inspect(small())[0, 0][odd], {}),
+        "film[]": (lambda odd: film()[odd], {}),
+    }
+    return public | methods | indices
+
+
+@dataclass(frozen=True)
+class OddCall:
+    """A call with one odd value."""
+
+    name: str  # of the function
+    keyword: str
+    number: int  # of the value in ODD
+
+    @property
+    def arguments(self) -> Arguments:
+        """The usual arguments, with the odd one."""
+        return {**calls()[self.name][1], self.keyword: ODD[self.number]}
+
+    def error(self, arguments: Arguments | None = None) -> Exception | None:
+        """The error of the call, or of one with other arguments; None without any."""
+        try:
+            result = calls()[self.name][0](**(self.arguments if arguments is None else arguments))
+            if isinstance(result, attnviz.Inspection):
+                result.view()
+        except Exception as error:
+            return error
+        return None
+
+
+def odd_calls() -> list[OddCall]:
+    """Every keyword of every function with every odd value, but for odd functions of the user."""
+    found = []
+    for name, (function, _) in calls().items():
+        parameters = python.signature(function).parameters.values()
+        accepted = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+        for keyword in dict.fromkeys([*accepted, "odd"] if name[-1] != "]" else accepted):
+            found += [
+                OddCall(name, keyword, number)
+                for number, value in enumerate(ODD)
+                if keyword != "track" or not callable(value)
+            ]
+    return found
+
+
+def sampled(every: int) -> list[OddCall]:
+    """One of so many odd calls, the same ones in each run; all of them if the environment says so.
+
+    So each keyword gets one or two of the odd values.
+    """
+    return odd_calls()[:: 1 if os.environ.get("ATTNVIZ_ALL_ODD_CALLS") else every]
 
 
 @pytest.mark.filterwarnings("ignore")  # of odd dpi and dtypes
 def test_no_odd_call_raises_an_error_of_python() -> None:
-    """Every 13th of about 4,000: so each keyword gets two or three of the odd values."""
-    calls = [*odd_calls()][::13]
-    raised = {}
-    for name, call in calls:
-        try:
-            call()
-        except Exception as error:
-            if not is_two_lines(error):
-                raised[name] = error
+    chosen = sampled(59)
+    errors = {call: call.error() for call in chosen}
 
-    assert len(calls) > 300
-    assert raised == {}
+    assert len(chosen) > 300
+    assert {call: e for call, e in errors.items() if e is not None and not is_two_lines(e)} == {}
+
+
+NAMED_VALUE = re.compile(
+    r"""\b([a-z_]+)=("[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|-?[\w.]+(?:\([^)]*\))?)"""
+)
+LEFT_OUT = re.compile(r"leave '?(?!it\b)(\w+)'? out")
+WHOLE_CALL = re.compile(r"(?<![=\w.])[\w.]+\([^)]*\)")
+NEAREST = re.compile("did you mean '([^']*)'")
+TRAINING = ("learn", "compare_learning", "rank")  # take long where nothing is wrong
+MOST_FOLLOWED = 500  # a larger number takes long to compute, and is as valid
+
+
+def hinted(call: OddCall, error: AttnvizError) -> Iterator[Arguments]:
+    """The arguments of a call with each value that a hint names."""
+    arguments = call.arguments
+    is_name = str(error).startswith("there is no keyword")
+    for nearest in NEAREST.findall(error.hint):
+        if is_name:
+            yield {
+                nearest if key == call.keyword else key: value for key, value in arguments.items()
+            }
+        elif call.name not in TRAINING:
+            yield {**arguments, call.keyword: nearest}
+    if call.name in TRAINING:
+        return
+    left_out = {*LEFT_OUT.findall(error.hint)}
+    if left_out:
+        yield {name: value for name, value in arguments.items() if name not in left_out}
+    names = {"attnviz": attnviz, "torch": torch, **tiny()}
+    values = {
+        name: eval(text, names)
+        for name, text in NAMED_VALUE.findall(WHOLE_CALL.sub("", error.hint))
+        if "…" not in text and text not in ("lambda", "axes")
+    }
+    values = {k: v for k, v in values.items() if not isinstance(v, int) or v <= MOST_FOLLOWED}
+    values = {} if left_out & {*arguments} else values
+    for given in [values] if "both" in error.hint and values else [{k: values[k]} for k in values]:
+        left_out |= {f"{name}s" for name in given}  # layers=[1] is layer=[1]
+        yield {k: v for k, v in arguments.items() if k not in left_out} | given
+
+
+def same_complaint(before: AttnvizError, after: Exception | None) -> bool:
+    """Whether following a hint changed nothing, or led to what a function never accepts."""
+    never = ("there is no keyword", "decides that itself")
+    if not isinstance(after, AttnvizError):
+        return after is not None
+    return str(after) == str(before) or any(words in str(after) for words in never)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_hint_that_is_followed_mends_what_it_is_about() -> None:
+    """With the value that the hint names, this complaint is gone; there may be another one."""
+    followed, failed = 0, {}
+    for call in sampled(199):
+        if isinstance(error := call.error(), AttnvizError):
+            for arguments in hinted(call, error):
+                followed += 1
+                if same_complaint(error, after := call.error(arguments)):
+                    failed[call, error.hint] = str(after)
+
+    assert followed > 15
+    assert failed == {}
+
+
+GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
+    "tilte": (lambda: small().heatmap(tilte="x"), "did you mean 'title'?"),  # type: ignore[call-overload]
+    "cmap": (lambda: small().heatmap(cmap="magma"), "did you mean 'colors'?"),  # type: ignore[call-overload]
+    "point": (lambda: small().heatmap(point=8), "did you mean 'points'?"),  # type: ignore[call-overload]
+    "layer": (
+        lambda: attnviz.trace(STORY, model="minilm", layer=5),  # type: ignore[call-arg]
+        "did you mean 'kept'?",
+    ),
+    "layer of random vectors": (
+        lambda: attnviz.trace(STORY, layer=5),  # type: ignore[call-arg]
+        "did you mean 'layers'?",
+    ),
+    "metric": (
+        lambda: attnviz.compare_models(STORY, "minilm", "minilm", metric=3),  # type: ignore[call-arg]
+        "known: text, a, b, settings, names, layer, head, query, tokenizer, attention, "
+        "target, generate, truncate, trust_remote_code, without, seed, device, dtype",
+    ),
+    "heads of a corpus": (
+        lambda: attnviz.survey([STORY], heads=3),  # type: ignore[call-arg]
+        "known: texts, settings, model, tokenizer, device, dtype, seed, trust_remote_code",
+    ),
+    "model": (
+        lambda: attnviz.trace(STORY, model="bert-base"),
+        "known: toy, reverse, sort, induction, brackets, agreement, pronouns, minilm; or a folder "
+        "with a model in it; or owner/name of a model on a hub",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "hint"), GUESSED_NAMES.values(), ids=[*GUESSED_NAMES])
+def test_the_nearest_name_is_close_and_accepted(call: Callable[[], Any], hint: str) -> None:
+    with pytest.raises(AttnvizError) as caught:
+        call()
+    assert caught.value.hint == hint
+
+
+CLASSES = [name for name in attnviz.__all__ if isinstance(getattr(attnviz, name), type)]
+
+
+@pytest.mark.parametrize("name", sorted({*CLASSES} - {"AttnvizError", "Choices", "Settings"}))
+def test_an_exported_class_says_what_it_needs(name: str) -> None:
+    for arguments in ((), (3,) * 20):
+        with pytest.raises(AttnvizError) as caught:
+            getattr(attnviz, name)(*arguments)
+        assert str(caught.value).startswith((f"{name}() needs ", f"{name}() takes "))
+
+
+@pytest.mark.parametrize(
+    ("call", "problem", "hint"),
+    [
+        (
+            lambda: attnviz.survey(["a", None]),  # type: ignore[list-item]
+            "texts[1] is None, and should be a text",
+            "change texts[1], or leave it out",
+        ),
+        (
+            lambda: attnviz.pairs([("a", "b", 5, "c", "d")]),  # type: ignore[list-item]
+            "source[0][2] is 5, and should be a text",
+            "change source[0][2], or leave it out",
+        ),
+        (
+            lambda: attnviz.inspect(""),
+            "the text is empty",
+            'give a sentence, such as: trace("I am learning this")',
+        ),
+        (
+            lambda: attnviz.rank("minilm"),
+            "'minilm' is a trained transformer, whose heads are ranked on your own texts",
+            'give a file with a text on each line: head_effects(Path("texts.txt"), '
+            'model="minilm"); for one text, inspect("…", model="minilm", by="effect")',
+        ),
+        (
+            lambda: attnviz.compare(animal()),
+            "the trained model 'minilm' decides how it attends, so nothing can be compared by "
+            "scale",
+            'give two sentences: compare_sentences("…", "…", model="minilm")',
+        ),
+        (
+            lambda: attnviz.film([small(), small()], seconds=3),
+            "'seconds' is about a file, and no path is given",
+            'give one: film(traces, "run.gif"); or leave it to .save() of the film',
+        ),
+        (
+            lambda: attnviz.film([small(), small()], "run.gif", seconds=0),
+            "seconds is 0, and must be from 0.1 to 60",
+            "try seconds=0.1",
+        ),
+        (
+            lambda: small().to_csv("weights.json"),
+            "to_csv() writes a .csv file, and 'weights.json' is none",
+            'try to_csv("weights.csv"); other kinds of files are for save()',
+        ),
+        (
+            lambda: attnviz.from_weights(np.eye(2, dtype=complex), ["I", "am"]),
+            "the weights cannot be read as numbers",
+            "give a tensor, an array, rows of numbers, or outputs.attentions of a model",
+        ),
+    ],
+)
+def test_an_error_says_the_true_reason(call: Callable[[], Any], problem: str, hint: str) -> None:
+    with pytest.raises(AttnvizError) as caught:
+        call()
+    assert (str(caught.value), caught.value.hint) == (problem, hint)
+
+
+def test_a_path_is_a_file_to_read_wherever_a_text_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "story.txt"
+    path.write_text("I am\n")
+    other = tmp_path / "other.txt"
+    other.write_text("I was")
+
+    assert attnviz.trace(path).text == attnviz.steps(path).trace.text == "I am"
+    assert attnviz.inspect(path, **tiny()).trace.text == "I am"
+    assert attnviz.compare(path, other=other).alternatives[1].tokens.text == "I was"
+    both = attnviz.compare_sentences(path, other, **tiny())
+    assert (both.first.text, both.second.text) == ("I am", "I was")
+    assert attnviz.survey(path, **tiny()).lines == attnviz.survey(str(path), **tiny()).lines == 1
+    assert attnviz.head_effects(path, **tiny()).texts == 1
+    assert attnviz.trace(str(path)).text == str(path)
+
+
+def test_a_film_keeps_the_heads_that_it_was_made_for() -> None:
+    film = attnviz.film([small(), small()], layer=1, head=0)
+
+    assert len(film.view().picture.groups[0].panels) == 2
+    assert len(film.view(layer=0).picture.groups[0].panels) == 4
+
+
+def test_numbers_are_written_in_cells_of_own_axes() -> None:
+    ax = Figure().subplots()
+    attnviz.trace("I am", variant="causal").heatmap(ax=ax, numbers=True)
+    found = {(*map(round, each.get_position()),): each.get_text() for each in ax.texts}
+
+    assert {place: text for place, text in found.items() if text} == {
+        (0, 0): "1.0",
+        (0, 1): ".03",
+        (1, 1): ".97",
+    }
 
 
 @pytest.mark.parametrize(
@@ -384,7 +630,7 @@ def test_no_option_is_left_in_an_error_of_the_library() -> None:
         ("try --without L1H1 (layer 1, head 1)", 'try without="L1H1" (layer 1, head 1)'),
         ("--memory TEXT, or --head-dim 8", 'memory="…", or head_dim=8'),
         ("'--layer' is no token", "'--layer' is no token"),
-        ("attnviz run TEXT --model m, or --layer 0", "attnviz run TEXT --model m, or layer=0"),
+        ("attnviz run TEXT --model m, or --layer 0", 'trace("…", model="m"), or layer=0'),
         ("allow more with: --limit 20MB", "allow more with: --limit 20MB"),
     ],
 )
@@ -515,9 +761,7 @@ def test_every_ranking_is_read_line_by_line() -> None:
         r'(<L\dH\d+: "it" gives ".+" \S+, other tokens \.\d\d>\n?){2}', lines["query"]
     )
     assert re.fullmatch(r"(<L\dH\d+: [a-z ()]+ \S+, evenly \.\d\d>\n?){2}", lines["heads"])
-    assert re.fullmatch(
-        r"(<L5H\d: the last vectors change by .+ without it>\n?){2}", lines["effects"]
-    )
+    assert re.fullmatch(r"(<L5H\d: vectors change by .+ without it>\n?){2}", lines["effects"])
     assert re.fullmatch(r"<L0H0: .+ right without it>", lines["model"])
     assert repr(attnviz.inspect(animal()).ranking).endswith("\n… and 52 more")
 

@@ -293,11 +293,11 @@ def test_other_tokenizers_are_refused_by_the_first_token_that_differs() -> None:
         (lambda: compare_models(KEYS, "agreement", None), "b is None, and should be a model"),
         (
             lambda: compare(trace("I am"), trace("I am"), by="mask"),  # type: ignore[call-overload]
-            "two finished Traces are compared as they are, but by is given",
+            "two finished Traces are compared as they are, but 'by' is given",
         ),
         (
             lambda: compare("I am", head=0),  # type: ignore[call-overload]
-            "only two Traces are compared head by head, but head is given",
+            "only two Traces are compared head by head, but 'head' is given",
         ),
         (
             lambda: compare("I am", trace("I am")),  # type: ignore[call-overload]

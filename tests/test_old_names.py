@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import attnviz
+from attnviz import AttnvizError
 from attnviz.wording.old_names import NEW_NAMES
 
 SENTENCE = "the keys near the cabinet"
@@ -53,5 +54,5 @@ def test_an_old_name_as_a_keyword_replaces_the_value(results: dict[str, Any]) ->
     assert changed.options is changed.looking is options
     assert [head.name for head in changed.plain] == ["L0H0", "L1H0"]
     assert replace(results["Task"], asked="noun").answer_noun == "noun"
-    with pytest.raises(TypeError, match="unexpected keyword argument 'seeing'"):
+    with pytest.raises(AttnvizError, match="there is no keyword 'seeing'"):
         replace(results["Inspection"], seeing=options)

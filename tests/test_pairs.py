@@ -332,7 +332,10 @@ def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:
     for source, problem in (
         ([("a", "b")], "pair 1 has 2 columns, and a pair has 5"),
         (["a b c d e"], "pair 1 has 0 columns, and a pair has 5"),
-        ([("a", "b", "c", "d", 5)], "pair 1 has columns that are not strings"),
+        (
+            [("a", "b", "c", "d", 5)],
+            "pair 1 has columns that are not texts: a token is a word, not a number",
+        ),
         ([], "the list holds no pairs"),
         (7, "pairs is of type int, and should be a file or several pairs"),
     ):

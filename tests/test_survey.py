@@ -239,7 +239,7 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
         1: "A single line cannot show what stands out; ",
         4: "4 lines cannot show what stands out; ",
     }.get(count, f"{len(standing)} of 72 heads stand out; ")
-    assert headline.startswith(f"{beginning}{top.name} leads: {top.best.name} ")
+    assert headline.startswith(f"{beginning}{top.name} gives {top.best.target_phrase} ")
     assert estimate.mean == max(head.estimates[top.best.name].mean for head in found.heads)
     lines = view_lines(view, Screen(width=80, height=24))
     assert len(lines) <= 23
@@ -254,16 +254,19 @@ def test_tokens_without_a_choice_make_no_finding(small_transformer: object) -> N
     found.view().render(".json")
 
 
+GIVE_TEXTS = 'give some, or a file with one text per line: Path("texts.txt")'
+
+
 @pytest.mark.parametrize(
     ("texts", "problem", "hint"),
     [
         ("It is late.", "texts is a single text, and should be several",
          'give a list, such as ["It is late."], or a file: Path("texts.txt")'),
-        (["a", 3], "texts is ['a', 3], and should be a list or a path", "try texts=[…]"),
+        (["a", 3], "texts[1] is 3, and should be a text", "change texts[1], or leave it out"),
         (iter(["a", 3]), "one of the texts is of type int, and should be a string",
          'give strings, such as "It is late."'),
-        ([], "there are no texts", "give a file with one text per line: --file texts.txt"),
-        (["", " "], "all texts are blank", "give a file with one text per line: --file texts.txt"),
+        ([], "there are no texts", GIVE_TEXTS),
+        (["", " "], "all texts are blank", GIVE_TEXTS),
         (Path("nope.txt"), "there is no file 'nope.txt'", "check its name and folder"),
     ],
 )  # fmt: skip
@@ -276,8 +279,8 @@ def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) ->
 def test_a_survey_takes_a_transformer_and_no_choices_about_one_sentence() -> None:
     with pytest.raises(AttnvizError, match="a survey is of a trained transformer, but 'agreement'"):
         survey(SENTENCES, model="agreement")
-    with pytest.raises(AttnvizError, match="without is about one sentence, and a survey is of"):
-        survey(SENTENCES, without="L0H2")
+    with pytest.raises(AttnvizError, match="there is no keyword 'without'"):
+        survey(SENTENCES, without="L0H2")  # type: ignore[call-arg]
 
 
 def test_lines_of_a_file_are_read_one_after_another_and_errors_name_theirs(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
     "no Trace": (
         [moment(0), "x"],
         {},
-        "traces[1] is of type str, and should be a Trace",
-        'try film([step_0, step_50], "run.gif"), of Traces by trace() or from_weights()',
+        "traces[1] is 'x', and should be a Trace",
+        "change traces[1], or leave it out",
     ),
     "another token": (
         [moment(0), moment(50, ["The", "dog", "slept"])],
@@ -124,8 +124,8 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
     "too few names": (
         [moment(0), moment(50)],
         {"names": ["a"]},
-        "names has 1 name, and there are 2 Traces",
-        "give each Trace a name, or leave out names",
+        "1 name cannot name 2 Traces",
+        "give each Trace a name, or leave out 'names'",
     ),
     "equal names": (
         [moment(0), moment(50)],

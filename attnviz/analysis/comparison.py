@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -27,6 +28,7 @@ from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, StoredCells
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces import early_checks
 from attnviz.traces.early_checks import refuse_missing_layer
@@ -42,14 +44,14 @@ from attnviz.traces.inputs import (
 from attnviz.traces.memory_estimate import refuse_oversized_comparison
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant
+from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant, settings_refused
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import built_by, with_checked_arguments, with_checked_settings
 from attnviz.wording.printable import printable_text
 from attnviz.wording.words import and_list, counted, shape_text
 
@@ -211,6 +213,7 @@ class LargestChange:
     after: float
 
 
+@built_by('attnviz.compare("…")')
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
     """Kinds of attention, their measures, and the differences of their weights from the
@@ -275,11 +278,11 @@ def compare(
 
 @overload
 def compare(
-    text: str | Trace | None,
+    text: str | Path | Trace | None,
     settings: Settings | None = None,
     *,
     by: str | None = None,
-    other: str | None = None,
+    other: str | Path | None = None,
     values: Sequence[object] | None = None,
     reference: object = None,
     layer: int | None = None,
@@ -288,16 +291,16 @@ def compare(
 ) -> Comparison: ...
 
 
-@with_checked_arguments
+@with_checked_settings(settings_refused)
 def compare(
-    text: str | Trace | None,
+    text: str | Path | Trace | None,
     settings: Settings | Trace | None = None,
     *,
     names: tuple[str, str] | None = None,
     head: int | str | None = None,
     query: int | str | None = None,
     by: str | None = None,
-    other: str | None = None,
+    other: str | Path | None = None,
     values: Sequence[object] | None = None,
     reference: object = None,
     layer: int | None = None,
@@ -332,6 +335,8 @@ def compare(
         )
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
+    if isinstance(other, Path):
+        other = files.read_text(other)
     aspect = choose_aspect(by, values, texts=other is not None)
     in_memory, settings_changes = take_model_in_memory(changes)
     source = build_source(text, settings, **settings_changes)
@@ -362,7 +367,9 @@ def _refuse_given_choices(choices: Mapping[str, object], reason: str) -> None:
     """Refuse the first choice that is not None; `reason` begins the message."""
     for name, value in choices.items():
         if value is not None:
-            raise AttnvizError(f"{reason}, but {name} is given", f"leave {name} out", about=name)
+            raise AttnvizError(
+                f"{reason}, but '{name}' is given", f"leave '{name}' out", about=name
+            )
 
 
 def _choose_layer(source: Source, requested: int | None) -> int:
@@ -383,7 +390,7 @@ def _choose_layer(source: Source, requested: int | None) -> int:
 
 
 def _refuse_transformer(
-    source: Source, text: str | Trace | None, in_memory: LoadedTransformer | None, by: str
+    source: Source, text: str | Path | Trace | None, in_memory: LoadedTransformer | None, by: str
 ) -> None:
     """Refuse a transformers model, unless it is to run in another way (`by`), such as its dtype.
 
@@ -398,8 +405,7 @@ def _refuse_transformer(
     name = in_memory.name if in_memory else card.name if card else source.settings.model
     hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
     if is_named:
-        hint = f"use attnviz compare TEXT OTHER --model {source.settings.model}; in Python "
-        hint += "compare_sentences(text, other)"
+        hint = f"give two sentences: attnviz compare TEXT OTHER --model {source.settings.model}"
     if by == TEXT_ASPECT:
         problem = "is compared head by head, with both sentences"
     else:

@@ -28,7 +28,7 @@ from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import RanksHeads, Rows, Showable
-from attnviz.traces.settings import HeadId, SettingKeywords, Settings, format_head_id
+from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
 from attnviz.traces.trace import Provenance
 from attnviz.traces.trained.batches import (
     LayerWeights,
@@ -41,7 +41,7 @@ from attnviz.traces.trained.batches import (
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.tracing import transformer_provenance
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class PairedHead:
         return sum(shift > 0 for shift in self.shifts)
 
 
+@built_by('attnviz.pairs("pairs.tsv")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MinimalPairs(RanksHeads, Showable):
     """How all heads of a model move in minimal pairs: those that pass the test first, then by the
@@ -147,7 +148,7 @@ def pairs(
     settings: Settings | None = None,
     *,
     command: str | None = None,
-    **changes: Unpack[SettingKeywords],
+    **changes: Unpack[TextsKeywords],
 ) -> MinimalPairs:
     """Return which heads follow the meaning in minimal pairs: `pairs("pairs.tsv", model="minilm")`
 

@@ -13,6 +13,7 @@ from typing import Any
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.tokens.tokenizers import refuse_empty_text
+from attnviz.wording.keywords import as_list
 from attnviz.wording.words import counted
 
 COMMENT = "#"  # begins a line that holds no pair
@@ -83,7 +84,8 @@ def _row_cells(row: Any) -> Sequence[Any]:
     """Return the columns of a row: a MinimalPair, or any sequence but a string."""
     if isinstance(row, MinimalPair):
         return row.cells
-    return () if isinstance(row, str) or not isinstance(row, Iterable) else tuple(row)
+    cells = as_list(row)
+    return () if isinstance(cells, str) or not isinstance(cells, Iterable) else tuple(cells)
 
 
 def _build_pair(cells: Sequence[Any], place: str) -> MinimalPair:
@@ -91,7 +93,7 @@ def _build_pair(cells: Sequence[Any], place: str) -> MinimalPair:
     if len(cells) != len(COLUMNS) or not all(isinstance(cell, str) for cell in cells):
         problem = f"{place} has {counted(len(cells), 'column')}, and a pair has {len(COLUMNS)}"
         if len(cells) == len(COLUMNS):
-            problem = f"{place} has columns that are not strings"
+            problem = f"{place} has columns that are not texts: a token is a word, not a number"
         raise AttnvizError(problem, COLUMNS_HINT, about="pairs")
     cells = [cell.strip() for cell in cells]
     for column, cell in zip(COLUMNS, cells, strict=True):

@@ -40,17 +40,16 @@ from attnviz.analysis.line_measures import (
 )
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.errors import AttnvizError
-from attnviz.machine import files
 from attnviz.machine.exit_handling import stop_on_interrupt
-from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import RanksHeads, Rows, Showable
-from attnviz.traces.settings import HeadId, SettingKeywords, Settings, format_head_id
+from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
 from attnviz.traces.trace import Provenance
 from attnviz.traces.trained.batches import (
     TextBatch,
     captures_exactly,
     group_lines,
+    iterate_texts,
     make_batches,
     model_for_texts,
     visit_layers,
@@ -64,7 +63,7 @@ from attnviz.traces.trained.pieces import (
 )
 from attnviz.traces.trained.tracing import transformer_provenance
 from attnviz.vectors.random_numbers import draw_uniform
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.numbers import share_text
 
 if TYPE_CHECKING:
@@ -156,6 +155,7 @@ class SurveyedHead:
         return -1.0 if self.best is None else _excess(self.best, self.estimates[self.best.name])
 
 
+@built_by('survey(["…"])')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Survey(RanksHeads, Showable):
     """What the heads of a model do over a corpus; `heads` are in the order of the model.
@@ -194,22 +194,22 @@ class Survey(RanksHeads, Showable):
 
 @with_checked_arguments
 def survey(
-    texts: Iterable[str] | Path,
+    texts: Iterable[str] | str | Path,
     settings: Settings | None = None,
     *,
     track: LineTracker = iter,
     command: str | None = None,
-    **changes: Unpack[SettingKeywords],
+    **changes: Unpack[TextsKeywords],
 ) -> Survey:
     """Return what each head of a transformer does over texts: `survey(["It is late.", …])`
 
-    `texts` are strings, or the path of a file with one text per line; they are read one after
-    another, so that there may be millions. Blank ones are left out and counted, and so are those
-    whose end is left out because the model has no positions for it. Ctrl-C ends the survey, which
-    then has the texts that were read so far. `changes` replace fields of the settings, such as
-    `model`, which may be a loaded one with its `tokenizer`; `seed` draws the sample of lines, and
-    the random tokens. `track` is called with the texts, to report progress. Refuses a
-    single string, texts without any words, and a model that is no transformer.
+    `texts` are strings, or the path or name of a file with one text per line; they are read one
+    after another, so that there may be millions. Blank ones are left out and counted, and so are
+    those whose end is left out because the model has no positions for it. Ctrl-C ends the survey,
+    which then has the texts that were read so far. `changes` replace fields of the settings, such
+    as `model`, which may be a loaded one with its `tokenizer`; `seed` draws the sample of lines and
+    the random tokens. `track` is called with the texts, to report progress. Refuses a single
+    string, texts without any words, and a model that is no transformer.
 
     >>> from attnviz import survey
     >>> found = survey(["The animal was tired.", "It is late, and she is not here yet."] * 3)
@@ -223,33 +223,6 @@ def survey(
     with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
         interrupted = reading.read(track(lines), stopped)
     return reading.result(interrupted, settings, command)
-
-
-def iterate_texts(texts: object) -> Iterator[str]:
-    """Return texts, or the lines of a file; refuse what is neither a path nor several texts."""
-    if isinstance(texts, Path):
-        return files.read_lines(texts)
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        kind = "a single text" if isinstance(texts, str) else f"of type {type(texts).__name__}"
-        raise AttnvizError(
-            f"texts is {kind}, and should be several",
-            'give a list, such as ["It is late."], or a file: Path("texts.txt")',
-            about="texts",
-        )
-    return map(_checked_text, texts)
-
-
-def _checked_text(text: object) -> str:
-    """Return a text; refuse a value of another type, and a text that cannot be written as UTF-8."""
-    if not isinstance(text, str):
-        raise AttnvizError(
-            f"one of the texts is of type {type(text).__name__}, and should be a string",
-            'give strings, such as "It is late."',
-            about="texts",
-        )
-    if text.strip():
-        refuse_empty_text(text)
-    return text
 
 
 class _Reading:
@@ -302,7 +275,7 @@ class _Reading:
         if not self.totals.lines:
             raise AttnvizError(
                 "there are no texts" if not self.blank_lines else "all texts are blank",
-                "give a file with one text per line: --file texts.txt",
+                "give some, or a file with one text per line: --file texts.txt",
                 about="texts",
             )
         numbers = _corpus_estimates(self.totals)

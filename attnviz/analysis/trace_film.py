@@ -7,18 +7,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.inspection.two_sentences import HeadComparison, compare_two_traces
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.trace import Trace
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, built_by, check_values, with_checked_arguments
 from attnviz.wording.words import counted
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 FEWEST_TRACES = 2
+HeadPlace = tuple[int, int]  # index of an attention of the Trace, and the head's number
 
 
+@built_by('film([step_0, step_50], "run.gif")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Film(RanksHeads, Showable):
     """Traces of one sentence, with the same heads, and what each is called.
@@ -30,6 +35,8 @@ class Film(RanksHeads, Showable):
 
     traces: tuple[Trace, ...]
     names: tuple[str, ...]
+    layer: int | None = None  # which heads are shown; None: of all layers,
+    head: int | None = None  # and of all numbers
 
     @property
     def ranking(self) -> Rows[HeadComparison]:
@@ -76,41 +83,70 @@ class Film(RanksHeads, Showable):
         return f"<Film of {len(self.traces)} Traces: {self.names[0]} … {self.names[-1]}>"
 
 
+@with_checked_arguments
 def film(
     traces: Iterable[Trace],
     *paths: str | Path,
     names: Sequence[str] | None = None,
-    **choices: Any,
+    layer: int | None = None,
+    head: int | None = None,
+    title: str | None = None,
+    **looks: Unpack[LookKeywords],
 ) -> Film:
     """Return Traces of one sentence as a film: `film([step_0, step_50], "run.gif", "run.html")`
 
-    The paths are written at once, with `choices` of `save`; a .gif shows one Trace after another,
-    and the slider of an .html page leads from one to the next. `names` are captions: by default
-    those of the weights or models, if they differ, else `1 of 2`. Refuses fewer than two Traces,
-    and Traces of different tokens or with different heads.
+    The paths are written at once, under `title` and with `looks` (`seconds=2`, `theme="dark"`),
+    which are refused without a path; a .gif shows one Trace after another, and the slider of an
+    .html page leads from one to the next. `layer` and `head` choose heads, also for later pictures
+    of the film. `names` are captions: by default those of the weights or models, if they differ,
+    else `1 of 2`. Refuses fewer than two Traces, and Traces of different tokens or with different
+    heads.
 
     >>> from attnviz import film, trace
     >>> film([trace("I am", seed=seed) for seed in range(3)])
     <Film of 3 Traces: 1 of 3 … 3 of 3>
     """
-    shown = tuple(traces) if isinstance(traces, Iterable) else (traces,)
-    for index, each in enumerate(shown):
-        if not isinstance(each, Trace):
-            raise AttnvizError(
-                f"traces[{index}] is of type {type(each).__name__}, and should be a Trace",
-                'try film([step_0, step_50], "run.gif"), of Traces by trace() or from_weights()',
-            )
+    shown = tuple(traces)
+    check_values({"traces": shown}, {"traces": "Sequence[Trace]"}, globals())  # of an iterator
     if len(shown) < FEWEST_TRACES:
         raise AttnvizError(
             f"a film needs {FEWEST_TRACES} Traces or more, and here is {len(shown) or 'none'}",
             'try film([step_0, step_50], "run.gif")',
         )
-    result = Film(traces=shown, names=_trace_names(shown, names))
+    result = Film(traces=shown, names=_trace_names(shown, names), layer=layer, head=head)
     for name, each in zip(result.names[1:], shown[1:], strict=True):
         _refuse_misfit(result.names[0], shown[0], name, each)
+    chosen_heads(result, layer, head)  # refuses layers and heads that are not there
     if paths:
-        result.save(*paths, **choices)
+        result.save(*paths, title=title, **looks)
+    elif unused := [*looks, *(["title"] if title is not None else [])]:
+        raise AttnvizError(
+            f"'{unused[0]}' is about a file, and no path is given",
+            'give one: film(traces, "run.gif"); or leave it to .save() of the film',
+            about=unused[0],
+        )
     return result
+
+
+def chosen_heads(film: Film, layer: int | None, head: int | None) -> tuple[HeadPlace, ...]:
+    """Return the heads of a layer, those with a number, or all; refuse a choice of none."""
+    attention_layers = film.traces[0].attention_layers
+    places = tuple(
+        (index, number)
+        for index, attention in enumerate(attention_layers)
+        for number in range(attention.heads)
+        if layer in (None, attention.layer) and head in (None, number)
+    )
+    if not places:
+        numbers = [each.layer for each in attention_layers]
+        most = max(each.heads for each in attention_layers) - 1
+        chosen = {"layer": layer, "head": head}
+        wanted = " ".join(f"{noun} {n}" for noun, n in chosen.items() if n is not None)
+        raise AttnvizError(
+            f"there is no {wanted} in these Traces",
+            f"layers are {numbers[0]} to {numbers[-1]}, heads 0 to {most}",
+        )
+    return places
 
 
 def _trace_names(traces: Sequence[Trace], names: Sequence[str] | None) -> tuple[str, ...]:
@@ -119,11 +155,10 @@ def _trace_names(traces: Sequence[Trace], names: Sequence[str] | None) -> tuple[
         own = [_own_name(each) for each in traces]
         numbers = [f"{number} of {len(traces)}" for number in range(1, len(traces) + 1)]
         return tuple(own if all(own) and len({*own}) == len(own) else numbers)
-    if isinstance(names, str) or len(names) != len(traces):
-        count = counted(1 if isinstance(names, str) else len(names), "name")
+    if len(names) != len(traces):
         raise AttnvizError(
-            f"names has {count}, and there are {len(traces)} Traces",
-            "give each Trace a name, or leave out names",
+            f"{counted(len(names), 'name')} cannot name {len(traces)} Traces",
+            "give each Trace a name, or leave out 'names'",
             about="names",
         )
     chosen = tuple(map(str, names))

@@ -17,7 +17,7 @@ from attnviz.cli.training_options import TrainingOptions, task_settings_with
 from attnviz.errors import AttnvizError
 from attnviz.learning.lookup import task_of
 from attnviz.machine import exit_handling
-from attnviz.traces.early_checks import TRAINED_ONLY_SETTINGS
+from attnviz.traces.settings import TRAINED_ONLY_SETTINGS
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 

@@ -47,9 +47,7 @@ def _read_text_source(source: TextOptions, model: str | None, command: str) -> s
     if source.text is not None and source.file is not None:
         raise AttnvizError("a text and --file are both given", "give one of them")
     if source.file is not None:
-        return _without_last_break(
-            files.decode_utf8(files.read_content(source.file), f"'{source.file}'")
-        )
+        return files.read_text(source.file)
     if source.text is not None and source.text != "-":
         return source.text
     input_bytes = b"" if source.text is None and sys.stdin.isatty() else _standard_input()
@@ -58,7 +56,7 @@ def _read_text_source(source: TextOptions, model: str | None, command: str) -> s
             "there is no text",
             f"give a sentence, such as: {command} {_example_sentence_for(model)}",
         )
-    return _without_last_break(files.decode_utf8(input_bytes, "standard input"))
+    return files.without_last_break(files.decode_utf8(input_bytes, "standard input"))
 
 
 def _example_sentence_for(model: str | None) -> str:
@@ -170,8 +168,3 @@ def _is_file(name: str) -> bool:
         return Path(name).is_file()
     except (OSError, ValueError):  # too long for a name, or with a zero byte
         return False
-
-
-def _without_last_break(text: str) -> str:
-    """Return a text without the line break at its end, if there is one."""
-    return text.removesuffix("\n").removesuffix("\r")

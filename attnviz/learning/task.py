@@ -11,12 +11,14 @@ from torch import Tensor
 
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
+from attnviz.wording.keywords import built_by, with_checked_fields
 from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import with_summary
 
 NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
 
 
+@built_by('task_of("reverse").draw(1, 64, False)')
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Sentences as token ids with the answers wanted; shorter sentences are padded at the end.
@@ -43,6 +45,7 @@ class Examples:
         return Examples(self.ids.to(device), self.answers.to(device), readings)
 
 
+@with_checked_fields
 @dataclass(frozen=True)
 class Reading:
     """Something that a head may learn, with the name it has in `Examples.readings`.
@@ -62,6 +65,7 @@ DrawExamples = Callable[[int, int, bool], Examples]
 
 @with_summary
 @with_old_names
+@with_checked_fields
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """What a model learns, with the settings of a model that learns it well.

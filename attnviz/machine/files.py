@@ -90,6 +90,18 @@ def read_content(path: Path, kind: FileKind = "text") -> bytes:
         return read_stream(file, f"'{path}'", kind)
 
 
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file without a line break at its end; refuse one that is missing,
+    unreadable, too large, or not UTF-8."""
+    text = decode_utf8(read_content(path), f"'{path}'")
+    return without_last_break(text)
+
+
+def without_last_break(text: str) -> str:
+    """Return a text without the line break at its end, if there is one."""
+    return text.removesuffix("\n").removesuffix("\r")
+
+
 @contextmanager
 def reporting_unreadable(path: Path) -> Iterator[None]:
     """Raise an error of opening or reading a file inside the `with` block as an AttnvizError."""

@@ -17,6 +17,8 @@ from attnviz.tokens.tokenizers import find_tokenizer, refuse_empty_text, tokeniz
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import (
+    SETTINGS_FOR_TRAINED,
+    TRAINED_ONLY_SETTINGS,
     Settings,
     chosen_variant,
     head_width,
@@ -37,8 +39,6 @@ from attnviz.wording.words import counted
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
 BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
-TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
-SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
 
 
 def refuse_unusable_text(
@@ -214,9 +214,10 @@ def refuse_ranking_trained(name: str) -> None:
     """Refuse a trained transformer without texts: it has no task whose sentences could be used."""
     if is_trained(name):
         raise AttnvizError(
-            f"'{name}' is a trained transformer, which attnviz heads ranks on your own texts",
-            "give a file with a text on each line: --texts texts.txt (in Python: head_effects); "
-            f"for one text, attnviz inspect TEXT --model {shell_quote(name)} --by effect",
+            f"'{name}' is a trained transformer, whose heads are ranked on your own texts",
+            "give a file with a text on each line: attnviz heads --model "
+            f"{shell_quote(name)} --texts texts.txt; for one text, attnviz inspect TEXT --model "
+            f"{shell_quote(name)} --by effect",
             about="model",
         )
 

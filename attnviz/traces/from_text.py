@@ -37,22 +37,27 @@ from attnviz.traces.memory_estimate import (
 )
 from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
-from attnviz.traces.settings import SettingKeywords, Settings, refuse_odd_rotary
+from attnviz.traces.settings import (
+    SettingKeywords,
+    Settings,
+    refuse_odd_rotary,
+    settings_refused,
+)
 from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
-from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.keywords import replace_choices, with_checked_settings
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@with_checked_arguments
+@with_checked_settings(settings_refused)
 def trace(
-    text: str | None,
+    text: str | Path | None,
     settings: Settings | None = None,
     *,
     vectors: Float[Tensor, "token dim"] | None = None,
@@ -63,12 +68,12 @@ def trace(
 ) -> Trace:
     """Compute attention on a text and return every step as a Trace.
 
-    `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
-    `given` matrices, or those of the file it names, replace drawn and computed ones; `vectors`
-    replace the embeddings. `mistake` names a common mistake to make on purpose. `kept`: indices of
-    the layers of a trained model to capture; None captures all. `model` may be a loaded model of
-    transformers, with its `tokenizer`. Refuses settings that do not fit each other, the text or the
-    memory.
+    `text` is a string, or the Path of a file with it. `changes` replace fields of the settings:
+    `trace("I am learning this", variant="causal")`. `given` matrices, or those of the file it
+    names, replace drawn and computed ones; `vectors` replace the embeddings. `mistake` names a
+    common mistake to make on purpose. `kept`: indices of the layers of a trained model to capture;
+    None captures all. `model` may be a loaded model of transformers, with its `tokenizer`. Refuses
+    settings that do not fit each other, the text or the memory.
 
     >>> from attnviz import trace
     >>> result = trace("I am learning this", variant="causal")
@@ -82,6 +87,8 @@ def trace(
     matrices = given if isinstance(given, Matrices) else None
     if matrices is not None:
         del given_settings["given"]
+    if kept is not None and not list(kept):
+        raise AttnvizError("'kept' holds no layers", "try kept=[0]", about="kept")
     run_settings = replace_choices(settings or Settings(), given_settings)
     source = source_from_text(text, run_settings, matrices, vectors, in_memory)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.tokens.tokenizers import count_tokenizer_ids, tokenize
 from attnviz.tokens.tokens import Tokens, numbered_tokens, tokens_of_words
@@ -118,7 +120,7 @@ class Sentence:
 
 
 def build_source(
-    text: str | Trace | None,
+    text: str | Path | Trace | None,
     settings: Settings | None = None,
     **changes: Any,
 ) -> Source:
@@ -142,18 +144,21 @@ def build_source(
 
 
 def source_from_text(
-    text: str | None,
+    text: str | Path | None,
     settings: Settings,
     given_matrices: Matrices | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
     in_memory: LoadedTransformer | None = None,
 ) -> Source:
-    """Return the source of a text (None for given tokens): with the model of the settings or one in
-    memory, with given matrices (or those of the file in the settings), or drawn from a seed.
+    """Return the source of a text, or of the text in a file (None for given tokens): with the model
+    of the settings or one in memory, with given matrices (or those of the file in the settings), or
+    drawn from a seed.
 
     Refuses settings that do not fit the model, and matrices or vectors
     beside a model of attnviz, which has its own.
     """
+    if isinstance(text, Path):
+        text = files.read_text(text)
     if in_memory is not None:
         refuse_trained_model_settings(settings, in_memory.name)
         own_settings = in_memory_settings(settings, in_memory)

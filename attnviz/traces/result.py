@@ -108,7 +108,7 @@ class Showable:
         in place of the picture's own, and axes have none by default. `choices` are those of `view`,
         and of how a picture looks.
         """
-        view, looks = self._split_choices(choices)
+        view, looks = self._split_choices(choices, "title", "ax", "norm")
         if ax is None and norm is None:
             return view.with_title(title).figure(**looks)
         draw: Callable[..., QuadMesh] = pkgutil.resolve_name(DRAW_INTO_AXES_FUNCTION)
@@ -141,7 +141,7 @@ class Showable:
         `title` is in place of the picture's own; empty, there is none. `choices` are those of
         `view`, and of how a picture looks.
         """
-        view, looks = self._split_choices(choices)
+        view, looks = self._split_choices(choices, "title")
         view.with_title(title).save(*paths, **looks)
 
     @with_checked_arguments
@@ -149,6 +149,12 @@ class Showable:
         """Return the numbers as text with a line for each: `trace("I am").to_csv()`; with a path,
         write them there instead, and return None.
         """
+        if path is not None and Path(path).suffix.lower() != ".csv":
+            raise AttnvizError(
+                f"to_csv() writes a .csv file, and '{path}' is none",
+                'try to_csv("weights.csv"); other kinds of files are for save()',
+                about="path",
+            )
         view = self._table_view(choices)
         if path is None:
             return view.render(".csv").decode()
@@ -172,15 +178,17 @@ class Showable:
         """Return all numbers by name as JSON data, as a `.json` file has them."""
         return self.view().to_dict()
 
-    def _split_choices(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
+    def _split_choices(
+        self, choices: Mapping[str, Any], *other_names: str
+    ) -> tuple[View, dict[str, Any]]:
         """Return the view of this result, and the choices about its look (theme, size), which are
-        no choices of a view.
+        no choices of a view; `other_names` are further keywords that an error may suggest.
         """
         names = [field.name for field in fields(pkgutil.resolve_name(LOOK_CLASS))]
         looks = {name: value for name, value in choices.items() if name in names}
         view_choices = {name: value for name, value in choices.items() if name not in names}
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
-        return view(self, view_choices, names), looks
+        return view(self, view_choices, [*other_names, *names]), looks
 
     def _repr_html_(self) -> str:
         """Return the page in an HTML frame, for the cell of a notebook."""

@@ -65,6 +65,8 @@ CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "activation": ("activation", ACTIVATIONS),
 }
 HeadId = tuple[int, int]  # layer and head, both from 0
+TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
+SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
 SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name something to load
     "tokenizer": TOKENIZERS,
     "model": (*shipped_names(), SHIPPED_TRANSFORMER),
@@ -161,9 +163,10 @@ class Settings:
         """Refuse words that name no variant, kind of positions, dtype and the like."""
         for name, (kind, choices) in CHOICES_BY_SETTING.items():
             word, others = getattr(self, name), VARIANT_ALIASES if name == "variant" else {}
-            if word not in choices:
+            if not isinstance(word, str) or word not in choices:
                 raise unknown_name_error(kind, word, choices, about=name, other_names=others)
-        if (word := self.attention) is not None and word not in ATTENTION_KINDS:
+        word = self.attention
+        if word is not None and (not isinstance(word, str) or word not in ATTENTION_KINDS):
             raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")
 
     def _refuse_invalid_temperature(self) -> None:
@@ -283,6 +286,24 @@ class SettingKeywords(TypedDict, total=False):
     seed: int
     device: str | torch.device
     dtype: Dtype | torch.dtype
+
+
+class TextsKeywords(TypedDict, total=False):
+    """The settings of a trained model that reads many texts, as keywords."""
+
+    model: str | PathLike[str] | torch.nn.Module | None
+    tokenizer: Any
+    device: str | torch.device
+    dtype: Dtype | torch.dtype
+    seed: int
+    trust_remote_code: bool
+
+
+def settings_refused(keywords: Mapping[str, Any], model: str | None = None) -> Collection[str]:
+    """Return the names of settings that the model of a call decides; `model` is its default."""
+    if keywords.get("model", model) is None:
+        return ()
+    return SettingKeywords.__annotations__.keys() - {"tokenizer", *SETTINGS_FOR_TRAINED}
 
 
 def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from attnviz.traces.weights import (
     stack_layer_weights,
     tensor_to_numpy,
 )
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import counted, shape_text, with_summary
 
@@ -239,6 +239,7 @@ class Outputs:
 
 
 @with_old_names
+@built_by('attnviz.trace("…")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Trace(RanksHeads, Showable):
     """Everything that was computed for one sentence; `keys` are the tokens it attends to.
@@ -330,6 +331,7 @@ class Trace(RanksHeads, Showable):
         """The numbers of layers, heads, queries and keys: the shape of `weights`."""
         return (self.n_layers, self.n_heads, len(self.tokens), len(self.keys))
 
+    @with_checked_arguments
     def numpy(self) -> Shaped[np.ndarray, "..."]:
         """Return the weights of all heads as an array [layer, head, query, key]."""
         return tensor_to_numpy(self.weights)

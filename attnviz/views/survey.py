@@ -126,28 +126,30 @@ def survey_headline(survey: Survey) -> str:
     does = _short_does_text(top.best, top.estimates[top.best.name])
     if survey.lines < MIN_LINES:
         lines = "A single line" if survey.lines == 1 else counted(survey.lines, "line")
-        return f"{lines} cannot show what stands out; {top.name} leads: {does}"
+        return f"{lines} cannot show what stands out; {top.name} {does}"
     if not standing:
         heads = "The only head does not stand" if count == 1 else f"None of {count} heads stands"
-        return f"{heads} out; {top.name} leads: {does}"
+        return f"{heads} out; {top.name} {does}"
     heads = "The only head stands" if count == 1 else f"{standing} of {count} heads "
     verb = "" if count == 1 else "stands" if standing == 1 else "stand"
-    return f"{heads}{verb} out; {top.name} leads: {does}"
+    return f"{heads}{verb} out; {top.name} {does}"
 
 
 def _short_does_text(kind: PatternKind, estimate: Estimate) -> str:
-    """Return what a head does in few words: `previous token 93 % (evenly 6 %)`."""
-    base = "" if kind is BROAD_PATTERN else f" (evenly {percent_text(estimate.even)})"
-    return f"{kind.name} {percent_text(max(estimate.mean, 0.0))}{base}"
+    """Return what a head does in few words: `gives the previous token 93 % (even: 6 %)`."""
+    share = percent_text(max(estimate.mean, 0.0))
+    if kind is BROAD_PATTERN:
+        return f"attends broadly ({share})"
+    return f"gives {kind.target_phrase} {share} (even: {percent_text(estimate.even)})"
 
 
 def _does_text(kind: PatternKind, estimate: Estimate) -> str:
-    """Return what a head does: `gives the previous token 93 % of its attention (evenly: 6 %)`."""
+    """Return what a head does: `gives the previous token 93 % of its attention (even: 6 %)`."""
     share = percent_text(max(estimate.mean, 0.0))
     if kind is BROAD_PATTERN:
         return f"attends broadly (entropy {share} of the largest possible)"
     base = percent_text(estimate.even)
-    return f"gives {kind.target_phrase} {share} of its attention (evenly: {base})"
+    return f"gives {kind.target_phrase} {share} of its attention (even: {base})"
 
 
 def survey_sentences(survey: Survey) -> tuple[str, ...]:
@@ -184,12 +186,12 @@ def _repeats_statement(survey: Survey) -> str:
     estimate = head.repeats
     if math.isnan(estimate.mean):
         return ""
-    numbers = f"{percent_text(estimate.mean)} (evenly: {percent_text(estimate.even)})"
+    numbers = f"{percent_text(estimate.mean)} (even: {percent_text(estimate.even)})"
     is_clear = (estimate.mean - estimate.even) / (1 - estimate.even) >= MIN_PATTERN_EXCESS
     if is_clear:
-        return f"on random tokens that are repeated, {head.name} does most induction: {numbers}"
+        return f"{head.name} is the clearest induction head: {numbers} on repeated random tokens"
     return (
-        "no head does clear induction on random tokens that are repeated; the highest score is "
+        "no head is clearly an induction head: on repeated random tokens, the highest score is "
         f"{numbers}, of {head.name}"
     )
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.analysis.trace_film import Film
+from attnviz.analysis.trace_film import Film, HeadPlace, chosen_heads
 from attnviz.cells import FULL_SLICE, Cells
-from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
@@ -36,7 +35,6 @@ from attnviz.wording.words import counted
 MAX_FILM_HEADS, MAX_PAGE_HEADS, MAX_PAGE_TRACES = 16, 4, 5
 MAX_COLUMNS = 4  # of heads in a frame that does not show all of them
 LEAST_CHANGE = 0.005  # of a weight: what a title can say
-HeadPlace = tuple[int, int]  # index of an attention of the Trace, and the head's number
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +115,15 @@ class FilmHeads:
 
 
 def view(film: Film, *, layer: int | None = None, head: int | None = None) -> View:
-    """Return the View of a film: of all heads, or of those of a layer or with a number.
+    """Return the View of a film: of the heads that it was made for, or of those of another layer or
+    with another number.
 
     A frame shows all heads, or the 16 that change most; a still picture the four that do, in at
     most five Traces.
     """
-    heads = FilmHeads(film, tuple(_chosen_heads(film, layer, head)))
+    if layer is None and head is None:
+        layer, head = film.layer, film.head
+    heads = FilmHeads(film, chosen_heads(film, layer, head))
     settings = _settings_text(heads)
     caveat = random_numbers_caveat(film.traces[0], ("weights",))
     picture = build_page([_still_group(heads)], settings, caveat)
@@ -144,25 +145,6 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         ),
         provenance=replace(film.traces[-1].provenance, command=None),
     )
-
-
-def _chosen_heads(film: Film, layer: int | None, head: int | None) -> Iterator[HeadPlace]:
-    """Yield the heads of a layer, those with a number, or all; refuse a choice of none."""
-    attentions, found = film.traces[0].attention_layers, False
-    for index, attention in enumerate(attentions):
-        for number in range(attention.heads):
-            if layer in (None, attention.layer) and head in (None, number):
-                found = True
-                yield index, number
-    if not found:
-        numbers = [each.layer for each in attentions]
-        most = max(each.heads for each in attentions) - 1
-        chosen = {"layer": layer, "head": head}
-        wanted = " ".join(f"{noun} {n}" for noun, n in chosen.items() if n is not None)
-        raise AttnvizError(
-            f"there is no {wanted} in these Traces",
-            f"layers are {numbers[0]} to {numbers[-1]}, heads 0 to {most}",
-        )
 
 
 def _settings_text(heads: FilmHeads) -> str:

@@ -25,7 +25,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
-from attnviz.wording.keywords import LookKeywords, check_keywords, with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, built_by, check_keywords, with_checked_arguments
 from attnviz.wording.old_names import with_old_names
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from attnviz.wording.words import counted, with_summary
@@ -190,6 +190,7 @@ class TableData:
 
 
 @with_old_names
+@built_by('attnviz.trace("…").view()')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class View:
     """What a result says and shows: in words, on a terminal, in pictures, as data.

@@ -144,10 +144,11 @@ _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIEL
 }
 # In an error: a whole command, an option with what may be its value, or a quoted name.
 COMMANDS_AND_OPTIONS = re.compile(
-    r"""attnviz\ [a-z]+
+    r"""attnviz\ (?P<command>[a-z]+)
         (?:\ (?:--?[a-z-]+(?:[ =][^\s;,-][^\s;,]*)?|(?:"[^"]*"|'[^']*')+|[A-Z]+\b|[^\s;,]*[/.]\w+))*
     |(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)
         (?:\ (?P<value>'[^']*'|-?\d[\w.:]*(?:x[\d.]+)?|[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
+    |(?<![\w-])-o\ (?P<path>[\w{}./-]*[\w}])
     |(?<!\w)'[^']*'(?!\w)""",
     re.VERBOSE,
 )
@@ -160,8 +161,16 @@ VALUE_WORDS = frozenset((  # values that errors suggest
     "tokenizer", "toy", "weight", "without", "words",
 ))  # fmt: skip
 AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
-COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "texts", "trace", "verify")
 TOKEN_KEYWORDS = ("query", "key", "source", "to")
+COMMAND_OPTIONS = ("json", "limit", "no_pager", "quiet", "verify")
+FUNCTIONS = {  # by command
+    "run": "trace", "inspect": "inspect", "steps": "steps", "compare": "compare", "learn": "learn",
+    "heads": "rank", "survey": "survey", "pairs": "pairs",
+}  # fmt: skip
+CALLS = {"out": "save", "file": "Path", "texts": "Path", "trace": "read"}  # by option
+PYTHON_NAMES = {"seconds_per_step": "seconds"}  # keywords that are named differently from options
+SHORT_OPTIONS = {"-o": "--out", "-t": "--tokenizer"}
+IS_VALUE = re.compile(r" is (-?\d|'|empty\b|None\b)")  # after a name: it is plainly a subject
 KEYWORDS = (
     *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
     *("until", "watch"),
@@ -218,40 +227,100 @@ def path_in_command(name: str, path: str) -> str:
 
 def options_as_keywords(text: str) -> str:
     """Return the problem or the hint of an error with options of a command as keywords of Python,
-    and with numbers of tokens as positions: commands count from 1, Python from 0.
+    whole commands as calls, and numbers of tokens as positions: commands count from 1, Python from
+    0.
 
-    Commands that are quoted as a whole stay as they are, and so do options that no function has.
+    Commands and options that no function has stay as they are.
 
     >>> options_as_keywords("--merge rollout uses all layers, but --layer picks one")
-    'merge="rollout" uses all layers, but layer picks one'
+    'merge="rollout" uses all layers, but \'layer\' picks one'
     >>> options_as_keywords("try --from it --to animal, or attnviz inspect TEXT --layer 0")
-    'try source="it", to="animal", or attnviz inspect TEXT --layer 0'
+    'try source="it", to="animal", or inspect("…", layer=0)'
     >>> options_as_keywords("try --query 1, or --as arcs")
     'try query=0, or as_="arcs"'
     """
 
     def replace_option(match: re.Match[str]) -> str:
+        if match["path"]:
+            return f'save("{match["path"]}")'
         if match["option"] is None:
-            return match[0]
+            return _python_call(match[0]) if match["command"] in FUNCTIONS else match[0]
         option, word = f"--{match['option']}", match["value"]
         rest = f" {word}" if word else ""
         if option in _VALUE_BY_FLAG:
             [(name, flag)] = _VALUE_BY_FLAG[option].items()
             return f"{name}={flag}{rest}"
         name = _FIELD_BY_OPTION.get(option, match["option"].replace("-", "_"))
+        if name in CALLS:
+            return f"{CALLS[name]}({_quoted_value(word or '…')})"
         if name in COMMAND_OPTIONS or name not in KEYWORDS:
             return match[0]
+        name = PYTHON_NAMES.get(name, name)
         before, after = match.string[: match.start()], match.string[match.end() :]
         is_chained = after.startswith(" --") or AFTER_OPTION.search(before) is not None
         value = word and _python_value(word, certain=is_chained and word not in ("and", "or"))
-        if value and name in TOKEN_KEYWORDS and value.isdigit() and int(value):
-            value = str(int(value) - 1)
+        value = value and _as_position(name, value)
         if not word and before.endswith(("with ", ": ")):
             value = "…"
         comma = "," if value and after.startswith(" --") else ""
-        return f"{name}={value}{comma}" if value else f"{name}{rest}"
+        if value:
+            return f"{name}={value}{comma}"
+        return f"{name if IS_VALUE.match(rest + after) else repr(name)}{rest}"
 
     return COMMANDS_AND_OPTIONS.sub(replace_option, text)
+
+
+def _python_call(command: str) -> str:
+    """Return the call that does what a command does; a command with options that no function has
+    as it is.
+
+    >>> _python_call("attnviz run TEXT -t words -o trace.npz"), _python_call("attnviz heads")
+    ('trace("…", tokenizer="words").save("trace.npz")', 'rank()')
+    """
+    _, name, *words = shlex.split(command)
+    function, positional, keywords, after = FUNCTIONS[name], list[str](), list[str](), ""
+    if name == "heads" and "--texts" in words:
+        function = "head_effects"
+    remaining = iter(words)
+    for word in remaining:
+        option = SHORT_OPTIONS.get(word, word)
+        field = _FIELD_BY_OPTION.get(option, option.strip("-"))
+        if not word.startswith("-"):
+            positional.append(_quoted_value(word))
+        elif option in _VALUE_BY_FLAG:
+            keywords += [f"{key}={value}" for key, value in _VALUE_BY_FLAG[option].items()]
+        elif option == "--learn" and name == "compare":
+            function, positional = "compare_learning", [_quoted_value(next(remaining, "…"))]
+        elif field in ("save", *COMMAND_OPTIONS) or field not in (*CALLS, *KEYWORDS):
+            return command
+        elif field == "out":
+            after = f".save({_quoted_value(next(remaining, '…'))})"
+        elif field == "show":
+            after = f".view(show={_quoted_value(next(remaining, '…'))})"
+        elif field in CALLS:
+            positional.append(f"{CALLS[field]}({_quoted_value(next(remaining, '…'))})")
+        elif field == "model" and function == "rank":
+            positional.append(_quoted_value(next(remaining, "…")))
+        else:
+            value = next(remaining, "…")
+            is_number = PLAIN_NUMBER.fullmatch(value)
+            text = _as_position(field, value) if is_number else _quoted_value(value)
+            keywords.append(f"{field}={text}")
+    if function == "compare" and len(positional) == 2:
+        function = "compare_sentences"
+    return f"{function}({', '.join([*positional, *keywords])}){after}"
+
+
+def _as_position(name: str, value: str) -> str:
+    """Return a token's number, which commands count from 1, as a position in Python, from 0; the
+    value of any other keyword as it is."""
+    is_position = name in TOKEN_KEYWORDS and value.isdigit() and int(value) > 0
+    return str(int(value) - 1) if is_position else value
+
+
+def _quoted_value(word: str) -> str:
+    """Return a word in quotes; one in capitals, such as TEXT, as an ellipsis."""
+    return f'"{"…" if word.isupper() and word.isalpha() else word.strip(chr(39))}"'
 
 
 def _python_value(word: str, *, certain: bool) -> str | None:

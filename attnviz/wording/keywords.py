@@ -6,10 +6,11 @@ import os
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import cache, wraps
-from inspect import BoundArguments, Parameter, Signature, signature
+from inspect import BoundArguments, Parameter, Signature, signature, unwrap
 from itertools import islice
 from types import FrameType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
@@ -27,9 +28,14 @@ P = ParamSpec("P")
 class ValueType(NamedTuple):
     """The values that an annotation accepts, in words, and what to try instead of another."""
 
-    accepted: tuple[type, ...]  # empty: a class of that name, and its subclasses
+    accepted: tuple[Any, ...]  # types; empty: a class of that name, and its subclasses
     noun: str  # "a whole number"
     example: str  # "1"; a sentence of its own where it has a space
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the values have items, of the types in brackets."""
+        return self.noun == "a list"
 
 
 VALUE_TYPES: dict[str, ValueType] = {
@@ -51,22 +57,45 @@ VALUE_TYPES: dict[str, ValueType] = {
     "Settings": ValueType(
         (),
         "Settings",
-        'give each setting by its name, such as model="minilm"; a second text is other="…"',
+        "leave 'settings' out, and give each setting by its name, such as model=\"minilm\"; a "
+        'second text is other="…"',
     ),
     "View": ValueType((), "a View", 'attnviz.trace("…").view()'),
+    "LineTracker": ValueType((Callable,), "a function", "iter"),
+    "HeadTracker": ValueType((Callable,), "a function", "iter"),
     "Float": ValueType((), "a tensor", "torch.rand(…)"),
     "Bool": ValueType((), "a tensor", "torch.ones(…)"),
 }
+NO_LIST = ValueType((), "", "")
 TENSOR_TYPES = ("Float", "Bool")
 NO_COLLECTIONS = (str, bytes, Mapping)  # although Python can iterate over them
 MAX_LISTED_NAMES = 10_000
 COMMA_LISTS = ("without", "step", "layer", "head")  # texts that may name several things
+EXAMPLES = {  # values that these keywords accept, where those of their type may be out of range
+    "dpi": "150",
+    "kept": "[0]",
+    "points": "8",
+    "seconds": "2",
+    "text_size": "24",
+    "width": "64",
+}
+OTHER_NAMES = {  # of keywords, as other libraries have them
+    "cmap": "colors",
+    "colormap": "colors",
+    "figsize": "size",
+    "fontsize": "points",
+    "from_": "source",
+    "layer": "kept",
+}
 TEXT_HINT = (
     'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
     "from_weights(weights, tokens)"
 )
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace` and `cached_property`
+MODULES_BETWEEN = (  # of `replace`, `cached_property`, old names
+    *("dataclasses", "functools", "attnviz.wording.old_names"),
+)
+INTERNAL_KEYWORDS = ("command", "line", "track")  # which no error suggests
 
 
 class LookKeywords(TypedDict, total=False):
@@ -119,7 +148,23 @@ def check_keywords(
     return check_values(keywords, types_by_name, function.__globals__, other_names)
 
 
-def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]:
+def no_names(keywords: Mapping[str, Any]) -> Collection[str]:
+    """Return none: a function whose keywords do not exclude each other."""
+    return ()
+
+
+def with_checked_settings(
+    refused_names: Callable[[Mapping[str, Any]], Collection[str]],
+) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Return `with_checked_arguments`, whose errors never suggest a keyword that is refused beside
+    the others of the call: one of `refused_names(keywords)`."""
+    return lambda function: with_checked_arguments(function, refused_names)
+
+
+def with_checked_arguments(
+    function: Callable[P, Result],
+    refused_names: Callable[[Mapping[str, Any]], Collection[str]] = no_names,
+) -> Callable[P, Result]:
     """Decorate a function of the library: it refuses arguments that are missing, too many, unknown
     or of a wrong type, and converts the others to plain values.
 
@@ -139,7 +184,8 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
         for name, parameter in accepted.parameters.items()
         if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     }
-    more_names = _unpacked_keywords(function, accepted)
+    names = unwrap(function).__globals__
+    more_names = _unpacked_keywords(names, accepted)
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
@@ -147,14 +193,17 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
             if more_names and "self" not in types_by_name:  # a method leaves it to its result
                 known = [*types_by_name, *more_names]
                 for name in (name for name in keywords if name not in known):
-                    raise _unknown_keyword_error(name, known)
+                    refused = refused_names(keywords)
+                    raise _unknown_keyword_error(name, [n for n in known if n not in refused])
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
             own = {name: value for name, value in given.items() if name in types_by_name}
-            given |= check_values(own, types_by_name, function.__globals__)
+            given |= check_values(own, types_by_name, names)
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
+                if error.about in keywords and error.about in refused_names(keywords):
+                    error.hint = f"leave '{error.about}' out: a model decides that itself"
                 error.rewrite(options_as_keywords)
             raise
 
@@ -169,6 +218,38 @@ def with_checked_fields(option_class: OptionClass) -> OptionClass:
     return option_class
 
 
+def built_by(call: str) -> Callable[[OptionClass], OptionClass]:
+    """Return a decorator of a class of results: its constructor, given too little or too much,
+    names the call that builds one.
+
+    >>> from attnviz import AttnvizError, Trace
+    >>> try:
+    ...     Trace()
+    ... except AttnvizError as error:
+    ...     print(error.hint)
+    attnviz.trace("…") builds one
+    """
+
+    def decorate(result_class: OptionClass) -> OptionClass:
+        init: Any = result_class.__init__  # type: ignore[misc]
+
+        @wraps(init)
+        def checked_init(self: Any, *arguments: Any, **keywords: Any) -> None:
+            try:
+                init(self, *arguments, **keywords)
+            except TypeError:
+                try:
+                    _bind(init, signature(init), (self, *arguments), keywords)
+                except AttnvizError as error:
+                    raise AttnvizError(str(error), f"{call} builds one") from None
+                raise
+
+        result_class.__init__ = checked_init  # type: ignore[misc]
+        return result_class
+
+    return decorate
+
+
 def _is_called_by_attnviz() -> bool:
     """Return whether the caller of a decorated function is a part of attnviz itself."""
     frame: FrameType | None = sys._getframe(2)
@@ -178,14 +259,14 @@ def _is_called_by_attnviz() -> bool:
     return name.partition(".")[0] == "attnviz"
 
 
-def _unpacked_keywords(function: Callable[..., Any], accepted: Signature) -> tuple[str, ...]:
+def _unpacked_keywords(names: Mapping[str, Any], accepted: Signature) -> tuple[str, ...]:
     """Return the names in the TypedDict that a function's `**changes` are annotated with; empty if
     there is none, or if it is imported for type checkers only.
     """
     for parameter in accepted.parameters.values():
         match = KEYWORDS_PATTERN.fullmatch(str(parameter.annotation))
-        if match and match[1] in function.__globals__:
-            return tuple(function.__globals__[match[1]].__annotations__)
+        if match and match[1] in names:
+            return tuple(names[match[1]].__annotations__)
     return ()
 
 
@@ -241,22 +322,33 @@ def _call_error(
             f"{function}() takes {counted(len(positional), 'value')} without a name{order}", hint
         )
     if twice := [each.name for each in positional[:given] if each.name in keywords]:
-        return AttnvizError(f"{function}() is given {twice[0]} twice", "leave one of them out")
+        return AttnvizError(f"{function}() is given '{twice[0]}' twice", "leave one of them out")
     is_missing = [
         each
         for each in parameters[given:]
         if each.default is each.empty and each.name not in keywords
     ]
-    missing = [each for each in is_missing if each.kind is not each.VAR_KEYWORD]
-    example = VALUE_TYPES.get(_type_names(str(missing[0].annotation))[0])
-    hint = f"try {missing[0].name}={example.example if example else '…'}"
-    return AttnvizError(f"{function}() needs {and_list([each.name for each in missing])}", hint)
+    variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    missing = [each for each in is_missing if each.kind not in variadic]
+    annotation = _type_names(str(missing[0].annotation))[0]
+    row = VALUE_TYPES.get(annotation) or VALUE_TYPES.get(annotation.partition("[")[0])
+    example = EXAMPLES.get(missing[0].name) or (row.example if row else "…")
+    names = [f"'{each.name}'" for each in missing]
+    return AttnvizError(
+        f"{function}() needs {and_list(names)}",
+        example if " " in example else f"try {missing[0].name}={example}",
+    )
 
 
 def _unknown_keyword_error(name: str, known: Iterable[str]) -> AttnvizError:
     """Return the error for an unknown keyword; the hint is the nearest one, or all of them."""
-    error = unknown_name_error("keyword", name, known)
-    return AttnvizError(str(error), error.hint.partition(" known: ")[0], about=name)
+    names = [each for each in known if each not in INTERNAL_KEYWORDS]
+    others = {other: own for other, own in OTHER_NAMES.items() if own in names}
+    if any(get_close_matches(name, names)):
+        others.pop(name, None)
+    error = unknown_name_error("keyword", name, names, other_names=others)
+    hint = error.hint.partition(" known: ")[0] if names else "leave it out"
+    return AttnvizError(str(error), hint, about=name)
 
 
 def check_values(
@@ -278,8 +370,30 @@ def check_values(
         type_names = _type_names(types_by_name[name])
         values[name] = _plain_value(name, value, type_names)
         if not any(_fits(values[name], type_name, module_names) for type_name in type_names):
-            raise _misfit_error(name, value, type_names)
+            raise _misfit_item_error(name, value, type_names, module_names) or _misfit_error(
+                name, value, type_names
+            )
     return values
+
+
+def _misfit_item_error(
+    name: str, value: Any, type_names: Sequence[str], module_names: Mapping[str, Any]
+) -> AttnvizError | None:
+    """Return the error for the first item of a list that has none of the types that its items
+    should have; None for a value that is no list, or should be none."""
+    rows = {each: VALUE_TYPES.get(each.partition("[")[0], NO_LIST) for each in type_names}
+    lists = [each for each, row in rows.items() if row.is_list]
+    if not lists or not _has_items(value) or isinstance(value, Iterator):
+        return None
+    item_types = _type_names(lists[0].partition("[")[2][:-1])
+    for number, item in enumerate(value):
+        if not any(_fits(item, each, module_names) for each in item_types):
+            place = f"{name}[{number}]"
+            if deeper := _misfit_item_error(place, item, item_types, module_names):
+                return deeper
+            problem = str(_misfit_error(place, item, item_types))
+            return AttnvizError(problem, f"change {place}, or leave it out", about=name)
+    return None
 
 
 def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizError:
@@ -291,7 +405,7 @@ def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizEr
     nouns = or_list([*dict.fromkeys(each.noun for each in types)])
     if type_names[0].startswith(TENSOR_TYPES):
         nouns += f" [{', '.join(_dimensions(type_names[0]))}]"
-    example = types[0].example
+    example = EXAMPLES.get(name, types[0].example)
     hint = TEXT_HINT if name == "text" else f"try {name}={example}"
     subject = "the settings are" if name == "settings" else f"{name} is"
     return AttnvizError(
@@ -328,8 +442,7 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
         return value
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
-        is_only_path = "Path" in type_names and "str" not in type_names
-        return value if is_only_path else os.fspath(value)
+        return value if "Path" in type_names else os.fspath(value)
     if type_path in ("torch.dtype", "torch.device"):
         return str(value).removeprefix("torch.")
     if type_path.startswith("numpy.") and getattr(value, "shape", None) == ():
@@ -339,9 +452,13 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
     wanted = type_names[0]
     if wanted.startswith(("Sequence", "Collection")) and "str" not in type_names:
         return value.split(",") if isinstance(value, str) else as_list(value)
-    if wanted.startswith(TENSOR_TYPES) and type_path == "numpy.ndarray":
+    if (
+        wanted.startswith(TENSOR_TYPES)
+        and type_path == "numpy.ndarray"
+        and value.dtype.kind in "bifu"
+    ):
         value = sys.modules["torch"].as_tensor(value)
-    if wanted.startswith(TENSOR_TYPES) and type_path in ("numpy.ndarray", "torch.Tensor"):
+    if wanted.startswith(TENSOR_TYPES) and isinstance(value, sys.modules["torch"].Tensor):
         return value.bool() if wanted.startswith("Bool") else value.float()
     is_number = isinstance(value, int) and not isinstance(value, bool)
     is_text_only = "str" in type_names and "int" not in type_names and name != "text"
@@ -375,7 +492,7 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
         return value is None
     if row is not None and row.accepted:
         is_number = not isinstance(value, bool) or type_name == "bool"
-        if row.noun == "a list":
+        if row.is_list:
             return _is_list_of(type_name.partition("[")[2][:-1], value, module_names)
         is_pair = row.noun != "two numbers" or isinstance(value, str) or _is_pair(value)
         return isinstance(value, row.accepted) and is_number and is_pair
@@ -385,6 +502,8 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
     if get_origin(known) is Literal:
         return isinstance(value, str)
     if origin in TENSOR_TYPES:  # 'Float[Tensor, "head query key"]' has three dimensions
+        if getattr(getattr(value, "dtype", None), "kind", "f") not in "bifu":
+            return False
         return len(getattr(value, "shape", ())) == len(_dimensions(type_name))
     if row is not None or isinstance(known, type):
         return any(each.__name__ == origin for each in type(value).__mro__)
@@ -394,12 +513,18 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
 def _is_list_of(item_types: str, value: Any, module_names: Mapping[str, Any]) -> bool:
     """Return whether a value is a list whose items have one of these types, or an iterator, whose
     items can be read only once."""
-    if isinstance(value, NO_COLLECTIONS) or not isinstance(value, Iterable):
+    if not _has_items(value):
         return False
     if isinstance(value, Iterator):
         return True
     names = _type_names(item_types)
     return all(any(_fits(item, name, module_names) for name in names) for item in value)
+
+
+def _has_items(value: Any) -> bool:
+    """Return whether a value is a list or something like it: no text, no dict, no single number."""
+    is_number = getattr(value, "shape", None) == ()
+    return isinstance(value, Iterable) and not isinstance(value, NO_COLLECTIONS) and not is_number
 
 
 def _is_pair(value: Any) -> bool:

@@ -32,14 +32,13 @@ from attnviz.analysis.inspection.effects import (
     pair_heads,
 )
 from attnviz.analysis.inspection.inspect_options import (
-    InspectKeywords,
+    EffectKeywords,
     InspectOptions,
     refuse_odd_metric,
 )
 from attnviz.analysis.inspection.maps import build_maps
 from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts
 from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_p_values
-from attnviz.analysis.survey import iterate_texts
 from attnviz.errors import AttnvizError
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.traces.from_text import trace_source
@@ -49,13 +48,13 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
 from attnviz.traces.trained.answers import find_answer_positions
+from attnviz.traces.trained.batches import iterate_texts
 from attnviz.traces.trained.forward_pass import prepare_input
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
-from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -138,6 +137,7 @@ class CorpusEffects(RanksHeads, Showable):
         """Whether there are so many texts that a head can be shown to change a metric."""
         return self.texts >= MIN_TEST_OBSERVATIONS
 
+    @property
     def ranking(self) -> Rows[MeanEffect]:
         """The heads, starting with the one whose mean change is largest."""
         return Rows(self.heads)
@@ -150,18 +150,18 @@ class CorpusEffects(RanksHeads, Showable):
 
 @with_checked_arguments
 def head_effects(
-    texts: Iterable[str] | Path,
+    texts: Iterable[str] | str | Path,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
     track: TextTracker = iter,
-    **changes: Unpack[InspectKeywords],
+    **changes: Unpack[EffectKeywords],
 ) -> CorpusEffects:
     """Return how the model's output changes on average without each head, over many texts.
 
-    `texts` are strings, or the path of a file with one on each line; they are read one after
-    another, so that there may be any number. Ctrl-C ends the measurement, which then has the texts
-    that were read so far. `changes` replace settings (`model="minilm"`, which is the default;
+    `texts` are strings, or the path or name of a file with one on each line; they are read one
+    after another, so that there may be any number. Ctrl-C ends the measurement, which then has the
+    texts that were read so far. `changes` replace settings (`model="minilm"`, which is the default;
     `model` may be a loaded model of transformers, with its `tokenizer`) and options: `layer` and
     `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
     head that is off writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the

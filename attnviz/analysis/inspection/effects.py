@@ -245,8 +245,11 @@ class EffectMeter:
         if self.measured != "metric":
             return OutputMeasure(self.measured)
         if self.metric is None:
-            toward, instead_of = self.options.toward, self.options.instead_of
-            return OutputMeasure("metric", f"logit of “{toward}” − logit of “{instead_of}”")
+            decode, ids = self.model_run.model.tokenizer.decode, self.answer_ids
+            if not ids:
+                self.metric_value(self.full_result)  # which finds the tokens: " the", or "the"
+            words = [decode([ids[about]]) for about in ("toward", "instead_of")]
+            return OutputMeasure("metric", f"logit of “{words[0]}” − logit of “{words[1]}”")
         name = getattr(self.metric, "__name__", "")
         return OutputMeasure("metric", name if name.isidentifier() else "the metric")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.traces.settings import SettingKeywords, format_head_id
+from attnviz.traces.settings import SettingKeywords, TextsKeywords, format_head_id
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import comma_list
 from attnviz.wording.words import counted
@@ -88,7 +88,7 @@ class InspectOptions:
         for name, choices in DESCRIPTIONS_BY_OPTION.items():
             value = getattr(self, name)
             if value is not None and value not in choices:
-                raise unknown_name_error(option_name(name), value, choices, about=name)
+                raise unknown_name_error(OPTION_NOUNS[name], value, choices, about=name)
         self._read_layers_and_heads()
         self._refuse_incomplete_options()
 
@@ -332,6 +332,19 @@ class InspectKeywords(SettingKeywords, LookingKeywords):
     """The keywords of inspect: the settings of a run, and the options of an inspection."""
 
 
+class EffectKeywords(TextsKeywords, total=False):
+    """The keywords of head_effects: of a trained model, and of what is switched off."""
+
+    without: str | Sequence[str] | None
+    truncate: bool
+    layer: int | Sequence[int] | None
+    head: int | str | Sequence[int | str] | None
+    toward: str | None
+    instead_of: str | None
+    ablation: AblationValue
+    pairs: int | None
+
+
 DESCRIPTIONS_BY_OPTION: dict[str, Mapping[Any, str]] = {
     "weigh": WEIGH_DESCRIPTIONS,
     "merge": MERGE_DESCRIPTIONS,
@@ -339,6 +352,14 @@ DESCRIPTIONS_BY_OPTION: dict[str, Mapping[Any, str]] = {
     "rank": RANK_DESCRIPTIONS,
     "ablation": ABLATION_DESCRIPTIONS,
     "as_": DRAW_DESCRIPTIONS,
+}
+OPTION_NOUNS = {
+    "weigh": "way to weigh",
+    "merge": "way to merge heads",
+    "by": "way to rank heads by",
+    "rank": "way to rank links",
+    "ablation": "kind of ablation",
+    "as_": "way to draw",
 }
 INSPECT_OPTION_NAMES: tuple[str, ...] = tuple(InspectOptions.__dataclass_fields__)
 MERGES: tuple[Merge, ...] = get_args(Merge)

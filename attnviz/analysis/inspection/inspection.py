@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,12 +29,17 @@ from attnviz.machine.memory import refuse_too_little_memory
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import RanksHeads, Rows, Showable
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Settings, settings_refused
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_given_model
-from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.keywords import (
+    built_by,
+    replace_choices,
+    with_checked_arguments,
+    with_checked_settings,
+)
 from attnviz.wording.old_names import with_old_names
 
 if TYPE_CHECKING:
@@ -50,6 +56,7 @@ ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_wor
 
 
 @with_old_names
+@built_by('attnviz.inspect("…")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(RanksHeads, Showable):
     """A Trace with options that choose heads and how their weights are shown.
@@ -175,9 +182,9 @@ class Inspection(RanksHeads, Showable):
         return self.share_maps
 
 
-@with_checked_arguments
+@with_checked_settings(partial(settings_refused, model=MINILM))
 def inspect(
-    text: str | Trace,
+    text: str | Path | Trace,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
@@ -185,15 +192,15 @@ def inspect(
 ) -> Inspection:
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
-    `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
-    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Several
-    heads are a list, a slice or names: `layer=[4, 5]`, `head="L5H11"`; `heads=[1, 11]` is
-    `head=[1, 11]`. Heads are ranked by lift: the weight minus the mean weight that other tokens
-    give the same key; `rank="weight"` ranks them by weight alone. `metric` is a function from what
-    the model returns for the text to a number, by whose change `by="effect"` ranks heads:
-    `metric=lambda outputs: outputs.logits[0, -1, 5]`; it needs `by="effect"`, and refuses two
-    answers beside it. For a Trace from a file, `model` and `trust_remote_code` are those it was
-    made with, as a file is not trusted to name them.
+    `text` is a string, the Path of a file with it, or a Trace. `changes` replace fields of the
+    settings (`model="minilm"`, which is the default) and of `InspectOptions`; `model` may be a
+    loaded model of transformers, with its `tokenizer`. Several heads are a list, a slice or names:
+    `layer=[4, 5]`, `head="L5H11"`; `heads=[1, 11]` is `head=[1, 11]`. Heads are ranked by lift: the
+    weight minus the mean weight that other tokens give the same key; `rank="weight"` ranks them by
+    weight alone. `metric` is a function from what the model returns for the text to a number, by
+    whose change `by="effect"` ranks heads: `metric=lambda outputs: outputs.logits[0, -1, 5]`; it
+    needs `by="effect"`, and refuses two answers beside it. For a Trace from a file, `model` and
+    `trust_remote_code` are those it was made with, as a file is not trusted to name them.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"

@@ -12,11 +12,11 @@ changes, as in a decoder before the word that differs, all links count.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,12 +34,16 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.result import RanksHeads, Rows, Showable
-from attnviz.traces.settings import SettingKeywords, Settings
+from attnviz.traces.settings import SettingKeywords, Settings, settings_refused
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
-from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.keywords import (
+    replace_choices,
+    with_checked_arguments,
+    with_checked_settings,
+)
 from attnviz.wording.numbers import share_text
 from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import and_list, bidi_isolated, counted
@@ -134,6 +138,7 @@ class TraceComparison(RanksHeads, Showable):
         is_any_changed = any(change.size >= MIN_SHOWN_CHANGE for change in changes)
         return is_any_changed and not self.is_one_sentence
 
+    @with_checked_arguments
     def link(self, head: HeadComparison) -> WeightChange:
         """Return the change that stands for a head: the largest between shared tokens if `shared`,
         otherwise the largest of all."""
@@ -145,9 +150,9 @@ class TraceComparison(RanksHeads, Showable):
         return any(head.largest.size or head.divergence for head in self.heads)
 
 
-@with_checked_arguments
+@with_checked_settings(lambda keywords: {"model", *settings_refused(keywords, MINILM)})
 def compare_models(
-    text: str,
+    text: str | Path,
     a: ModelChoice,
     b: ModelChoice,
     settings: Settings | None = None,
@@ -173,6 +178,9 @@ def compare_models(
     >>> found.view().closing[0]
     'No head differs: all 4 heads have the same weights in both.'
     """
+    if "model" in changes:
+        problem = "the models are 'a' and 'b', but 'model' is given, too"
+        raise AttnvizError(problem, "leave 'model' out", about="model")
     if a is None or b is None:
         raise AttnvizError(
             f"{'a' if a is None else 'b'} is None, and should be a model",
@@ -191,10 +199,10 @@ def compare_models(
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
 
 
-@with_checked_arguments
+@with_checked_settings(partial(settings_refused, model=MINILM))
 def compare_sentences(
-    first: str | Trace,
-    second: str | Trace,
+    first: str | Path | Trace,
+    second: str | Path | Trace,
     settings: Settings | None = None,
     *,
     names: tuple[str, str] | None = None,
@@ -254,7 +262,7 @@ def compare_two_traces(
     options = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
     if names is None:
         return compare_traces(first, second, trace_names(first, second), options)
-    chosen_names = tuple(names)
+    chosen_names = tuple(names) if isinstance(names, Iterable) else ()
     is_pair = len(chosen_names) == 2 and all(isinstance(name, str) for name in chosen_names)
     if isinstance(names, str) or not is_pair or not all(chosen_names) or len({*chosen_names}) < 2:
         raise AttnvizError(

@@ -31,6 +31,7 @@ from attnviz.renderers.picture.panel_labels import PanelStyle, Ticks, column_tic
 from attnviz.renderers.picture.still_pictures import pool_groups
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.number_formats import cell_format, cell_text
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
@@ -50,25 +51,28 @@ def draw_into_axes(
     theme: str | None = None,
     palette: str | Colormap | None = None,
     colors: str | Colormap | None = None,
+    numbers: bool | None = None,
     **others: Any,
 ) -> QuadMesh:
     """Draw the only heatmap of a view into axes, and return its image, for a colour bar.
 
-    `colors`, or `palette`, is a name that attnviz or matplotlib has, or a Colormap. The theme is
+    `colors`, or `palette`, is a name that attnviz or matplotlib has, or a Colormap; with `numbers`
+    they are written in the cells. The theme is
     that of the background by default. Refuses several heatmaps, and looks that a figure decides.
     """
     if not isinstance(ax, Axes):
-        type_name = type(ax).__name__
+        problem = f"'ax' is of type {type(ax).__name__}, and should be Axes of matplotlib"
+        if ax is None:
+            problem = "'norm' is for axes of your own, and no 'ax' is given"
         raise AttnvizError(
-            f"ax is {'missing' if ax is None else f'of type {type_name}'}, and should be Axes of "
-            "matplotlib",
+            problem,
             "try figure, ax = plt.subplots(); of several axes, give one: ax=axes[0]",
         )
     if others:
         name = next(iter(others))
         raise AttnvizError(
-            f"{name} has no effect on axes of your own: their figure decides it",
-            f"leave out {name}, or ax",
+            f"'{name}' is about a whole picture, but 'ax' is given: the figure is your own",
+            f"leave out '{name}', or 'ax'",
         )
     if norm is not None and not isinstance(norm, Normalize):
         raise AttnvizError(
@@ -79,6 +83,8 @@ def draw_into_axes(
     chosen = colors or palette or DEFAULT_PALETTE
     image = _draw_cells(ax, grid, find_colormap(chosen, theme_name, grid.scale), norm)
     draw_hidden(ax, grid, find_theme(theme_name), FIRST_EDGE)
+    if numbers:
+        _write_numbers(ax, grid, image)
     ax.grid(visible=False)
     for axis, labels in ((ax.xaxis, grid.columns), (ax.yaxis, grid.rows)):
         axis.set_major_locator(TokenLocator(labels))
@@ -157,6 +163,16 @@ def _draw_cells(ax: Axes, grid: Grid, colormap: Colormap, norm: Normalize | None
         linewidth=SEPARATOR_WIDTH if separated else 0.1,
         rasterized=rows * columns > VECTOR_CELLS,
     )
+
+
+def _write_numbers(ax: Axes, grid: Grid, image: QuadMesh) -> None:
+    """Write the numbers of all cells, dark or light by the colour below."""
+    write = cell_format(grid, 2)
+    for (row, column), value in np.ndenumerate(grid.values):
+        if text := cell_text(value, bool(grid.hidden[row, column]), write):
+            dark = needs_dark_ink(np.array(image.to_rgba(value)[:3]) * 255)
+            ink = "black" if dark else "white"
+            ax.text(column, row, text, ha="center", va="center", color=ink, parse_math=False)
 
 
 class TokenLocator(Locator):

@@ -304,7 +304,9 @@ def _float_array(value: Any) -> np.ndarray:
         rows = _tuples_as_lists(value)
         return parse_array(WEIGHTS_KEY, rows, PARTS_BY_GIVEN_NAME[WEIGHTS_KEY], "")
     numbers = np.asarray(value)
-    if numbers.dtype.kind in "fc" and numbers.dtype.itemsize > np.dtype(np.float64).itemsize:
+    if numbers.dtype.kind == "c":
+        raise TypeError("no real numbers")
+    if numbers.dtype.kind == "f" and numbers.dtype.itemsize > np.dtype(np.float64).itemsize:
         return numbers.astype(np.float64)
     return np.array(numbers, copy=True) if numbers.dtype.kind in "f" else numbers.astype(np.float32)
 

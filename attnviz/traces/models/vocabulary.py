@@ -10,12 +10,14 @@ from typing import Literal, get_args
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
+from attnviz.wording.keywords import with_checked_fields
 
 Predicts = Literal["next", "here"]  # the token after a position, or the one at it
 PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
 MAX_LISTED_WORDS = 60  # in an error
 
 
+@with_checked_fields
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """The words of a model, with an id each; several spellings may be one word to the model.

@@ -123,11 +123,12 @@ def find_answer_token(
         best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
         return best
     pieces = [f"'{piece.label}'" for piece in tokenizer_spelling(tokenizer).pieces_of_ids(ids)]
-    unknown, option = unknown_id in ids or not pieces, option_name(about)
+    words = [piece for piece in pieces if piece.strip("'␣")]  # a space is no answer
+    unknown, option = unknown_id in ids or not words, option_name(about)
     raise AttnvizError(
         f"{option} is '{word}', which the model '{model.name}' "
         + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
-        "name a token that the model has" if unknown else f"try {option} {pieces[0]}",
+        "name a token that the model has" if unknown else f"try {option} {words[0]}",
         about=about,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +19,8 @@ from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
-from attnviz.machine import memory
+from attnviz.machine import files, memory
+from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_impossible_settings
 from attnviz.traces.settings import Settings
@@ -70,6 +72,34 @@ def model_for_texts(
         raise AttnvizError(problem, f"leave {option_name(name)} out", about=name)
     refuse_impossible_settings(chosen)
     return in_memory or load_transformer(chosen), chosen
+
+
+def iterate_texts(texts: object) -> Iterator[str]:
+    """Return texts, or the lines of a file by its path or name; refuse what is neither a file nor
+    several texts."""
+    if isinstance(texts, Path) or (isinstance(texts, str) and files.is_file(Path(texts))):
+        return files.read_lines(Path(texts))
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        kind = "a single text" if isinstance(texts, str) else f"of type {type(texts).__name__}"
+        raise AttnvizError(
+            f"texts is {kind}, and should be several",
+            'give a list, such as ["It is late."], or a file: Path("texts.txt")',
+            about="texts",
+        )
+    return map(_checked_text, texts)
+
+
+def _checked_text(text: object) -> str:
+    """Return a text; refuse a value of another type, and a text that cannot be written as UTF-8."""
+    if not isinstance(text, str):
+        raise AttnvizError(
+            f"one of the texts is of type {type(text).__name__}, and should be a string",
+            'give strings, such as "It is late."',
+            about="texts",
+        )
+    if text.strip():
+        refuse_empty_text(text)
+    return text
 
 
 @dataclass(frozen=True, eq=False)

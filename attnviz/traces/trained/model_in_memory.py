@@ -26,7 +26,7 @@ from attnviz.wording.keywords import replace_choices
 if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
 
-GIVE_TOKENIZER_HINT = "give it, too: model=model, tokenizer=tokenizer"
+GIVE_TOKENIZER_HINT = "give it, too: tokenizer=tokenizer"
 DROPOUT_NOTE = "the model is in training mode; here it ran in evaluation mode, without dropout"
 
 

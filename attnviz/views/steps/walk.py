@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_
 from attnviz.traces.memory_estimate import refuse_oversized_steps
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import SettingKeywords
+from attnviz.traces.settings import SettingKeywords, settings_refused
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import named_dimensions
@@ -47,7 +48,7 @@ from attnviz.views.steps.trained import refuse_walk_without_vectors
 from attnviz.views.trace_data import build_trace_data, explore_trace
 from attnviz.views.view import Group, View, build_page
 from attnviz.wording.commands import changed_options as chosen_options
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import with_checked_settings
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.old_names import with_old_names
 from attnviz.wording.sums import MAX_TERMS
@@ -191,9 +192,9 @@ class Walk(Showable):
     step: str | None = None
 
 
-@with_checked_arguments
+@with_checked_settings(settings_refused)
 def steps(
-    text: str | Trace | None,
+    text: str | Path | Trace | None,
     *,
     query: int | str | None = None,
     key: int | str | None = None,
