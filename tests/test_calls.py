@@ -165,13 +165,12 @@ def tiny() -> Arguments:
     import transformers
 
     tokenizer = byte_level()
+    sizes: dict[str, Any] = OF_GPT | {"vocab_size": len(tokenizer)}
     torch.manual_seed(0)
     with quiet_transformers():
-        config = transformers.GPT2Config(
-            **OF_GPT, vocab_size=len(tokenizer), bos_token_id=1, eos_token_id=2
-        )
-        model = transformers.GPT2LMHeadModel(config).eval()
-    return {"model": model, "tokenizer": tokenizer}
+        config = transformers.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2)
+        model: Any = transformers.GPT2LMHeadModel(config)
+    return {"model": model.eval(), "tokenizer": tokenizer}
 
 
 @cache
@@ -337,11 +336,11 @@ def test_every_hint_that_is_followed_mends_what_it_is_about() -> None:
     """With the value that the hint names, this complaint is gone; there may be another one."""
     followed, failed = 0, {}
     for call in sampled(199):
-        error = call.error()
-        for arguments in hinted(call, error) if isinstance(error, AttnvizError) else ():
-            followed += 1
-            if same_complaint(error, after := call.error(arguments)):
-                failed[call, error.hint] = str(after)
+        if isinstance(error := call.error(), AttnvizError):
+            for arguments in hinted(call, error):
+                followed += 1
+                if same_complaint(error, after := call.error(arguments)):
+                    failed[call, error.hint] = str(after)
 
     assert followed > 15
     assert failed == {}

@@ -265,7 +265,7 @@ def test_a_survey_takes_a_transformer_and_no_choices_about_one_sentence() -> Non
     with pytest.raises(AttnvizError, match="a survey is of a trained transformer, but 'agreement'"):
         survey(SENTENCES, model="agreement")
     with pytest.raises(AttnvizError, match="there is no keyword 'without'"):
-        survey(SENTENCES, without="L0H2")
+        survey(SENTENCES, without="L0H2")  # type: ignore[call-arg]
 
 
 def test_lines_of_a_file_are_read_one_after_another_and_errors_name_theirs(tmp_path: Path) -> None:
