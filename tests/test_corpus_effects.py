@@ -114,9 +114,18 @@ def test_two_answers_are_compared_by_their_logits(
     told = " ".join(result.out.split())
     top = found.heads[0]
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
-    name = "logit of “ the” − logit of “ was”"
+    name = "logit of “the” − logit of “was”"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
     assert "1 pair of heads" in told
+
+
+def test_an_answer_says_whether_it_was_read_with_a_space_before_it(
+    small_transformer: Saved,
+) -> None:
+    folder = str(small_transformer("gpt2"))
+    found = inspect(TEXTS[0], model=folder, by="effect", toward="was", instead_of="it")
+
+    assert found.effects.metric_name == "logit of “was” − logit of “ it”"
 
 
 def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) -> None:
@@ -327,7 +336,7 @@ def test_a_metric_that_gives_no_number_is_refused_in_two_lines(name: str) -> Non
 
 
 def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
-    with pytest.raises(AttnvizError, match="texts is 'it is', and should be a list"):
+    with pytest.raises(AttnvizError, match="texts is a single text, and should be several"):
         head_effects("it is")
     with pytest.raises(AttnvizError, match="there is no text in the corpus"):
         head_effects(["", " "])
