@@ -121,9 +121,18 @@ def test_two_answers_are_compared_by_their_logits(
     told = " ".join(result.out.split())
     top = found.heads[0]
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
-    name = "logit of “ the” − logit of “ was”"
+    name = "logit of “the” − logit of “was”"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
     assert "1 pair of heads" in told
+
+
+def test_an_answer_says_whether_it_was_read_with_a_space_before_it(
+    small_transformer: Saved,
+) -> None:
+    folder = str(small_transformer("gpt2"))
+    found = inspect(TEXTS[0], model=folder, by="effect", toward="was", instead_of="it")
+
+    assert found.effects.metric_name == "logit of “was” − logit of “ it”"
 
 
 def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) -> None:

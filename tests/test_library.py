@@ -139,8 +139,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a head of another layer": (
         lambda: attnviz.inspect(STORY, layer=4, head="L5H11"),
-        "head names L5H11, but layer is 4",
-        "leave layer out",
+        "'head' names L5H11, but layer is 4",
+        "leave 'layer' out",
     ),
     "a slice without heads": (
         lambda: attnviz.inspect(STORY, head=slice(12, None)),
@@ -159,13 +159,13 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a link with one end": (
         lambda: attnviz.inspect(STORY, source="animal"),
-        "source names the token that attends, and needs to",
+        "'source' names the token that attends, and needs 'to'",
         'give both: source="it", to="animal"',
     ),
     "options that exclude each other": (
         lambda: attnviz.inspect(STORY, merge="rollout", weigh="norm"),
         'merge="rollout" multiplies rows that sum to 1, but those of weigh="norm" do not',
-        'leave weigh out, or give merge="mean"',
+        "leave 'weigh' out, or give merge=\"mean\"",
     ),
     "a keyword of a function without settings": (
         lambda: attnviz.rank(layers=2),  # type: ignore[call-arg]
@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "no argument": (
         lambda: attnviz.inspect(),  # type: ignore[call-arg]
-        "inspect() needs text",
+        "inspect() needs 'text'",
         'try text="…"',
     ),
     "a value without its name": (
@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "an argument twice": (
         lambda: attnviz.trace("I am", text="you are"),  # type: ignore[misc]
-        "trace() is given text twice",
+        "trace() is given 'text' twice",
         "leave one of them out",
     ),
     "no file": (
@@ -205,7 +205,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "two texts in a row": (
         lambda: replace_choices("the second text", {}),  # as `compare(text, text)` has it
         "the settings are 'the second text', and should be Settings",
-        'give each setting by its name, such as model="minilm"; a second text is other="…"',
+        "leave 'settings' out, and give each setting by its name, such as model=\"minilm\"; a "
+        'second text is other="…"',
     ),
     "a size in words": (
         lambda: attnviz.trace("I am").heatmap(size="wide"),
@@ -235,9 +236,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a transformer's heads by right answers": (
         lambda: attnviz.rank("minilm"),
-        "'minilm' is a trained transformer, which attnviz heads ranks on your own texts",
-        "give a file with a text on each line: --texts texts.txt (in Python: head_effects); for "
-        "one text, attnviz inspect TEXT --model minilm --by effect",
+        "'minilm' is a trained transformer, whose heads are ranked on your own texts",
+        'give a file with a text on each line: head_effects(Path("texts.txt"), model="minilm"); '
+        'for one text, inspect("…", model="minilm", by="effect")',
     ),
 }
 

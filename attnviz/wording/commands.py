@@ -232,8 +232,8 @@ def options_as_keywords(text: str) -> str:
 
     Commands and options that no function has stay as they are.
 
-    >>> options_as_keywords("--merge rollout uses all layers, but --layer picks one")
-    'merge="rollout" uses all layers, but \'layer\' picks one'
+    >>> print(options_as_keywords("--merge rollout uses all layers, but --layer picks one"))
+    merge="rollout" uses all layers, but 'layer' picks one
     >>> options_as_keywords("try --from it --to animal, or attnviz inspect TEXT --layer 0")
     'try source="it", to="animal", or inspect("…", layer=0)'
     >>> options_as_keywords("try --query 1, or --as arcs")
