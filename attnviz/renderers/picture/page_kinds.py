@@ -7,13 +7,14 @@ are inches.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import TypeGuard
 
-from attnviz.errors import warn_with_note
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.arcs import ArcsDrawing
@@ -36,7 +37,7 @@ from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
 from attnviz.renderers.picture.matrix import distinct_titles
 from attnviz.renderers.picture.page_frame import Captions, Drawing, Frame, make_frame
 from attnviz.renderers.picture.panel_rows import panel_orders
-from attnviz.renderers.picture.panels import lay_out
+from attnviz.renderers.picture.panels import inches_text, lay_out
 from attnviz.renderers.picture.ranking import RankingDrawing
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
 from attnviz.renderers.picture.sentence import SentenceDrawing
@@ -48,6 +49,7 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
+from attnviz.wording.words import counted
 
 HIGHEST_PAGE = 40.0  # of a page that grows
 UPRIGHT_ASPECT = 1.6  # times as high as wide it may be, before it shows less
@@ -87,7 +89,8 @@ def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layo
     if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
-        return lay_out(panel_orders(_titled_groups(groups)), look.size, captions, look.text)
+        titled_groups = _titled_groups(groups, captions.title)
+        return lay_out(panel_orders(titled_groups), look.size, captions, look.text)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return section_pages(sections, look, captions)[0]
@@ -112,13 +115,15 @@ def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     return Layout(size, (*drawing.items(frame.room, letters), *frame.words()))
 
 
-def _titled_groups(groups: Sequence[Group]) -> list[Group]:
+def _titled_groups(groups: Sequence[Group], headline: str) -> list[Group]:
     """Return groups whose grids have titles without what is common to all, or said by
-    colour bars.
+    colour bars; a single one has none if the headline names it.
     """
     panels = [panel for group in groups for panel in group.all_panels]
     grids = [each for each in panels if _has_numbers(each)]
     titles = distinct_titles([g.title for g in grids], [g.scale.label for g in grids])
+    if len(panels) == 1 and titles and titles[0] in re.split(r"[\s:,]+", headline):
+        titles = [""]
     titled_grids = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
     return [
         replace(
@@ -142,12 +147,30 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
     """
     size = look.size or SLIDE
     frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text)]
+    if look.size and look.points:
+        return _paper_page(cards, frames[0], look.points)
     if look.size is None:
         readable = _readable_page(cards, frames[0], SUM_LINE_COUNTS[:-1])
         return readable or _grown_page(cards, frames[0], captions)
     return next(
         filter(None, (_readable_page(cards, each, SUM_LINE_COUNTS) for each in frames)), None
     ) or (_thinned_page(cards, frames))
+
+
+def _paper_page(cards: Sequence[Card], frame: Frame, points: float) -> Layout:
+    """Return the cards with no letters smaller than these points: without sums and numbers, if
+    those have no room. Refuses a page that has no room for the cards.
+    """
+    thin_cards = [replace(thin_card(card), fits_keys=False) for card in cards]
+    for variant, sums in ((cards, SUM_LINE_COUNTS), (thin_cards, SUM_LINE_COUNTS[-1:])):
+        if page := _readable_page(variant, frame, sums):
+            return page
+    raise AttnvizError(
+        f"{counted(len(cards), 'step')} have no room on {inches_text(frame.size)} in letters of "
+        f"{points:g} points",
+        "choose one of them by its name, such as softmax; a file called steps-{page}.pdf makes as "
+        "many pages as needed",
+    )
 
 
 def _cards_frame(captions: Captions, size: Size, text: TextSize) -> Frame:

@@ -8,10 +8,11 @@ panels want to be.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from attnviz.errors import warn_with_note
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
 from attnviz.renderers.picture.charts import curves_chart
@@ -57,6 +58,7 @@ DEFAULT_STYLE = PanelStyle()
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LEAST_SIDE = 1.2  # letters of a label: so high and so wide is a panel
 LETTER_SHARES = (1.0, 0.85, 0.72, 0.6)
+LARGER_PAGES = (1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)  # times as large, of which one has room
 BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
 GROWING_ROUNDS = 8  # rounds in which letters and page grow with each other
@@ -99,21 +101,52 @@ def lay_out(
         page = _filled_page(candidates, captions, size, letters, cell_form)
     else:
         page = fill_page(candidates, size, captions, text)
-        note_smaller_letters(page.frame.letters, size, text)
+        _check_room(page, partial(fill_page, candidates, captions=captions, text=text), text)
     items, right = place_panels(page.rows, page.room)
     bars = scale_bars(items, scales, right, page.room[1], page.frame.letters)
     return Layout(size, (*page.frame.words(), *items, *bars))
 
 
+def _check_room(page: FilledPage, fill: Callable[[Size], FilledPage], text: TextSize) -> None:
+    """Note that labels are smaller than asked for; or, of letters in points, that they are left
+    out.
+
+    Letters in points that leave panels no room at all are refused; `fill` fills other pages.
+    """
+    size = page.frame.size
+    if text.points is None:
+        note_smaller_letters(page.frame.letters, size, text)
+    elif not page.fits:
+        raise no_room_error(text.points, size, lambda larger: fill(larger).fits)
+    elif page.rows.style.bare:
+        warn_with_note(
+            f"there is no room for labels of {text.points:g} points on {inches_text(size)}: panels "
+            "stand without them; a larger --size or fewer heads make room"
+        )
+
+
+def no_room_error(points: float, size: Size, fits: Callable[[Size], bool]) -> AttnvizError:
+    """Return the error for letters in points on a page too small for them, with a size at which
+    `fits` is true.
+    """
+    larger = ((size[0] * times, size[1] * times) for times in LARGER_PAGES)
+    enough = next(filter(fits, larger), None)
+    hint = f"it has room from --size {enough[0]:.2g}x{enough[1]:.2g} on; or " if enough else ""
+    return AttnvizError(
+        f"there is no room for letters of {points:g} points on {inches_text(size)}",
+        f"{hint}choose a part of the result, or a smaller --points",
+    )
+
+
+def inches_text(size: Size) -> str:
+    """Return a size in words: `3.3 by 2.5 inches`."""
+    return f"{size[0]:.3g} by {size[1]:.3g} inches"
+
+
 def note_smaller_letters(letters: Lettering, size: Size, text: TextSize) -> None:
     """Note that labels had to be smaller than asked for on a page of this size, if they are."""
     usual, actual = lettering(size, text).label, letters.label
-    if actual < usual - 0.01 and text.points is not None:
-        warn_with_note(
-            f"there is no room for letters of {usual:g} points on {size[0]:.3g} by {size[1]:.3g} "
-            f"inches: they are drawn at {actual:.2g}; a larger --size or fewer heads make room"
-        )
-    elif actual < usual - 0.01:
+    if actual < usual - 0.01:
         points = SLIDE_LABEL_POINTS * text.factor
         note = (
             f"there is no room for labels of {points:g} points: they are drawn at "
@@ -128,10 +161,10 @@ def fill_page(
 ) -> FilledPage:
     """Return a page of a given size, in letters that are smaller where they leave panels no room.
 
-    If even small ones do, panels stand without their labels.
+    If even small ones do, panels stand without their labels. Letters in points become no smaller.
     """
     cell_form, pages = (STRETCH, SQUEEZE), list[FilledPage]()
-    for share in LETTER_SHARES:
+    for share in LETTER_SHARES if text.points is None else LETTER_SHARES[:1]:
         letters = lettering(size, text.scaled(share))
         page = _filled_page(candidates, captions, size, letters, cell_form)
         pages += [page] if page.fits else []

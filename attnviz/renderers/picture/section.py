@@ -33,7 +33,7 @@ from attnviz.renderers.picture.panels import (
     NATURAL_SCALE,
     STRETCH,
     natural_page,
-    note_smaller_letters,
+    no_room_error,
     panels_in_room,
 )
 from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
@@ -76,7 +76,8 @@ LEAST_ARROW_LENGTH = 4.0  # an arrow is, at least
 def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
     """Return a page for each section, in letters that are smaller where they leave tables no room.
 
-    Letters larger than usual become smaller also until all sums have room.
+    Letters larger than usual become smaller also until all sums have room. Letters in points that
+    leave no room are refused.
     """
     for text in smaller_text_sizes(look.text):
         usual = text.points is not None or text.factor <= 1
@@ -87,17 +88,23 @@ def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -
         words = (words for each in pages for words in each.words)
         if is_visible and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
             break
-    if text.points is not None:
-        note_smaller_letters(letters, page_size, look.text)
+    if text.points is not None and not is_visible:
+        raise no_room_error(
+            text.points,
+            page_size,
+            lambda size: _is_visible(
+                _uniform_pages(sections, size, text, captions), LEAST_HEIGHT * label * POINT, 1
+            ),
+        )
     return pages
 
 
 def smaller_text_sizes(largest: TextSize) -> list[TextSize]:
-    """Return text sizes from the largest down to 0.6 times it; without points also the usual ones
-    that are smaller.
+    """Return text sizes from the largest down to 0.6 times it, and the usual ones that are smaller;
+    letters in points have their size alone.
     """
     if largest.points is not None:
-        return [largest.scaled(share) for share in LETTER_SHARES]
+        return [largest]
     usual = {share for share in LETTER_SHARES if share < largest.factor}
     factors = {*(largest.factor * share for share in LETTER_SHARES), *usual}
     return [TextSize(factor) for factor in sorted(factors, reverse=True)]
@@ -269,7 +276,7 @@ def _head_lines(
     """
     heading = tuple(_heading_lines(section, captions, letters, room[0]))
     stands_alone = not (section.grids or section.planes)
-    size = letters.title * 1.3 if stands_alone else letters.text
+    size = letters.grown(letters.title, 1.3) if stands_alone else letters.text
     about = tuple(
         Line(line, size) for line in wrap_parts(section.about.split(), " ", size, room[0])
     )
@@ -325,7 +332,7 @@ def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[
     """Return how many sums fit a room, and in letters of how many points; all of them, if letters
     can be small enough.
     """
-    readable = [letters.text * share for share in READABLE_SHARES]
+    readable = [max(letters.text * share, letters.smallest) for share in READABLE_SHARES]
     for unbroken in (True, False):
         for size in readable:
             if _sums_fit(sums, len(sums), size, room, unbroken):

@@ -57,7 +57,7 @@ def view(
         headline=title,
         settings=settings,
         screen=page,
-        picture=page,
+        picture=build_page([*_groups(effects, interval_lines=True)], settings),
         closing=closing,
         data=TableData(partial(_document, effects), HEADER, partial(_lines, effects)),
         provenance=replace(effects.provenance, command=recorded_line),
@@ -65,8 +65,11 @@ def view(
     )
 
 
-def _groups(effects: CorpusEffects) -> Iterator[Group]:
-    """Yield the bars of heads, and those of pairs if there are any."""
+def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator[Group]:
+    """Yield the bars of heads, and those of pairs if there are any.
+
+    With `interval_lines`, for a picture, intervals of heads are lines on their bars, not numbers.
+    """
     heads, name = effects.heads, effects.metric_name
     bars = effect_bars(
         EFFECT_TITLES[effects.measured].format(metric=name),
@@ -74,6 +77,9 @@ def _groups(effects: CorpusEffects) -> Iterator[Group]:
         f"{TEXT_NOTES[effects.measured].format(metric=name)}, {_mean_text(effects)}",
         tuple(map(_interval_remark, heads)),
     )
+    if interval_lines and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
+        intervals = [(head.low, head.high) for head in heads]
+        bars = bars.with_intervals(intervals, "95 % interval of this mean", [""] * len(heads))
     yield Group("effects", (bars,))
     if effects.pairs:
         remarks = (
