@@ -370,7 +370,7 @@ class _UprightRow:
     @property
     def _line(self) -> float:
         """The height of a line of numbers, in inches."""
-        return LINE_STEP * self.size * POINT
+        return LINE_STEP * (self.size or self.drawing.letters.label) * POINT
 
     @property
     def zero(self) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -35,9 +37,15 @@ from attnviz.renderers.picture.cards import (
 from attnviz.renderers.picture.equation import EquationDrawing
 from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
 from attnviz.renderers.picture.matrix import distinct_titles
-from attnviz.renderers.picture.page_frame import Captions, Drawing, Frame, make_frame
+from attnviz.renderers.picture.page_frame import (
+    Captions,
+    Drawing,
+    Frame,
+    make_frame,
+    words_have_room,
+)
 from attnviz.renderers.picture.panel_rows import panel_orders
-from attnviz.renderers.picture.panels import inches_text, lay_out
+from attnviz.renderers.picture.panels import NoRoomError, inches_text, lay_out
 from attnviz.renderers.picture.ranking import RankingDrawing
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
 from attnviz.renderers.picture.sentence import SentenceDrawing
@@ -51,6 +59,7 @@ from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
 from attnviz.wording.words import counted
 
+LARGER_PAGES = (1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)  # times as large, tried until one has room
 HIGHEST_PAGE = 40.0  # of a page that grows
 UPRIGHT_ASPECT = 1.6  # times as high as wide it may be, before it shows less
 SHRINKING_STEP = 1.1  # by which letters shrink until everything fits
@@ -84,7 +93,42 @@ UPRIGHT_CELL_GROWTH = 1.6  # so many give labels room beside each other, which m
 def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
     """Return the layout of a picture: a drawing, tables, one section, or a card for
     each section.
+
+    Refuses a page without room for letters in points, and says how large it has to be.
     """
+    if look.points is None or look.size is None:
+        return _layout(groups, look, captions)
+    try:
+        return _layout_with_room(groups, look, captions)
+    except NoRoomError:
+        sizes = (_with_room(groups, look, captions, times) for times in LARGER_PAGES)
+        larger = next(filter(None, sizes), None)
+        raise NoRoomError(look.points, look.size, larger) from None
+
+
+def _with_room(
+    groups: Sequence[Group], look: Look, captions: Captions, times: float
+) -> Size | None:
+    """Return a page `times` as large if it has room for letters in points, else None."""
+    assert look.size is not None
+    size = (times * look.size[0], times * look.size[1])
+    with suppress(NoRoomError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _layout_with_room(groups, replace(look, size=size), captions)
+        return size
+    return None
+
+
+def _layout_with_room(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """Return the layout of a picture; refuse one whose words overlap or leave the page."""
+    layout = _layout(groups, look, captions)
+    if look.points and not words_have_room(layout):
+        raise NoRoomError(look.points, layout.size)
+    return layout
+
+
+def _layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """Return the layout of a picture: a drawing, tables, one section, or cards."""
     panels = [panel for group in groups for panel in group.panels]
     if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)

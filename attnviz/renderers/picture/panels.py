@@ -8,9 +8,8 @@ panels want to be.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
@@ -58,13 +57,27 @@ DEFAULT_STYLE = PanelStyle()
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LEAST_SIDE = 1.2  # letters of a label: so high and so wide is a panel
 LETTER_SHARES = (1.0, 0.85, 0.72, 0.6)
-LARGER_PAGES = (1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)  # times as large, of which one has room
+NO_LABELS_NOTE = (
+    "there is no room for labels of {points:g} points on {inches}: panels stand without them; a "
+    "larger --size or fewer heads make room"
+)
 BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
 GROWING_ROUNDS = 8  # rounds in which letters and page grow with each other
 NATURAL_ASPECT = 1.5  # width by height of a picture that has no size given
 NARROWEST_PAGE, LOWEST_PAGE = 4.6, 2.2
 WIDEST_PANEL_GAP = 3.0  # times the usual one, where cells cannot become wider
+
+
+class NoRoomError(AttnvizError):
+    """A page that has no room for letters in points; `larger` is a size that has."""
+
+    def __init__(self, points: float, size: Size, larger: Size | None = None) -> None:
+        room = f"it has room from --size {larger[0]:.2g}x{larger[1]:.2g} on; or " if larger else ""
+        super().__init__(
+            f"there is no room for letters of {points:g} points on {inches_text(size)}",
+            f"{room}try letters of fewer points, or a part of the result",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,41 +114,16 @@ def lay_out(
         page = _filled_page(candidates, captions, size, letters, cell_form)
     else:
         page = fill_page(candidates, size, captions, text)
-        _check_room(page, partial(fill_page, candidates, captions=captions, text=text), text)
+        if text.points is None:
+            note_smaller_letters(page.frame.letters, size, text)
+        elif not page.fits:
+            raise NoRoomError(text.points, size)
+        elif page.rows.style.bare:
+            warn_with_note(NO_LABELS_NOTE.format(points=text.points, inches=inches_text(size)))
     items, right = place_panels(page.rows, page.room)
+    right = min(right, page.room[0] + page.room[2])  # where a title reaches beyond its panel
     bars = scale_bars(items, scales, right, page.room[1], page.frame.letters)
     return Layout(size, (*page.frame.words(), *items, *bars))
-
-
-def _check_room(page: FilledPage, fill: Callable[[Size], FilledPage], text: TextSize) -> None:
-    """Note that labels are smaller than asked for; or, of letters in points, that they are left
-    out.
-
-    Letters in points that leave panels no room at all are refused; `fill` fills other pages.
-    """
-    size = page.frame.size
-    if text.points is None:
-        note_smaller_letters(page.frame.letters, size, text)
-    elif not page.fits:
-        raise no_room_error(text.points, size, lambda larger: fill(larger).fits)
-    elif page.rows.style.bare:
-        warn_with_note(
-            f"there is no room for labels of {text.points:g} points on {inches_text(size)}: panels "
-            "stand without them; a larger --size or fewer heads make room"
-        )
-
-
-def no_room_error(points: float, size: Size, fits: Callable[[Size], bool]) -> AttnvizError:
-    """Return the error for letters in points on a page too small for them, with a size at which
-    `fits` is true.
-    """
-    larger = ((size[0] * times, size[1] * times) for times in LARGER_PAGES)
-    enough = next(filter(fits, larger), None)
-    hint = f"it has room from --size {enough[0]:.2g}x{enough[1]:.2g} on; or " if enough else ""
-    return AttnvizError(
-        f"there is no room for letters of {points:g} points on {inches_text(size)}",
-        f"{hint}choose a part of the result, or a smaller --points",
-    )
 
 
 def inches_text(size: Size) -> str:

@@ -8,7 +8,7 @@ letters larger.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.renderers.picture.bars_list import (
     REMARK_HEIGHT,
@@ -177,7 +177,8 @@ def _bar_list(
 ) -> BarList:
     """Return the bars of a ranking for a box, in letters of `size` points.
 
-    `below` puts remarks below their bars and not beside them; at least one line is kept.
+    `below` puts remarks below their bars and not beside them; at least one line is kept. Remarks
+    that leave no room for bars are left out.
     """
     count, room = len(ranked.grid.rows), box[3] - _title_height(ranked, box[2], letters)
     lines = min(count_bar_lines(room, size, REMARK_HEIGHT if below else 0.0), count)
@@ -186,7 +187,11 @@ def _bar_list(
         """Return the line that counts the rows from `start` on."""
         return [f"and {counted(count - start, f'more {ranked.unit}')}"]
 
-    return BarList(_ranking_rows(ranked), size, box[2], max(lines, 1), more, remarks_below=below)
+    rows = _ranking_rows(ranked)
+    bars = BarList(rows, size, box[2], max(lines, 1), more, remarks_below=below)
+    if bars.bar_length >= SHORTEST_BAR * bars.unit:
+        return bars
+    return replace(bars, rows=tuple([replace(row, remark="") for row in rows]))
 
 
 def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
@@ -223,17 +228,18 @@ def _title_lines(
     """Return the title of a ranking in lines, their size in points, and whether the key to the
     lines across bars has room behind the last one.
     """
-    title, key = ranked.grid.title, _key_width(ranked, letters)
+    title, key = ranked.grid.title, _key_text(ranked, width, letters)
     size = max(min(letters.title, width / max(text_width(title, 1.0), 1e-6)), letters.smallest)
     lines = wrap_parts(title.split(" "), " ", size, width)
-    used = text_width(lines[-1], size) + KEY_GAP * letters.axis * POINT if lines else 0.0
-    return lines, size, bool(key) and used + key <= width
+    gaps = (KEY_GAP + KEY_SAMPLE) * letters.axis * POINT
+    used = text_width(lines[-1], size) + gaps + text_width(key, letters.axis) if lines else 0.0
+    return lines, size, bool(key) and used <= width
 
 
 def _title_height(ranked: RankedBars, width: float, letters: Lettering) -> float:
     """Return the inches that the title of a ranking takes, and a key below it; 0 without both."""
     lines, size, key_behind = _title_lines(ranked, width, letters)
-    count = len(lines) + (bool(_key_width(ranked, letters)) and not key_behind)
+    count = len(lines) + (bool(_key_text(ranked, width, letters)) and not key_behind)
     last = (TITLE_ROOM - LEADING) * letters.title
     return (count * LEADING * size + last) * POINT if count else 0.0
 
@@ -247,29 +253,28 @@ def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Letteri
         yield Words(line, left, y - number * LEADING * size * POINT, size)
     y -= (len(lines) - key_behind) * LEADING * size * POINT
     behind = text_width(lines[-1], size) + KEY_GAP * letters.axis * POINT if key_behind else 0.0
-    yield from _key_items(ranked, left + behind, y, letters)
+    yield from _key_items(ranked, left + behind, y, width, letters)
     height -= _title_height(ranked, width, letters)
     yield from bars.items(left, bottom + height, height, HIGHEST_ROW)
 
 
-def _key_text(ranked: RankedBars) -> str:
-    """Return what the lines across bars mean; empty if there are none."""
-    return f"mean of the {ranked.mark_title}" if ranked.mark_title else ranked.interval_title
+def _key_text(ranked: RankedBars, width: float, letters: Lettering) -> str:
+    """Return what the lines across bars mean, in few words if `width` inches have no room for all;
+    empty if there are none.
+    """
+    words, few_words = ranked.interval_title, ranked.interval_title.partition(" of ")[0]
+    if ranked.mark_title:
+        words, few_words = f"mean of the {ranked.mark_title}", ranked.mark_title
+    room = width - KEY_SAMPLE * letters.axis * POINT
+    return words if text_width(words, letters.axis) <= room else few_words
 
 
-def _key_width(ranked: RankedBars, letters: Lettering) -> float:
-    """Return the inches of the key to the lines across bars; 0 if there are none."""
-    words = _key_text(ranked)
-    sample = KEY_SAMPLE * letters.axis * POINT
-    return sample + text_width(words, letters.axis) if words else 0.0
-
-
-def _key_items(ranked: RankedBars, x: float, y: float, letters: Lettering) -> Items:
+def _key_items(ranked: RankedBars, x: float, y: float, width: float, letters: Lettering) -> Items:
     """Yield a sample of the lines across bars, with their meaning, from (x, y) on."""
     letter, middle = letters.axis * POINT, y + MIDDLE * letters.axis * POINT
     if ranked.mark_title:
         yield bar_mark(x + letter / 2, middle, letter)
     elif ranked.intervals:
         yield from interval_mark(x, x + letter, middle, letter)
-    if words := _key_text(ranked):
+    if words := _key_text(ranked, width, letters):
         yield Words(words, x + KEY_SAMPLE * letter, y, letters.axis, faint=True)

@@ -32,8 +32,8 @@ from attnviz.renderers.picture.panels import (
     LETTER_SHARES,
     NATURAL_SCALE,
     STRETCH,
+    NoRoomError,
     natural_page,
-    no_room_error,
     panels_in_room,
 )
 from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
@@ -89,13 +89,7 @@ def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -
         if is_visible and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
             break
     if text.points is not None and not is_visible:
-        raise no_room_error(
-            text.points,
-            page_size,
-            lambda size: _is_visible(
-                _uniform_pages(sections, size, text, captions), LEAST_HEIGHT * label * POINT, 1
-            ),
-        )
+        raise NoRoomError(text.points, page_size)
     return pages
 
 
