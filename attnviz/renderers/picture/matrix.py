@@ -46,6 +46,7 @@ BAR_NUMBER_SHARES = (0.0, 0.5, 1.0)
 BAR_WIDTH, BAR_GAP, BAR_NUMBER_GAP = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
 LOWEST_BAR, HIGHEST_BAR, BAR_NAME_HEIGHT = 3.0, 22.0, 2.6  # of a bar; and of its name above it,
 BAR_NAME_SHARE = 0.8  # of the letters of its ends
+BAR_NAME_RISE = 0.7  # above the top of the panels, in letters
 BAR_NAME_LEADING = 1.1  # which may have several lines
 PANEL_TITLE_GAP = 0.45  # in letters of the title
 TITLE_LEADING = 1.25
@@ -154,14 +155,21 @@ def _bar_name_room(scales: Sequence[Scale]) -> float:
 
 
 def scale_bars(
-    items: Iterable[Item], scales: Sequence[Scale], right: float, foot: float, letters: Lettering
+    items: Iterable[Item],
+    scales: Sequence[Scale],
+    right: float,
+    span: tuple[float, float],
+    letters: Lettering,
 ) -> Items:
-    """Yield one colour bar below the other, from the top of the panels on, ending above `foot`.
+    """Yield one colour bar below the other, from the top of the panels on.
 
-    They stand to the right of `right`, each with its name and numbers.
+    They stand to the right of `right`, each with its name and numbers, between the lower and the
+    upper end of `span`.
     """
     boxes, name_height = panel_boxes(items), _bar_name_room(scales)
+    foot, ceiling = span
     top = max(bottom + height for _, bottom, _, height in boxes)
+    top = min(top, ceiling - BAR_NAME_RISE * letters.axis * POINT)
     letters = _bar_letters(top, scales, foot, letters)
     letter = letters.axis * POINT
     lowest = (LOWEST_BAR + name_height) * letter

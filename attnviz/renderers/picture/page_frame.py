@@ -103,6 +103,11 @@ class Frame:
         top = self.top - _lines_height(self.lines_above) - air
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """The lower and the upper end of what is between the lines, in inches."""
+        return self.room[1], self.top - _lines_height(self.lines_above)
+
     def words(self) -> Iterator[Words]:
         """Yield the lines above and below the panels, each at its place."""
         margin = self.letters.margin

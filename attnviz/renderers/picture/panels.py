@@ -122,7 +122,7 @@ def lay_out(
             warn_with_note(NO_LABELS_NOTE.format(points=text.points, inches=inches_text(size)))
     items, right = place_panels(page.rows, page.room)
     right = min(right, page.room[0] + page.room[2])  # where a title reaches beyond its panel
-    bars = scale_bars(items, scales, right, page.room[1], page.frame.letters)
+    bars = scale_bars(items, scales, right, page.frame.span, page.frame.letters)
     return Layout(size, (*page.frame.words(), *items, *bars))
 
 

@@ -427,4 +427,4 @@ def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item
         items, right = stage_items(grids, section.stages, tables_room, style, letters)
     else:
         items, right = panels_in_room(grids, tables_room, style)
-    return [*items, *scale_bars(items, scales, right, bottom, letters)]
+    return [*items, *scale_bars(items, scales, right, (bottom, bottom + height), letters)]
