@@ -195,7 +195,7 @@ def test_intervals_of_pairs_are_lines_on_bars_to_both_sides_of_0() -> None:
     texts = [words.text for words in layout.words]
     lines = [block.box for block in layout.items_of(Block) if block.outlined and not block.box[3]]
     fills = [block.box for block in layout.items_of(Block) if block.tint]
-    key, *intervals = lines
+    _, *intervals = lines  # the first is the sample in the key
     inches = {
         (high - low) / line[2] for (low, high), line in zip(bars.intervals, intervals, strict=False)
     }

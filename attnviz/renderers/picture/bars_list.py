@@ -176,7 +176,8 @@ class BarList:
         first, last = sorted((place(0.0), place(row.share)))
         yield Block((first, middle - thick / 2, last - first, thick), row.tint)
         if row.interval is not None:
-            yield from interval_mark(*map(place, row.interval), middle, thick)
+            start_line, end_line = map(place, row.interval)
+            yield from interval_mark(start_line, end_line, middle, thick)
         if self.tracked:
             yield Block((start, middle - thick / 2, long, thick), outlined=TRACK_LINE, faint=True)
         if row.mark is not None:

@@ -74,7 +74,7 @@ def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator
     bars = effect_bars(
         EFFECT_TITLES[effects.measured].format(metric=name),
         {head.name: head.mean for head in heads},
-        f"{TEXT_NOTES[effects.measured].format(metric=name)}, {_mean_text(effects)}",
+        f"{TEXT_NOTES[effects.measured].format(metric=name)}, {_mean_text(effects, interval_lines)}",
         tuple(map(_interval_remark, heads)),
     )
     if interval_lines and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
@@ -94,10 +94,10 @@ def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator
         yield Group("pairs", (pairs,))
 
 
-def _mean_text(effects: CorpusEffects) -> str:
-    """Return over what the bars are means."""
+def _mean_text(effects: CorpusEffects, interval_lines: bool) -> str:
+    """Return over what the bars are means, and what stands beside them."""
     mean = f"mean over {counted(effects.texts, 'text')}"
-    if effects.texts < MIN_INTERVAL_OBSERVATIONS:
+    if interval_lines or effects.texts < MIN_INTERVAL_OBSERVATIONS:
         return mean
     return f"{mean} · beside each bar: a 95 % interval of that mean, from resampled texts"
 
