@@ -74,7 +74,8 @@ def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator
     bars = effect_bars(
         EFFECT_TITLES[effects.measured].format(metric=name),
         {head.name: head.mean for head in heads},
-        f"{TEXT_NOTES[effects.measured].format(metric=name)}, {_mean_text(effects, interval_lines)}",
+        f"{TEXT_NOTES[effects.measured].format(metric=name)}, "
+        f"{_mean_text(effects, interval_lines=interval_lines)}",
         tuple(map(_interval_remark, heads)),
     )
     if interval_lines and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
@@ -94,7 +95,7 @@ def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator
         yield Group("pairs", (pairs,))
 
 
-def _mean_text(effects: CorpusEffects, interval_lines: bool) -> str:
+def _mean_text(effects: CorpusEffects, *, interval_lines: bool) -> str:
     """Return over what the bars are means, and what stands beside them."""
     mean = f"mean over {counted(effects.texts, 'text')}"
     if interval_lines or effects.texts < MIN_INTERVAL_OBSERVATIONS:
