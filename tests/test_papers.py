@@ -6,7 +6,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -101,12 +101,16 @@ def test_a_character_of_a_second_font_is_truetype_too(monkeypatch: pytest.Monkey
 
 STORY = "The animal didn't cross the street because it was too tired"
 LINES = ["The animal was tired", "it was too wide", "the street and the street", "we ran", "no"]
-EIGHT_SECTIONS = ("tokens", "projections", "scores", "scaling", "softmax", "weighted")
+SHOWN_STEPS = ("tokens", "projections", "scores", "scaling", "softmax", "weighted")
 
 
 @cache
 def walked() -> attnviz.Trace:
     return attnviz.trace("I am learning this and that today", variant="causal")
+
+
+def step_of(step: str) -> Any:
+    return attnviz.steps(walked(), query="this", step=step)
 
 
 KINDS: dict[str, Callable[[], Any]] = {
@@ -129,10 +133,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "trainings": lambda: attnviz.compare_learning(
         "sort", repeats=2, choices=attnviz.Choices(steps=3)
     ),
-    **{
-        f"step {step}": lambda step=step: attnviz.steps(walked(), query="this", step=step)
-        for step in EIGHT_SECTIONS
-    },
+    **{f"step {step}": partial(step_of, step) for step in SHOWN_STEPS},
 }  # fmt: skip
 
 
