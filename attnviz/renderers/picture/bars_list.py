@@ -24,10 +24,8 @@ BAR_GAP = 0.5  # letters on either side of a bar
 BAR_HEIGHT_SHARE, THICKEST_BAR = 0.66, 3.2  # of the height of a row; letters
 MARK_WIDTH, MARK_SHARE = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
 MARK_SERIES = 0  # among those of lines
-REMARK, REMARK_LINE = (
-    PAPER_NOTE,
-    1.2,
-)  # of the letters of a row; from a bar to the foot of one below
+# Of the letters of a row; and from a bar to the foot of a remark below it
+REMARK, REMARK_LINE = PAPER_NOTE, 1.2
 TRACK_LINE = 0.8  # points: the line around the whole scale
 INTERVAL_LINE = 0.9  # points
 
