@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ import attnviz
 from attnviz.renderers import Look
 from attnviz.renderers.look import parse_picture_size
 from attnviz.renderers.picture import glyphs
+from attnviz.renderers.picture.items import Block
+from attnviz.renderers.picture.page_frame import words_have_room
 from tests.conftest import ROOT, Attnviz
+from tests.test_slides import layout_of
 
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
 SENTENCE = "The animal was too tired"
@@ -40,7 +44,7 @@ def letter_sizes(pdf: bytes) -> set[float]:
     sizes = set[float]()
     for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL):
         try:
-            text = zlib.decompress(stream)
+            text = zlib.decompressobj().decompress(stream)  # which may end before its checksum
         except zlib.error:
             continue
         sizes |= {float(size) for size in re.findall(rb"/F\d+ ([\d.]+) Tf", text)}
@@ -95,11 +99,116 @@ def test_a_character_of_a_second_font_is_truetype_too(monkeypatch: pytest.Monkey
     assert has_truetype_alone(pdf)
 
 
-def test_letters_that_have_no_room_become_smaller_and_a_note_says_so() -> None:
-    view = attnviz.trace(SENTENCE, heads=4).view()
+STORY = "The animal didn't cross the street because it was too tired"
+LINES = ["The animal was tired", "it was too wide", "the street and the street", "we ran", "no"]
+SHOWN_STEPS = ("tokens", "projections", "scores", "scaling", "softmax", "weighted")
 
-    with pytest.warns(UserWarning, match=r"no room for letters of 20 points on 2 by 1\.5 inches"):
-        view.render(".svg", size="2x1.5in", points=20)
+
+@cache
+def walked() -> attnviz.Trace:
+    return attnviz.trace("I am learning this and that today", variant="causal")
+
+
+def step_of(step: str) -> Any:
+    return attnviz.steps(walked(), query="this", step=step)
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "one head": walked,
+    "heads of two layers": lambda: attnviz.trace("I am learning", layers=2, heads=2),
+    "compare": lambda: attnviz.compare(walked(), by="mask"),
+    "compare two sentences": lambda: attnviz.compare_sentences(STORY, STORY[:-5] + "wide"),
+    "film": lambda: attnviz.film([attnviz.trace("I am", heads=2, seed=seed) for seed in (1, 2)]),
+    "all heads": lambda: attnviz.inspect(STORY),
+    "a head of many tokens": lambda: attnviz.inspect(STORY, layer=5, head=11),
+    "arcs": lambda: attnviz.inspect(STORY, layer=5, head=11, as_="arcs"),
+    "a sentence": lambda: attnviz.inspect(STORY, query="it", layer=5, head=11),
+    "a ranking": lambda: attnviz.inspect(STORY, query="it"),
+    "a link": lambda: attnviz.inspect(STORY, source="it", to="animal"),
+    "effects": lambda: attnviz.inspect(STORY, by="effect"),
+    "survey": lambda: attnviz.survey(LINES),
+    "pairs": lambda: attnviz.pairs(ROOT / "sample_texts" / "pairs.tsv"),
+    "accuracy": lambda: attnviz.rank("agreement"),
+    "training": lambda: attnviz.learn("sort", choices=attnviz.Choices(steps=3)),
+    "trainings": lambda: attnviz.compare_learning(
+        "sort", repeats=2, choices=attnviz.Choices(steps=3)
+    ),
+    **{f"step {step}": partial(step_of, step) for step in SHOWN_STEPS},
+}  # fmt: skip
+
+
+@cache
+def result_of_kind(kind: str) -> Any:
+    return KINDS[kind]().view()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kind: str) -> None:
+    for look in (Look(size=(3.3, 3.0), points=8), Look(size=(7.0, 4.0), points=10)):
+        layout = layout_of(result_of_kind(kind), look)
+        numbers = (panel.number_size for panel in layout.panels)
+        sizes = {*(words.size for words in layout.words), *filter(None, numbers)}
+        shares = {round(size / (look.points or 1), 3) for size in sizes}
+
+        assert 1.0 in shares
+        assert shares <= {1.15, 1.0, 0.875}, sorted(shares)  # a title; labels; notes and remarks
+        assert words_have_room(layout)
+
+
+@pytest.mark.parametrize(
+    ("view", "size", "problem", "hint"),
+    [
+        (
+            lambda: attnviz.trace(SENTENCE, heads=4).view(),
+            "2x1.5in",
+            "there is no room for letters of 20 points on 2 by 1.5 inches",
+            'it has room from size="5x3.8" on; or try letters of fewer points, or a part of the '
+            "result",
+        ),
+        (
+            lambda: attnviz.steps(SENTENCE, query="was").view(),
+            "7x4in",
+            "10 steps have no room on 7 by 4 inches in letters of 20 points",
+            "choose one of them by its name, such as softmax; a file called steps-{page}.pdf makes "
+            "as many pages as needed",
+        ),
+    ],
+)
+def test_letters_that_have_no_room_are_refused_with_a_size_that_has(
+    view: Callable[[], attnviz.View], size: str, problem: str, hint: str
+) -> None:
+    with pytest.raises(attnviz.AttnvizError) as refused:
+        view().render(".svg", size=size, points=20)
+
+    assert (str(refused.value), refused.value.hint) == (problem, hint)
+
+
+def test_half_a_column_has_room_for_a_head() -> None:
+    view = result_of_kind("one head")
+
+    assert view.render(".svg", size="1.6x1.6in", points=7)
+
+
+def test_intervals_of_pairs_are_lines_on_bars_to_both_sides_of_0() -> None:
+    result = KINDS["pairs"]()
+    (bars,) = result.view().picture.panels
+    layout = layout_of(result.view(), Look(size=(3.3, 3.0), points=8))
+    texts = [words.text for words in layout.words]
+    lines = [block.box for block in layout.items_of(Block) if block.outlined and not block.box[3]]
+    fills = [block.box for block in layout.items_of(Block) if block.tint]
+    _, *intervals = lines  # the first is the sample in the key
+    inches = {
+        (high - low) / line[2] for (low, high), line in zip(bars.intervals, intervals, strict=False)
+    }
+    negative = [head.shift < 0 for head in result.heads[: len(fills)]]
+    zero = fills[0][0]
+
+    assert "95 % interval of this head alone" in texts
+    assert max(inches) == pytest.approx(min(inches))  # one scale for all
+    assert any(negative)
+    for (left, _, width, _), below in zip(fills, negative, strict=True):
+        assert (left + width if below else left) == pytest.approx(zero)
+    assert not any("-" in text for text in texts)  # minus signs are no hyphens
 
 
 def test_units_are_inches_centimetres_millimetres_and_points() -> None:

@@ -39,14 +39,15 @@ def view(result: MinimalPairs, *, command: Command | None = None, line: str | No
     """
     counts = len(result.pairs), len(result.heads)
     settings = f"model {result.model} · {_pairs_and_heads(*counts)}"
-    page = build_page([Group("heads", (_shift_bars(result),))], settings)
+    bars = _shift_bars(result)
+    page = build_page([Group("heads", (bars,))], settings)
     sentences = pair_sentences(result)
     return View(
         title=pairs_headline(result),
         headline=pairs_headline(result),
         settings=settings,
         screen=page,
-        picture=page,
+        picture=build_page([Group("heads", (_with_interval_lines(bars, result),))], settings),
         closing=sentences,
         data=TableData(partial(_pairs_document, result), CSV_HEADER, partial(_pairs_lines, result)),
         provenance=replace(result.provenance, command=line or (command.line if command else None)),
@@ -158,6 +159,20 @@ def _shift_bars(result: MinimalPairs) -> RankedBars:
         decimals=1,
     )
     return RankedBars(grid, tuple(_head_remark(head) for head in result.heads))
+
+
+def _with_interval_lines(bars: RankedBars, result: MinimalPairs) -> RankedBars:
+    """Return the bars for a picture: intervals as lines, and p alone beside those that are
+    tested.
+    """
+    if len(result.pairs) < MIN_INTERVAL_OBSERVATIONS:
+        return bars
+    note = "p: corrected for the number of heads that are tested" if result.tested else ""
+    return replace(bars, grid=replace(bars.grid, note=note)).with_intervals(
+        [(100 * head.low, 100 * head.high) for head in result.heads],
+        "95 % interval of this head alone",
+        [f"p = {p_text(head.p_value)}" if head.is_tested else "" for head in result.heads],
+    )
 
 
 def _head_remark(head: PairedHead) -> str:

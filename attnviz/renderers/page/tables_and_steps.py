@@ -36,6 +36,7 @@ MASKED_NOTE = f"{MASKED_MARK} = hidden by the mask"
 TABLE_DECIMALS = 2
 MAX_READABLE_CELLS = 2**13  # of a table
 MAX_RANKED_BARS = 24
+MAX_UNBROKEN_LETTERS = 24  # of a part of a remark
 ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
@@ -356,12 +357,17 @@ def _ranked_row(ranked: RankedBars, row: int, write: NumberFormat) -> Markup:
     bar = NO_MARKUP
     if not masked:
         bar = bar_markup(abs(value) / ranked.full_length, ranked.mark_length(row))
+    parts = ranked.remark_text(row, write).split(CAPTION_SEPARATOR)  # broken between them alone
+    remark = CAPTION_SEPARATOR.join(
+        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) <= MAX_UNBROKEN_LETTERS else part
+        for part in parts
+    )
     return tag(
         "tr",
         tag("th", grid.rows.names[row], scope="row"),
         tag("td", cell_text(value, masked, write, MASKED_MARK)),
         tag("td", bar),
-        tag("td", ranked.remark_text(row, write), class_="remark"),
+        tag("td", remark, class_="remark"),
     )
 
 

@@ -312,7 +312,8 @@ def _arcs_panel(head: Arcs, box: Box, letters: Lettering) -> ArcsPanel:
     grid, (_, _, width, height) = head.grid, box
     pitch = height / max(grid.cells.shape)
     widest = max((width * (1 - LINES_SHARE) - 4 * WORD_GAP) / 2, SIDE_MARK)
-    style = PanelStyle(label=letters.headline, smallest=letters.smallest, widest_label=widest)
+    largest = letters.headline if letters.can_shrink else letters.label
+    style = PanelStyle(label=largest, smallest=letters.smallest, widest_label=widest)
     left, right = (
         row_ticks(axis, pitch * WORD_HEIGHT_SHARE, style) for axis in (grid.rows, grid.columns)
     )

@@ -234,10 +234,11 @@ class _PlaneDrawing:
 def upright_bars_items(chart: ColumnChart, room: Box, letters: Lettering) -> Items:
     """Yield rows of upright bars, all of one height, with a name below each column.
 
-    Letters are smaller where numbers and names would leave no room for the bars.
+    Letters are smaller where numbers and names would leave no room for the bars. Letters on paper
+    are not: what has no room is left out.
     """
     needed = (len(chart.rows) * LEAST_ROW + LINE_STEP + BARS_GAP) * letters.label * POINT
-    share = min(1.0, room[3] / needed)
+    share = min(1.0, room[3] / needed) if letters.can_shrink else 1.0
     return _UprightBars(chart, room, letters.scaled(share)).items()
 
 
@@ -295,7 +296,8 @@ class _UprightBars:
     def name_size(self) -> float:
         """The size of the names of columns, in points."""
         if self._names_upright:
-            return min(self.letters.label, LABEL_WIDTH_SHARE * self.step / POINT)
+            room = LABEL_WIDTH_SHARE * self.step * self._names_step
+            return min(self.letters.label, room / POINT)
         return self.fitting_size(self.chart.names)
 
     def fitting_size(self, texts: tuple[str, ...]) -> float:
@@ -307,8 +309,19 @@ class _UprightBars:
 
     @property
     def number_size(self) -> float:
-        """The size of all numbers, in points: each has room in its column."""
-        return self.fitting_size(tuple(text for row in self.chart.rows for text in row.value_texts))
+        """The size of all numbers, in points: each has room in its column; 0 if letters on paper
+        have none.
+        """
+        texts = tuple(text for row in self.chart.rows for text in row.value_texts)
+        size = self.fitting_size(texts)
+        return size if self.letters.can_shrink or size >= self.letters.label else 0.0
+
+    @property
+    def _names_step(self) -> int:
+        """Of how many columns one has its name."""
+        if self.letters.can_shrink or not self._names_upright:
+            return 1
+        return math.ceil(self.letters.label * POINT / (LABEL_WIDTH_SHARE * self.step))
 
     @property
     def _names_height(self) -> float:
@@ -321,8 +334,9 @@ class _UprightBars:
         """Yield the name of each column, level or upright."""
         foot = self.room[1] + (self._names_height if self._names_upright else 0.35 * self.letter)
         angle, across, along = UPRIGHT_NAME_STYLE if self._names_upright else LEVEL_NAME_STYLE
-        for column, name in enumerate(self.chart.names):
-            x = self.column_middle(column)
+        names = self.chart.names
+        for column in range(0, len(names), self._names_step):
+            name, x = names[column], self.column_middle(column)
             yield Words(name, x, foot, self.name_size, angle=angle, halign=across, valign=along)
 
 
@@ -356,7 +370,7 @@ class _UprightRow:
     @property
     def _line(self) -> float:
         """The height of a line of numbers, in inches."""
-        return LINE_STEP * self.size * POINT
+        return LINE_STEP * (self.size or self.drawing.letters.label) * POINT
 
     @property
     def zero(self) -> float:
@@ -402,7 +416,8 @@ class _UprightRow:
             end = self.zero + (HIDDEN_HEIGHT * self._line if value is None else value * self._unit)
             y = end - 1.05 * size if value is not None and value < 0 else end + 0.3 * size
             x, hidden = drawing.column_middle(column), value is None
-            yield Words(typeset(text), x, y, self.size, halign="center", faint=hidden)
+            if self.size:
+                yield Words(typeset(text), x, y, self.size, halign="center", faint=hidden)
         y = self.zero + 0.25 * drawing.letter
         yield Words(self.row.name, drawing.room[0], y, letters.label, bold=True)
         right = drawing.left + drawing.step * len(self.row.values) + BESIDE_BARS * drawing.letter

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from attnviz.renderers.picture.items import Block, Box, Items, Tint, Words
-from attnviz.renderers.picture.text import MIDDLE, POINT, fit_line, text_width, widest_line
+from attnviz.renderers.picture.text import (
+    MIDDLE,
+    PAPER_NOTE,
+    POINT,
+    fit_line,
+    text_width,
+    widest_line,
+)
 
 LOWEST_BAR_ROW = 1.45  # the lowest row, in letters
 REMARK_HEIGHT = 1.5  # what a remark below its bar adds to it
@@ -16,13 +24,18 @@ BAR_GAP = 0.5  # letters on either side of a bar
 BAR_HEIGHT_SHARE, THICKEST_BAR = 0.66, 3.2  # of the height of a row; letters
 MARK_WIDTH, MARK_SHARE = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
 MARK_SERIES = 0  # among those of lines
-REMARK, REMARK_LINE = 0.85, 1.2  # of the letters of a row; from a bar to the foot of one below
+# Of the letters of a row; and from a bar to the foot of a remark below it
+REMARK, REMARK_LINE = PAPER_NOTE, 1.2
 TRACK_LINE = 0.8  # points: the line around the whole scale
+INTERVAL_LINE = 0.9  # points
 
 
 @dataclass(frozen=True)
 class BarRow:
-    """A bar, as a share of the longest one, with its label, its number and perhaps a remark."""
+    """A bar, as a share of the longest one, with its label, its number and perhaps a remark.
+
+    With an interval the bar of a negative share goes to the left of 0.
+    """
 
     label: str
     number: str
@@ -30,6 +43,7 @@ class BarRow:
     share: float
     remark: str = ""
     mark: float | None = None  # a share at which a line crosses the bar
+    interval: tuple[float, float] | None = None  # shares between which a line lies on the bar
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,19 @@ class BarList:
             behind = widest_line(tuple([row.remark for row in self.shown_rows]), REMARK * self.size)
         return self.width - self.bar_start - BAR_GAP * self.unit - behind
 
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The shares at the left and right end of all bars: 0 and 1, or what intervals need."""
+        spans = [
+            (min(row.share, row.interval[0]), max(row.share, row.interval[1]))
+            for row in self.shown_rows
+            if row.interval is not None
+        ]
+        if not spans:
+            return 0.0, 1.0
+        low, high = min(0.0, *(span[0] for span in spans)), max(0.0, *(span[1] for span in spans))
+        return (low, high) if high > low else (0.0, 1.0)
+
     def items(self, left: float, top: float, height: float, highest: float) -> Items:
         """Yield the drawing of all shown rows from this upper left corner, spread over `height`.
 
@@ -138,11 +165,21 @@ class BarList:
             bottom + (high + remark_height) / 2,
         )
         foot, size = middle - MIDDLE * unit, self.size * REMARK
-        yield Block((start, middle - thick / 2, long * row.share, thick), row.tint)
+        low, high = self.ends
+
+        def place(share: float) -> float:
+            """Return where a share of the longest bar ends, in inches."""
+            return start + long * (share - low) / (high - low)
+
+        first, last = sorted((place(0.0), place(row.share)))
+        yield Block((first, middle - thick / 2, last - first, thick), row.tint)
+        if row.interval is not None:
+            start_line, end_line = map(place, row.interval)
+            yield from interval_mark(start_line, end_line, middle, thick)
         if self.tracked:
             yield Block((start, middle - thick / 2, long, thick), outlined=TRACK_LINE, faint=True)
         if row.mark is not None:
-            yield bar_mark(start + long * row.mark, middle, thick)
+            yield bar_mark(place(row.mark), middle, thick)
         number_end = left + width if self.tracked else start - BAR_GAP * unit
         yield Words(row.label, left, foot, self.size)
         yield Words(row.number, number_end, foot, self.size, halign="right")
@@ -159,6 +196,13 @@ def bar_mark(x: float, middle: float, thick: float) -> Block:
     """
     wide, high = MARK_WIDTH * POINT, MARK_SHARE * thick
     return Block((x - wide / 2, middle - high / 2, wide, high), series=MARK_SERIES)
+
+
+def interval_mark(low: float, high: float, middle: float, thick: float) -> Iterator[Block]:
+    """Yield a line from `low` to `high` on a bar that is `thick` inches high, and its two ends."""
+    yield Block((low, middle, high - low, 0.0), outlined=INTERVAL_LINE)
+    for x in (low, high):
+        yield Block((x, middle - thick / 4, 0.0, thick / 2), outlined=INTERVAL_LINE)
 
 
 def count_bar_lines(height: float, size: float, extra: float = 0.0) -> int:

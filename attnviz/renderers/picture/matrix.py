@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -45,15 +46,18 @@ BAR_NUMBER_SHARES = (0.0, 0.5, 1.0)
 BAR_WIDTH, BAR_GAP, BAR_NUMBER_GAP = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
 LOWEST_BAR, HIGHEST_BAR, BAR_NAME_HEIGHT = 3.0, 22.0, 2.6  # of a bar; and of its name above it,
 BAR_NAME_SHARE = 0.8  # of the letters of its ends
+BAR_NAME_RISE = 0.7  # above the top of the panels, in letters
 BAR_NAME_LEADING = 1.1  # which may have several lines
 PANEL_TITLE_GAP = 0.45  # in letters of the title
 TITLE_LEADING = 1.25
 TITLE_SHARES = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
-BROKEN_TITLE_WORTH = 0.3  # of the worth of titles that stand on one line
+# Of the worth of titles that stand on one line; and of titles that could not be smaller
+BROKEN_TITLE_WORTH, BROKEN_PAPER_TITLE_WORTH = 0.3, 0.7
 CURVE_NAMES_SHARE = 0.85  # of the letters of a title: those of the lines of a chart
 CURVE_NAMES_GAP = 1.0  # in letters
 SENTENCE_SIGN = ": "  # what follows it in a title is a sentence, which may be broken,
 SENTENCE_LINES = 1.6  # to stand on two lines: words that are not broken leave some of each empty
+AFTER_HYPHEN = re.compile(r"(?<=\w-)(?=\w)")
 PART_OF_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)")
 TitledPanel = Grid | Curves | None
 
@@ -151,14 +155,21 @@ def _bar_name_room(scales: Sequence[Scale]) -> float:
 
 
 def scale_bars(
-    items: Iterable[Item], scales: Sequence[Scale], right: float, foot: float, letters: Lettering
+    items: Iterable[Item],
+    scales: Sequence[Scale],
+    right: float,
+    span: tuple[float, float],
+    letters: Lettering,
 ) -> Items:
-    """Yield one colour bar below the other, from the top of the panels on, ending above `foot`.
+    """Yield one colour bar below the other, from the top of the panels on.
 
-    They stand to the right of `right`, each with its name and numbers.
+    They stand to the right of `right`, each with its name and numbers, between the lower and the
+    upper end of `span`.
     """
     boxes, name_height = panel_boxes(items), _bar_name_room(scales)
+    foot, ceiling = span
     top = max(bottom + height for _, bottom, _, height in boxes)
+    top = min(top, ceiling - BAR_NAME_RISE * letters.axis * POINT)
     letters = _bar_letters(top, scales, foot, letters)
     letter = letters.axis * POINT
     lowest = (LOWEST_BAR + name_height) * letter
@@ -221,7 +232,9 @@ class PanelHeadings:
         """Return from 1 to 0 how good titles are: large ones, each on one line, are worth larger
         panels.
         """
-        factor = 1.0 if self.on_one_line else BROKEN_TITLE_WORTH
+        can_shrink = style.smallest < style.title
+        broken_worth = BROKEN_TITLE_WORTH if can_shrink else BROKEN_PAPER_TITLE_WORTH
+        factor = 1.0 if self.on_one_line else broken_worth
         return factor * math.sqrt(self.size / style.title)
 
     def width(self, index: int) -> float:
@@ -248,12 +261,22 @@ def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle
     size = max(fitting_sizes, default=min(sizes, default=style.smallest))
     if any(SENTENCE_SIGN in title for title in titles):
         size = max([size, *(each for each in sizes if widest * each <= SENTENCE_LINES * room)])
-    lines = (wrap_parts(with_bound_signs(title).split(" "), " ", size, room) for title in titles)
+    lines = (title_lines(title, size, room) for title in titles)
     headings = (
         (*title, "") if isinstance(each, Curves) else title
         for each, title in zip(contents, map(tuple, lines), strict=True)
     )
     return PanelHeadings(size, tuple(headings), size in fitting_sizes)
+
+
+def title_lines(title: str, size: float, room: float) -> list[str]:
+    """Return a title in lines no wider than `room` inches, broken at spaces and after hyphens; a
+    part that is wider still is cut.
+    """
+    words = with_bound_signs(title).split(" ")
+    parts = (AFTER_HYPHEN.split(w) if text_width(w, size) > room else [w] for w in words)
+    lines = wrap_parts([*chain.from_iterable(parts)], " ", size, room)
+    return [fit_line(line, size, size, room)[0] for line in lines]
 
 
 def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:

@@ -5,14 +5,16 @@ All of it begins at one left edge, and leaves a room between.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Tint, Words
+from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Layout, Tint, Words
 from attnviz.renderers.picture.text import (
+    ASCENT,
     BOLD,
     MIDDLE,
     POINT,
@@ -43,6 +45,7 @@ KEYS_LEADING = 1.6  # from one line to the next
 KEY_BAR, KEY_SWATCH = (6.0, 0.75), (1.5, 1.0)
 KEYS_GAP, SAMPLE_GAP = 2.0, 0.4  # between two keys, and between a sample and its words
 KEY_OUTLINE = 1.5  # points
+PAGE_SLACK = 0.02  # inches that words may reach beyond the page, or into others
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,11 @@ class Frame:
         air = self.letters.headline * POINT * HEADLINE_GAP if under_words else 0.0
         top = self.top - _lines_height(self.lines_above) - air
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The lower and the upper end of what is between the lines, in inches."""
+        return self.room[1], self.top - _lines_height(self.lines_above)
 
     def words(self) -> Iterator[Words]:
         """Yield the lines above and below the panels, each at its place."""
@@ -183,6 +191,37 @@ def _note_lines(part: str, size: float, width: float) -> list[str]:
 def _lines_height(lines: Sequence[Line]) -> float:
     """Return the height of some lines in inches."""
     return sum(line.height for line in lines)
+
+
+def words_have_room(layout: Layout) -> bool:
+    """Return whether all words stand on the page, and none on another; slanted ones are not
+    compared.
+    """
+    words = [each for each in layout.words if each.text.strip()]
+    boxes = np.array([_text_bounds(each) for each in words]).reshape(-1, 4)
+    on_page = (boxes[:, :2] >= -PAGE_SLACK).all() and (
+        boxes[:, 2:] <= np.array(layout.size) + PAGE_SLACK
+    ).all()
+    straight = boxes[[each.angle % 90 == 0 for each in words]]
+    starts, ends = straight[:, None, :2], straight[:, None, 2:]
+    shared = np.minimum(ends, straight[:, 2:]) - np.maximum(starts, straight[:, :2])
+    overlaps = np.triu((shared > PAGE_SLACK).all(axis=2), 1)
+    return bool(on_page and not overlaps.any())
+
+
+def _text_bounds(words: Words) -> Box:
+    """Return the left, lower, right and upper end of a line of text, without its descenders."""
+    unit = words.size * POINT
+    width = text_width(words.text, words.size) * (BOLD if words.bold else 1.0)
+    x = {"left": 0.0, "center": -width / 2, "right": -width}[words.halign]
+    y = {"top": -ASCENT, "bottom": 0.0, "center": -MIDDLE, "center_baseline": -MIDDLE}.get(
+        words.valign, 0.0
+    )
+    turn = math.radians(words.angle)
+    corners = [(x + a, y * unit + b) for a in (0.0, width) for b in (0.0, 2 * MIDDLE * unit)]
+    xs = [words.x + a * math.cos(turn) - b * math.sin(turn) for a, b in corners]
+    ys = [words.y + a * math.sin(turn) + b * math.cos(turn) for a, b in corners]
+    return min(xs), min(ys), max(xs), max(ys)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,16 @@ are inches.
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import TypeGuard
 
-from attnviz.errors import warn_with_note
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.arcs import ArcsDrawing
@@ -34,9 +37,15 @@ from attnviz.renderers.picture.cards import (
 from attnviz.renderers.picture.equation import EquationDrawing
 from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
 from attnviz.renderers.picture.matrix import distinct_titles
-from attnviz.renderers.picture.page_frame import Captions, Drawing, Frame, make_frame
+from attnviz.renderers.picture.page_frame import (
+    Captions,
+    Drawing,
+    Frame,
+    make_frame,
+    words_have_room,
+)
 from attnviz.renderers.picture.panel_rows import panel_orders
-from attnviz.renderers.picture.panels import lay_out
+from attnviz.renderers.picture.panels import NoRoomError, inches_text, lay_out
 from attnviz.renderers.picture.ranking import RankingDrawing
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
 from attnviz.renderers.picture.sentence import SentenceDrawing
@@ -48,7 +57,9 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
+from attnviz.wording.words import counted
 
+LARGER_PAGES = (1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)  # times as large, tried until one has room
 HIGHEST_PAGE = 40.0  # of a page that grows
 UPRIGHT_ASPECT = 1.6  # times as high as wide it may be, before it shows less
 SHRINKING_STEP = 1.1  # by which letters shrink until everything fits
@@ -82,12 +93,48 @@ UPRIGHT_CELL_GROWTH = 1.6  # so many give labels room beside each other, which m
 def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
     """Return the layout of a picture: a drawing, tables, one section, or a card for
     each section.
+
+    Refuses a page without room for letters in points, and says how large it has to be.
     """
+    if look.points is None or look.size is None:
+        return _layout(groups, look, captions)
+    try:
+        return _layout_with_room(groups, look, captions)
+    except NoRoomError:
+        sizes = (_with_room(groups, look, captions, times) for times in LARGER_PAGES)
+        larger = next(filter(None, sizes), None)
+        raise NoRoomError(look.points, look.size, larger) from None
+
+
+def _with_room(
+    groups: Sequence[Group], look: Look, captions: Captions, times: float
+) -> Size | None:
+    """Return a page `times` as large if it has room for letters in points, else None."""
+    assert look.size is not None
+    size = (times * look.size[0], times * look.size[1])
+    with suppress(NoRoomError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _layout_with_room(groups, replace(look, size=size), captions)
+        return size
+    return None
+
+
+def _layout_with_room(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """Return the layout of a picture; refuse one whose words overlap or leave the page."""
+    layout = _layout(groups, look, captions)
+    if look.points and not words_have_room(layout):
+        raise NoRoomError(look.points, layout.size)
+    return layout
+
+
+def _layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """Return the layout of a picture: a drawing, tables, one section, or cards."""
     panels = [panel for group in groups for panel in group.panels]
     if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
-        return lay_out(panel_orders(_titled_groups(groups)), look.size, captions, look.text)
+        titled_groups = _titled_groups(groups, captions.title)
+        return lay_out(panel_orders(titled_groups), look.size, captions, look.text)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return section_pages(sections, look, captions)[0]
@@ -112,13 +159,15 @@ def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     return Layout(size, (*drawing.items(frame.room, letters), *frame.words()))
 
 
-def _titled_groups(groups: Sequence[Group]) -> list[Group]:
+def _titled_groups(groups: Sequence[Group], headline: str) -> list[Group]:
     """Return groups whose grids have titles without what is common to all, or said by
-    colour bars.
+    colour bars; a single one has none if the headline names it.
     """
     panels = [panel for group in groups for panel in group.all_panels]
     grids = [each for each in panels if _has_numbers(each)]
     titles = distinct_titles([g.title for g in grids], [g.scale.label for g in grids])
+    if len(panels) == 1 and titles and titles[0] in re.split(r"[\s:,]+", headline):
+        titles = [""]
     titled_grids = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
     return [
         replace(
@@ -142,12 +191,30 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
     """
     size = look.size or SLIDE
     frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text)]
+    if look.size and look.points:
+        return _paper_page(cards, frames[0], look.points)
     if look.size is None:
         readable = _readable_page(cards, frames[0], SUM_LINE_COUNTS[:-1])
         return readable or _grown_page(cards, frames[0], captions)
     return next(
         filter(None, (_readable_page(cards, each, SUM_LINE_COUNTS) for each in frames)), None
     ) or (_thinned_page(cards, frames))
+
+
+def _paper_page(cards: Sequence[Card], frame: Frame, points: float) -> Layout:
+    """Return the cards with no letters smaller than these points: without sums and numbers, if
+    those have no room. Refuses a page that has no room for the cards.
+    """
+    thin_cards = [replace(thin_card(card), fits_keys=False) for card in cards]
+    for variant, sums in ((cards, SUM_LINE_COUNTS), (thin_cards, SUM_LINE_COUNTS[-1:])):
+        if page := _readable_page(variant, frame, sums):
+            return page
+    raise AttnvizError(
+        f"{counted(len(cards), 'step')} have no room on {inches_text(frame.size)} in letters of "
+        f"{points:g} points",
+        "choose one of them by its name, such as softmax; a file called steps-{page}.pdf makes as "
+        "many pages as needed",
+    )
 
 
 def _cards_frame(captions: Captions, size: Size, text: TextSize) -> Frame:

@@ -116,7 +116,8 @@ def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
 
 
 def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
-    """Return every label of an axis, smaller if need be; or every n-th, with its number.
+    """Return every label of an axis, smaller if need be; or every n-th, with its number; or the
+    first and the last.
 
     A position has `pitch` inches. Labels wider than the style allows shrink, and then lose their
     ends.
@@ -128,9 +129,12 @@ def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     else:
         size = min(style.smallest * 1.2, style.label)
         step = next((n for n in THINNING_STEPS if n * fitting_size >= size), len(axis))
-        first = 0 if step == 2 or step >= len(axis) else step - 1
+        counts_from_0 = axis.labels[0].endswith("0")  # L0, H0: the fifth label is no round one
+        first = 0 if step == 2 or step >= len(axis) or counts_from_0 else step - 1
         names = axis.names if len(axis) > MAX_WORD_LABELS else _word_labels(axis)
         positions = range(first, len(axis), step)
+        if len(positions) == 1 and (len(axis) - 1) * fitting_size >= size:
+            positions = range(0, len(axis), len(axis) - 1)
         labels = tuple(shorten_label(names[position]) for position in positions)
     wide = widest_line((*labels, *axis.reserved_labels), 1.0) or 1.0
     size = max(min(size, style.widest_label / wide), style.smallest)

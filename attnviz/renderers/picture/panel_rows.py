@@ -22,6 +22,7 @@ from attnviz.renderers.picture.matrix import (
     fit_headings,
     longest_number,
     panel_title,
+    title_lines,
 )
 from attnviz.renderers.picture.panel_labels import (
     LABELS_GAP,
@@ -32,7 +33,7 @@ from attnviz.renderers.picture.panel_labels import (
     no_ticks,
     row_ticks,
 )
-from attnviz.renderers.picture.text import POINT, Size, text_width, wrap_parts
+from attnviz.renderers.picture.text import POINT, Size, text_width
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Section, panel_table
@@ -54,6 +55,7 @@ TWO_PANELS_STRETCH = 1.3  # those of two are at most so many times as wide as hi
 # Times the usual gap; of its place a label may be high
 SQUARE_PANELS_GAP, SQUARE_PANELS_LINE = 0.45, 0.97
 PREFERENCE_FACTOR = 1.6  # times the cell: so large it must be, to be better than what is preferred
+RAGGED_WORTH = 0.75  # of the worth of rows of panels that are all full
 LAYER_AND_HEAD = re.compile(r"(?P<layer>L\d+)(?P<head>H\d+)")
 
 
@@ -284,7 +286,7 @@ class PanelRows:
         """The area of the smallest cell, by which arrangements are compared.
 
         It counts as larger if the arrangement is preferred, and as smaller with small or broken
-        titles.
+        titles, or with a last row that is not full.
         """
         areas = (
             width * height / (content.values.size if isinstance(content, Grid) else CHART_CELLS)
@@ -292,7 +294,8 @@ class PanelRows:
             if content and not is_strip(content)
         )
         preferred = PREFERENCE_FACTOR if self.order.preferred else 1.0
-        return min(areas, default=1.0) * preferred * self.headings.worth(self.style)
+        full = 1.0 if len(self.contents) % self.columns == 0 else RAGGED_WORTH
+        return min(areas, default=1.0) * preferred * full * self.headings.worth(self.style)
 
 
 def best_panel_rows(candidates: Sequence[PanelOrder], room: Box, style: PanelStyle) -> PanelRows:
@@ -370,9 +373,7 @@ def _panel_headings(order: PanelOrder, room: float, style: PanelStyle) -> PanelH
     pairs = list(zip(order.panels, strips, strict=True))
     titles = fit_headings([None if strip else panel for panel, strip in pairs], room, style)
     lines = (
-        tuple(wrap_parts(panel_title(panel).split(" "), " ", titles.size, room * order.columns))
-        if strip
-        else line
+        tuple(title_lines(panel_title(panel), titles.size, room * order.columns)) if strip else line
         for (panel, strip), line in zip(pairs, titles.lines, strict=True)
     )
     return replace(titles, lines=tuple(lines))

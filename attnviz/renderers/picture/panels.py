@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.errors import warn_with_note
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
 from attnviz.renderers.picture.charts import curves_chart
@@ -57,12 +57,27 @@ DEFAULT_STYLE = PanelStyle()
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LEAST_SIDE = 1.2  # letters of a label: so high and so wide is a panel
 LETTER_SHARES = (1.0, 0.85, 0.72, 0.6)
+NO_LABELS_NOTE = (
+    "there is no room for labels of {points:g} points on {inches}: panels stand without them; a "
+    "larger --size or fewer heads make room"
+)
 BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
 GROWING_ROUNDS = 8  # rounds in which letters and page grow with each other
 NATURAL_ASPECT = 1.5  # width by height of a picture that has no size given
 NARROWEST_PAGE, LOWEST_PAGE = 4.6, 2.2
 WIDEST_PANEL_GAP = 3.0  # times the usual one, where cells cannot become wider
+
+
+class NoRoomError(AttnvizError):
+    """A page that has no room for letters in points; `larger` is a size that has."""
+
+    def __init__(self, points: float, size: Size, larger: Size | None = None) -> None:
+        room = f"it has room from --size {larger[0]:.2g}x{larger[1]:.2g} on; or " if larger else ""
+        super().__init__(
+            f"there is no room for letters of {points:g} points on {inches_text(size)}",
+            f"{room}try letters of fewer points, or a part of the result",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,21 +114,27 @@ def lay_out(
         page = _filled_page(candidates, captions, size, letters, cell_form)
     else:
         page = fill_page(candidates, size, captions, text)
-        note_smaller_letters(page.frame.letters, size, text)
+        if text.points is None:
+            note_smaller_letters(page.frame.letters, size, text)
+        elif not page.fits:
+            raise NoRoomError(text.points, size)
+        elif page.rows.style.bare:
+            warn_with_note(NO_LABELS_NOTE.format(points=text.points, inches=inches_text(size)))
     items, right = place_panels(page.rows, page.room)
-    bars = scale_bars(items, scales, right, page.room[1], page.frame.letters)
+    right = min(right, page.room[0] + page.room[2])  # where a title reaches beyond its panel
+    bars = scale_bars(items, scales, right, page.frame.span, page.frame.letters)
     return Layout(size, (*page.frame.words(), *items, *bars))
+
+
+def inches_text(size: Size) -> str:
+    """Return a size in words: `3.3 by 2.5 inches`."""
+    return f"{size[0]:.3g} by {size[1]:.3g} inches"
 
 
 def note_smaller_letters(letters: Lettering, size: Size, text: TextSize) -> None:
     """Note that labels had to be smaller than asked for on a page of this size, if they are."""
     usual, actual = lettering(size, text).label, letters.label
-    if actual < usual - 0.01 and text.points is not None:
-        warn_with_note(
-            f"there is no room for letters of {usual:g} points on {size[0]:.3g} by {size[1]:.3g} "
-            f"inches: they are drawn at {actual:.2g}; a larger --size or fewer heads make room"
-        )
-    elif actual < usual - 0.01:
+    if actual < usual - 0.01:
         points = SLIDE_LABEL_POINTS * text.factor
         note = (
             f"there is no room for labels of {points:g} points: they are drawn at "
@@ -128,10 +149,10 @@ def fill_page(
 ) -> FilledPage:
     """Return a page of a given size, in letters that are smaller where they leave panels no room.
 
-    If even small ones do, panels stand without their labels.
+    If even small ones do, panels stand without their labels. Letters in points become no smaller.
     """
     cell_form, pages = (STRETCH, SQUEEZE), list[FilledPage]()
-    for share in LETTER_SHARES:
+    for share in LETTER_SHARES if text.points is None else LETTER_SHARES[:1]:
         letters = lettering(size, text.scaled(share))
         page = _filled_page(candidates, captions, size, letters, cell_form)
         pages += [page] if page.fits else []

@@ -8,28 +8,29 @@ letters larger.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.renderers.picture.bars_list import (
-    BAR_GAP,
     REMARK_HEIGHT,
     BarList,
     BarRow,
     bar_mark,
     count_bar_lines,
+    interval_mark,
 )
 from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.fit import first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Box, Items, Tint, Words
-from attnviz.renderers.picture.page_frame import Drawing
+from attnviz.renderers.picture.page_frame import LEADING, Drawing
 from attnviz.renderers.picture.sentence import SentenceDrawing
 from attnviz.renderers.picture.text import (
     MIDDLE,
     POINT,
     Lettering,
-    fit_line,
     shorten_label,
     text_width,
+    typeset,
+    wrap_parts,
 )
 from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
@@ -41,6 +42,7 @@ GAP, LISTS_GAP = 0.6, 0.3  # between two rankings, and between them and what sta
 SHORTEST_BAR = 4.0  # letters
 NATURAL_ROWS, FEW_ROWS = 10, 5
 LARGEST_SCALE, LONG_BAR = 1.4, 0.4  # times the letters of labels, if bars have so much of the width
+KEY_GAP, KEY_SAMPLE = 2.0, 1.5  # letters: before the key to lines across bars; of its sample
 SENTENCES_SHARE = 0.6  # of a page, that they have at most
 
 
@@ -72,7 +74,8 @@ class RankingDrawing(Drawing):
         upper, rankings = self._sentences_height(letters, width), self.rankings
         row_count = max((len(ranked.grid.rows) for ranked in rankings), default=0)
         rows = min(row_count, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
-        return upper + (TITLE_ROOM * letters.title * POINT + rows if rankings else 0.0)
+        titles = (_title_height(ranked, width, letters) for ranked in rankings)
+        return upper + max(titles, default=0.0) + rows
 
     def body(self, room: Box, letters: Lettering) -> Items:
         """Yield the sentences in at most 0.6 of the height of a room, and the rankings
@@ -118,13 +121,16 @@ def _bars_of_one_size(
 ) -> list[BarList]:
     """Return a list of bars for each ranking, all in letters of one size.
 
-    Remarks stand below their bars if all rows then have larger letters, else beside them.
+    Remarks stand below their bars if all rows then have larger letters, or as large ones but
+    longer bars; else beside them.
     """
     pairs = list(zip(rankings, boxes, strict=True))
     size, remarks_below = min(_largest_size(*pair, letters) for pair in pairs), False
     if any(any(ranked.remarks) for ranked in rankings):
         size_below = min(_roomy_size(*pair, letters, REMARK_HEIGHT) for pair in pairs)
-        if size_below > max(size, letters.label):
+        beside = (_bar_list(*pair, size, letters) for pair in pairs)
+        short = any(bars.bar_length < LONG_BAR * bars.width for bars in beside)
+        if size_below > max(size, letters.label) or (short and size_below >= letters.label):
             size, remarks_below = size_below, True
     return [_bar_list(*pair, size, letters, below=remarks_below) for pair in pairs]
 
@@ -137,7 +143,7 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
     """
     roomy = max(_roomy_size(ranked, box, letters), letters.label)
     min_rows = min(FEW_ROWS, len(ranked.grid.rows))
-    room = box[3] - _title_height(ranked, letters)
+    room = box[3] - _title_height(ranked, box[2], letters)
 
     def has_long_bars(size: float) -> bool:
         """Return whether the longest bar has 0.4 of the width in letters of this size."""
@@ -161,9 +167,9 @@ def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, extra: float =
 
     It is at most 1.4 times a label's; `extra` letters are added to each row for a remark.
     """
-    room = box[3] - _title_height(ranked, letters)
+    room = box[3] - _title_height(ranked, box[2], letters)
     size = room / (max(len(ranked.grid.rows), 1) * (ROOMY_ROW + extra) * POINT)
-    return min(size, LARGEST_SCALE * letters.label)
+    return min(size, letters.grown(letters.label, LARGEST_SCALE))
 
 
 def _bar_list(
@@ -171,16 +177,21 @@ def _bar_list(
 ) -> BarList:
     """Return the bars of a ranking for a box, in letters of `size` points.
 
-    `below` puts remarks below their bars and not beside them; at least one line is kept.
+    `below` puts remarks below their bars and not beside them; at least one line is kept. Remarks
+    that leave no room for bars are left out.
     """
-    count, room = len(ranked.grid.rows), box[3] - _title_height(ranked, letters)
+    count, room = len(ranked.grid.rows), box[3] - _title_height(ranked, box[2], letters)
     lines = min(count_bar_lines(room, size, REMARK_HEIGHT if below else 0.0), count)
 
     def more(start: int) -> list[str]:
         """Return the line that counts the rows from `start` on."""
         return [f"and {counted(count - start, f'more {ranked.unit}')}"]
 
-    return BarList(_ranking_rows(ranked), size, box[2], max(lines, 1), more, remarks_below=below)
+    rows = _ranking_rows(ranked)
+    bars = BarList(rows, size, box[2], max(lines, 1), more, remarks_below=below)
+    if bars.bar_length >= SHORTEST_BAR * bars.unit:
+        return bars
+    return replace(bars, rows=tuple([replace(row, remark="") for row in rows]))
 
 
 def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
@@ -192,41 +203,78 @@ def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
     return tuple(
         BarRow(
             shorten_label(name),
-            "" if grid.hidden[row, 0] else write(value),
+            "" if grid.hidden[row, 0] else typeset(write(value)),
             Tint(grid.scale, value, grid.is_off(row)),
-            abs(value) / ranked.full_length,
+            (value if ranked.intervals else abs(value)) / ranked.full_length,
             ranked.remark_text(row, write),
             ranked.mark_length(row),
+            _interval_shares(ranked, row),
         )
         for row, (name, value) in enumerate(zip(grid.rows.names, values, strict=True))
     )
 
 
-def _title_height(ranked: RankedBars, letters: Lettering) -> float:
-    """Return the inches that the title of a ranking takes; 0 if it has none."""
-    return TITLE_ROOM * letters.title * POINT if ranked.grid.title else 0.0
+def _interval_shares(ranked: RankedBars, row: int) -> tuple[float, float] | None:
+    """Return the interval of a row as shares of the longest bar; None without one."""
+    if not ranked.intervals:
+        return None
+    low, high = ranked.intervals[row]
+    return low / ranked.full_length, high / ranked.full_length
+
+
+def _title_lines(
+    ranked: RankedBars, width: float, letters: Lettering
+) -> tuple[list[str], float, bool]:
+    """Return the title of a ranking in lines, their size in points, and whether the key to the
+    lines across bars has room behind the last one.
+    """
+    title, key = ranked.grid.title, _key_text(ranked, width, letters)
+    size = max(min(letters.title, width / max(text_width(title, 1.0), 1e-6)), letters.smallest)
+    lines = wrap_parts(title.split(" "), " ", size, width)
+    gaps = (KEY_GAP + KEY_SAMPLE) * letters.axis * POINT
+    used = text_width(lines[-1], size) + gaps + text_width(key, letters.axis) if lines else 0.0
+    return lines, size, bool(key) and used <= width
+
+
+def _title_height(ranked: RankedBars, width: float, letters: Lettering) -> float:
+    """Return the inches that the title of a ranking takes, and a key below it; 0 without both."""
+    lines, size, key_behind = _title_lines(ranked, width, letters)
+    count = len(lines) + (bool(_key_text(ranked, width, letters)) and not key_behind)
+    last = (TITLE_ROOM - LEADING) * letters.title
+    return (count * LEADING * size + last) * POINT if count else 0.0
 
 
 def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Lettering) -> Items:
     """Yield the title of a ranking, what the lines across its bars mean, and its rows."""
     left, bottom, width, height = box
-    title, points = fit_line(ranked.grid.title, letters.title, letters.smallest, width)
-    y = bottom + height - letters.title * POINT
-    if title:
-        yield Words(title, left, y, points)
-    yield from _mark_key(ranked, left + text_width(title, points), y, box, letters)
-    height -= _title_height(ranked, letters)
+    lines, size, key_behind = _title_lines(ranked, width, letters)
+    y = bottom + height - size * POINT
+    for number, line in enumerate(lines):
+        yield Words(line, left, y - number * LEADING * size * POINT, size)
+    y -= (len(lines) - key_behind) * LEADING * size * POINT
+    behind = text_width(lines[-1], size) + KEY_GAP * letters.axis * POINT if key_behind else 0.0
+    yield from _key_items(ranked, left + behind, y, width, letters)
+    height -= _title_height(ranked, width, letters)
     yield from bars.items(left, bottom + height, height, HIGHEST_ROW)
 
 
-def _mark_key(ranked: RankedBars, x: float, y: float, box: Box, letters: Lettering) -> Items:
-    """Yield a sample of the lines across bars, with their meaning, behind the title that ends at
-    `x`.
-
-    Nothing comes if no bar has such a line, or if there is no room.
+def _key_text(ranked: RankedBars, width: float, letters: Lettering) -> str:
+    """Return what the lines across bars mean, in few words if `width` inches have no room for all;
+    empty if there are none.
     """
-    size, letter = letters.axis, letters.axis * POINT
-    start, words = x + 2 * letter, f"mean of the {ranked.mark_title}"
-    if ranked.mark_title and start + letter + text_width(words, size) <= box[0] + box[2]:
-        yield bar_mark(start, y + MIDDLE * letter, letter)
-        yield Words(words, start + BAR_GAP * letter, y, size, faint=True)
+    words, few_words = ranked.interval_title, ranked.interval_title.partition(" of ")[0]
+    if ranked.mark_title:
+        words, few_words = f"mean of the {ranked.mark_title}", ranked.mark_title
+    room = width - KEY_SAMPLE * letters.axis * POINT
+    return words if text_width(words, letters.axis) <= room else few_words
+
+
+def _key_items(ranked: RankedBars, x: float, y: float, width: float, letters: Lettering) -> Items:
+    """Yield a sample of the lines across bars, with their meaning, from (x, y) on."""
+    letter, middle = letters.axis * POINT, y + MIDDLE * letters.axis * POINT
+    if ranked.mark_title:
+        yield bar_mark(x + letter / 2, middle, letter)
+    elif ranked.intervals:
+        yield from interval_mark(x, x + letter, middle, letter)
+    if words := _key_text(ranked, width, letters):
+        yield Words(words, x + KEY_SAMPLE * letter, y, letters.axis, faint=True)

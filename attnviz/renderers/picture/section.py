@@ -32,8 +32,8 @@ from attnviz.renderers.picture.panels import (
     LETTER_SHARES,
     NATURAL_SCALE,
     STRETCH,
+    NoRoomError,
     natural_page,
-    note_smaller_letters,
     panels_in_room,
 )
 from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
@@ -76,7 +76,8 @@ LEAST_ARROW_LENGTH = 4.0  # an arrow is, at least
 def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
     """Return a page for each section, in letters that are smaller where they leave tables no room.
 
-    Letters larger than usual become smaller also until all sums have room.
+    Letters larger than usual become smaller also until all sums have room. Letters in points that
+    leave no room are refused.
     """
     for text in smaller_text_sizes(look.text):
         usual = text.points is not None or text.factor <= 1
@@ -87,17 +88,17 @@ def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -
         words = (words for each in pages for words in each.words)
         if is_visible and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
             break
-    if text.points is not None:
-        note_smaller_letters(letters, page_size, look.text)
+    if text.points is not None and not is_visible:
+        raise NoRoomError(text.points, page_size)
     return pages
 
 
 def smaller_text_sizes(largest: TextSize) -> list[TextSize]:
-    """Return text sizes from the largest down to 0.6 times it; without points also the usual ones
-    that are smaller.
+    """Return text sizes from the largest down to 0.6 times it, and the usual ones that are smaller;
+    letters in points have their size alone.
     """
     if largest.points is not None:
-        return [largest.scaled(share) for share in LETTER_SHARES]
+        return [largest]
     usual = {share for share in LETTER_SHARES if share < largest.factor}
     factors = {*(largest.factor * share for share in LETTER_SHARES), *usual}
     return [TextSize(factor) for factor in sorted(factors, reverse=True)]
@@ -269,7 +270,7 @@ def _head_lines(
     """
     heading = tuple(_heading_lines(section, captions, letters, room[0]))
     stands_alone = not (section.grids or section.planes)
-    size = letters.title * 1.3 if stands_alone else letters.text
+    size = letters.grown(letters.title, 1.3) if stands_alone else letters.text
     about = tuple(
         Line(line, size) for line in wrap_parts(section.about.split(), " ", size, room[0])
     )
@@ -325,7 +326,7 @@ def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[
     """Return how many sums fit a room, and in letters of how many points; all of them, if letters
     can be small enough.
     """
-    readable = [letters.text * share for share in READABLE_SHARES]
+    readable = [max(letters.text * share, letters.smallest) for share in READABLE_SHARES]
     for unbroken in (True, False):
         for size in readable:
             if _sums_fit(sums, len(sums), size, room, unbroken):
@@ -426,4 +427,4 @@ def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item
         items, right = stage_items(grids, section.stages, tables_room, style, letters)
     else:
         items, right = panels_in_room(grids, tables_room, style)
-    return [*items, *scale_bars(items, scales, right, bottom, letters)]
+    return [*items, *scale_bars(items, scales, right, (bottom, bottom + height), letters)]

@@ -384,7 +384,7 @@ def _largest_panel(
 
     If none fits, it is in the smallest letters, as on a page of any height.
     """
-    largest = MAX_WORD_LETTER_SCALE * letters.text
+    largest = letters.grown(letters.text, MAX_WORD_LETTER_SCALE)
     one_line = min(one_line_size(sentence, width), largest)
     first_sizes = [one_line] if one_line >= letters.text else []
     for wish, (bars, share) in enumerate(WISHES):
@@ -413,7 +413,7 @@ def _sentence_panel(
     heading = min(size, letters.title) * POINT * HEADING_HEIGHT if sentence.grid.title else 0.0
     spare = height - heading - words.height - _gap_above_bars(words)
     spare = min(spare, HIGHEST_LIST * letters.label * POINT)
-    for max_size in (letters.label * FEW_BARS_SCALE, letters.label):
+    for max_size in (letters.grown(letters.label, FEW_BARS_SCALE), letters.label):
         bars = word_bars(sentence, max(min(size, max_size), letters.smallest), width, spare)
         if bars.columns == 1 and not bars.remainder_text:
             break

@@ -46,6 +46,7 @@ MAX_NAMED_TOKENS = 32  # tokens that stand beside maps
 FRAME_SERIES = 0  # the colour of frames and letters, among those of lines
 TAG_SIDE = 1.35  # of a letter's box, in letters
 TAG_SHARE = 0.26  # of a map, its letter may take
+MAX_TAG_SHARE = 0.5  # of the shorter side of a map: larger letters would hide it
 TAG_GAP = 0.5  # between a letter and its words, in letters
 TAGS_GAP = 1.8  # between two of them in a line
 TAG_LINE_PITCH = 1.8  # from one line to the next, in letters
@@ -193,7 +194,9 @@ def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
 
 
 def _frame_items(sheet: MapSheet) -> Items:
-    """Yield a thick line around each map that has a flag, and the letter of its first flag."""
+    """Yield a thick line around each map that has a flag, and the letter of its first flag unless
+    it would hide the map.
+    """
     framed_maps = set[int]()
     for number, flag in enumerate(sheet.overview.flags):
         if flag.map_index in framed_maps:
@@ -201,8 +204,9 @@ def _frame_items(sheet: MapSheet) -> Items:
         framed_maps.add(flag.map_index)
         left, bottom, wide, high = box = sheet.box(*sheet.overview.map_cells[flag.map_index])
         yield Block(box, outlined=FRAME_LINE, series=FRAME_SERIES)
-        size = tag_size(min(wide, high), sheet.letters)
-        yield from tag_items(number, left + wide, bottom + high, size)
+        if sheet.has_tags:
+            size = tag_size(min(wide, high), sheet.letters)
+            yield from tag_items(number, left + wide, bottom + high, size)
 
 
 def _tag_key_items(sheet: MapSheet) -> Items:
@@ -211,11 +215,9 @@ def _tag_key_items(sheet: MapSheet) -> Items:
     if sheet.key_beside:
         start = sheet.maps_right + KEY_GAP * sheet.letters.axis * POINT
         high = sheet.top_left[1] - sheet.key_foot
-        return tag_column_items(
-            sheet.overview, (start, sheet.key_foot, left + width - start, high), sheet.letters
-        )
+        return tag_column_items(sheet, (start, sheet.key_foot, left + width - start, high))
     room = (left, sheet.key_foot, width, sheet.maps_foot - sheet.key_foot)
-    return tag_lines_items(sheet.overview, room, sheet.letters)
+    return tag_lines_items(sheet, room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +235,12 @@ class MapSheet:
     def _letter(self) -> float:
         """The size of a letter of the names, in inches."""
         return self.letters.axis * POINT
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether letters at the maps leave enough of them to be seen."""
+        side = min(self.map_size)
+        return TAG_SIDE * tag_size(side, self.letters) * POINT <= MAX_TAG_SHARE * side
 
     @property
     def left_width(self) -> float:
@@ -427,6 +435,16 @@ def tag_items(number: int, right: float, top: float, size: float) -> Items:
     )
 
 
+def _tag_sample(sheet: MapSheet, number: int, right: float, top: float, size: float) -> Items:
+    """Yield the letter that stands at a map, or a frame like that around it, for the key."""
+    if sheet.has_tags:
+        yield from tag_items(number, right, top, size)
+        return
+    side, inset = TAG_SIDE * size * POINT, FRAME_LINE * POINT
+    box = right - side + inset, top - side + inset, side - 2 * inset, side - 2 * inset
+    yield Block(box, outlined=FRAME_LINE, series=FRAME_SERIES)
+
+
 def tag_size(side: float, letters: Lettering) -> float:
     """Return the size in points of the letter at a map whose shorter side is this long."""
     return min(max(side * TAG_SHARE / POINT, letters.smallest), letters.label)
@@ -449,10 +467,11 @@ def tag_column_height(overview: Overview, letters: Lettering) -> float:
     return len(overview.flags) * (TAG_PAIR + TAG_LEADING) * letters.axis * POINT
 
 
-def tag_column_items(overview: Overview, room: Box, letters: Lettering) -> Items:
+def tag_column_items(sheet: MapSheet, room: Box) -> Items:
     """Yield what each letter means, in two lines, from the top of a room; smaller if
     it is too low.
     """
+    overview, letters = sheet.overview, sheet.letters
     left, bottom, _, high = room
     needed = tag_column_height(overview, letters)
     size = max(letters.axis * min(high / max(needed, 1e-6), 1.0), letters.smallest)
@@ -460,7 +479,7 @@ def tag_column_items(overview: Overview, room: Box, letters: Lettering) -> Items
     for number, flag in enumerate(overview.flags):
         head_line, kind_line = _flag_text_lines(overview, flag)
         x = left + (TAG_SIDE + TAG_GAP) * letter
-        yield from tag_items(number, left + TAG_SIDE * letter, y + letter, size)
+        yield from _tag_sample(sheet, number, left + TAG_SIDE * letter, y + letter, size)
         yield from _tag_words(head_line, x, y, size)
         yield from _tag_words(kind_line, x, y - TAG_PAIR * letter, size, faint=True)
         y -= (TAG_PAIR + TAG_LEADING) * letter
@@ -474,8 +493,9 @@ def tag_lines_height(overview: Overview, letters: Lettering, room: float) -> flo
     return (count * TAG_LINE_PITCH + 0.7) * letters.axis * POINT if count else 0.0
 
 
-def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
+def tag_lines_items(sheet: MapSheet, room: Box) -> Items:
     """Yield what each letter means, in lines from the top of a room."""
+    overview, letters = sheet.overview, sheet.letters
     left, bottom, wide, high = room
     size, letter = letters.axis, letters.axis * POINT
     y = bottom + high - 1.7 * letter
@@ -484,7 +504,7 @@ def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
         for number in line:
             pieces = _flag_text(overview, overview.flags[number])
             top = y + (MIDDLE + TAG_SIDE / 2) * letter
-            yield from tag_items(number, x + TAG_SIDE * letter, top, size)
+            yield from _tag_sample(sheet, number, x + TAG_SIDE * letter, top, size)
             yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
             x += _tag_width(pieces, size)
         y -= TAG_LINE_PITCH * letter

@@ -38,6 +38,7 @@ MEASURED_POINTS = 100.0
 BOLD = 1.15  # bold letters are so much wider
 NARROWEST_IN_LINE = 0.3  # of its size is the width of a letter, at least, in a line of many
 NARROWEST_LETTER_SHARE = 0.2  # of its size: no letter takes less
+LINE_TOLERANCE = 1e-4  # inches that a line may be too wide: room is often a sum of widths
 SHORTENING_STEP = 0.95  # of its letters a line keeps each time that it is cut
 MIDDLE, ASCENT = (0.36, 0.8)  # of a letter's size: from its foot to its middle, and to its head
 
@@ -59,7 +60,16 @@ class Lettering:
     def scaled(self, factor: float, at_least: float = 0.0) -> Lettering:
         """Return the same sizes times a factor, none of them below `at_least` points."""
         sizes = (getattr(self, field.name) for field in fields(self))
-        return Lettering(*(max(size * factor, at_least) for size in sizes))
+        return type(self)(*(max(size * factor, at_least) for size in sizes))
+
+    @property
+    def can_shrink(self) -> bool:
+        """Whether labels may become smaller where there is no room for them."""
+        return self.smallest < self.label
+
+    def grown(self, size: float, times: float) -> float:
+        """Return how large letters of `size` points may become where there is room to spare."""
+        return size * times
 
     @property
     def small_title(self) -> float:
@@ -74,12 +84,18 @@ class Lettering:
 
 @dataclass(frozen=True)
 class PaperLettering(Lettering):
-    """Sizes of letters on paper: labels, titles and numbers are equal, and nothing shrinks."""
+    """Sizes of letters on paper: labels, titles and numbers are equal, and nothing shrinks or
+    grows.
+    """
 
     @property
     def margin(self) -> float:
         """The inches that stay free on each side of a page: a text has margins of its own."""
         return self.label * POINT * PAPER_MARGIN
+
+    def grown(self, size: float, times: float) -> float:
+        """Return the same size: letters on paper are those of the text around the figure."""
+        return size
 
 
 def paper_lettering(points: float) -> PaperLettering:
@@ -195,6 +211,7 @@ def fit_line(text: str, size: float, smallest: float, room: float) -> tuple[str,
     max_letters = int(room / (NARROWEST_LETTER_SHARE * smallest * POINT)) + 1
     if len(text) > max_letters:  # measuring what cannot fit would take long
         text = f"{text[:max_letters]}…"
+    room += LINE_TOLERANCE
     fitting_size = min(size, size * room / max(text_width(text, size), 1e-6))
     while fitting_size < smallest and len(text) > 1 and text_width(text, smallest) > room:
         text = text[: max(1, int(len(text) * SHORTENING_STEP) - 1)].rstrip("…") + "…"

@@ -40,6 +40,7 @@ from attnviz.renderers.picture.text import (
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.view import Group, PanelRemark, PanelTitle
 
+X_TITLE_GAP = 1.2  # between what the lower side counts and the middle of its first number
 CHARTS_WIDTH_SHARE, CHARTS_HEIGHT_SHARE = 0.28, 0.3  # of a room: beside tables, or below them
 LEAST_CHART_HEIGHT = 8.0  # of a label's letters
 MAX_TABLES_ASPECT = 0.45  # of the width of a room: tables of a film that have charts beside them
@@ -164,13 +165,19 @@ class TableGrid:
                 x += text_width(f"{text} ", size)
 
     def _row_titles(self, boxes: Sequence[Box]) -> Iterator[Words]:
-        """Yield the name of each row, with its remarks below it, around the middle of the row."""
+        """Yield the name of each row, with its remarks below it, around the middle of the row.
+
+        Letters that cannot shrink lose remarks that have no room.
+        """
         x = boxes[0][0] - self.rows.extent - self.style.axis_title_height - self.names_width
         gap, first_boxes = TABLE_GAP * self.letters.label * POINT, boxes[:: self.group.column_count]
         for name, (_, bottom, _, height) in zip(self.group.row_titles, first_boxes, strict=False):
             words = list(_row_title(name, self.letters))
             high = sum(word.size * POINT * NAME_HEIGHT for word in words)
             share = min((height + gap) / high, 1.0)
+            if share < 1 and not self.letters.can_shrink:
+                words, share = words[: max(int(len(words) * share), 1)], 1.0
+                high = sum(word.size * POINT * NAME_HEIGHT for word in words)
             y = bottom + (height + high * share) / 2
             for word in words:
                 size = word.size * share
@@ -445,8 +452,10 @@ def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> It
     """
     lowest = min((box[1] for _, box in charts), default=0.0)
     margins = (CHART_HEADING * letters.label + FOOT * letters.axis) * POINT
-    sides = (chart_ticks(c, box[2], max(box[3] - margins, 0.1), letters.axis) for c, box in charts)
+    sides = [chart_ticks(c, box[2], max(box[3] - margins, 0.1), letters.axis) for c, box in charts]
     reach = max((rows.extent for rows, _ in sides), default=0.0)
+    titles = (text_width(curves.x_title, letters.axis) for curves, _ in charts)
+    reach = max(reach, max(titles, default=0.0) + X_TITLE_GAP * letters.axis * POINT)
     size = min((_names_size(*chart, letters) for chart in charts), default=letters.label)
     for curves, box in charts:
         yield from _chart_items(curves, box, reach, size, letters, numbered=box[1] == lowest)
@@ -476,7 +485,8 @@ def _chart_items(
     numbers = [item for item in sides if isinstance(item, Words) and item.halign == "center"]
     if numbers:  # what the side counts, before its first number
         leftmost = min(numbers, key=lambda word: word.x)
-        x = leftmost.x - text_width(leftmost.text, leftmost.size) / 2 - 0.6 * letters.axis * POINT
+        half = text_width(leftmost.text, leftmost.size) / 2
+        x = leftmost.x - half - X_TITLE_GAP / 2 * letters.axis * POINT
         yield Words(curves.x_title, x, leftmost.y, letters.axis, faint=True, halign="right")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,23 +11,44 @@ import numpy as np
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import NumberFormat
 
+PALER = 2.0  # times as far as the largest number the colours of bars below lines reach
+
 
 @dataclass(frozen=True, eq=False)
 class RankedBars:
     """A ranking whose bars are the numbers in the first column of a grid.
 
     The second column, if there is one, is drawn as a mark in each bar to compare the bar's end
-    with. Rankings that are compared share `longest`, the number of a bar of full length.
+    with. Rankings that are compared share `longest`, the number of a bar of full length. With
+    `intervals`, a picture draws bars to both sides of 0, and a line for each interval.
     """
 
     grid: Grid  # a row for each name, the first of the ranking first
     remarks: tuple[str, ...]  # beside each bar; may be empty
     longest: float | None = None  # None: the largest number of the grid
+    intervals: tuple[tuple[float, float], ...] = ()  # low and high end of each row
+    interval_title: str = ""  # what the lines across the bars are then
 
     @property
     def unit(self) -> str:
         """What one row is, in the singular: "head", "token"."""
         return self.grid.rows.unit
+
+    def with_intervals(
+        self, intervals: Sequence[tuple[float, float]], title: str, remarks: Sequence[str]
+    ) -> RankedBars:
+        """Return the ranking with a line for each interval, on bars pale enough for it, and with
+        these remarks.
+        """
+        scale = self.grid.scale
+        pale = replace(scale, low=PALER * scale.low, high=PALER * scale.high)
+        return replace(
+            self,
+            grid=replace(self.grid, scale=pale),
+            remarks=tuple(remarks),
+            intervals=tuple(intervals),
+            interval_title=title,
+        )
 
     @cached_property
     def full_length(self) -> float:

@@ -62,7 +62,7 @@ def view(
         headline=title,
         settings=settings,
         screen=page,
-        picture=page,
+        picture=build_page([*_groups(effects, interval_lines=True)], settings),
         closing=closing,
         data=TableData(partial(_document, effects), HEADER, partial(_lines, effects)),
         provenance=replace(effects.provenance, command=recorded_line),
@@ -70,19 +70,26 @@ def view(
     )
 
 
-def _groups(effects: CorpusEffects) -> Iterator[Group]:
-    """Yield the bars of heads, and those of pairs if there are any."""
+def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator[Group]:
+    """Yield the bars of heads, and those of pairs if there are any.
+
+    With `interval_lines`, for a picture, intervals of heads are lines on their bars, not numbers.
+    """
     heads, name = effects.heads, effects.metric_name
     bars = effect_bars(
         effects_title(effects.output),
         {head.name: head.mean for head in heads},
-        f"{TEXT_NOTES[effects.measured].format(metric=name)}, {_mean_text(effects)}",
-        tuple(_remark(head, has_p=effects.has_enough) for head in heads),
+        f"{TEXT_NOTES[effects.measured].format(metric=name)}, "
+        f"{_mean_text(effects, interval_lines=interval_lines)}",
+        tuple(" · ".join(filter(None, (_interval_text(head), _p_text(head)))) for head in heads),
     )
+    if interval_lines and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
+        intervals = [(head.low, head.high) for head in heads]
+        bars = bars.with_intervals(intervals, "95 % interval of this mean", [*map(_p_text, heads)])
     yield Group("effects", (bars,))
     if effects.pairs:
         remarks = (
-            (pair_remark(pair.together.mean, pair.alone), _remark(pair.beyond_sum))
+            (pair_remark(pair.together.mean, pair.alone), _interval_text(pair.beyond_sum))
             for pair in effects.pairs
         )
         pairs = pair_bars(
@@ -93,23 +100,25 @@ def _groups(effects: CorpusEffects) -> Iterator[Group]:
         yield Group("pairs", (pairs,))
 
 
-def _mean_text(effects: CorpusEffects) -> str:
+def _mean_text(effects: CorpusEffects, *, interval_lines: bool) -> str:
     """Return over what the bars are means, and what stands beside them."""
     mean = f"mean over {counted(effects.texts, 'text')}"
-    if effects.texts < MIN_INTERVAL_OBSERVATIONS:
+    if interval_lines or effects.texts < MIN_INTERVAL_OBSERVATIONS:
         return mean
     p_value = ", p" if effects.measured == "metric" and effects.has_enough else ""
     return f"{mean} · beside each bar: the 95 % interval of that mean, of this head alone{p_value}"
 
 
-def _remark(effect: MeanEffect, *, has_p: bool = False) -> str:
-    """Return the interval of a mean and, if wanted, its p value: `-0.5 to 0.6 · p .66`.
+def _interval_text(effect: MeanEffect) -> str:
+    """Return the interval of a mean, `-0.5 to 0.6`; empty if there is none, as of few texts."""
+    if isnan(effect.low):
+        return ""
+    return f"{fixed_text(effect.low, 2)} to {fixed_text(effect.high, 2)}"
 
-    Empty if there is neither, as of few texts.
-    """
-    ends = f"{fixed_text(effect.low, 2)} to {fixed_text(effect.high, 2)}"
-    p_value = f"p {p_text(effect.p_value)}" if has_p and not isnan(effect.p_value) else ""
-    return " · ".join(filter(None, ("" if isnan(effect.low) else ends, p_value)))
+
+def _p_text(effect: MeanEffect) -> str:
+    """Return `p = .66` of an effect that is tested, else an empty text."""
+    return "" if isnan(effect.p_value) else f"p = {p_text(effect.p_value)}"
 
 
 def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:

@@ -92,7 +92,8 @@ def _explored_maps(inspection: Inspection) -> Sequence[Map]:
 
 
 def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
-    """Return the head and tokens asked for: the strongest head of a link, or the mean for a query.
+    """Return the head and tokens asked for: the strongest head of a link or by effect, or the mean
+    for a query.
 
     With none of these options it is the most telling of the flagged heads, else the first map.
     """
@@ -103,6 +104,8 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
     if looking.query is not None:
         token_query = build_token_query(inspection, looking.query)
         return InitialSelection(token_query.mean.map.name, token_query.row)
+    if looking.by == "effect" and inspection.effects.heads:
+        return InitialSelection(inspection.effects.heads[0].name)
     options = looking.layer, looking.head, looking.merge
     if flags and options == (None, None, None):
         return InitialSelection(inspection.patterns.names[most_telling_head(inspection, flags)])
