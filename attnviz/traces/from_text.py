@@ -49,6 +49,8 @@ from attnviz.wording.words import counted
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+DEFAULT_SETTINGS = Settings()  # checked once
+
 
 @with_checked_arguments
 def trace(
@@ -82,7 +84,7 @@ def trace(
     matrices = given if isinstance(given, Matrices) else None
     if matrices is not None:
         del given_settings["given"]
-    run_settings = replace_choices(settings or Settings(), given_settings)
+    run_settings = replace_choices(settings or DEFAULT_SETTINGS, given_settings)
     source = source_from_text(text, run_settings, matrices, vectors, in_memory)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 

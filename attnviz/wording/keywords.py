@@ -96,6 +96,8 @@ def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
     """
     if not is_dataclass(base) or isinstance(base, type):
         raise _misfit_error("settings", base, ["Settings"])
+    if not changes:
+        return base
     types_by_name = {field.name: str(field.type) for field in fields(base)}
     module_names = vars(sys.modules[type(base).__module__])
     choices: Choices = replace(base, **check_values(changes, types_by_name, module_names))
@@ -139,6 +141,7 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
         for name, parameter in accepted.parameters.items()
         if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     }
+    defaults = {name: accepted.parameters[name].default for name in types_by_name}
     more_names = _unpacked_keywords(function, accepted)
 
     @wraps(function)
@@ -150,7 +153,11 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
                     raise _unknown_keyword_error(name, known)
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
-            own = {name: value for name, value in given.items() if name in types_by_name}
+            own = {
+                name: value
+                for name, value in given.items()
+                if name in types_by_name and value is not defaults[name]
+            }
             given |= check_values(own, types_by_name, function.__globals__)
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
