@@ -449,7 +449,7 @@ def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) ->
         "second": _tokens_document(sentences.second.tokens),
         "pairs": [[a + 1, b + 1] for a, b in zip(rows.first, rows.second, strict=True)],
         "conclusion": " ".join(closing),
-        "heads": [_head_document(sentences, head) for head in sentences.heads],
+        "heads": [_head_change_document(sentences, head) for head in sentences.heads],
         "most changed": {
             "head": top_head.name,
             "first": top_head.first.cells.window(FULL_SLICE, FULL_SLICE).values,
@@ -463,7 +463,7 @@ def _tokens_document(tokens: Tokens) -> Contents:
     return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
 
 
-def _head_document(sentences: TraceComparison, head: HeadComparison) -> Contents:
+def _head_change_document(sentences: TraceComparison, head: HeadComparison) -> Contents:
     """Return a head's divergence and the link that changes most in it as JSON data."""
     link = sentences.link(head)
     return {
