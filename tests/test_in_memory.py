@@ -351,22 +351,26 @@ def test_what_is_changed_between_two_calls_is_noticed(llama: Given) -> None:
     hook = attention.k_proj.register_forward_hook(lambda module, given, keys: keys + 1)
     hooked = trace(TEXT, **llama)
     hook.remove()
-    assert not torch.equal(hooked.layers[0].keys, first.layers[0].keys)
+    keys = [traced.layers[0].keys for traced in (first, hooked)]
+    assert keys[0] is not None
+    assert keys[1] is not None
+    assert not torch.equal(keys[0], keys[1])
     assert "keys" in hooked.layers[0].given
     assert "keys" not in first.layers[0].given
 
-    attention.o_proj = torch.nn.Linear(*reversed(attention.o_proj.weight.shape), bias=False)
-    replaced = trace(TEXT, **llama).layers[0].projections
+    wide, narrow = attention.o_proj.weight.shape
+    attention.o_proj = torch.nn.Linear(narrow, wide, bias=False)
+    other = trace(TEXT, **llama)
+    replaced = other.layers[0].projections
     assert replaced is not None
     assert replaced.w_out is not None
     assert torch.equal(replaced.w_out, attention.o_proj.weight.T)
 
     model.set_attn_implementation("sdpa")
     model.train()
-    expected = trace(TEXT, **llama)
+    assert torch.equal(trace(TEXT, **llama).weights, other.weights)
     assert model.config._attn_implementation == "sdpa"
     assert attention.training
-    assert torch.equal(expected.weights, trace(TEXT, **llama).weights)
 
 
 def count(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: list[int]) -> None:
