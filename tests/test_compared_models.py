@@ -88,7 +88,7 @@ def test_both_names_are_kept_wherever_the_comparison_is_shown(
     line = re.compile(r"In L1H\d, .* of its attention in agreement, .*\d % in fine-tuned\n")
     assert line.match(" ".join(shown.out.replace("\xa0", " ").partition("\n8 ")[0].split()) + "\n")
     header, *rows = csv.reader(Path(files[0]).read_text().splitlines())
-    assert header == ["head", "query", "key", "apart", "agreement", OTHER_NAME]
+    assert header == ["head", "query", "key", "apart", "agreement", OTHER_NAME, "others"]
     assert len(rows) == 4
     document = json.loads(Path(files[1]).read_text())
     assert document["names"] == ["agreement", OTHER_NAME]
@@ -123,10 +123,13 @@ def test_a_long_name_is_short_above_maps_and_columns_and_whole_elsewhere() -> No
     view = compare(before, after, names=names).view()
     table, *maps = view.grids()
 
-    assert table.columns.labels == ("run-run-run-r…-100", "run-run-run-r…-200", "apart")
+    assert table.columns.labels == ("run-run-run-r…-100", "run-run-run-r…-200", "others", "apart")
     assert maps[1].title == "L0H0 · run-run-run-r…-200"
     assert view.title == f"one sentence, in {names[0]} and {names[1]}"
-    assert view.render(".csv").decode().splitlines()[0] == f"head,query,key,apart,{','.join(names)}"
+    assert (
+        view.render(".csv").decode().splitlines()[0]
+        == f"head,query,key,apart,{','.join(names)},others"
+    )
     alike = compare(before, after, names=("a" * 30, "a" * 31)).view().grids()[0]
     assert alike.columns.labels[:2] == ("first", "second")
 

@@ -105,6 +105,21 @@ def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: TraceC
         assert change[head.largest.query, head.largest.key] == change.max()
 
 
+def test_a_change_stands_beside_what_other_tokens_change(both: TraceComparison) -> None:
+    first, second = (
+        made.layers[3].attended.weights[1].double() for made in (both.first, both.second)
+    )
+    link = both.link(both.heads[0])
+    others = [row for row in range(1, 14) if row not in (link.query, link.key)]  # no [CLS], [SEP]
+    expected = float((second - first)[others, link.key].abs().mean())
+
+    assert both.heads[0].name == "L3H1"
+    head = json.loads(both.view().render(".json"))["heads"][0]
+    assert head["others"] == pytest.approx(expected, abs=1e-7)
+    said = f'Other tokens change what they give "animal" by {100 * expected:.0f}\u00a0% on average.'
+    assert said in both.view().closing
+
+
 def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: TraceComparison) -> None:
     rows = uneven.rows
     assert (len(rows), len(rows.tokens), len(rows.others)) == (14, 15, 15)
@@ -233,7 +248,7 @@ def test_the_closing_sentence_on_layers_is_true_of_the_numbers(both: TraceCompar
         for layer in range(6)
     ]
 
-    assert both.view().closing[2] == (
+    assert both.view().closing[3] == (
         f"On average, heads change most in layer {np.argmax(layers)} ({max(layers):.3f} bits) and "
         f"least in layer {np.argmin(layers)} ({min(layers):.3f})."
     )
@@ -323,7 +338,7 @@ def test_data_holds_every_head(tmp_path: Path, attnviz: Attnviz) -> None:
     assert len(document["heads"]) == 72
     assert document["pairs"] == [[n, n] for n in range(1, 16)]
     assert document["attnviz"]["command"].startswith("attnviz compare 'The animal didn")
-    assert lines[0] == "head,query,key,apart,first,second"
+    assert lines[0] == "head,query,key,apart,first,second,others"
     assert len(lines) == 73
 
 

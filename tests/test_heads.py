@@ -16,6 +16,7 @@ from torch import Tensor
 from attnviz import trace
 from attnviz.analysis.head_accuracy import RankedHead, Ranking, TrialResult, rank
 from attnviz.cells import unmasked_cells
+from attnviz.learning.learner import model_plan, run_learner_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Learned, learn
@@ -89,11 +90,29 @@ def kept(ranking: Ranking, head: RankedHead, ids: Tensor) -> Tensor:
     name = "w_out" if not layer else f"layers.{layer}.w_out"
     parameters = dict(ranking.model.parameters)
     parameters[name] = torch.zeros_like(parameters[name])
-    from attnviz.learning.learner import model_plan, run_learner_model
-
     model = ranking.model.with_parameters(parameters)
     found: Tensor = run_learner_model(model, model_plan(model), ids).logits.argmax(-1)
     return found
+
+
+def test_what_is_lost_has_an_interval_over_sentences(ranking: Ranking) -> None:
+    examples = draw_examples(ranking.task, ranking.model.settings.seed, 1000, held_out=True)
+    needed = ranking.heads[0]
+    whole = run_learner_model(ranking.model, model_plan(ranking.model), examples.ids).logits
+    asked = examples.answers != NO_TOKEN
+    right = (whole.argmax(-1) == examples.answers) & asked
+    left = (kept(ranking, needed, examples.ids) == examples.answers) & asked
+    lost = (right.sum(-1) - left.sum(-1)).double() / asked.sum(-1)  # all of one length
+    error = float(lost.std()) / 1000**0.5
+
+    assert needed.interval == pytest.approx(
+        (float(lost.mean()) - 1.96 * error, float(lost.mean()) + 1.96 * error), rel=1e-6
+    )
+    (bars,) = ranking.view().picture.panels
+    assert isinstance(bars, RankedBars)
+    assert bars.remarks[0].startswith(f"±{196 * error:.1f} · ")
+    even = ranking.even_scores["opposite"]
+    assert ranking_sentences(ranking)[1].endswith(f", evenly {100 * even:.0f}\u00a0%).")
 
 
 def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
@@ -101,7 +120,7 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
     lost = ranking.accuracy_lost(ranking.heads[0])
 
     assert title.startswith(f"Switching off L0H0 costs {100 * lost:.0f}\u00a0% of the letters; ")
-    assert reads == "L0H0 reads the opposite letter (99 %)."
+    assert reads.startswith("L0H0 reads the opposite letter (99 %, evenly ")
     assert right.startswith("With all heads, ")
     assert ranking.view().headline == title.removesuffix(".")
     assert title not in ranking.view().closing

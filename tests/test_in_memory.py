@@ -344,6 +344,35 @@ def test_the_check_and_the_search_are_done_once_for_each_state_of_a_model(
     assert (len(checked), len(searched)) == (3, 6)
 
 
+def test_what_is_changed_between_two_calls_is_noticed(llama: Given) -> None:
+    model = llama["model"]
+    attention = model.model.layers[0].self_attn
+    first = trace(TEXT, **llama)
+    hook = attention.k_proj.register_forward_hook(lambda module, given, keys: keys + 1)
+    hooked = trace(TEXT, **llama)
+    hook.remove()
+    keys = [traced.layers[0].keys for traced in (first, hooked)]
+    assert keys[0] is not None
+    assert keys[1] is not None
+    assert not torch.equal(keys[0], keys[1])
+    assert "keys" in hooked.layers[0].given
+    assert "keys" not in first.layers[0].given
+
+    wide, narrow = attention.o_proj.weight.shape
+    attention.o_proj = torch.nn.Linear(narrow, wide, bias=False)
+    other = trace(TEXT, **llama)
+    replaced = other.layers[0].projections
+    assert replaced is not None
+    assert replaced.w_out is not None
+    assert torch.equal(replaced.w_out, attention.o_proj.weight.T)
+
+    model.set_attn_implementation("sdpa")
+    model.train()
+    assert torch.equal(trace(TEXT, **llama).weights, other.weights)
+    assert model.config._attn_implementation == "sdpa"
+    assert attention.training
+
+
 def count(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: list[int]) -> None:
     function = getattr(module, name)
 

@@ -168,3 +168,15 @@ def test_the_slider_of_a_page_leads_from_trace_to_trace(
         until(page, lambda: "step+50" in page.url)
         page.click("#reset")
         until(page, lambda: page.input_value("#layer") == "2")
+
+
+def test_the_change_of_the_title_stands_beside_what_other_tokens_change() -> None:
+    traces = [attnviz.trace("I am learning this well", seed=seed) for seed in (1, 2)]
+    changes = (traces[1].weights[0, 0] - traces[0].weights[0, 0]).abs()
+    query, key = divmod(int(changes.argmax()), 5)
+    others = [row for row in range(5) if row not in (query, key)]
+    mean = f"{100 * float(changes[others, key].mean()):.0f}\u00a0%"
+
+    said = attnviz.film(traces).view().closing[1]
+    word = traces[0].tokens.labels[key]
+    assert said == f'Other tokens change what they give "{word}" by {mean} on average.'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import nan
 from pathlib import Path
 
 import torch
@@ -12,6 +13,8 @@ from torch.nn import Module
 from attnviz.errors import AttnvizError
 from attnviz.learning.learner import (
     ForwardPass,
+    correct_answers,
+    even_reading_scores,
     mean_losses,
     model_plan,
     reading_scores,
@@ -33,6 +36,8 @@ from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.old_names import with_old_names
 
+NORMAL_QUANTILE = 1.96  # of 97.5 %
+
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -48,6 +53,7 @@ class RankedHead:
 
     head_id: HeadId
     without: TrialResult
+    interval: tuple[float, float] = (nan, nan)  # 95 %, of the accuracy lost, over sentences
     scores: Mapping[str, float]  # by reading: the mean weight on the keys it names
 
     @property
@@ -72,6 +78,7 @@ class Ranking(RanksHeads, Showable):
     with_all_heads: TrialResult
     heads: tuple[RankedHead, ...]
     with_no_heads: TrialResult  # all are switched off
+    even_scores: Mapping[str, float] = field(default_factory=dict)  # by reading: of even attention
     base: Trace  # the model on the sentence that the task watches
 
     @property
@@ -121,13 +128,17 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
     with torch.no_grad():
         whole_pass = _pass_without_heads(model, examples)
         scores = reading_scores(whole_pass, examples)
+        passes = (
+            (head_id, _pass_without_heads(model, examples, [head_id])) for head_id in head_ids
+        )
         ranked = [
             RankedHead(
                 head_id=head_id,
-                without=_measure_trial(_pass_without_heads(model, examples, [head_id]), examples),
+                without=_measure_trial(passed, examples),
+                interval=_interval_of_loss(whole_pass, passed, examples),
                 scores={reading: float(by_head[head_id]) for reading, by_head in scores.items()},
             )
-            for head_id in head_ids
+            for head_id, passed in passes
         ]
         none = _measure_trial(_pass_without_heads(model, examples, head_ids), examples)
     return Ranking(
@@ -138,6 +149,7 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
         with_all_heads=_measure_trial(whole_pass, examples),
         heads=tuple(sorted(ranked, key=lambda head: (head.without.accuracy, -head.without.loss))),
         with_no_heads=none,
+        even_scores=even_reading_scores(whole_pass, examples),
         base=trace_source(Source(task.watch, Settings(model=name), model.matrices, model=model)),
     )
 
@@ -157,3 +169,15 @@ def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
     """Return the accuracy and mean loss of a forward pass on the examples."""
     accuracy = float(share_correct(passed, examples))
     return TrialResult(accuracy, float(mean_losses(passed, examples)))
+
+
+def _interval_of_loss(
+    whole: ForwardPass, without: ForwardPass, examples: Examples
+) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the accuracy that is lost, over sentences; there are
+    enough of them for a normal distribution."""
+    right, kept = (correct_answers(passed, examples).sum(-1) for passed in (whole, without))
+    answers_per_sentence = float((examples.answers != NO_TOKEN).sum()) / len(right)
+    lost = (right - kept).double() / answers_per_sentence
+    mean, error = float(lost.mean()), float(lost.std()) / len(lost) ** 0.5
+    return mean - NORMAL_QUANTILE * error, mean + NORMAL_QUANTILE * error

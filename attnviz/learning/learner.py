@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -91,9 +91,15 @@ def mean_losses(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed
 
 def share_correct(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed"]:
     """Return the share of wanted answers that are right; for several models, one number each."""
-    has_answer = examples.answers != NO_TOKEN
-    is_right = (passed.logits.argmax(-1) == examples.answers) & has_answer
-    return is_right.sum((-2, -1)) / has_answer.sum((-2, -1))
+    answer_count = (examples.answers != NO_TOKEN).sum((-2, -1))
+    return correct_answers(passed, examples).sum((-2, -1)) / answer_count
+
+
+def correct_answers(
+    passed: ForwardPass, examples: Examples
+) -> Bool[Tensor, "*seed sentence token"]:
+    """Return for each token whether an answer is wanted there and is right."""
+    return (passed.logits.argmax(-1) == examples.answers) & (examples.answers != NO_TOKEN)
 
 
 def reading_scores(
@@ -104,6 +110,16 @@ def reading_scores(
     return {
         name: np.stack([_mean_weight_read(layer.attended.weights, keys) for layer in passed.layers])
         for name, keys in examples.readings.items()
+    }
+
+
+def even_reading_scores(passed: ForwardPass, examples: Examples) -> dict[str, float]:
+    """Return what the `reading_scores` of a head would be that attends evenly to all that it sees,
+    in the first layer."""
+    visible = passed.layers[0].visible.float()
+    even = (visible / visible.sum(-1, keepdim=True)).expand(len(examples.ids), -1, -1)[:, None]
+    return {
+        name: float(_mean_weight_read(even, keys)[0]) for name, keys in examples.readings.items()
     }
 
 

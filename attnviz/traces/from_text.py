@@ -54,6 +54,8 @@ from attnviz.wording.words import counted
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+DEFAULT_SETTINGS = Settings()  # checked once
+
 
 @with_checked_settings(settings_refused)
 def trace(
@@ -89,7 +91,7 @@ def trace(
         del given_settings["given"]
     if kept is not None and not list(kept):
         raise AttnvizError("'kept' holds no layers", "try kept=[0]", about="kept")
-    run_settings = replace_choices(settings or Settings(), given_settings)
+    run_settings = replace_choices(settings or DEFAULT_SETTINGS, given_settings)
     source = source_from_text(text, run_settings, matrices, vectors, in_memory)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 

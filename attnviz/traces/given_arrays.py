@@ -69,7 +69,7 @@ def refuse_misfits(
             if size != expected_size:
                 count = _count_with_verb(expected_size, SIDE_DESCRIPTIONS[side])
                 reason = f"according to '{first_name}' there {count}"
-                raise _misfit_error(name, tensor, sides[name], known_sizes, reason, source)
+                raise _wrong_shape_error(name, tensor, sides[name], known_sizes, reason, source)
     _refuse_misfit_head_widths(tensors, sides, known_sizes, source)
 
 
@@ -129,10 +129,10 @@ def _refuse_misfit_head_widths(
             if heads * head_width != joined_width:
                 shape = {**known_sizes, head_side: (joined_width // heads, maker)}
                 reason = f"'{maker}' makes them {joined_width} wide"
-                raise _misfit_error(name, tensors[name], sides[name], shape, reason, source)
+                raise _wrong_shape_error(name, tensors[name], sides[name], shape, reason, source)
 
 
-def _misfit_error(
+def _wrong_shape_error(
     name: str, tensor: Tensor, sides: str, known_sizes: KnownSizes, reason: str, source: str
 ) -> AttnvizError:
     """Return an error that gives a tensor's shape, the expected shape, and the reason as a hint."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
@@ -28,6 +27,7 @@ from attnviz.views.measure_tables import (
 )
 from attnviz.views.reading import token_axis
 from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.wording.numbers import number_or_none
 
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
 MEASURE_COLUMNS = ("way", "mistake", "head", "query number", "query", *MEASURE_NAMES)
@@ -87,7 +87,7 @@ def _seed_spreads(comparison: Comparison, repeats: Repeats) -> Contents:
 def _quantile_values(numbers: Float[Tensor, "seed"]) -> Contents:
     """Return the quantiles over seeds by name, with None for NaN."""
     pairs = zip(QUANTILES_BY_NAME, band_quantiles(numbers), strict=True)
-    return {name: _number_or_none(number) for name, number in pairs}
+    return {name: number_or_none(number) for name, number in pairs}
 
 
 def _alternative_document(alternative: Alternative, measures: Measures) -> Contents:
@@ -103,7 +103,7 @@ def _alternative_document(alternative: Alternative, measures: Measures) -> Conte
         "measures": {
             name: [*_finite_columns(getattr(measures, name).tolist())] for name in MEASURE_NAMES
         },
-        "means": {name: _number_or_none(value) for name, value in measures.means().items()},
+        "means": {name: number_or_none(value) for name, value in measures.means().items()},
     }
 
 
@@ -177,12 +177,7 @@ def _head_measure_lines(
 
 def _finite_columns(rows: list[list[float]]) -> tuple[list[float | None], ...]:
     """Return the columns of numbers with None for NaN."""
-    return tuple([_number_or_none(number) for number in numbers] for numbers in rows)
-
-
-def _number_or_none(number: float) -> float | None:
-    """Return the number, or None for NaN."""
-    return None if math.isnan(number) else number
+    return tuple([number_or_none(number) for number in numbers] for numbers in rows)
 
 
 def explore_comparison(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
-from math import ceil
+from math import ceil, isnan
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
-RANKING_COLUMNS = ("head", "accuracy without it", "lost", "loss without it")
+RANKING_COLUMNS = ("head", "accuracy without it", "lost", "low", "high", "loss without it")
 MIN_READING_SHARE = 0.5  # of its attention: from there on, a head is said to read something
 MIN_ACCURACY_LOSS = 5e-4  # share of the answers: a smaller loss counts as none
 SHARE_ROUNDING = 1e-6  # rounding error of shares in float32
@@ -73,11 +73,19 @@ def _accuracy_bars(ranking: Ranking) -> RankedBars:
         plain_axis("measure", ["lost"]),
         unmasked_cells(lost),
         Scale("accuracy lost (%)", 0.0, bar_limit),
-        note=f"accuracy = share of {answer_noun} predicted correctly · at each bar: what the head "
-        "reads, and its share of the head's attention",
+        note=f"accuracy = share of {answer_noun} predicted correctly · ± = 95 % interval over "
+        "sentences · at each bar: what the head reads, and its share of the head's attention",
         decimals=1,
     )
-    return RankedBars(grid, tuple(head_reading_text(ranking, head) for head in ranking.heads))
+    return RankedBars(grid, tuple(_bar_remark(ranking, head) for head in ranking.heads))
+
+
+def _bar_remark(ranking: Ranking, head: RankedHead) -> str:
+    """Return half the interval of what is lost without a head, and what it reads: `±2.3 · reads the
+    subject (99 %)`."""
+    low, high = head.interval
+    half = "" if isnan(low) else f"±{100 * (high - low) / 2:.1f}"
+    return " · ".join(filter(None, (half, head_reading_text(ranking, head))))
 
 
 def _ranking_document(ranking: Ranking) -> Contents:
@@ -90,11 +98,13 @@ def _ranking_document(ranking: Ranking) -> Contents:
         "conclusion": " ".join(ranking_sentences(ranking)),
         "all heads": asdict(ranking.with_all_heads),
         "no heads": asdict(ranking.with_no_heads),
+        "even attention": dict(ranking.even_scores),
         "heads": [
             {
                 "head": head.name,
                 "without": asdict(head.without),
                 "lost": ranking.accuracy_lost(head),
+                "interval": list(head.interval),
                 "scores": dict(head.scores),
             }
             for head in ranking.heads
@@ -108,6 +118,7 @@ def _ranking_lines(ranking: Ranking) -> Iterator[TableLines]:
     columns = [
         [head.without.accuracy for head in heads],
         [ranking.accuracy_lost(head) for head in heads],
+        *([head.interval[end] for head in heads] for end in (0, 1)),
         [head.without.loss for head in heads],
         *([head.scores[reading.name] for head in heads] for reading in readings),
     ]
@@ -148,15 +159,17 @@ def _other_heads_clause(ranking: Ranking, others: list[RankedHead]) -> str:
     return f"any other head at most {percent_text(ceil(100 * largest_loss - SHARE_ROUNDING) / 100)}"
 
 
-def head_reading_text(ranking: Ranking, head: RankedHead) -> str:
+def head_reading_text(ranking: Ranking, head: RankedHead, *, with_even: bool = False) -> str:
     """Return what a head does with at least half of its attention, such as `reads the subject (95
-    %)`; empty if there is no such thing.
+    %)`; empty if there is no such thing. `with_even` adds the share by even attention.
     """
     scores = {reading: head.scores.get(reading.name, 0.0) for reading in ranking.task.readings}
     best_reading = max(scores, key=lambda reading: scores[reading], default=None)
     if best_reading is None or not scores[best_reading] >= MIN_READING_SHARE:
         return ""
-    return f"{best_reading.does} ({percent_text(scores[best_reading])})"
+    even = ranking.even_scores.get(best_reading.name)
+    even_text = "" if even is None or not with_even else f", evenly {percent_text(even)}"
+    return f"{best_reading.does} ({percent_text(scores[best_reading])}{even_text})"
 
 
 def _top_head_sentences(ranking: Ranking) -> tuple[str, ...]:
@@ -164,7 +177,7 @@ def _top_head_sentences(ranking: Ranking) -> tuple[str, ...]:
     or costs nothing.
     """
     top_head = ranking.heads[0]
-    reading_text = head_reading_text(ranking, top_head)
+    reading_text = head_reading_text(ranking, top_head, with_even=True)
     if not reading_text or ranking.accuracy_lost(top_head) < MIN_ACCURACY_LOSS:
         return ()
     return (f"{top_head.name} {reading_text}.",)

@@ -21,7 +21,13 @@ from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import SUM_ROUNDING, fixed_text, percent_text, share_text
+from attnviz.wording.numbers import (
+    SUM_ROUNDING,
+    fixed_text,
+    number_or_none,
+    percent_text,
+    share_text,
+)
 from attnviz.wording.words import and_list, counted
 
 CSV_HEADER = ("head", "shift", "low", "high", "p", "follows", "meant", "other", "toward", "pairs")
@@ -216,11 +222,6 @@ def _pairs_lines(result: MinimalPairs) -> Iterator[TableLines]:
     """Yield the table: a line for each head."""
     heads = result.heads
     names = ("shift", "low", "high", "p_value", "follows", "meant", "other", "toward")
-    columns = [[_number_or_none(getattr(head, name)) for head in heads] for name in names]
+    columns = [[number_or_none(getattr(head, name)) for head in heads] for name in names]
     columns.append([len(result.pairs)] * len(heads))
     yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))
-
-
-def _number_or_none(value: float) -> float | None:
-    """Return a number; None if it is NaN."""
-    return None if np.isnan(value) else value

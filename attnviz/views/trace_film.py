@@ -113,6 +113,25 @@ class FilmHeads:
             f"attention in {names[0]}, and {shares[1]} in {names[-1]}"
         )
 
+    def others_sentences(self) -> tuple[str, ...]:
+        """Return by how much other tokens change what they give the key of the title, on average;
+        special tokens and the key itself do not count. Empty without any, or without a change."""
+        first, head = self.film.traces[0], next(iter(self.changes))
+        before, after = (
+            _visible_values(self.cells(head, self.film.traces[end])) for end in (0, -1)
+        )
+        changes = abs(after - before)
+        query, key = map(int, np.unravel_index(changes.argmax(), changes.shape))
+        skipped = {query, *first.tokens.special, *([key] if first.keys is first.tokens else [])}
+        hidden = self.cells(head, first).window(FULL_SLICE, slice(key, key + 1)).hidden[:, 0]
+        others = [row for row in range(len(changes)) if row not in skipped and not hidden[row]]
+        if not others or changes.max() < LEAST_CHANGE:
+            return ()
+        mean = percent_text(float(changes[others, key].mean()))
+        return (
+            f'Other tokens change what they give "{first.keys.labels[key]}" by {mean} on average.',
+        )
+
 
 def view(film: Film, *, layer: int | None = None, head: int | None = None) -> View:
     """Return the View of a film: of the heads that it was made for, or of those of another layer or
@@ -136,7 +155,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         picture=picture,
         film=tuple(_shots(heads)),
         slides=lambda: Excerpt((_frame_group(heads, len(film.traces) - 1),), ""),
-        closing=(f"{title}.",),
+        closing=(f"{title}.", *heads.others_sentences()),
         head_explorer=partial(explore_film, heads),
         data=TableData(
             partial(_film_document, heads),

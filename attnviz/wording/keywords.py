@@ -125,6 +125,8 @@ def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
     """
     if not is_dataclass(base) or isinstance(base, type):
         raise _misfit_error("settings", base, ["Settings"])
+    if not changes:
+        return base
     types_by_name = {field.name: str(field.type) for field in fields(base)}
     module_names = vars(sys.modules[type(base).__module__])
     choices: Choices = replace(base, **check_values(changes, types_by_name, module_names))
@@ -184,6 +186,7 @@ def with_checked_arguments(
         for name, parameter in accepted.parameters.items()
         if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     }
+    defaults = {name: accepted.parameters[name].default for name in types_by_name}
     names = unwrap(function).__globals__
     more_names = _unpacked_keywords(names, accepted)
 
@@ -197,7 +200,11 @@ def with_checked_arguments(
                     raise _unknown_keyword_error(name, [n for n in known if n not in refused])
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
-            own = {name: value for name, value in given.items() if name in types_by_name}
+            own = {
+                name: value
+                for name, value in given.items()
+                if name in types_by_name and value is not defaults[name]
+            }
             given |= check_values(own, types_by_name, names)
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import Literal
 
 from attnviz.wording.printable import PERCENT
@@ -163,3 +164,8 @@ class NumberStyle:
             return replace(self, form="whole")
         reach = max(map(abs, values))
         return replace(self, form="power" if reach < smallest_fixed_value(self.digits) else "fixed")
+
+
+def number_or_none(number: float) -> float | None:
+    """Return a number as data files have it: None for NaN."""
+    return None if isnan(number) else number

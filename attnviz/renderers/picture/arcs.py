@@ -236,7 +236,7 @@ class ArcsDrawing(Drawing):
             has_query = any(head.query is not None for head in heads)
             hidden = masked_key(next(iter(scales)))
             meanings.append(hidden if has_query else Key("masked links have no line"))
-        if max(map(_count_lines, heads)) > MAX_LINES:
+        if max(map(_count_weights, heads)) > MAX_LINES:
             meanings.append(Key(f"only the {MAX_LINES:,} largest weights of a head have lines"))
         return meanings
 
@@ -469,7 +469,7 @@ def _link_curve(panel: ArcsPanel, row: int, column: int) -> tuple[Point, Point, 
     return (x, y), (x + bend, y), (x + width - bend, key_y), (x + width, key_y)
 
 
-def _count_lines(head: Arcs) -> int:
+def _count_weights(head: Arcs) -> int:
     """Return the number of weights that no mask hides, of the chosen query or of all."""
     rows = slice(None) if head.query is None else head.query
     return int((~head.grid.hidden[rows]).sum())

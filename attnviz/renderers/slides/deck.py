@@ -121,7 +121,7 @@ def _add_slide(
 
 def _insert_picture(placeholder: Any, view: View, boxes: SlideBoxes, look: Look) -> None:
     """Insert a view's picture into its box, with its description as alternative text."""
-    picture = placeholder.insert_picture(io.BytesIO(_picture_bytes(view, boxes, look)))
+    picture = placeholder.insert_picture(io.BytesIO(_slide_picture_bytes(view, boxes, look)))
     picture.crop_left = picture.crop_right = picture.crop_top = picture.crop_bottom = 0
     picture.element.nvPicPr.cNvPr.set("descr", view.picture.description)
     set_box(picture, boxes.picture)
@@ -138,7 +138,7 @@ def _write_paragraphs(shape: Any, paragraphs: Sequence[SlideParagraph]) -> None:
             run.font.color.theme_color = MSO_THEME_COLOR.TEXT_2
 
 
-def _picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
+def _slide_picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
     """Return the picture of a view as a file, without the words that the slide has around it."""
     groups = view.picture.groups
     if len(view.picture.panels) == 1:  # the title of the slide says what its panel would repeat

@@ -57,7 +57,9 @@ def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Ite
         yield from sentence
         if with_bars or not sentence:
             yield from [Text()] * bool(sentence)
-            yield from _bar_list(grid, row, screen, _bars_per_head(grid, screen, len(sentence) + 1))
+            yield from _weight_bars(
+                grid, row, screen, _bars_per_head(grid, screen, len(sentence) + 1)
+            )
     yield from [Text()] * with_bars
     if screen.width is not None:
         yield from legend_lines([grid], screen, scale_on_paper(grid.scale))
@@ -108,7 +110,7 @@ def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen)
     return Text(label, _row_paint(grid, row, values, screen).background_style(0))
 
 
-def _bar_list(grid: Grid, row: int, screen: Screen, max_bars: int) -> Iterator[Text]:
+def _weight_bars(grid: Grid, row: int, screen: Screen, max_bars: int) -> Iterator[Text]:
     """Yield the `max_bars` most read tokens with numbers and bars, and what the others add up to.
 
     Hidden tokens are only counted.
@@ -185,14 +187,14 @@ def ranking_lines(ranking: RankedBars, screen: Screen, max_rows: int) -> Iterato
     yield from wrap_note(ranking.grid.title, screen, BOLD_STYLE)
     note = f"{BAR_MARK} = others" if ranking.mark_title and screen.width is not None else ""
     yield from wrap_note(" · ".join(filter(None, (note, ranking.grid.note))), screen)
-    yield from _ranking_rows(ranking, row_count, screen)
+    yield from _ranking_lines(ranking, row_count, screen)
     if count > row_count:
         yield from wrap_note(
             f"and {counted(count - row_count, f'more {ranking.unit}')} (--full shows all)", screen
         )
 
 
-def _ranking_rows(ranking: RankedBars, row_count: int, screen: Screen) -> Iterator[Text]:
+def _ranking_lines(ranking: RankedBars, row_count: int, screen: Screen) -> Iterator[Text]:
     """Yield a line for each of the first bars: name, number, bar and remark."""
     grid, write = ranking.grid, cell_format(ranking.grid, screen.decimals)
     names = row_names(grid.rows)

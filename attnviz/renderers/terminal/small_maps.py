@@ -225,7 +225,7 @@ def _map_row_lines(
     """
     start = max(map(cell_len, names), default=-1) + 1
     width = form.columns(heads[0])
-    yield _map_titles([head.title for head in heads], start, width, form.gap)
+    yield _map_title_line([head.title for head in heads], start, width, form.gap)
     if form.has_column_letters or form.has_column_numbers:
         columns = heads[0].columns
         names_above = columns.labels if form.has_column_letters else columns.numbers
@@ -243,7 +243,7 @@ def _map_row_lines(
         yield line
 
 
-def _map_titles(titles: Sequence[str], start: int, width: int, gap: int) -> Text:
+def _map_title_line(titles: Sequence[str], start: int, width: int, gap: int) -> Text:
     """Return a line with the titles of maps side by side, each cut to `width` columns.
 
     The first may begin over the row names, which take `start` columns. `gap`: columns between maps.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
@@ -43,6 +43,15 @@ class CannotCapture(Exception):
     """The error of a model whose attention inputs cannot be captured, such as a text in blocks."""
 
 
+@dataclass(frozen=True, eq=False)
+class LayerOutput:
+    """The matrix by which a layer leaves its heads, and what it makes of their joined contexts."""
+
+    w_out: Float[Tensor, "joined dim"] | None = None
+    b_out: Float[Tensor, "dim"] | None = None
+    product: Float[Tensor, "query dim"] | None = None
+
+
 @dataclass(eq=False)
 class Listener:
     """A collector of each layer's attention in one forward pass, which also computes it."""
@@ -51,13 +60,16 @@ class Listener:
     layers: Collection[int] | None = None  # to capture; None: every layer
     off: Mapping[HeadId, AblationValue] = field(default_factory=dict)
     captured: list[CapturedAttention] = field(default_factory=list)
+    outputs: dict[int, LayerOutput] = field(default_factory=dict)  # by number of captured layers
     layer_numbers: list[int] = field(default_factory=list)  # of all layers with this attention
     module_inputs: dict[nn.Module, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
     decoders: frozenset[nn.Module] = frozenset()  # modules of a decoder beside an encoder
     modules: Collection[nn.Module] = ()  # that attend or hold W_out, if an earlier pass told them
     used_modules: WeakSet[nn.Module] = field(default_factory=WeakSet)  # that do so in this pass
     joined_contexts: Tensor | None = None  # of the last captured layer, heads side by side
-    masks: list[tuple[Tensor, Visible, MaskScores]] = field(default_factory=list)  # seen so far
+    masks: list[tuple[Tensor | None, Visible, MaskScores]] = field(
+        default_factory=list
+    )  # seen so far
 
     def attend(
         self,
@@ -83,7 +95,8 @@ class Listener:
             for batch in self.module_inputs.get(module, (None, None))
         )
         self.module_inputs.clear()
-        self.used_modules.add(module)
+        if not self.modules:
+            self.used_modules.add(module)
         kind: AttentionKind = "self"
         if module in self.decoders:
             kind = "decoder" if memory is None else "cross"
@@ -134,11 +147,17 @@ class Listener:
 
         Layers that share a mask get the same two tensors, to save memory.
         """
+        sizes = query.shape[2], key.shape[2]
         for known_mask, visible, mask_scores in self.masks:
-            if mask is not None and _is_same_tensor(known_mask, mask):
+            if mask is None or known_mask is None:
+                is_same = mask is known_mask and visible.shape == sizes
+                is_same = is_same and visible.device == query.device
+            else:
+                is_same = _is_same_tensor(known_mask, mask)
+            if is_same:
                 return visible, mask_scores
         mask_parts = _split_mask(mask, query, key)
-        self.masks += [] if mask is None else [(mask, *mask_parts)]
+        self.masks.append((mask, *mask_parts))
         return mask_parts
 
     def note_module_inputs(
@@ -168,15 +187,16 @@ class Listener:
         inputs: Tensor = args[0]
         if inputs.numel() != joined.numel() or inputs.device != joined.device:
             return
-        if torch.equal(inputs.reshape(joined.shape), joined):
+        inputs = inputs.reshape(joined.shape)
+        if _is_same_tensor(inputs, joined) or torch.equal(inputs, joined):
             w_out, b_out = module_matrix(module)
             # A copy, as the model may add to the product in place.
-            product = None if w_out is None else output.detach().reshape(-1, w_out.shape[1]).clone()
-            self.captured[-1] = replace(
-                self.captured[-1], w_out=w_out, b_out=b_out, projected=product
-            )
+            if w_out is not None:
+                product = output.detach().reshape(-1, w_out.shape[1]).clone()
+                self.outputs[self.captured[-1].layer] = LayerOutput(w_out, b_out, product)
             self.joined_contexts = None
-            self.used_modules.add(module)
+            if not self.modules:
+                self.used_modules.add(module)
 
 
 _current_listener: ContextVar[Listener] = ContextVar("listener")
@@ -248,11 +268,16 @@ def _register_hooks(model: Any, listener: Listener) -> None:
     layers = (module for module in modules if ADAPTED_LAYER_NAME in module._modules)
     inner = {part for layer in layers for part in layer.modules() if part is not layer}
     for module in modules:
-        if module_matrix(module)[0] is not None:
+        if _has_matrix(module):
             if module not in inner:
                 module.register_forward_hook(listener.note_output_matrix)
         elif next(module.children(), None) is not None:
             module.register_forward_pre_hook(listener.note_module_inputs, with_kwargs=True)
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    """Return whether a module is a Linear, or a Conv1D of GPT-2."""
+    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
@@ -261,13 +286,12 @@ def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
     So it is for quantised weights, too, and for those that are elsewhere until they are needed.
     Both are the model's own numbers, outside its graph of gradients.
     """
-    is_linear = isinstance(module, nn.Linear)
-    if not is_linear and type(module).__name__ != "Conv1D":  # GPT-2's
+    if not _has_matrix(module):
         return None, None
     weight, bias = module.weight, getattr(module, "bias", None)
     if not isinstance(weight, Tensor) or weight.dtype not in MATRIX_DTYPES or weight.is_meta:
         return None, None
-    matrix = weight.detach().T if is_linear else weight.detach()
+    matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()
     return matrix, None if bias is None else bias.detach()
 
 
@@ -326,9 +350,6 @@ class CapturedAttention:
     soft_cap: float | None
     sink: Float[Tensor, "head"] | None = None  # a score that takes a share of each row
     off: Mapping[int, AblationValue] = field(default_factory=dict)
-    w_out: Float[Tensor, "joined dim"] | None = None
-    b_out: Float[Tensor, "dim"] | None = None
-    projected: Float[Tensor, "query dim"] | None = None  # what W_out makes of the joined contexts
 
     @property
     def heads(self) -> int:
@@ -348,8 +369,9 @@ class CapturedAttention:
         need weights only.
         """
         values = self._expand_groups(self.values, heads)
+        queries = self.queries if rows is heads is FULL_SLICE else self.queries[heads, rows]
         return arithmetic.compute_attention(
-            arithmetic.similarity(self.queries[heads, rows], self._expand_groups(self.keys, heads)),
+            arithmetic.similarity(queries, self._expand_groups(self.keys, heads)),
             values if mixed else values[..., :0],
             _mask_part(self.visible, rows, heads),
             scale=self.scale,
@@ -365,7 +387,7 @@ class CapturedAttention:
         """Return the keys or values of some heads, repeated where several heads share them."""
         groups = shared.shape[0]
         if groups == self.heads:
-            return shared[heads]
+            return shared if heads is FULL_SLICE else shared[heads]
         return shared[torch.arange(self.heads)[heads] // (self.heads // groups)]
 
     @cached_property
@@ -414,6 +436,8 @@ def _mask_part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
 
     `heads` is ignored where all heads share the mask.
     """
+    if rows is heads is FULL_SLICE:
+        return tensor
     is_shared = tensor.ndim == 2 or tensor.shape[0] == 1
     return tensor[..., rows, :] if is_shared else tensor[heads, rows]
 

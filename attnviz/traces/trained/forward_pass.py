@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturin
 from attnviz.traces.trained.capture import (
     CannotCapture,
     CapturedAttention,
+    LayerOutput,
     Listener,
     capturing_attention,
 )
@@ -257,9 +258,10 @@ class CapturedPass:
     """The attention that was captured during a forward pass, and the pass's result."""
 
     captured: tuple[CapturedAttention, ...]
+    outputs: Mapping[int, LayerOutput]  # by number of captured layers, where W_out was recognised
     layer_numbers: tuple[int, ...]  # of all layers that attend, captured or not
     result: PassResult
-    off: Mapping[HeadId, AblationValue] = field(default_factory=dict)
+    off: Mapping[HeadId, AblationValue]
 
 
 def capture_pass(
@@ -289,8 +291,14 @@ def capture_pass(
         return None
     if not listener.layer_numbers:
         return None
-    known[key] = listener.used_modules
-    return CapturedPass(tuple(listener.captured), tuple(listener.layer_numbers), result, off or {})
+    known[key] = listener.modules or listener.used_modules
+    return CapturedPass(
+        tuple(listener.captured),
+        listener.outputs,
+        tuple(listener.layer_numbers),
+        result,
+        listener.off,
+    )
 
 
 def run_model(

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from attnviz.attention.arithmetic import project, split_heads
 from attnviz.traces.settings import ROTARY_POSITIONS, Positions
 from attnviz.traces.trace import BeforeRotary, Projections
-from attnviz.traces.trained.capture import CapturedAttention, module_matrix
+from attnviz.traces.trained.capture import CapturedAttention, LayerOutput, module_matrix
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.vectors import positions
 
@@ -42,17 +42,25 @@ class VectorMaker:
 
     whole_matrix: Float[Tensor, "dim out"]
     whole_bias: Float[Tensor, "out"] | None
-    columns: slice | Tensor
+    columns: slice | Tensor | None  # None: all of them
     first_column: int
     factor: float = 1.0  # by which the model multiplies the vectors before it attends
 
     @property
     def matrix(self) -> Float[Tensor, "dim some"]:
-        return self.whole_matrix[:, self.columns]
+        return self.whole_matrix if self.columns is None else self.whole_matrix[:, self.columns]
 
     @property
     def bias(self) -> Float[Tensor, "some"] | None:
-        return None if self.whole_bias is None else self.whole_bias[self.columns]
+        if self.whole_bias is None or self.columns is None:
+            return self.whole_bias
+        return self.whole_bias[self.columns]
+
+    @cached_property
+    def _first_output(self) -> tuple[Float[Tensor, "dim"], float]:
+        """The column and the bias that make the first number of a vector in head 0."""
+        addend = 0.0 if self.whole_bias is None else float(self.whole_bias[self.first_column])
+        return self.whole_matrix[:, self.first_column].clone(), addend
 
     def make_vectors(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
         """Return inputs × matrix + bias, split between the heads; `factor` is not applied."""
@@ -71,8 +79,8 @@ class VectorMaker:
         """Return whether this makes the first number of one token's vector in head 0."""
         token = 0 if rotated or len(inputs) == 1 else 1
         vector: list[float] = expected[0, token].tolist()
-        number = float(inputs[token] @ self.whole_matrix[:, self.first_column])
-        number += 0.0 if self.whole_bias is None else float(self.whole_bias[self.first_column])
+        column, addend = self._first_output
+        number = float(inputs[token] @ column) + addend
         terms = len(self.whole_matrix) * (len(vector) if rotated else 1)
         difference = abs(number * self.factor - vector[0])
         return difference <= _relative_tolerance(terms, expected) * max(map(abs, vector))
@@ -123,6 +131,7 @@ class RecognisedLayer:
     """A captured layer with those of its matrices that were recognised."""
 
     captured: CapturedAttention  # with the factors of queries and keys in its scale
+    output: LayerOutput
     projections: Projections | None
     before_rotary: BeforeRotary | None
     rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
@@ -130,7 +139,7 @@ class RecognisedLayer:
 
 
 def recognise_matrices(
-    captured: CapturedAttention, config: Any, known: ModelResults
+    captured: CapturedAttention, output: LayerOutput, config: Any, known: ModelResults
 ) -> RecognisedLayer:
     """Return a captured layer with those of W_Q, W_K and W_V that give its captured vectors.
 
@@ -150,7 +159,8 @@ def recognise_matrices(
         before_rotary = VectorsBeforeRotary(captured, makers["query"], makers["key"])
     return RecognisedLayer(
         captured,
-        _build_projections(captured, makers),
+        output,
+        _build_projections(output, makers),
         before_rotary,
         matrices.rotation,
         frozenset([*unknown, *(field.name for field in fields(Projections))]),
@@ -233,13 +243,11 @@ def find_rotary_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(dict.fromkeys([*bases, positions.ROTARY_BASE]))
 
 
-def _build_projections(
-    captured: CapturedAttention, makers: dict[str, VectorMaker]
-) -> Projections | None:
+def _build_projections(output: LayerOutput, makers: dict[str, VectorMaker]) -> Projections | None:
     """Return the matrices that are known, W_out among them, with biases; None without any."""
     tensors = {f"w_{kind}": maker.matrix for kind, maker in makers.items()}
     biases = {f"b_{kind}": maker.bias for kind, maker in makers.items()}
-    optional = {**biases, "w_out": captured.w_out, "b_out": captured.b_out}
+    optional = {**biases, "w_out": output.w_out, "b_out": output.b_out}
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     return Projections(**tensors) if tensors else None
 
@@ -304,7 +312,8 @@ def _candidate_makers(
     """
     out, kind_width = matrix.shape[1], heads * width
     for first in range(0, out - kind_width + 1, width):
-        yield VectorMaker(matrix, bias, slice(first, first + kind_width), first)
+        columns = None if kind_width == out else slice(first, first + kind_width)
+        yield VectorMaker(matrix, bias, columns, first)
     if heads > 1 and out % kind_width == 0 and out > kind_width:
         column_indices = torch.arange(out, device=matrix.device).view(heads, -1, width)
         for kind in range(column_indices.shape[1]):

@@ -23,7 +23,7 @@ from attnviz.traces.settings import (
 )
 from attnviz.traces.trace import Layer, weights_only_layer
 from attnviz.traces.trained.answers import AnswerPositions, PassResult
-from attnviz.traces.trained.capture import RecomputedAttention, WeightsOnDemand
+from attnviz.traces.trained.capture import LayerOutput, RecomputedAttention, WeightsOnDemand
 from attnviz.traces.trained.forward_pass import (
     CannotRun,
     CapturedPass,
@@ -121,8 +121,9 @@ def _attention_from_capture(
     known: ModelResults,
 ) -> ModelAttention:
     """Return captured layers with their recognised matrices and rotary positions."""
+    config, outputs = model.text_config, captured_pass.outputs
     recognised_layers = [
-        recognise_matrices(captured, model.text_config, known)
+        recognise_matrices(captured, outputs.get(captured.layer, LayerOutput()), config, known)
         for captured in captured_pass.captured
     ]
     positions, base = find_rotary_positions(recognised_layers)
@@ -147,9 +148,7 @@ def run_with_all_heads(
 
 def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
     """Return a captured layer as a Layer, which computes its scores and weights when accessed."""
-    captured = recognised_layer.captured
-    context = captured.projected  # kept by the Layer alone
-    captured = replace(captured, projected=None)
+    captured, context = recognised_layer.captured, recognised_layer.output.product
     recomputed = RecomputedAttention(captured)
     if context is None:
         context = join_heads(captured.contexts())

@@ -20,7 +20,7 @@ from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import DTYPES, Dtype, Settings
 from attnviz.traces.trained.loading import LoadedTransformer, refuse_model_without_text
-from attnviz.traces.trained.model_state import results_for_model
+from attnviz.traces.trained.model_state import find_modules, results_for_model
 from attnviz.wording.keywords import replace_choices
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def take_model_in_memory(
     if not has_tokenizer:
         raise _tokenizer_error(name, tokenizer)
     refuse_model_without_text(name, transformer)
-    if any(map(_drops_out, transformer.modules())):
+    training = (module for module in find_modules(transformer) if module.training)
+    if any(map(_drops_out, training)):
         warn_with_note(DROPOUT_NOTE)
     results = results_for_model(transformer)
     if "dtypes" not in results:
@@ -89,7 +90,11 @@ def in_memory_settings(settings: Settings, loaded: LoadedTransformer) -> Setting
                 f"leave {name} out, or change the model first: {change}",
                 about=name,
             )
-    return replace_choices(settings, {"model": None, "dtype": loaded.dtype, "device": "auto"})
+    actual_settings = {"model": None, "dtype": loaded.dtype, "device": Settings.device}
+    changes = {
+        name: value for name, value in actual_settings.items() if getattr(settings, name) != value
+    }
+    return replace_choices(settings, changes)
 
 
 def refuse_changed_model(trace: Trace) -> None:
@@ -148,9 +153,7 @@ def _tokenizer_error(name: str, tokenizer: object) -> AttnvizError:
 
 
 def _drops_out(module: nn.Module) -> bool:
-    """Return whether a module drops numbers at random now, by itself or by a rate that it has."""
-    if not module.training:
-        return False
+    """Return whether a module drops numbers at random, by itself or by a rate that it has."""
     if isinstance(module, nn.modules.dropout._DropoutNd):
         return module.p > 0
     rates = (value for name, value in vars(module).items() if "dropout" in name)

@@ -257,6 +257,15 @@ def tokens_of_ids(
 
 def max_token_count(model: LoadedTransformer) -> int | None:
     """Return how many tokens a model has positions for; None if their number is not limited."""
+    results = {} if model.results is None else model.results
+    if "positions" not in results:
+        results["positions"] = _find_max_token_count(model)
+    count: int | None = results["positions"]
+    return count
+
+
+def _find_max_token_count(model: LoadedTransformer) -> int | None:
+    """Return `max_token_count` of a model, from its config or its table of positions."""
     config_value = getattr(model.text_config, "max_position_embeddings", None)
     longest = config_value if isinstance(config_value, int) and config_value > 0 else None
     for name, module in model.model.named_modules():

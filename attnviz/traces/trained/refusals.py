@@ -16,6 +16,12 @@ from attnviz.machine import memory
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, MINILM, ModelLocation
 
 LoadedPart = Literal["model", "tokenizer", "text"]  # "text": the tokenizer is cutting one
+LOGGER_NAMES = (
+    None,
+    "transformers",
+    "huggingface_hub",
+    "torch",
+)  # those with handlers, and the root
 MAX_MESSAGE_LETTERS = 200  # of another package's message
 CUSTOM_CODE_PATTERN = re.compile(
     "trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE
@@ -153,6 +159,11 @@ def shorten_message(message: str) -> str:
     return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
 
 
+def _drop_record(record: logging.LogRecord) -> bool:
+    """Return False: a filter of log messages that lets none pass."""
+    return False
+
+
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
 
 
@@ -173,9 +184,11 @@ def quiet_transformers() -> Iterator[None]:
     except ImportError:
         raise missing_extra_error() from None
     bars: Any = transformers_logging
-    has_bars, disabled_level = bars.is_progress_bar_enabled(), logging.root.manager.disable
+    has_bars = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
-    logging.disable(logging.CRITICAL)
+    handlers = {each for name in LOGGER_NAMES for each in logging.getLogger(name).handlers}
+    for handler in handlers:
+        handler.addFilter(_drop_record)
     out, err = io.StringIO(), io.StringIO()
     issued: list[warnings.WarningMessage] = []
     quiet_token = _is_quiet.set(True)
@@ -189,7 +202,8 @@ def quiet_transformers() -> Iterator[None]:
             yield
     finally:
         _is_quiet.reset(quiet_token)
-        logging.disable(disabled_level)
+        for handler in handlers:
+            handler.removeFilter(_drop_record)
         if has_bars:
             bars.enable_progress_bar()
         for note in (each for each in issued if isinstance(each.message, Note)):

@@ -12,7 +12,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.map_regrouping import RegroupedCells
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
-from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS
+from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, sampled_queries
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.analysis.inspection.two_sentences import (
     DEFAULT_NAMES,
@@ -20,7 +20,7 @@ from attnviz.analysis.inspection.two_sentences import (
     TokenPairs,
     TraceComparison,
 )
-from attnviz.cells import FULL_SLICE, Cells, Patch
+from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch
 from attnviz.errors import shorten_text
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
@@ -252,6 +252,30 @@ def explored_of_sentences(sentences: TraceComparison, above: str) -> HeadExplore
 def difference_cells(sentences: TraceComparison, head: HeadComparison) -> Cells:
     """Return a head's weights in the second sentence minus the first's, for paired tokens."""
     return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
+
+
+def change_by_others(sentences: TraceComparison, head: HeadComparison) -> float:
+    """Return by how much other tokens change their weight on the key of a head's link, on average.
+
+    They are all paired tokens that see the key, except the query, the key and special tokens; of
+    long texts evenly spaced ones. NaN without any.
+    """
+    link, rows, cells = sentences.link(head), sentences.rows, difference_cells(sentences, head)
+    is_other = np.array([position not in rows.tokens.special for position in rows.first])
+    is_other[link.query] = False
+    if rows is sentences.columns:
+        is_other[link.key] = False
+    sampled = range(len(rows))[sampled_queries(len(rows))]
+    rows_at_once = max(1, CELLS_PER_BAND // (len(sentences.columns) * sampled.step))
+    changes: list[float] = []
+    for part in (
+        sampled[start : start + rows_at_once] for start in range(0, len(sampled), rows_at_once)
+    ):
+        band = slice(part.start, part.stop, part.step)
+        patch = cells.window(band, slice(link.key, link.key + 1))
+        seeing = is_other[band] & ~patch.hidden[:, 0]
+        changes += abs(patch.values[seeing, 0]).tolist()
+    return float(np.mean(changes)) if changes else np.nan
 
 
 def pair_axis(title: str, pairs: TokenPairs) -> Axis:

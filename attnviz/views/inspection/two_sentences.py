@@ -27,6 +27,7 @@ from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
 from attnviz.views.inspection.explored import (
+    change_by_others,
     difference_cells,
     explored_of_sentences,
     pair_axis,
@@ -36,12 +37,14 @@ from attnviz.views.inspection.heatmap import map_grid
 from attnviz.views.settings_line import two_settings_line
 from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import distinguishing_digits, percent_text
+from attnviz.wording.numbers import distinguishing_digits, number_or_none, percent_text
 from attnviz.wording.words import and_list, as_sentence, bidi_isolated
 
 MAX_SCREEN_HEADS = 10
 MAX_EXCERPT_HEADS = 5  # where a screen is small
 DIVERGENCE_COLUMN = "apart"
+OTHERS_COLUMN = "others"
+OTHERS_NOTE = "others = mean change of what other tokens give the same key"
 SHARED_LINK_NOTE = (
     "sorted by the change between tokens that both sentences have, special tokens aside"
 )
@@ -83,7 +86,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
         head_explorer=partial(explored_of_sentences, sentences, more_text),
-        data=TableData(document, (*HEAD_CHANGES_HEADER, *columns), lines),
+        data=TableData(document, (*HEAD_CHANGES_HEADER, *columns, OTHERS_COLUMN), lines),
         provenance=_provenance_of_both(sentences),
         command=command,
     )
@@ -186,13 +189,16 @@ def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     heads = sentences.heads[:max_heads]
     links = [sentences.link(head) for head in heads]
     pairs = zip(heads, links, strict=True)
-    values = np.array([[link.before, link.after, head.divergence] for head, link in pairs])
+    values = np.array([
+        [link.before, link.after, change_by_others(sentences, head), head.divergence]
+        for head, link in pairs
+    ])  # fmt: skip
     title = "the link that changes most in each head" if count > 1 else "how the head changes"
     if not sentences.changes:
         title = "no link changes in any head" if count > 1 else "no link changes"
     ranking_note = SHARED_LINK_NOTE if sentences.shared else LINK_NOTE
     notes = [DIVERGENCE_RANKING_NOTE if sentences.is_one_sentence else ranking_note]
-    notes.append(DIVERGENCE_NOTE)
+    notes += [OTHERS_NOTE, DIVERGENCE_NOTE]
     if _has_unpaired_keys(sentences):
         notes.append(UNPAIRED_NOTE)
     if len(heads) < count:
@@ -201,7 +207,7 @@ def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     grid = Grid(
         title,
         Axis("", "head", labels, tuple(head.name for head in heads)),
-        plain_axis("column", [*short_names(sentences), DIVERGENCE_COLUMN]),
+        plain_axis("column", [*short_names(sentences), OTHERS_COLUMN, DIVERGENCE_COLUMN]),
         unmasked_cells(values),
         Scale("share", 0.0, 1.0),
         note=" · ".join(notes),
@@ -300,6 +306,7 @@ def _change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     return (
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
+        *_others_sentences(sentences),
         *_layer_sentences(sentences),
         *_replacement_sentences(sentences),
     )
@@ -370,6 +377,17 @@ def _search_scope_sentence(sentences: TraceComparison) -> str:
     return f"{scope_text}, special tokens aside" if special else scope_text
 
 
+def _others_sentences(sentences: TraceComparison) -> Iterator[str]:
+    """Yield by how much other tokens change their weight on the key of the largest change."""
+    link, change = (
+        sentences.link(sentences.heads[0]),
+        change_by_others(sentences, sentences.heads[0]),
+    )
+    if not np.isnan(change):
+        key = _quoted_token(sentences.columns.tokens, sentences.columns.first[link.key])
+        yield f"other tokens change what they give {key} by {percent_text(change)} on average"
+
+
 def _divergence_sentence(sentences: TraceComparison, query_text: str) -> str:
     """State how far apart the head that differs most is, and that the change named is its largest.
 
@@ -431,7 +449,7 @@ def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) ->
         "second": _tokens_document(sentences.second.tokens),
         "pairs": [[a + 1, b + 1] for a, b in zip(rows.first, rows.second, strict=True)],
         "conclusion": " ".join(closing),
-        "heads": [_head_document(sentences, head) for head in sentences.heads],
+        "heads": [_head_change_document(sentences, head) for head in sentences.heads],
         "most changed": {
             "head": top_head.name,
             "first": top_head.first.cells.window(FULL_SLICE, FULL_SLICE).values,
@@ -445,7 +463,7 @@ def _tokens_document(tokens: Tokens) -> Contents:
     return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
 
 
-def _head_document(sentences: TraceComparison, head: HeadComparison) -> Contents:
+def _head_change_document(sentences: TraceComparison, head: HeadComparison) -> Contents:
     """Return a head's divergence and the link that changes most in it as JSON data."""
     link = sentences.link(head)
     return {
@@ -455,6 +473,7 @@ def _head_document(sentences: TraceComparison, head: HeadComparison) -> Contents
         "key": sentences.columns.name(link.column),
         "before": link.before,
         "after": link.after,
+        "others": number_or_none(change_by_others(sentences, head)),
     }
 
 
@@ -468,4 +487,5 @@ def _head_change_lines(sentences: TraceComparison) -> Iterator[TableLines]:
     ))  # fmt: skip
     divergences = [head.divergence for head in heads]
     before, after = [link.before for link in links], [link.after for link in links]
-    yield TableLines((), words, (divergences, before, after))
+    others = [number_or_none(change_by_others(sentences, head)) for head in heads]
+    yield TableLines((), words, (divergences, before, after, others))
