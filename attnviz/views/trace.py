@@ -111,9 +111,8 @@ def view(
     several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
     head_count = sum(layer.heads for layer in trace.layers)
-    has_many_heads = trace.trained is not None or (
-        trace.external_origin is not None and head_count > 1
-    )
+    is_external = trace.external_origin is not None
+    has_many_heads = trace.trained is not None or (is_external and head_count > 1)
     if layer is not None or head is not None:
         _refuse_show_with_head(show)
     elif not has_many_heads or show is not None or as_ is not None:
@@ -205,12 +204,10 @@ def _inspection_view(trace: Trace, **options: Any) -> View:
     from attnviz.analysis.inspection.token_query import command_options
     from attnviz.views.inspection.view import view as view_of_inspection
 
-    chosen_options = {name: value for name, value in options.items() if value is not None}
-    looking = InspectOptions(**chosen_options)
-    inspection = Inspection(trace=trace, options=looking)
+    inspection = Inspection(trace=trace, options=InspectOptions(**options))
     changed = command_options(inspection)
-    is_single_head = looking.layer is not None or looking.head is not None
-    command = None if is_single_head else source_command("run", build_source(trace), **changed)
+    is_whole = changed.keys().isdisjoint(("layer", "head"))
+    command = source_command("run", build_source(trace), **changed) if is_whole else None
     return view_of_inspection(inspection, command=command)
 
 
