@@ -216,6 +216,15 @@ def survey(
     return reading.result(interrupted, settings, command)
 
 
+def induction_on_repeats(model: LoadedTransformer, seed: int) -> dict[str, tuple[float, float]]:
+    """Return for each head its induction score on random tokens that are there twice, and that of
+    even attention, by its name."""
+    reading = _Reading(model, seed)
+    means, _, even = (numbers[:, INDUCTION].tolist() for numbers in reading.repeats.means())
+    names = [format_head_id(*head) for head in reading.head_ids]
+    return dict(zip(names, zip(means, even, strict=True), strict=True))
+
+
 def _iterate_texts(texts: object) -> Iterator[str]:
     """Return texts, or the lines of a file; refuse what is neither a path nor several texts."""
     if isinstance(texts, Path):

@@ -64,7 +64,7 @@ def film(
         )
     result = Film(traces=shown, names=_trace_names(shown, names))
     for name, each in zip(result.names[1:], shown[1:], strict=True):
-        _refuse_misfit(result.names[0], shown[0], name, each)
+        refuse_misfit(result.names[0], shown[0], name, each)
     if paths:
         result.save(*paths, **choices)
     return result
@@ -99,7 +99,7 @@ def _own_name(trace: Trace) -> str:
     return trace.trained.name if trace.trained else Path(trace.origin.settings.model or "").name
 
 
-def _refuse_misfit(first_name: str, first: Trace, name: str, trace: Trace) -> None:
+def refuse_misfit(first_name: str, first: Trace, name: str, trace: Trace) -> None:
     """Refuse a Trace with other tokens, or other heads, than the first one."""
     hint = "give Traces of one sentence"
     for side, other in ((first.tokens, trace.tokens), (first.keys, trace.keys)):

@@ -122,10 +122,10 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
     A frame shows all heads, or the 16 that change most; a still picture the four that do, in at
     most five Traces.
     """
-    heads = FilmHeads(film, tuple(_chosen_heads(film, layer, head)))
+    heads = FilmHeads(film, tuple(chosen_heads(film, layer, head)))
     settings = _settings_text(heads)
     caveat = random_numbers_caveat(film.traces[0], ("weights",))
-    picture = build_page([_still_group(heads)], settings, caveat)
+    picture = build_page([still_group(heads)], settings, caveat)
     title = heads.title()
     return View(
         title=f"{len(film.traces)} Traces of one sentence",
@@ -134,7 +134,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         screen=picture,
         picture=picture,
         film=tuple(_shots(heads)),
-        slides=lambda: Excerpt((_frame_group(heads, len(film.traces) - 1),), ""),
+        slides=lambda: Excerpt((frame_group(heads, len(film.traces) - 1),), ""),
         closing=(f"{title}.",),
         head_explorer=partial(explore_film, heads),
         data=TableData(
@@ -146,7 +146,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
     )
 
 
-def _chosen_heads(film: Film, layer: int | None, head: int | None) -> Iterator[HeadPlace]:
+def chosen_heads(film: Film, layer: int | None, head: int | None) -> Iterator[HeadPlace]:
     """Yield the heads of a layer, those with a number, or all; refuse a choice of none."""
     attentions, found = film.traces[0].attentions, False
     for index, attention in enumerate(attentions):
@@ -176,7 +176,7 @@ def _settings_text(heads: FilmHeads) -> str:
     ])  # fmt: skip
 
 
-def _still_group(heads: FilmHeads) -> Group:
+def still_group(heads: FilmHeads) -> Group:
     """Return a row for each of the heads that change most, and a column for some Traces."""
     count = len(heads.film.traces)
     shares = np.linspace(0, count - 1, min(count, MAX_PAGE_TRACES))
@@ -192,7 +192,7 @@ def _still_group(heads: FilmHeads) -> Group:
     )
 
 
-def _frame_group(heads: FilmHeads, index: int) -> Group:
+def frame_group(heads: FilmHeads, index: int) -> Group:
     """Return the heads of one Trace, those of a layer in a row where all of them are shown."""
     shown = heads.most_changed(MAX_FILM_HEADS)
     in_layer = max(sum(layer == each[0] for each in shown) for layer, _ in shown)
@@ -209,7 +209,7 @@ def _frame_group(heads: FilmHeads, index: int) -> Group:
 def _shots(heads: FilmHeads) -> Iterator[Shot]:
     """Yield a frame for each Trace, with its name as the caption."""
     for index, name in enumerate(heads.film.names):
-        yield Shot((_frame_group(heads, index),), name)
+        yield Shot((frame_group(heads, index),), name)
 
 
 def explore_film(heads: FilmHeads) -> HeadExplorer:

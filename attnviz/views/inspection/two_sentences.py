@@ -64,8 +64,8 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
     Ten heads are listed, with `full` all of them.
     """
     settings = _pairing_settings_line(sentences)
-    closing = tuple(map(as_sentence, _change_sentences(sentences)))
-    heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
+    closing = tuple(map(as_sentence, change_sentences(sentences)))
+    heads = changes_group(sentences, None if full else MAX_SCREEN_HEADS)
     more_text = f"more attention {_sentence_phrases(sentences)[1]}"
     document = partial(_sentences_document, sentences, closing)
     columns = short_names(sentences) if sentences.names in DEFAULT_NAMES else sentences.names
@@ -77,7 +77,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         screen=build_page([heads, _top_head_maps(sentences)], settings),
         # without maps: those of one head fill a small screen three times over
         excerpt=Excerpt(
-            (_changes_group(sentences, MAX_EXCERPT_HEADS),),
+            (changes_group(sentences, MAX_EXCERPT_HEADS),),
             f"--full shows the maps of {sentences.heads[0].name}, too",
         ),
         picture=build_page([_picture_maps(sentences)], settings),
@@ -177,7 +177,7 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     return f"{len(rows)}{counts_text} tokens paired · {settings}"
 
 
-def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
+def changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     """Return a table with a row per head: the weight that changes most, and the divergence.
 
     It has at most `max_heads` rows, the heads that change most; None means all.
@@ -290,7 +290,7 @@ def _head_difference_grid(sentences: TraceComparison, head: HeadComparison) -> G
     )
 
 
-def _change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
+def change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     """Return the largest change, what it was searched in, and which layers change most.
 
     A last sentence is about different tokens that were paired. Without changes, one says so.
