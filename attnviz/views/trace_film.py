@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -125,7 +125,8 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
     heads = FilmHeads(film, tuple(chosen_heads(film, layer, head)))
     settings = _settings_text(heads)
     caveat = random_numbers_caveat(film.traces[0], ("weights",))
-    picture = build_page([still_group(heads)], settings, caveat)
+    indices = evenly_spaced(len(film.traces), MAX_PAGE_TRACES)
+    picture = build_page([still_group(heads, indices)], settings, caveat)
     title = heads.title()
     return View(
         title=f"{len(film.traces)} Traces of one sentence",
@@ -165,6 +166,15 @@ def chosen_heads(film: Film, layer: int | None, head: int | None) -> Iterator[He
         )
 
 
+def evenly_spaced(count: int, most: int) -> list[int]:
+    """Return the indices of at most `most` of `count` things, with the first and the last.
+
+    >>> evenly_spaced(9, 5), evenly_spaced(2, 5)
+    ([0, 2, 4, 6, 8], [0, 1])
+    """
+    return [round(float(each)) for each in np.linspace(0, count - 1, min(count, most))]
+
+
 def _settings_text(heads: FilmHeads) -> str:
     """Return one line: how many Traces, from which to which, tokens, and heads."""
     names, first = heads.film.names, heads.film.traces[0]
@@ -176,11 +186,9 @@ def _settings_text(heads: FilmHeads) -> str:
     ])  # fmt: skip
 
 
-def still_group(heads: FilmHeads) -> Group:
-    """Return a row for each of the heads that change most, and a column for some Traces."""
-    count = len(heads.film.traces)
-    shares = np.linspace(0, count - 1, min(count, MAX_PAGE_TRACES))
-    indices = [round(float(share)) for share in shares]
+def still_group(heads: FilmHeads, indices: Sequence[int]) -> Group:
+    """Return a row for each of the heads that change most, and a column for each of the Traces with
+    these indices."""
     rows = heads.most_changed(MAX_PAGE_HEADS)
     return Group(
         "heads",

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import build_maps
 from attnviz.analysis.inspection.patterns import (
+    COLUMN_PATTERN,
     MIN_PATTERN_EXCESS,
     PATTERN_KINDS,
     HeadPatterns,
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 CheckpointTracker = Callable[[Sequence[Checkpoint]], Iterable[Checkpoint]]
 SMALLER_HINT = "give a shorter text, --layer, or fewer checkpoints"
 REPEATS_KIND = PatternKind(
-    "induction on repeats",
-    "on repeats",
+    "induction on random repeats",
+    "induction",
     "what followed the same token before, where random tokens are repeated",
     "the induction score on random tokens of the model's vocabulary, each of them there twice",
     "only transformers that read a text with one attention are given random tokens",
@@ -157,7 +158,10 @@ class CheckpointComparison(RanksHeads, Showable):
         courses = []
         for number, kind in enumerate(PATTERN_KINDS):
             belongs = [[each is kind for each in patterns.kinds] for patterns in self.patterns]
-            courses.append(KindCourse(kind, scores[..., number], np.array(belongs, dtype=float)))
+            values = scores[..., number]
+            if kind is COLUMN_PATTERN:  # a head without a column gives 0 to one
+                values = np.nan_to_num(values)
+            courses.append(KindCourse(kind, values, np.array(belongs, dtype=float)))
         score, even = self.repeats[..., 0], self.repeats[..., 1]
         with np.errstate(invalid="ignore"):
             is_clear = (score - even) / (1 - even) >= MIN_PATTERN_EXCESS

@@ -1,4 +1,4 @@
-"""The checkpoints of a training: folders found by patterns, checked, in the order of their steps."""
+"""The checkpoints of a training: folders found by patterns, checked, in order of their steps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from glob import glob
+from itertools import pairwise
 from pathlib import Path
 
 from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
 from attnviz.traces.models.shipped import load_card
-from attnviz.traces.trained.model_location import is_folder, locate_transformer, refuse_incomplete_folder
+from attnviz.traces.trained.model_location import (
+    is_folder,
+    locate_transformer,
+    refuse_incomplete_folder,
+)
 from attnviz.wording.commands import shell_quote
 
 STATE_FILE = "trainer_state.json"  # which transformers' Trainer writes into each checkpoint
@@ -54,7 +58,7 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
         with naming_in_errors(folder):
             _refuse_incomplete(folder)
     ordered = sorted(zip(steps, folders, strict=True))
-    for (step, folder), (other_step, other) in zip(ordered, ordered[1:], strict=False):
+    for (step, folder), (other_step, other) in pairwise(ordered):
         if step == other_step and not Path(folder).samefile(other):
             raise AttnvizError(
                 f"'{folder}' and '{other}' are both of step {step:,}",
@@ -72,14 +76,16 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
 
 def _matching_folders(pattern: str) -> list[str]:
     """Return the folders that match a pattern, by name; refuse a pattern that matches none."""
-    matches = [] if "\0" in pattern else sorted(filter(is_folder, glob(pattern)))
+    base = Path(Path(pattern).anchor)
+    relative = pattern.removeprefix(str(base)) if base.is_absolute() else pattern
+    matches = [str(path) for path in base.glob(relative) if path.is_dir()] if relative else []
     if not matches:
         raise AttnvizError(
             f"no folder is called, or matches, '{pattern}'",
             f"give the folders of a training, as a pattern in quotes: {PATTERN_EXAMPLE}",
             about="checkpoints",
         )
-    return matches
+    return sorted(matches)
 
 
 def _too_few_error(patterns: Sequence[str], folders: Sequence[str]) -> AttnvizError:

@@ -14,14 +14,14 @@ from attnviz.analysis.inspection.checkpoints import (
     CheckpointComparison,
     KindCourse,
 )
-from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PatternKind
+from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, PatternKind
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.traces.trace import Provenance
-from attnviz.views.grids.axes import plain_axis
-from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
+from attnviz.views.grids.axes import Axis, plain_axis
+from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.inspection.head_kinds import BROAD_NOTE, STANDS_OUT_NOTE, nan_to_none
+from attnviz.views.inspection.head_kinds import STANDS_OUT_NOTE, nan_to_none
 from attnviz.views.inspection.two_sentences import (
     MAX_EXCERPT_HEADS,
     MAX_SCREEN_HEADS,
@@ -33,6 +33,7 @@ from attnviz.views.trace_film import (
     MAX_PAGE_TRACES,
     FilmHeads,
     HeadPlace,
+    evenly_spaced,
     explore_film,
     frame_group,
     still_group,
@@ -53,14 +54,9 @@ from attnviz.wording.words import as_sentence, counted
 
 MAX_CURVES = 6  # as many as there are colours for lines
 MAX_SCREEN_STEPS = 12
-SCORE_NOTE = (
-    "score of the strongest head: the share of a token's attention, averaged over the tokens that "
-    "can show it"
-)
-REPEATS_NOTE = (
-    f"{REPEATS_KIND.short} = induction on random tokens that are repeated, which the sentence need "
-    "not show"
-)
+SCORES_TITLE, COUNTS_TITLE = "highest score", "number of heads"
+SCORE_NOTE = "score = share of a token's attention, averaged over the tokens that can show it"
+REPEATS_NOTE = "induction: on random tokens that are repeated, whatever the sentence is"
 MIN_SHOWN_DIVERGENCE = 5e-4  # bits; less is written as 0
 
 
@@ -91,8 +87,7 @@ def view(
     """
     heads = CheckpointHeads(comparison.film, tuple(_head_places(comparison)), comparison)
     closing = tuple(map(as_sentence, checkpoint_sentences(comparison)))
-    settings = _settings_text(comparison)
-    courses = shown_courses(comparison)
+    settings, courses = _settings_text(comparison), shown_courses(comparison)
     curves = Group("curves", tuple(kind_curves(comparison, courses)))
     changes = changes_group(comparison.whole, None if full else MAX_SCREEN_HEADS)
     tables = [*_kind_tables(comparison, courses, full=full), changes]
@@ -104,7 +99,7 @@ def view(
         settings=settings,
         screen=build_page(tables, settings),
         excerpt=Excerpt(tuple(short), "--full shows all checkpoints and heads"),
-        picture=build_page([still_group(heads), curves], settings),
+        picture=build_page([still_group(heads, telling_indices(comparison)), curves], settings),
         film=tuple(_shots(heads, courses)),
         slides=lambda: Excerpt((frame_group(heads, len(comparison.checkpoints) - 1), curves), ""),
         closing=closing,
@@ -133,10 +128,13 @@ def _head_place(comparison: CheckpointComparison, name: str) -> HeadPlace:
 
 
 def _settings_text(comparison: CheckpointComparison) -> str:
-    """Return one line: which checkpoints, and the settings that all share."""
+    """Return one line: which checkpoints, how many tokens, and the settings that all share."""
     names, last = comparison.film.names, comparison.film.traces[-1]
-    checkpoints = f"{len(names)} checkpoints, {names[0]} to {names[-1]}"
-    return f"{checkpoints} · {settings_line(last, without=['attention', 'model'])}"
+    return " · ".join([
+        f"{len(names)} checkpoints, {names[0]} to {names[-1]}",
+        counted(len(last.tokens), "token"),
+        settings_line(last, without=["attention", "model", "tokens"]),
+    ])  # fmt: skip
 
 
 def _provenance(comparison: CheckpointComparison, line: str | None) -> Provenance:
@@ -146,46 +144,69 @@ def _provenance(comparison: CheckpointComparison, line: str | None) -> Provenanc
     return replace(last, settings={**last.settings, "model": folders}, command=line or last.command)
 
 
+def telling_indices(comparison: CheckpointComparison) -> list[int]:
+    """Return the indices of at most MAX_PAGE_TRACES checkpoints, between which heads change about
+    equally; the checkpoints themselves count as well. The first and the last are among them."""
+    count = len(comparison.checkpoints)
+    moved = np.cumsum([0.0, *comparison.interval_divergences.mean(1)])
+    progress = np.linspace(0.0, 1.0, count) + moved / (moved[-1] or 1.0)
+    wanted = np.linspace(0.0, progress[-1], min(count, MAX_PAGE_TRACES))
+    nearest = abs(progress[:, None] - wanted).argmin(0)
+    return sorted({0, count - 1, *nearest.tolist()})
+
+
 def shown_courses(comparison: CheckpointComparison) -> list[KindCourse]:
-    """Return the kinds that any head belongs to at any checkpoint, in the order of the table of
-    kinds: at most as many as there are colours, those whose highest score moves most."""
-    present = [course for course in comparison.courses if course.counts.any()]
-    by_movement = sorted(
-        present, key=lambda course: -float(np.ptp(np.nan_to_num(course.highest)))
-    )
-    return [course for course in present if course in by_movement[:MAX_CURVES]]
+    """Return the kinds that any head belongs to at any checkpoint, broad heads last: at most as
+    many as there are colours, those whose highest score moves most. Induction is that on random
+    repeats, if it was measured."""
+    measured = not np.isnan(comparison.repeats).all()
+    left_out = [kind for kind in PATTERN_KINDS if measured and kind.short == REPEATS_KIND.short]
+    courses = [course for course in comparison.courses if course.kind not in left_out]
+    present = [course for course in courses if course.counts.any()]
+    present.sort(key=lambda course: course.kind is BROAD_PATTERN)
+    moving = sorted(present, key=lambda course: -float(np.ptp(np.nan_to_num(course.highest))))
+    return [course for course in present if course in moving[:MAX_CURVES]]
 
 
 def kind_curves(
     comparison: CheckpointComparison, courses: Sequence[KindCourse], count: int | None = None
 ) -> list[Curves]:
     """Return a chart of the strongest head's score for each kind by step, and one of how many heads
-    are of each kind; only the first `count` points are drawn, None draws all. Without any kind
-    there are no charts."""
-    if not courses:
-        return []
+    are of each kind; only the first `count` points are drawn, None draws all. There is no chart
+    without lines, and no score of broad heads, as some head is broad from the first step on."""
     steps = tuple(map(float, comparison.steps))
     ticks = steps if len(steps) <= MAX_PAGE_TRACES else ()
-    charts = []
-    for title, note, reach in (
-        ("score of the strongest head", _kinds_note(courses), 1.0),
-        ("heads of each kind", STANDS_OUT_NOTE, 0.0),
-    ):
-        lines = []
-        for course in courses:
-            values = course.highest if reach else course.counts.astype(float)
-            lines.append(Curve(course.kind.short, values, values, values))
-        charts.append(Curves(title, "step", steps, tuple(lines), note, ticks, count, reach))
-    return charts
+    scored = _scored(courses)
+    charts = (
+        (SCORES_TITLE, [(each, each.highest) for each in scored], _kinds_note(courses), 1.0),
+        (COUNTS_TITLE, [(each, each.counts.astype(float)) for each in courses], STANDS_OUT_NOTE, 0),
+    )
+    return [
+        Curves(
+            title,
+            "step",
+            steps,
+            tuple(Curve(course.kind.short, *[values] * 3) for course, values in lines),
+            note,
+            ticks,
+            count,
+            reach,
+            headed=True,
+        )
+        for title, lines, note, reach in charts
+        if lines
+    ]
+
+
+def _scored(courses: Sequence[KindCourse]) -> list[KindCourse]:
+    """Return the courses without that of broad heads."""
+    return [course for course in courses if course.kind is not BROAD_PATTERN]
 
 
 def _kinds_note(courses: Sequence[KindCourse]) -> str:
-    """Return what a score is, and what those kinds are that it does not fit."""
-    kinds = [course.kind for course in courses]
-    notes = [SCORE_NOTE]
-    notes += [BROAD_NOTE] if BROAD_PATTERN in kinds else []
-    notes += [REPEATS_NOTE] if REPEATS_KIND in kinds else []
-    return " · ".join(notes)
+    """Return what a score is, and what induction on repeats is if it is among the kinds."""
+    is_there = any(course.kind is REPEATS_KIND for course in courses)
+    return f"{SCORE_NOTE} · {REPEATS_NOTE}" if is_there else SCORE_NOTE
 
 
 def _kind_tables(
@@ -193,43 +214,43 @@ def _kind_tables(
 ) -> list[Group]:
     """Return tables with a row for each checkpoint and a column for each kind: the strongest head
     with its score, and how many heads there are; none without any kind."""
-    if not courses:
-        return []
-    count = len(comparison.checkpoints)
-    shown = np.linspace(0, count - 1, count if full else min(count, MAX_SCREEN_STEPS))
-    rows = [round(float(each)) for each in shown]
-    left_out = f" · {len(rows)} of {count} checkpoints (--full shows all)"
-    note = _kinds_note(courses) + (left_out if len(rows) < count else "")
+    count, names = len(comparison.checkpoints), comparison.head_names
+    rows = evenly_spaced(count, count if full else MAX_SCREEN_STEPS)
+    left_out = f"{len(rows)} of {count} checkpoints (--full shows all)"
+    more = [left_out] if len(rows) < count else []
     steps = plain_axis("checkpoint", [comparison.film.names[row] for row in rows])
-    kinds = plain_axis("kind", [course.kind.short for course in courses])
-    names = comparison.head_names
-    strongest = Grid(
-        "the strongest head of each kind",
-        steps,
-        kinds,
-        cells_without_nan(np.stack([course.highest[rows] for course in courses], 1)),
-        Scale("share", 0.0, 1.0),
-        note=note,
-        decimals=2,
-        words=tuple(
-            tuple(_head_of_cell(course, row, names) for course in courses) for row in rows
-        ),
-    )
-    counts = Grid(
-        f"how many of {counted(len(names), 'head')} are of each kind",
-        steps,
-        kinds,
-        unmasked_cells(np.stack([course.counts[rows] for course in courses], 1).astype(float)),
-        Scale("heads", 0.0, float(len(names))),
-        note=STANDS_OUT_NOTE,
-        decimals=0,
-    )
-    return [Group("kinds", (strongest,)), Group("counts", (counts,))]
+    scored, tables = _scored(courses), []
+    if scored:
+        scores = np.stack([course.highest[rows] for course in scored], axis=1)
+        strongest = Grid(
+            "the strongest head of each kind",
+            steps,
+            _kinds_axis(scored),
+            unmasked_cells(scores),
+            Scale("share", 0.0, 1.0),
+            note=" · ".join([_kinds_note(courses), *more]),
+            decimals=2,
+            words=tuple(tuple(names[each.strongest[row]] for each in scored) for row in rows),
+        )
+        tables.append(Group("kinds", (strongest,)))
+    if courses:
+        numbers = np.stack([course.counts[rows] for course in courses], axis=1).astype(float)
+        counts = Grid(
+            f"how many of {counted(len(names), 'head')} are of each kind",
+            steps,
+            _kinds_axis(courses),
+            unmasked_cells(numbers),
+            Scale("heads", 0.0, float(len(names))),
+            note=" · ".join([STANDS_OUT_NOTE, *more]),
+            decimals=0,
+        )
+        tables.append(Group("counts", (counts,)))
+    return tables
 
 
-def _head_of_cell(course: KindCourse, row: int, names: Sequence[str]) -> str:
-    """Return the name of the strongest head at a checkpoint; empty if none has a score."""
-    return "" if np.isnan(course.highest[row]) else names[course.strongest[row]]
+def _kinds_axis(courses: Sequence[KindCourse]) -> Axis:
+    """Return an axis with the short name of each kind."""
+    return plain_axis("kind", [course.kind.short for course in courses])
 
 
 def _shots(heads: CheckpointHeads, courses: Sequence[KindCourse]) -> Iterator[Shot]:
@@ -263,43 +284,38 @@ def checkpoint_sentences(comparison: CheckpointComparison) -> Iterator[str]:
         yield from _interval_sentences(comparison)
 
 
-def _does_text(kind: PatternKind) -> str:
-    """Return what heads of a kind do: `attend clearly to the previous token`."""
-    return "attend broadly" if kind is BROAD_PATTERN else f"attend clearly to {kind.target_phrase}"
+def _heads_phrase(kind: PatternKind, count: int) -> str:
+    """Return heads of a kind: `a head that attends clearly to the previous token`."""
+    noun, verb = ("a head", "attends") if count == 1 else (f"{count} heads", "attend")
+    if kind is REPEATS_KIND:
+        return f"{noun.replace('head', 'induction head')} (on random tokens that are repeated)"
+    if kind is BROAD_PATTERN:
+        return f"{noun} that {verb} broadly"
+    return f"{noun} that {verb} clearly to {kind.target_phrase}"
 
 
 def _appearance_text(comparison: CheckpointComparison, course: KindCourse) -> str:
-    """Return between which steps the first head of a kind appears, and its scores there."""
+    """Return between which steps the first heads of a kind appear, and the scores of the strongest
+    of them there."""
     names, index = comparison.film.names, course.first or 0
     head, count = int(course.strongest[index]), int(course.counts[index])
-    before, after = map(float, course.scores[index - 1 : index + 1, head])
+    before, after = map(percent_text, course.scores[index - 1 : index + 1, head].tolist())
     name = comparison.head_names[head]
-    others = f" and {counted(count - 1, 'other head')}" if count > 1 else ""
-    subject = f"{name}{others} {'become' if others else 'becomes'} the first"
-    noun = "heads" if others else "head"
-    scores = percent_text(after) if np.isnan(before) else (
-        f"{percent_text(before)}, then {percent_text(after)}")  # fmt: skip
-    of_what = "of its attention"
-    if course.kind is BROAD_PATTERN:
-        of_what = "of the largest possible entropy"
-    lead = f"in {name} " if others else ""
+    which = f": {name}" if count == 1 else f"; the strongest is {name}"
+    unit = "the largest entropy" if course.kind is BROAD_PATTERN else "its attention"
     gone = "" if course.counts[-1] else f"; in {names[-1]} there is none"
     return (
-        f"between {names[index - 1]} and {names[index]}, {subject} {noun} to "
-        f"{_does_text(course.kind)}: {lead}{scores} {of_what}{gone}"
+        f"{_heads_phrase(course.kind, count)} {'appears' if count == 1 else 'appear'} between "
+        f"{names[index - 1]} and {names[index]}{which}, with {before} of {unit}, then {after}{gone}"
     )
 
 
 def _vanishing_text(comparison: CheckpointComparison, course: KindCourse) -> str:
     """Return from which checkpoint on there is no head of a kind any more."""
-    last = int(np.flatnonzero(course.counts)[-1])
-    names = comparison.film.names
-    heads = counted(int(course.counts[0]), "head")
-    verb = "does" if course.counts[0] == 1 else "do"
-    return (
-        f"from {names[last + 1]} on, no head {_does_text(course.kind).replace('attend', 'attends')}"
-        f" ({heads} {verb} in {names[0]})"
-    )
+    names, last = comparison.film.names, int(np.flatnonzero(course.counts)[-1])
+    heads = _heads_phrase(course.kind, int(course.counts[0]))
+    be = "is" if course.counts[0] == 1 else "are"
+    return f"there {be} {heads} in {names[0]}, and none from {names[last + 1]} on"
 
 
 def _interval_sentences(comparison: CheckpointComparison) -> Iterator[str]:
