@@ -271,5 +271,6 @@ def _repeats_scores(traced: Trace, names: Sequence[str]) -> Float[np.ndarray, "h
     settings: Any = traced.origin.settings
     if traced.trained is None or traced.trained.which != "self" or settings.attention is not None:
         return unknown
-    scores = induction_on_repeats(load_transformer(settings), settings.seed)
+    model, captured = load_transformer(settings), not traced.trained.fallback
+    scores = induction_on_repeats(model, settings.seed, captured=captured)
     return np.array([scores.get(name, (np.nan, np.nan)) for name in names])
