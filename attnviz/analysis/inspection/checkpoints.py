@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 CheckpointTracker = Callable[[Sequence[Checkpoint]], Iterable[Checkpoint]]
+MISFIT_HINT = "give the checkpoints of one training"
 SMALLER_HINT = "give a shorter text, --layer, or fewer checkpoints"
 REPEATS_KIND = PatternKind(
     "induction on random repeats",
@@ -211,7 +212,7 @@ def compare_checkpoints(
             run_settings = replace(base, model=checkpoint.folder)
             traces.append(_trace_weights(text, run_settings, looking, len(found), command))
             if len(traces) > 1:
-                refuse_misfit(found[0].name, traces[0], checkpoint.name, traces[-1])
+                refuse_misfit(found[0].name, traces[0], checkpoint.name, traces[-1], MISFIT_HINT)
             patterns.append(find_patterns(build_maps(traces[-1], looking)))
             repeats.append(_repeats_scores(traces[-1], patterns[-1].names))
     forget_loaded_models()
