@@ -174,7 +174,9 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
     names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
     settings = two_settings_line(sentences.first, sentences.second, names)
-    return f"{len(rows)}{counts_text} {_unit(sentences)}s paired · {settings}"
+    lengths = [len(trace.tokens) for trace in (sentences.first, sentences.second)]
+    cut = f" ({and_list([*map(str, lengths)])} tokens)" if sentences.options.words else ""
+    return f"{len(rows)}{counts_text} {_unit(sentences)}s paired{cut} · {settings}"
 
 
 def _unit(sentences: TraceComparison) -> str:
