@@ -106,7 +106,6 @@ class ComparisonOptions:
             metavar="FOLDERS",
             help="Compare the checkpoints of a training, in the order of their steps: several "
             "folders, or a pattern in quotes, such as 'run/checkpoint-*'.",
-            short="Compare checkpoints by step: --checkpoints 'run/checkpoint-*'",
             example="'run/checkpoint-*'",
         ),
     ] = field(default_factory=list)
@@ -213,7 +212,7 @@ class ComparisonOptions:
         return None if self.aspect in ("tokenizer", TEXT_ASPECT) else outputs.query
 
 
-@accept_options(without=("memory",), rarely=("steps", "until", "tokenizer"))
+@accept_options(without=("memory",), rarely=("steps", "until", "tokenizer", "checkpoints"))
 def compare_command(
     text: TextOptions,
     saved: SavedPairOptions,
@@ -233,8 +232,8 @@ def compare_command(
 
     Without options: the softmax of raw scores and of scaled ones, which shows why scores are
     divided by the square root of a head's width. With OTHER: two sentences, position by position.
-    With --model A --model B: two models, head by head. With --checkpoints: a training, step by
-    step. With --learn: models trained in several ways.
+    With --model A --model B: two models, head by head. With --checkpoints 'run/checkpoint-*': a
+    training, step by step. With --learn: models trained in several ways.
 
     \b
     attnviz compare "I am learning this" --by mask

@@ -117,7 +117,7 @@ def _steps_of(folders: Sequence[str]) -> list[int]:
         return known
     steps = []
     for folder, in_state in zip(folders, from_state, strict=True):
-        name = Path(folder).resolve().name
+        name = Path(folder).absolute().name
         match = STEP_IN_NAME.match(name) or LAST_NUMBER.match(name)
         if match is None and in_state is None:
             raise AttnvizError(
