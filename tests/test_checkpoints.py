@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         from transformers import AutoModelForCausalLM
 
         for step, share in ((9, 0.0), (10, 0.3)):
-            model = AutoModelForCausalLM.from_pretrained(whole)
+            model: Any = AutoModelForCausalLM.from_pretrained(whole)
             with torch.no_grad():
                 for block in model.transformer.h:
                     block.attn.c_attn.weight[:, :16] *= share
@@ -281,6 +281,13 @@ def _truncated(folder: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-100])
 
 
+def _adapter(folder: Path) -> None:
+    (folder / "checkpoint-10" / "config.json").unlink()
+    (folder / "checkpoint-10" / "model.safetensors").unlink()
+    (folder / "checkpoint-10" / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    (folder / "checkpoint-10" / "adapter_model.safetensors").write_bytes(b"")
+
+
 REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
     "no match": (
         lambda folder: None,
@@ -318,6 +325,12 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
         ["checkpoint-*"],
         "checkpoint-10: 'step 10' has 2 layers with 4 heads, and 'step 9' 2 layers with 8 heads",
         "give the checkpoints of one training",
+    ),
+    "an adapter": (
+        _adapter,
+        ["checkpoint-*"],
+        "'checkpoint-10' has an adapter (PEFT) without the model that it changes",
+        "save both together: model.merge_and_unload().save_pretrained(folder)",
     ),
     "no step": (
         lambda folder: (folder / "checkpoint-10").rename(folder / "checkpoint-last"),
@@ -374,7 +387,7 @@ def test_the_library_refuses_what_is_not_of_checkpoints(run: Path) -> None:
         ({"layer": 7}, "there is no layer 7: the model has 2 layers, 0 to 1"),
     ):
         with pytest.raises(AttnvizError) as refused:
-            attnviz.compare_checkpoints(TEXT, pattern, **more)  # type: ignore[arg-type]
+            attnviz.compare_checkpoints(TEXT, pattern, **more)
         assert str(refused.value).endswith(problem)
     with pytest.raises(AttnvizError, match="no checkpoints are given"):
         attnviz.compare_checkpoints(TEXT, [])

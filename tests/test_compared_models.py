@@ -310,7 +310,8 @@ def word_weights(folder: Path) -> np.ndarray:
             inside = range(max(start, first - spaced), min(end, first + len(word)))
             belongs[number, token] = len(inside) > 0
     means = belongs / belongs.sum(1, keepdims=True)
-    return means @ weights.reshape(-1, len(spans), len(spans)) @ belongs.T
+    merged: np.ndarray = means @ weights.reshape(-1, len(spans), len(spans)) @ belongs.T
+    return merged
 
 
 @pytest.mark.parametrize(("first", "second"), [("bert", "gpt2"), ("llama", "bert")])
@@ -351,21 +352,21 @@ def test_it_is_said_that_words_are_compared_and_which_special_tokens_one_model_h
 def test_models_in_memory_have_a_tokenizer_each(tokenizers: dict[str, Path]) -> None:
     import transformers
 
-    folders = [tokenizers["bert"], tokenizers["gpt2"]]
+    first, second = folders = tokenizers["bert"], tokenizers["gpt2"]
     with quiet_transformers():
         models = [transformers.AutoModel.from_pretrained(folder) for folder in folders]
     each = [transformers.AutoTokenizer.from_pretrained(folder) for folder in folders]
-    named = compare_models(SENTENCE, *folders)
+    named = compare_models(SENTENCE, first, second)
 
     for found in (
-        compare_models(SENTENCE, *models, tokenizer=each),
-        compare_models(SENTENCE, *zip(models, each, strict=True)),
-        compare_models(SENTENCE, folders[0], (models[1], each[1])),
+        compare_models(SENTENCE, models[0], models[1], tokenizer=each),
+        compare_models(SENTENCE, (models[0], each[0]), (models[1], each[1])),
+        compare_models(SENTENCE, first, (models[1], each[1])),
     ):
         assert [head.name for head in found.heads] == [head.name for head in named.heads]
         assert_allclose(found.heads[0].divergence, named.heads[0].divergence, atol=1e-5)
     with pytest.raises(AttnvizError) as refused:
-        compare_models(SENTENCE, *models, tokenizer=each[:1])
+        compare_models(SENTENCE, models[0], models[1], tokenizer=each[:1])
     assert str(refused.value) == "tokenizer has 1 item, and there are two models"
 
 

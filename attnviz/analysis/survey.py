@@ -260,8 +260,7 @@ class _Reading:
     def __init__(self, model: LoadedTransformer, seed: int, captured: bool | None = None) -> None:
         self.model, self.seed = model, seed
         repeated = _repeated_tokens(model, seed)
-        known = captured is not None
-        self.captured = captured if known else captures_exactly(model, repeated[0].ids)
+        self.captured = captures_exactly(model, repeated[0].ids) if captured is None else captured
         measured = self._measure(line_batch([*enumerate(repeated)]))
         self.head_ids = self.layer_heads
         self.repeats = CorpusTotals(len(self.head_ids), seed)

@@ -231,9 +231,9 @@ def compare_command(
     """Compare ways of attending: side by side, subtracted and measured.
 
     Without options: the softmax of raw scores and of scaled ones, which shows why scores are
-    divided by the square root of a head's width. With OTHER: two sentences, position by position.
-    With --model A --model B: two models, head by head. With --checkpoints 'run/checkpoint-*': a
-    training, step by step. With --learn: models trained in several ways.
+    divided by the square root of a head's width. With OTHER: two sentences. With --model A --model
+    B: two models. With --checkpoints 'run/*': a training, step by step. With --learn: models
+    trained in several ways.
 
     \b
     attnviz compare "I am learning this" --by mask

@@ -71,7 +71,8 @@ class KindCourse:
     @property
     def counts(self) -> Int[np.ndarray, "checkpoint"]:
         """How many heads are clearly of this kind at each checkpoint."""
-        return self.belongs.sum(1).astype(int)
+        counts: Int[np.ndarray, "checkpoint"] = self.belongs.sum(1).astype(int)
+        return counts
 
     @cached_property
     def strongest(self) -> Int[np.ndarray, "checkpoint"]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
+from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import (
     is_folder,
@@ -141,6 +142,13 @@ def _step_in_state(path: Path) -> int | None:
 
 def _refuse_incomplete(folder: str) -> None:
     """Refuse a folder without a whole model, of transformers or of attnviz, by headers alone."""
+    is_adapter = files.is_file(Path(folder) / "adapter_config.json")
+    if is_adapter and not files.is_file(Path(folder) / CONFIG_FILE):
+        raise AttnvizError(
+            f"'{folder}' has an adapter (PEFT) without the model that it changes",
+            "save both together: model.merge_and_unload().save_pretrained(folder)",
+            about="checkpoints",
+        )
     location = locate_transformer(folder)
     if location is None:
         load_card(folder)

@@ -186,7 +186,7 @@ def kind_curves(
             title,
             "step",
             steps,
-            tuple(Curve(course.kind.short, *[values] * 3) for course, values in lines),
+            tuple(Curve(course.kind.short, values, values, values) for course, values in lines),
             note,
             ticks,
             count,
@@ -391,10 +391,11 @@ def _head_document(comparison: CheckpointComparison, index: int, head: int) -> C
 def _lines(comparison: CheckpointComparison) -> Iterator[TableLines]:
     """Yield the lines of each checkpoint, one per head: its kind, how far it is from the checkpoint
     before, in bits, and its scores."""
-    names, nothing = comparison.head_names, [None] * len(comparison.head_names)
+    names = comparison.head_names
+    first: list[float | None] = [None] * len(names)
     for index, step in enumerate(comparison.steps):
         kinds = comparison.patterns[index].kinds
         words = WordColumns((names, tuple("" if kind is None else kind.name for kind in kinds)))
-        apart = comparison.interval_divergences[index - 1].tolist() if index else nothing
+        apart = nan_to_none(comparison.interval_divergences[index - 1]) if index else first
         scores = (nan_to_none(course.scores[index]) for course in comparison.courses)
         yield TableLines((step,), words, (apart, *scores))
