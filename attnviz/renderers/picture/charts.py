@@ -49,7 +49,7 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     Positions are counted in thousandths of each side.
     """
     x_span, y_span = horizontal_span(curves), vertical_span(curves)
-    round_numbers = _round_numbers(y_span, whole=_are_counts(curves))
+    round_numbers = _round_numbers(y_span, whole=curves.counts)
     rows = _spaced_numbers(round_numbers, y_span, height / (NUMBER_PITCH * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
     gap = LABELS_GAP * size * POINT
@@ -77,15 +77,8 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     return left, below
 
 
-def _are_counts(curves: Curves) -> bool:
-    """Return whether all values are whole numbers, and any is above 1."""
-    values = np.concatenate([line.middle for line in curves.lines])
-    known = values[np.isfinite(values)]
-    return bool((known % 1 == 0).all() and (known > 1).any())
-
-
 def _round_numbers(span: AxisSpan, *, whole: bool) -> list[float]:
-    """Return a few round numbers inside a span, `whole` ones if these are counts; on a logarithmic
+    """Return a few round numbers inside a span, with `whole` only whole ones; on a logarithmic
     scale, powers of ten or 1, 2, 5 times one.
     """
     locator: ticker.Locator = ticker.MaxNLocator(nbins=4, steps=ROUND_STEPS, integer=whole)

@@ -191,6 +191,7 @@ def kind_curves(
             ticks,
             count,
             reach,
+            counts=title == COUNTS_TITLE,
             headed=True,
         )
         for title, lines, note, reach in charts
