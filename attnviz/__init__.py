@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.analysis.head_accuracy import rank as rank
+    from attnviz.analysis.inspection.checkpoints import compare_checkpoints as compare_checkpoints
     from attnviz.analysis.inspection.corpus_effects import head_effects as head_effects
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
@@ -67,6 +68,7 @@ _LAZY_NAMES = {
     "View": "attnviz.views.view:View",
     "Vocabulary": "attnviz.traces.models.vocabulary:Vocabulary",
     "compare": "attnviz.analysis.comparison:compare",
+    "compare_checkpoints": "attnviz.analysis.inspection.checkpoints:compare_checkpoints",
     "compare_learning": "attnviz.analysis.learning_comparison:compare_learning",
     "compare_models": "attnviz.analysis.inspection.two_sentences:compare_models",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",

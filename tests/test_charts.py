@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,12 @@ def test_few_and_round_numbers_stand_beside_a_curve(
     left, _ = chart_ticks(_curves(middle, (2.0, 4.0), dashed=dashed), 3.0, 2.0, 8.0)
 
     assert " ".join(left.labels) == names
+
+
+def test_whole_numbers_stand_beside_counts() -> None:
+    curves = replace(_curves([0.0, 3.0], (2.0, 4.0)), counts=True)
+
+    assert chart_ticks(curves, 3.0, 2.0, 8.0)[0].labels == ("0", "1", "2", "3")
 
 
 @pytest.mark.parametrize(("width", "names"), [(3.0, "2 4 8 16 32"), (0.4, "2 8 32")])

@@ -18,6 +18,7 @@ from attnviz import AttnvizError, compare, compare_models, compare_sentences, fr
 from attnviz.analysis.inspection.two_sentences import trace_names
 from attnviz.traces.models.folder import model_files
 from attnviz.traces.models.shipped import load_model
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, save
 
@@ -279,14 +280,115 @@ def test_words_that_one_model_does_not_know_are_refused_with_its_name(attnviz: A
     assert str(refused.value) == problem
 
 
-def test_other_tokenizers_are_refused_by_the_first_token_that_differs() -> None:
-    one, two = (trace("a b", tokenizer=name) for name in ("words", "chars"))
+SENTENCE = "The animal didn't cross the street."
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Models with as many heads: one has [CLS] and [SEP], one no special tokens, one <s>."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return {kind: save(KINDS[kind], folder / kind) for kind in ("bert", "gpt2", "llama")}
+
+
+WORDS = ["The", "animal", "didn't", "cross", "the", "street", "."]
+
+
+def word_weights(folder: Path) -> np.ndarray:
+    """The model's own weights [head, word, word]: the words' characters, by the tokenizer's spans,
+    with the space before them, summed over keys and averaged over queries."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    with quiet_transformers():
+        model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
+    encoding = tokenizer(SENTENCE, return_offsets_mapping=True, return_tensors="pt")
+    spans = encoding.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        weights = torch.cat(model(**encoding, output_attentions=True).attentions).double().numpy()
+    starts = [SENTENCE.index(word) for word in WORDS]
+    belongs = np.zeros((len(WORDS), len(spans)))
+    for token, (start, end) in enumerate(spans):
+        for number, (word, first) in enumerate(zip(WORDS, starts, strict=True)):
+            spaced = first > 0 and SENTENCE[first - 1] == " "
+            inside = range(max(start, first - spaced), min(end, first + len(word)))
+            belongs[number, token] = len(inside) > 0
+    means = belongs / belongs.sum(1, keepdims=True)
+    merged: np.ndarray = means @ weights.reshape(-1, len(spans), len(spans)) @ belongs.T
+    return merged
+
+
+@pytest.mark.parametrize(("first", "second"), [("bert", "gpt2"), ("llama", "bert")])
+def test_models_with_other_tokenizers_are_compared_by_word(
+    tokenizers: dict[str, Path], first: str, second: str
+) -> None:
+    found = compare_models(SENTENCE, tokenizers[first], tokenizers[second])
+
+    rows = found.rows
+    labels = [rows.labels(pair) for pair in rows.shared]
+    assert labels == [(word, word) for word in WORDS]
+    for side, folder in ((0, tokenizers[first]), (1, tokenizers[second])):
+        expected = dict(zip(sorted(head.name for head in found.heads), word_weights(folder),
+                            strict=True))  # fmt: skip
+        places = [(rows.first, rows.second)[side][pair] for pair in rows.shared]
+        for head in found.heads:
+            cells = (head.first, head.second)[side].cells.window(slice(None), slice(None)).values
+            assert_allclose(cells[np.ix_(places, places)], expected[head.name], atol=1e-5)
+
+
+def test_it_is_said_that_words_are_compared_and_which_special_tokens_one_model_has(
+    tokenizers: dict[str, Path], attnviz: Attnviz
+) -> None:
+    models = [f"--model={tokenizers[name]}" for name in ("llama", "bert")]
+    result = attnviz("compare", SENTENCE, *models)
+    said = " ".join(result.out.split())
+
+    assert result.status == 0, result.err
+    assert "8 of 8 and 9 words paired (31 and 12 tokens) · " in said
+    assert (
+        "<s> and [CLS] are compared because they are at the same position. The sentence is cut "
+        "into different tokens (31 in llama, 12 in bert), and weights are compared by word: summed "
+        "over the tokens of a word that is read, averaged over those of a word that reads. [SEP] "
+        "is only in bert."
+    ) in said
+
+
+def test_models_in_memory_have_a_tokenizer_each(tokenizers: dict[str, Path]) -> None:
+    import transformers
+
+    first, second = folders = tokenizers["bert"], tokenizers["gpt2"]
+    with quiet_transformers():
+        models = [transformers.AutoModel.from_pretrained(folder) for folder in folders]
+    each = [transformers.AutoTokenizer.from_pretrained(folder) for folder in folders]
+    named = compare_models(SENTENCE, first, second)
+
+    for found in (
+        compare_models(SENTENCE, models[0], models[1], tokenizer=each),
+        compare_models(SENTENCE, (models[0], each[0]), (models[1], each[1])),
+        compare_models(SENTENCE, first, (models[1], each[1])),
+    ):
+        assert [head.name for head in found.heads] == [head.name for head in named.heads]
+        assert_allclose(found.heads[0].divergence, named.heads[0].divergence, atol=1e-5)
+    with pytest.raises(AttnvizError) as refused:
+        compare_models(SENTENCE, models[0], models[1], tokenizer=each[:1])
+    assert str(refused.value) == "tokenizer has 1 item, and there are two models"
+
+
+def test_the_page_of_words_has_maps_of_words(tokenizers: dict[str, Path]) -> None:
+    heads = compare_models(SENTENCE, tokenizers["bert"], tokenizers["gpt2"]).view().heads
+
+    assert heads is not None
+    assert {len(head.query_axis.labels) for head in heads.heads} == {7, 9}
+    assert all(head.scores is None for head in heads.heads)
+
+
+def test_other_words_are_refused_by_the_first_that_differs() -> None:
+    one, two = (trace("a b. c", tokenizer=name) for name in ("words", "spaces"))
     with pytest.raises(AttnvizError) as refused:
         compare(one, two)
 
     assert (str(refused.value), refused.value.hint) == (
-        "the sentence is cut into different tokens, first 'b' in words and '␣' in chars",
-        "compare models with the same tokenizer",
+        "the sentence is cut into different words, first 'b' in words and 'b.' in spaces",
+        "compare models whose tokenizers find the same words in the sentence",
     )
 
 

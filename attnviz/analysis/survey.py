@@ -225,13 +225,27 @@ def survey(
     return reading.result(interrupted, settings, command)
 
 
+def induction_on_repeats(
+    model: LoadedTransformer, seed: int, *, captured: bool
+) -> dict[str, tuple[float, float]]:
+    """Return for each head its induction score on random tokens that are there twice, and that of
+    even attention, by its name. `captured`: whether the model's attention is captured exactly."""
+    reading = _Reading(model, seed, captured)
+    repeats = reading.repeats
+    means, even = (
+        n[:, INDUCTION].tolist() for n in (repeats.estimates.means(), repeats.even_means())
+    )
+    names = [format_head_id(*head) for head in reading.head_ids]
+    return dict(zip(names, zip(means, even, strict=True), strict=True))
+
+
 class _Reading:
     """A model while it reads a corpus, and what its heads have done so far."""
 
-    def __init__(self, model: LoadedTransformer, seed: int) -> None:
+    def __init__(self, model: LoadedTransformer, seed: int, captured: bool | None = None) -> None:
         self.model, self.seed = model, seed
         repeated = _repeated_tokens(model, seed)
-        self.captured = captures_exactly(model, repeated[0].ids)
+        self.captured = captures_exactly(model, repeated[0].ids) if captured is None else captured
         measured = self._measure(line_batch([*enumerate(repeated)]))
         self.head_ids = self.layer_heads
         self.repeats = CorpusTotals(len(self.head_ids), seed)

@@ -115,7 +115,7 @@ def film(
         )
     result = Film(traces=shown, names=_trace_names(shown, names), layer=layer, head=head)
     for name, each in zip(result.names[1:], shown[1:], strict=True):
-        _refuse_misfit(result.names[0], shown[0], name, each)
+        refuse_misfit(result.names[0], shown[0], name, each)
     chosen_heads(result, layer, head)  # refuses layers and heads that are not there
     if paths:
         result.save(*paths, title=title, **looks)
@@ -177,26 +177,30 @@ def _own_name(trace: Trace) -> str:
     return trace.trained.name if trace.trained else Path(trace.origin.settings.model or "").name
 
 
-def _refuse_misfit(first_name: str, first: Trace, name: str, trace: Trace) -> None:
-    """Refuse a Trace with other tokens, or other heads, than the first one."""
-    hint = "give Traces of one sentence"
+def refuse_misfit(
+    first_name: str, first: Trace, name: str, trace: Trace, hint: str | None = None
+) -> None:
+    """Refuse a Trace with other tokens, or other heads, than the first one; with a hint of the
+    caller's, if there is one."""
     for side, other in ((first.tokens, trace.tokens), (first.keys, trace.keys)):
+        tokens_hint = hint or "give Traces of one sentence"
         if len(side) != len(other):
             raise AttnvizError(
-                f"'{name}' has {counted(len(other), 'token')}, and '{first_name}' {len(side)}", hint
+                f"'{name}' has {counted(len(other), 'token')}, and '{first_name}' {len(side)}",
+                tokens_hint,
             )
         for position, pair in enumerate(zip(side.labels, other.labels, strict=True), start=1):
             if pair[0] != pair[1]:
                 raise AttnvizError(
                     f"token {position} is '{pair[1]}' in '{name}', and '{pair[0]}' in "
                     f"'{first_name}'",
-                    hint,
+                    tokens_hint,
                 )
     shapes = [[each.heads for each in traced.attention_layers] for traced in (first, trace)]
     if shapes[0] != shapes[1]:
         raise AttnvizError(
             f"'{name}' has {_heads_text(shapes[1])}, and '{first_name}' {_heads_text(shapes[0])}",
-            "give Traces of one model, or of models with as many layers and heads",
+            hint or "give Traces of one model, or of models with as many layers and heads",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,6 +100,15 @@ class ComparisonOptions:
             among={name: row.about for name, row in TASKS.items()},
         ),
     ] = None
+    checkpoints: Annotated[
+        list[str],
+        _comparison_option(
+            metavar="FOLDERS",
+            help="Compare the checkpoints of a training, in the order of their steps: several "
+            "folders, or a pattern in quotes, such as 'run/checkpoint-*'.",
+            example="'run/checkpoint-*'",
+        ),
+    ] = field(default_factory=list)
     by: Annotated[
         str | None,
         _comparison_option(
@@ -203,7 +212,7 @@ class ComparisonOptions:
         return None if self.aspect in ("tokenizer", TEXT_ASPECT) else outputs.query
 
 
-@accept_options(without=("memory",), rarely=("steps", "until", "tokenizer"))
+@accept_options(without=("memory",), rarely=("steps", "until", "tokenizer", "checkpoints"))
 def compare_command(
     text: TextOptions,
     saved: SavedPairOptions,
@@ -222,9 +231,9 @@ def compare_command(
     """Compare ways of attending: side by side, subtracted and measured.
 
     Without options: the softmax of raw scores and of scaled ones, which shows why scores are
-    divided by the square root of a head's width. With OTHER: two sentences, position by position.
-    With --model A --model B: two models, head by head. With --learn: models trained in several
-    ways.
+    divided by the square root of a head's width. With OTHER: two sentences. With --model A --model
+    B: two models. With --checkpoints 'run/*': a training, step by step. With --learn: models
+    trained in several ways.
 
     \b
     attnviz compare "I am learning this" --by mask
@@ -239,6 +248,12 @@ def compare_command(
         )
         return
     _refuse_training_options(typed.values_of(blocks, training_options))
+    if options.checkpoints:
+        from attnviz.cli.compare_sentences import deliver_checkpoint_comparison
+
+        settings = settings_from_options(text, trained, attention, matrices)
+        deliver_checkpoint_comparison(text, settings, options, outputs, pictures, typed)
+        return
     if max(len(models.model), len(saved.trace)) > 1:
         from attnviz.cli.compare_sentences import deliver_pair_comparison
 

@@ -1,9 +1,10 @@
-"""`attnviz compare` head by head: two sentences in a trained model, two models, or two traces."""
+"""`attnviz compare` head by head: two sentences, two models, two traces, or checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,12 @@ from attnviz.analysis.aspects import (
 )
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
+from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import command_line, refuse_beside_trace, refuse_model_conflicts
 from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
 from attnviz.traces import early_checks
+from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.wording.commands import Command, changed_options, option_name, shell_quote
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
 REFUSED_BESIDE_PAIR = ("by", "values", "reference", "repeats", "curves", "mean")
+REFUSED_BESIDE_CHECKPOINTS = ("model", "trace", "other", "learn", *REFUSED_BESIDE_PAIR)
 REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
 PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
 
@@ -112,6 +116,54 @@ def deliver_pair_comparison(
     view = comparison.view_for_command(full=outputs.full, command=view_command)
     provenance = view.provenance and replace(view.provenance, command=line)
     output.deliver_view(replace(view, provenance=provenance), outputs, pictures)
+
+
+def deliver_checkpoint_comparison(
+    text: TextOptions,
+    settings: Settings,
+    options: ComparisonOptions,
+    outputs: OutputOptions,
+    pictures: PictureOptions,
+    typed: TypedOptions,
+) -> None:
+    """Compare the checkpoints of a training on one sentence, and show the view.
+
+    Refuses options that vary something else, and what cannot be compared.
+    """
+    for name in REFUSED_BESIDE_CHECKPOINTS:
+        if name in typed.names:
+            subject = "a second sentence" if name == "other" else option_name(name)
+            raise AttnvizError(
+                f"checkpoints are compared, and {subject} is given: only one thing can differ",
+                f"leave out --checkpoints, or {subject}",
+                about=name,
+            )
+    words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
+    first = find_checkpoints(options.checkpoints)[0].folder
+    model_settings = replace(settings, model=first)
+    try:
+        refuse_model_conflicts(first, typed.values_of(text, settings))
+        early_checks.refuse_impossible_settings(model_settings)
+        early_checks.refuse_unusable_text(words, model_settings, outputs.query)
+    except AttnvizError as error:
+        error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
+        raise
+
+    from attnviz.analysis.inspection.checkpoints import compare_checkpoints  # imports torch
+
+    chosen: dict[str, Any] = {"layer": options.layer, "head": options.head, "query": outputs.query}
+    changed = {name: value for name, value in chosen.items() if value is not None}
+    track = partial(with_progress_bar, label="reading checkpoints", quiet=outputs.quiet)
+    comparison = compare_checkpoints(words, options.checkpoints, settings, track=track, **chosen)
+    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
+    command = Command(
+        name="compare",
+        argument=words,
+        options=changed_options(settings) | {"checkpoints": options.checkpoints} | changed,
+    )
+    line = command_line("compare", text, settings, options, outputs, pictures)
+    view = comparison.view_for_command(full=outputs.full, command=command, line=line)
+    output.deliver_view(view, outputs, pictures)
 
 
 def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> TraceComparison:

@@ -37,7 +37,9 @@ from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options, option_name
 
 TASK_DEFAULT_TEXT = "[default: the task's]"
-FILE_OPTIONS = ("file", "texts", "trace", "given", "embeddings", "model", "from_", "save")
+FILE_OPTIONS = (
+    "file", "texts", "trace", "given", "embeddings", "model", "checkpoints", "from_", "save",
+)  # fmt: skip
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
 _CONTEXT_PARAMETER = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context

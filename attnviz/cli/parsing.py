@@ -16,6 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list
 
+FOLDERS_OPTION = "--checkpoints"  # takes all folders that follow it
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
 OPTION_ALIASES = {  # that no help lists
     "--output": "--out",
@@ -166,12 +167,23 @@ class ParsingMixin:
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words and return those left over; refuse unknown options and missing values."""
+        args = _with_repeated_option(args)
         words = tuple(args)
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.TyperException as error:
             raise _parser_error(self, ctx, words, error) from None
         return rest
+
+
+def _with_repeated_option(args: Sequence[str]) -> list[str]:
+    """Return the words with `--checkpoints` before each of the folders that follow it: a shell
+    writes a pattern without quotes as several words."""
+    words: list[str] = []
+    for word in args:
+        is_next = words[-2:-1] == [FOLDERS_OPTION] and not word.startswith("-")
+        words += [FOLDERS_OPTION, word] if is_next and Path(word).is_dir() else [word]
+    return words
 
 
 def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:

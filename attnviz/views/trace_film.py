@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -145,7 +145,8 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
     heads = FilmHeads(film, chosen_heads(film, layer, head))
     settings = _settings_text(heads)
     caveat = random_numbers_caveat(film.traces[0], ("weights",))
-    picture = build_page([_still_group(heads)], settings, caveat)
+    indices = evenly_spaced(len(film.traces), MAX_PAGE_TRACES)
+    picture = build_page([still_group(heads, indices)], settings, caveat)
     title = heads.title()
     return View(
         title=f"{len(film.traces)} Traces of one sentence",
@@ -154,7 +155,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         screen=picture,
         picture=picture,
         film=tuple(_shots(heads)),
-        slides=lambda: Excerpt((_frame_group(heads, len(film.traces) - 1),), ""),
+        slides=lambda: Excerpt((frame_group(heads, len(film.traces) - 1),), ""),
         closing=(f"{title}.", *heads.others_sentences()),
         head_explorer=partial(explore_film, heads),
         data=TableData(
@@ -164,6 +165,15 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         ),
         provenance=replace(film.traces[-1].provenance, command=None),
     )
+
+
+def evenly_spaced(count: int, most: int) -> list[int]:
+    """Return the indices of at most `most` of `count` things, with the first and the last.
+
+    >>> evenly_spaced(9, 5), evenly_spaced(2, 5)
+    ([0, 2, 4, 6, 8], [0, 1])
+    """
+    return [round(float(each)) for each in np.linspace(0, count - 1, min(count, most))]
 
 
 def _settings_text(heads: FilmHeads) -> str:
@@ -177,11 +187,9 @@ def _settings_text(heads: FilmHeads) -> str:
     ])  # fmt: skip
 
 
-def _still_group(heads: FilmHeads) -> Group:
-    """Return a row for each of the heads that change most, and a column for some Traces."""
-    count = len(heads.film.traces)
-    shares = np.linspace(0, count - 1, min(count, MAX_PAGE_TRACES))
-    indices = [round(float(share)) for share in shares]
+def still_group(heads: FilmHeads, indices: Sequence[int]) -> Group:
+    """Return a row for each of the heads that change most, and a column for each of the Traces with
+    these indices."""
     rows = heads.most_changed(MAX_PAGE_HEADS)
     return Group(
         "heads",
@@ -193,7 +201,7 @@ def _still_group(heads: FilmHeads) -> Group:
     )
 
 
-def _frame_group(heads: FilmHeads, index: int) -> Group:
+def frame_group(heads: FilmHeads, index: int) -> Group:
     """Return the heads of one Trace, those of a layer in a row where all of them are shown."""
     shown = heads.most_changed(MAX_FILM_HEADS)
     in_layer = max(sum(layer == each[0] for each in shown) for layer, _ in shown)
@@ -210,7 +218,7 @@ def _frame_group(heads: FilmHeads, index: int) -> Group:
 def _shots(heads: FilmHeads) -> Iterator[Shot]:
     """Yield a frame for each Trace, with its name as the caption."""
     for index, name in enumerate(heads.film.names):
-        yield Shot((_frame_group(heads, index),), name)
+        yield Shot((frame_group(heads, index),), name)
 
 
 def explore_film(heads: FilmHeads) -> HeadExplorer:

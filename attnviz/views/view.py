@@ -47,6 +47,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "MinimalPairs": "attnviz.views.minimal_pairs:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "TraceComparison": "attnviz.views.inspection.two_sentences:view",
+    "CheckpointComparison": "attnviz.views.inspection.checkpoints:view",
     "Film": "attnviz.views.trace_film:view",
     "Inspection": "attnviz.views.inspection.view:view",
     "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",

@@ -12,7 +12,9 @@ from typing import Any
 from attnviz.wording.printable import ansi_quote, ansi_unquote
 
 # Options whose values are files or folders.
-PATH_OPTIONS = ("file", "texts", "out", "embeddings", "given", "trace", "model", "save", "from_")
+PATH_OPTIONS = (
+    "file", "texts", "out", "embeddings", "given", "trace", "model", "checkpoints", "save", "from_",
+)  # fmt: skip
 
 # The commands that make traces and their options, except those that run Python code.
 TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
@@ -22,13 +24,14 @@ FLAG_FIELDS = (
     "truncate", "verify", "words",
 )  # fmt: skip
 CHOICE_FIELDS = (
-    "ablation", "activation", "as_", "attention", "by", "colors", "device", "digits", "dim", "dpi",
-    "dropout", "dtype", "embeddings", "feed_forward", "file", "font", "generate", "given", "head",
-    "head_dim", "heads", "instead_of", "item", "key", "kv_heads", "layer", "layers", "limit",
-    "memory", "merge", "model", "norm", "out", "pairs", "points", "position_base", "positions",
-    "query", "rank", "reference", "repeats", "scoring", "seconds_per_step", "seed", "show", "size",
-    "soft_cap", "source", "step", "target", "temperature", "text_size", "theme", "title", "to",
-    "tokenizer", "toward", "trace", "values", "variant", "weigh", "window", "without",
+    "ablation", "activation", "as_", "attention", "by", "checkpoints", "colors", "device",
+    "digits", "dim", "dpi", "dropout", "dtype", "embeddings", "feed_forward", "file", "font",
+    "generate", "given", "head", "head_dim", "heads", "instead_of", "item", "key", "kv_heads",
+    "layer", "layers", "limit", "memory", "merge", "model", "norm", "out", "pairs", "points",
+    "position_base", "positions", "query", "rank", "reference", "repeats", "scoring",
+    "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
+    "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace",
+    "values", "variant", "weigh", "window", "without",
 )  # fmt: skip
 _QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII

@@ -222,6 +222,19 @@ def word_side(tokens: Tokens) -> MapSide:
     return MapSide(tokens, groups, labels, tuple(range(1, len(groups) + 1)))
 
 
+def word_tokens(tokens: Tokens) -> Tokens:
+    """Return the words of a text as Tokens, numbered from 0 in place of ids."""
+    side = word_side(tokens)
+    return Tokens(
+        tokens.text,
+        tuple(b"".join(tokens.pieces[position] for position in group) for group in side.groups),
+        tuple(range(len(side))),
+        side.spaced,
+        side.labels,
+        frozenset(index for index, is_special in enumerate(side.special) if is_special),
+    )
+
+
 def full_side(tokens: Tokens, options: InspectOptions) -> MapSide:
     """Return the rows or columns before any are hidden: words with `options.words`, otherwise
     tokens."""

@@ -7,6 +7,10 @@ Heads of one sentence are ranked by how far their rows are apart on average: bet
 almost every head has some weight that changes from 0 to 1. Heads of two sentences are ranked by the
 largest change of a link between tokens that both share, without special tokens. If no such link
 changes, as in a decoder before the word that differs, all links count.
+
+Models that cut one sentence into different tokens are compared by word, if both have the same
+words: weights are summed over the tokens of a word that is read, and averaged over those of a word
+that reads.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property, partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +30,11 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.map_regrouping import (
+    group_by_word,
+    merge_into_words,
+    word_tokens,
+)
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
@@ -166,12 +175,13 @@ def compare_models(
 ) -> TraceComparison:
     """Compare two models on one sentence: `compare_models("it was tired", "minilm", "step-9")`
 
-    `a` and `b` are models that `trace` takes: names, folders, or models in memory, which share one
-    `tokenizer`. Heads are ranked by the mean divergence of their rows. `names` are what the models
-    are called: by default their own names, with folders where these are equal. `layer` and `head`
-    choose heads, `query` compares one token's rows only, and `changes` replace fields of the
-    settings. Refuses models that cut the sentence into different tokens, and models with different
-    heads, unless a head that both have is chosen.
+    `a` and `b` are models that `trace` takes: names, folders, models in memory, or pairs of one and
+    its tokenizer; `tokenizer` is that of both, or a list of two. Heads are ranked by the mean
+    divergence of their rows. If the models cut the sentence into different tokens, they are
+    compared by word. `names` are what the models are called: by default their own names, with
+    folders where these are equal. `layer` and `head` choose heads, `query` compares one token's
+    rows only, and `changes` replace fields of the settings. Refuses models that find different
+    words in the sentence, and models with different heads, unless a head that both have is chosen.
 
     >>> from attnviz import compare_models
     >>> found = compare_models("the keys near the cabinet", "agreement", "agreement")
@@ -188,12 +198,24 @@ def compare_models(
         )
     keywords: dict[str, Any] = {**changes}
     tokenizer = keywords.pop("tokenizer", None)
-    named = [isinstance(model, str | os.PathLike) for model in (a, b)]
+    is_list = isinstance(tokenizer, list | tuple)
+    tokenizers = tokenizer if is_list else (tokenizer, tokenizer)
+    if len(tokenizers) != 2:
+        raise AttnvizError(
+            f"tokenizer has {counted(len(tokenizers), 'item')}, and there are two models",
+            "give one for both models, or two: tokenizer=[first, second]",
+            about="tokenizer",
+        )
+    models = []
+    for model, own in zip((a, b), tokenizers, strict=True):
+        is_pair = isinstance(model, list | tuple) and len(model) == 2
+        models.append(tuple(model) if is_pair else (model, own))
+    named = [isinstance(model, str | os.PathLike) for model, _ in models]
     traces = []
-    for model, is_named in zip((a, b), named, strict=True):
-        # A name brings its own tokenizer; beside a model in memory, `tokenizer` is that one's.
-        has_tokenizer = tokenizer is not None and (not is_named or all(named))
-        more = {**keywords, "tokenizer": tokenizer} if has_tokenizer else keywords
+    for (model, own), is_named in zip(models, named, strict=True):
+        # A name brings its own tokenizer; beside a model in memory, one `tokenizer` is that one's.
+        has_tokenizer = own is not None and (not is_named or all(named) or is_list)
+        more = {**keywords, "tokenizer": own} if has_tokenizer else keywords
         with naming_in_errors(str(model)) if is_named and a != b else nullcontext():
             traces.append(trace(text, settings, model=model, command=command, **more))
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
@@ -328,21 +350,33 @@ def _differing_setting(first: Trace, second: Trace) -> tuple[str, str] | None:
     return f"{prefix}{values[0]}", f"{prefix}{values[1]}"
 
 
-def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
-    """Return the tokens of both traces and then the keys of both.
+def _sides_with_shared_ids(first: Trace, second: Trace, *, words: bool) -> list[Tokens]:
+    """Return the tokens of both traces and then the keys of both, or with `words` the words.
 
-    Unless both are of one model, equal labels get equal ids, so that tokens can be paired.
+    Unless both are of one model, equal labels get equal ids, so that tokens can be paired; words
+    do if their characters are equal, upper or lower case.
     """
     sides = [first.tokens, second.tokens, first.keys, second.keys]
     models = [
         None if traced.external_origin else traced.origin.settings.model
         for traced in (first, second)
     ]
-    if models[0] is not None and models[0] == models[1]:
+    if not words and models[0] is not None and models[0] == models[1]:
         return sides
-    labels = dict.fromkeys(label for side in sides for label in side.labels)
-    ids = {label: number for number, label in enumerate(labels)}
-    return [replace(side, ids=tuple(ids[label] for label in side.labels)) for side in sides]
+    sides = [word_tokens(side) for side in sides] if words else sides
+    names = [[*_word_spellings(side)] if words else side.labels for side in sides]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(chain(*names)))}
+    return [
+        replace(side, ids=tuple(numbers[name] for name in side_names))
+        for side, side_names in zip(sides, names, strict=True)
+    ]
+
+
+def _word_spellings(words: Tokens) -> Iterator[str]:
+    """Yield the characters of each word in lower case; the labels of special tokens as they are."""
+    for position, (piece, label) in enumerate(zip(words.pieces, words.labels, strict=True)):
+        is_special = position in words.special
+        yield label if is_special else piece.decode(errors="replace").strip().casefold()
 
 
 def compare_traces(
@@ -350,11 +384,14 @@ def compare_traces(
 ) -> TraceComparison:
     """Compare every head of one Trace with the same head of another, the largest change first.
 
-    Refuses Traces of one text with different tokens or heads, and a query token without a
-    counterpart.
+    Traces of one text with different tokens are compared by word. Refuses different words or heads,
+    and a query token without a counterpart.
     """
-    _refuse_other_tokens(first, second, names)
-    tokens, other_tokens, keys, other_keys = _sides_with_shared_ids(first, second)
+    if are_cut_differently(first, second):
+        _refuse_other_words(first, second, names)
+        options = replace(options, words=True)
+    sides = _sides_with_shared_ids(first, second, words=options.words)
+    tokens, other_tokens, keys, other_keys = sides
     rows = pair_tokens(tokens, other_tokens)
     columns = rows if first.keys is first.tokens else pair_tokens(keys, other_keys)
     query = None if options.query is None else _find_pair(rows, options.query)
@@ -382,31 +419,49 @@ def compare_traces(
     return replace(sentences, heads=tuple(sorted(heads, key=order)))
 
 
-def _refuse_other_tokens(first: Trace, second: Trace, names: tuple[str, str]) -> None:
-    """Refuse two Traces of one text that is cut into different tokens, naming the first of them.
-
-    Special tokens, and those that a model generated, may differ.
-    """
+def are_cut_differently(first: Trace, second: Trace) -> bool:
+    """Return whether two Traces of one text have different tokens; special tokens, and those that a
+    model generated, may differ."""
     if first.text is None or second.text is None or not is_one_sentence(first, second):
-        return
-    for labels, others in zip(_text_labels(first), _text_labels(second), strict=True):
-        for label, other in zip_longest(labels, others):
-            if label != other:
-                one, two = ("none" if each is None else f"'{each}'" for each in (label, other))
+        return False
+    sides = ((first.tokens, second.tokens), (first.keys, second.keys))
+    return any(
+        [one.labels[position] for position in _text_positions(first, one)]
+        != [two.labels[position] for position in _text_positions(second, two)]
+        for one, two in sides
+    )
+
+
+def _text_positions(traced: Trace, tokens: Tokens) -> list[int]:
+    """Return the positions of those queries, or keys, that are tokens of the given text."""
+    end = len(tokens) - (tokens.labels[-1] == _appended_word(traced))
+    if tokens is traced.tokens and traced.prompt is not None:
+        end = min(end, traced.prompt)
+    return [position for position in range(end) if position not in tokens.special]
+
+
+def _refuse_other_words(first: Trace, second: Trace, names: tuple[str, str]) -> None:
+    """Refuse two Traces of one text that is cut into different words, naming the first of them."""
+    for one, two in ((first.tokens, second.tokens), (first.keys, second.keys)):
+        words = [*_text_words(first, one)], [*_text_words(second, two)]
+        for pair in zip_longest(*words):
+            spellings = [word and word.casefold() for word in pair]
+            if spellings[0] != spellings[1]:
+                word, other = ("none" if each is None else f"'{each}'" for each in pair)
                 raise AttnvizError(
-                    f"the sentence is cut into different tokens, first {one} in {names[0]} and "
-                    f"{two} in {names[1]}",
-                    "compare models with the same tokenizer",
+                    f"the sentence is cut into different words, first {word} in {names[0]} and "
+                    f"{other} in {names[1]}",
+                    "compare models whose tokenizers find the same words in the sentence",
                 )
 
 
-def _text_labels(traced: Trace) -> Iterator[list[str]]:
-    """Yield the labels of the queries, then of the keys, that are tokens of the given text."""
-    for tokens in (traced.tokens, traced.keys):
-        count = traced.prompt if tokens is traced.tokens else None
-        end = len(tokens) - (tokens.labels[-1] == _appended_word(traced))
-        labels = enumerate(tokens.labels[: end if count is None else count])
-        yield [label for position, label in labels if position not in tokens.special]
+def _text_words(traced: Trace, tokens: Tokens) -> Iterator[str]:
+    """Yield the words of the given text that its tokens make up."""
+    positions = {*_text_positions(traced, tokens)}
+    words = word_tokens(tokens)
+    for piece, group in zip(words.pieces, group_by_word(tokens), strict=True):
+        if group[0] in positions:
+            yield piece.decode(errors="replace").strip()
 
 
 def _maps_of_both(
@@ -419,7 +474,7 @@ def _maps_of_both(
     maps = []
     for traced, name in zip((first, second), names, strict=True):
         with nullcontext() if names in DEFAULT_NAMES else naming_in_errors(name):
-            maps.append(build_maps(traced, options))
+            maps.append(build_maps(traced, options, (merge_into_words,)))
     head_names = [[head_map.name for head_map in each] for each in maps]
     if head_names[0] != head_names[1]:
         known_as = tuple(f"the {name}" for name in names) if names in DEFAULT_NAMES else names

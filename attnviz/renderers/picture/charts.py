@@ -49,7 +49,8 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     Positions are counted in thousandths of each side.
     """
     x_span, y_span = horizontal_span(curves), vertical_span(curves)
-    rows = _spaced_numbers(_round_numbers(y_span), y_span, height / (NUMBER_PITCH * size * POINT))
+    round_numbers = _round_numbers(y_span, whole=curves.counts)
+    rows = _spaced_numbers(round_numbers, y_span, height / (NUMBER_PITCH * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
     gap = LABELS_GAP * size * POINT
     extent = max(text_width(name, size) for name in names) + gap
@@ -76,11 +77,11 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     return left, below
 
 
-def _round_numbers(span: AxisSpan) -> list[float]:
-    """Return a few round numbers inside a span; on a logarithmic scale, powers of ten or 1, 2, 5
-    times one.
+def _round_numbers(span: AxisSpan, *, whole: bool) -> list[float]:
+    """Return a few round numbers inside a span, with `whole` only whole ones; on a logarithmic
+    scale, powers of ten or 1, 2, 5 times one.
     """
-    locator: ticker.Locator = ticker.MaxNLocator(nbins=4, steps=ROUND_STEPS)
+    locator: ticker.Locator = ticker.MaxNLocator(nbins=4, steps=ROUND_STEPS, integer=whole)
     if span.logarithmic:
         factors = (1, 2, 5) if span.high / span.low < 1000 else (1,)
         locator = ticker.LogLocator(subs=factors, numticks=MAX_POWERS)

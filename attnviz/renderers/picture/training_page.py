@@ -57,6 +57,7 @@ RING_RADIUS, RING_LINE, RING_CORNERS = 0.8, 3.0, 49  # cells from its middle; po
 SIZE_ROUNDS = 4  # in which labels and tables find their sizes
 FOOT, SHORT_FOOT = 2.2, 0.5  # in letters of an axis: below a chart, with its numbers or without
 CHART_HEADING = 1.9  # in letters of a label: the room for the line above a chart
+TITLE_PITCH = 1.4  # and what a title above that line adds
 CHART_RIGHT = 1.0  # and what the last number below it needs beside it
 
 
@@ -228,8 +229,8 @@ class TrainingDrawing(Drawing):
         return [each for group in self.groups for each in group.panels if isinstance(each, Curves)]
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """Return the height at which tables fill the width, up to a limit, with charts
-        below them.
+        """Return the height at which tables fill the width, up to a limit, with charts below them;
+        or that of tables which have charts beside them.
         """
         if not self.tables.row_titles and self.charts:
             return self._film_height(letters, width)
@@ -237,7 +238,12 @@ class TrainingDrawing(Drawing):
         down = len(tables.column.parts)
         excess = max(tables.table_size[1] - LARGEST_TABLE, 0.0) * down
         below = NATURAL_CHARTS + CHART_GAP * letters.label * POINT if self.charts else 0.0
-        return tables.column.size[1] - excess + below
+        height = tables.column.size[1] - excess + below
+        best = self._best_course((0.0, 0.0, width, height), letters)
+        if best.charts and best.charts[0][1][1] + best.charts[0][1][3] > height - 1e-6:
+            least = len(self.charts) * LEAST_CHART_HEIGHT * letters.label * POINT  # beside tables
+            return min(height, max(best.tables.column.size[1], least))
+        return height
 
     def _film_height(self, letters: Lettering, width: float) -> float:
         """Return the height of a film: charts stand beside tables, where these are high enough;
@@ -451,8 +457,13 @@ def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> It
     All have the same room beside them, and names of curves in letters of one size.
     """
     lowest = min((box[1] for _, box in charts), default=0.0)
-    margins = (CHART_HEADING * letters.label + FOOT * letters.axis) * POINT
-    sides = [chart_ticks(c, box[2], max(box[3] - margins, 0.1), letters.axis) for c, box in charts]
+    foot = FOOT * letters.axis * POINT
+    sides = [
+        chart_ticks(
+            each, box[2], max(box[3] - foot - _heading_height(each, letters), 0.1), letters.axis
+        )
+        for each, box in charts
+    ]
     reach = max((rows.extent for rows, _ in sides), default=0.0)
     titles = (text_width(curves.x_title, letters.axis) for curves, _ in charts)
     reach = max(reach, max(titles, default=0.0) + X_TITLE_GAP * letters.axis * POINT)
@@ -472,7 +483,7 @@ def _chart_items(
     left, bottom, width, height = box
     foot = (FOOT if numbered else SHORT_FOOT) * letters.axis * POINT
     wide = max(width - reach - CHART_RIGHT * letters.axis * POINT, 0.2)
-    high = max(height - foot - CHART_HEADING * letters.label * POINT, 0.2)
+    high = max(height - foot - _heading_height(curves, letters), 0.2)
     inner = left + reach, bottom + foot, wide, high
     rows, columns = chart_ticks(curves, wide, high, letters.axis)
     rows, columns = replace(rows, title=""), replace(columns, title="")
@@ -490,6 +501,13 @@ def _chart_items(
         yield Words(curves.x_title, x, leftmost.y, letters.axis, faint=True, halign="right")
 
 
+def _heading_height(curves: Curves, letters: Lettering) -> float:
+    """Return the height of the names of curves above a chart, and of its title if it has one."""
+    return CHART_HEADING * letters.label * POINT + (
+        TITLE_PITCH * letters.label * POINT if curves.headed else 0.0
+    )
+
+
 def _names_size(curves: Curves, box: Box, letters: Lettering) -> float:
     """Return the size in points at which all names of curves stand in one line."""
     unit = sum(text_width(line.name, 1.0) for line in curves.lines)
@@ -502,10 +520,14 @@ def _curve_names(
     curves: Curves, left: float, box: Box, size: float, letters: Lettering
 ) -> Iterator[Words]:
     """Yield the name of each curve in its colour, in one line that begins at `left`, above the
-    chart.
+    chart; above them its title, if it is `headed`.
     """
     y = box[1] + box[3] + 0.5 * letters.label * POINT
     end = box[0] + box[2]
+    if curves.headed:
+        above = y + TITLE_PITCH * letters.label * POINT
+        text, points = fit_line(curves.title, letters.label, letters.smallest, end - left)
+        yield Words(text, left, above, points)
     for number, line in enumerate(curves.lines):
         text, points = fit_line(line.name, size, letters.smallest, max(end - left, 0.1))
         series = None if line.plain or line.dashed else number

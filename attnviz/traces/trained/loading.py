@@ -107,6 +107,11 @@ def load_transformer(settings: Settings) -> LoadedTransformer:
     return _load_once(location, settings.dtype, str(device), trusted, folder_state)
 
 
+def forget_loaded_models() -> None:
+    """Drop the models that are kept for a next text, so that another one fits in memory."""
+    _load_once.cache_clear()
+
+
 @lru_cache(maxsize=2)  # two sentences are often read by one model
 def _load_once(
     location: ModelLocation, dtype: str, device: str, trusted: bool, folder_state: files.FolderState

@@ -103,7 +103,7 @@ def locate_transformer(name: str) -> ModelLocation | None:
         return ModelLocation(name, folder)
     if name in own_names() or name.endswith(".toml"):
         return None
-    if _is_folder(name):
+    if is_folder(name):
         folder = Path(name)
         named = ModelLocation(folder.resolve().name, folder)
         return named if _is_transformer_folder(folder) else None
@@ -145,7 +145,7 @@ def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> Non
             )
 
 
-def _is_folder(name: str) -> bool:
+def is_folder(name: str) -> bool:
     """Return whether a path is a folder; False for a name that no path can have."""
     try:
         return bool(name) and Path(name).is_dir()
@@ -160,7 +160,7 @@ def _is_cached(name: str) -> bool:
     user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     home = os.environ.get("HF_HOME") or Path(user_cache, "huggingface")
     hub_cache = os.environ.get("HF_HUB_CACHE") or Path(home, "hub")
-    return _is_folder(str(Path(hub_cache, f"models--{name}")))
+    return is_folder(str(Path(hub_cache, f"models--{name}")))
 
 
 def _is_transformer_folder(folder: Path) -> bool:

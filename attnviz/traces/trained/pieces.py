@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from attnviz.errors import AttnvizError, warn_with_note
@@ -37,9 +37,9 @@ class ModelPiece:
     special: bool = False
 
 
-@cache
+@lru_cache(maxsize=8)  # of many checkpoints each has a tokenizer of its own
 def tokenizer_spelling(tokenizer: Any) -> TokenizerSpelling:
-    """Return the TokenizerSpelling of a tokenizer, the same one for each call."""
+    """Return the TokenizerSpelling of a tokenizer, the same one for a next call."""
     return TokenizerSpelling(tokenizer)
 
 

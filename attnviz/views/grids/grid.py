@@ -130,6 +130,8 @@ class Curves:
     x_ticks: tuple[float, ...] = ()  # the x values that are labelled; empty: as many as fit
     reached_count: int | None = None  # only so many points are drawn; None: all
     reach: float = 0.0  # the y axis is at least so high
+    counts: bool = False  # whether the values are whole numbers, and so those beside the y axis
+    headed: bool = False  # whether a picture writes the title above the names of the lines
 
     @property
     def table(self) -> Grid:

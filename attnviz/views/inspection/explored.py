@@ -314,6 +314,8 @@ def _sentence_heads(
     sentence_maps = zip(short_names(sentences), traces, maps, paired, strict=True)
     for name, trace, attention_map, positions in sentence_maps:
         head_map = _single_sentence_head(f"{head.name} · {name}", attention_map, trace, sides)
+        if sentences.options.words:
+            head_map = replace(head_map, scores=None)  # which are of tokens
         own_rows, own_columns = (tuple(map(int, each)) for each in positions)
         yield replace(head_map, chooser_cell=None, paired_positions=(own_rows, own_columns))
 

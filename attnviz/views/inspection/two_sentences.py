@@ -67,8 +67,8 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
     Ten heads are listed, with `full` all of them.
     """
     settings = _pairing_settings_line(sentences)
-    closing = tuple(map(as_sentence, _change_sentences(sentences)))
-    heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
+    closing = tuple(map(as_sentence, change_sentences(sentences)))
+    heads = changes_group(sentences, None if full else MAX_SCREEN_HEADS)
     more_text = f"more attention {_sentence_phrases(sentences)[1]}"
     document = partial(_sentences_document, sentences, closing)
     columns = short_names(sentences) if sentences.names in DEFAULT_NAMES else sentences.names
@@ -80,7 +80,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         screen=build_page([heads, _top_head_maps(sentences)], settings),
         # without maps: those of one head fill a small screen three times over
         excerpt=Excerpt(
-            (_changes_group(sentences, MAX_EXCERPT_HEADS),),
+            (changes_group(sentences, MAX_EXCERPT_HEADS),),
             f"--full shows the maps of {sentences.heads[0].name}, too",
         ),
         picture=build_page([_picture_maps(sentences)], settings),
@@ -177,10 +177,17 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
     names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
     settings = two_settings_line(sentences.first, sentences.second, names)
-    return f"{len(rows)}{counts_text} tokens paired · {settings}"
+    lengths = [len(trace.tokens) for trace in (sentences.first, sentences.second)]
+    cut = f" ({and_list([*map(str, lengths)])} tokens)" if sentences.options.words else ""
+    return f"{len(rows)}{counts_text} {_unit(sentences)}s paired{cut} · {settings}"
 
 
-def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
+def _unit(sentences: TraceComparison) -> str:
+    """Return what a row stands for: `token`, or `word` where tokens differ."""
+    return "word" if sentences.options.words else "token"
+
+
+def changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     """Return a table with a row per head: the weight that changes most, and the divergence.
 
     It has at most `max_heads` rows, the heads that change most; None means all.
@@ -200,7 +207,10 @@ def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     notes = [DIVERGENCE_RANKING_NOTE if sentences.is_one_sentence else ranking_note]
     notes += [OTHERS_NOTE, DIVERGENCE_NOTE]
     if _has_unpaired_keys(sentences):
-        notes.append(UNPAIRED_NOTE)
+        note = UNPAIRED_NOTE
+        if sentences.is_one_sentence:
+            note = note.replace("sentence", "model").replace("token", _unit(sentences))
+        notes.append(note)
     if len(heads) < count:
         notes.append(f"the first {len(heads)} of {count} (--full shows all)")
     labels = tuple(_link_label(sentences, link) for link in links)
@@ -296,19 +306,20 @@ def _head_difference_grid(sentences: TraceComparison, head: HeadComparison) -> G
     )
 
 
-def _change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
+def change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     """Return the largest change, what it was searched in, and which layers change most.
 
     A last sentence is about different tokens that were paired. Without changes, one says so.
     """
     if not sentences.changes:
-        return (_no_change_sentence(sentences),)
+        return (_no_change_sentence(sentences), *_word_sentences(sentences))
     return (
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
         *_others_sentences(sentences),
         *_layer_sentences(sentences),
         *_replacement_sentences(sentences),
+        *_word_sentences(sentences),
     )
 
 
@@ -346,13 +357,12 @@ def _link_token_pairs(
 ) -> Iterator[tuple[str, str]]:
     """Yield the quoted names of the query and the key in the first sentence, then in the second."""
     rows, columns = sentences.rows, sentences.columns
-    for trace, query, key in (
-        (sentences.first, change.query, change.key),
-        (sentences.second, rows.second[change.row], columns.second[change.column]),
+    for tokens, keys, query, key in (
+        (rows.tokens, columns.tokens, rows.first[change.row], columns.first[change.column]),
+        (rows.others, columns.others, rows.second[change.row], columns.second[change.column]),
     ):
-        is_same = trace.keys is trace.tokens and query == key
-        key_name = "itself" if is_same else _quoted_token(trace.keys, key)
-        yield _quoted_token(trace.tokens, query), key_name
+        is_same = rows is columns and query == key
+        yield _quoted_token(tokens, query), "itself" if is_same else _quoted_token(keys, key)
 
 
 def _quoted_token(tokens: Tokens, position: int) -> str:
@@ -440,13 +450,36 @@ def _replacement_sentences(sentences: TraceComparison) -> Iterator[str]:
         yield f"{pairs_text} are compared because they are at the same position"
 
 
+def _word_sentences(sentences: TraceComparison) -> Iterator[str]:
+    """Yield that two models are compared by word, and which special tokens only one of them has;
+    nothing if both cut the sentence into the same tokens."""
+    if not sentences.options.words:
+        return
+    counts = [len(trace.tokens) for trace in (sentences.first, sentences.second)]
+    names = [phrase.removeprefix("in ") for phrase in _sentence_phrases(sentences)]
+    yield (
+        f"the sentence is cut into different tokens ({counts[0]} in {names[0]}, {counts[1]} in "
+        f"{names[1]}), and weights are compared by word: summed over the tokens of a word that is "
+        "read, averaged over those of a word that reads"
+    )
+    rows = sentences.rows
+    for tokens, paired, name in zip(
+        (rows.tokens, rows.others), (rows.first, rows.second), names, strict=True
+    ):
+        alone = [tokens.labels[position] for position in sorted(tokens.special - {*paired})]
+        if alone:
+            verb = "is" if len(alone) == 1 else "are"
+            yield f"{and_list(alone)} {verb} only in {name}"
+
+
 def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) -> Contents:
     """Return the comparison as JSON data; `closing` are its concluding sentences."""
-    rows, top_head = sentences.rows, sentences.heads[0]
+    rows, top_head, words = sentences.rows, sentences.heads[0], sentences.options.words
     return {
         "names": list(sentences.names),
-        "first": _tokens_document(sentences.first.tokens),
-        "second": _tokens_document(sentences.second.tokens),
+        "unit": _unit(sentences),
+        "first": _tokens_document(rows.tokens if words else sentences.first.tokens),
+        "second": _tokens_document(rows.others if words else sentences.second.tokens),
         "pairs": [[a + 1, b + 1] for a, b in zip(rows.first, rows.second, strict=True)],
         "conclusion": " ".join(closing),
         "heads": [_head_change_document(sentences, head) for head in sentences.heads],

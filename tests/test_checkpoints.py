@@ -1,0 +1,393 @@
+"""Checkpoints of a training on one sentence: kinds of heads by step, one model at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from PIL import Image
+
+import attnviz
+from attnviz.analysis.inspection.checkpoints import CheckpointComparison
+from attnviz.errors import AttnvizError
+from attnviz.traces.trained import loading
+from attnviz.traces.trained.checkpoint_folders import find_checkpoints
+from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.views.grids.grid import Curves
+from tests.browser import opened
+from tests.conftest import Attnviz
+from tests.pages_by_hand import until, written
+from tests.small_transformers import KINDS, save
+from tests.test_compared_models import jensen_shannon
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+TEXT = "it was too tired to cross the street"
+STEPS = (9, 10, 100)  # in the order of letters 10, 100, 9
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that begins with no queries, so that it attends evenly, and then gets its own."""
+    folder = tmp_path_factory.mktemp("run")
+    whole = save(KINDS["gpt2"], folder / "checkpoint-100")
+    with quiet_transformers():
+        from transformers import AutoModelForCausalLM
+
+        for step, share in ((9, 0.0), (10, 0.3)):
+            model: Any = AutoModelForCausalLM.from_pretrained(whole)
+            with torch.no_grad():
+                for block in model.transformer.h:
+                    block.attn.c_attn.weight[:, :16] *= share
+                    block.attn.c_attn.bias[:16] *= share
+            shutil.copytree(whole, folder / f"checkpoint-{step}")
+            model.save_pretrained(folder / f"checkpoint-{step}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compared(run: Path) -> CheckpointComparison:
+    return attnviz.compare_checkpoints(TEXT, f"{run}/checkpoint-*")
+
+
+def test_checkpoints_are_in_the_order_of_their_steps_with_their_own_weights(
+    run: Path, compared: CheckpointComparison
+) -> None:
+    assert compared.steps == STEPS
+    assert compared.film.names == ("step 9", "step 10", "step 100")
+    for step, traced in zip(STEPS, compared.film.traces, strict=True):
+        alone = attnviz.trace(TEXT, model=run / f"checkpoint-{step}")
+        assert_allclose(traced.weights, alone.weights, atol=1e-6)
+
+
+def test_heads_are_ranked_by_how_far_the_last_checkpoint_is_from_the_first(
+    compared: CheckpointComparison,
+) -> None:
+    weights = [traced.weights.double().numpy() for traced in compared.film.traces]
+    apart = {name: jensen_shannon(weights[0][place], weights[2][place])
+             for name, place in _places(compared).items()}  # fmt: skip
+
+    assert [head.name for head in compared.ranking] == sorted(apart, key=lambda name: -apart[name])
+    for index in range(2):
+        expected = [jensen_shannon(weights[index][place], weights[index + 1][place])
+                    for place in _places(compared).values()]  # fmt: skip
+        assert_allclose(compared.interval_divergences[index], expected, atol=1e-6)
+
+
+def _places(compared: CheckpointComparison) -> dict[str, tuple[int, int]]:
+    return {name: (int(name[1]), int(name[3])) for name in compared.head_names}
+
+
+def test_the_score_of_a_kind_at_a_step_is_that_of_its_strongest_head(
+    compared: CheckpointComparison,
+) -> None:
+    first = next(each for each in compared.courses if each.kind.name == "first token (sink)")
+    for index, traced in enumerate(compared.film.traces):
+        # Of each token but the first, which sees itself alone, the share that goes to the first.
+        shares = traced.weights[:, :, 1:, 0].mean(-1).flatten().numpy()
+        assert_allclose(first.scores[index], shares, atol=1e-6)
+        inspected = attnviz.inspect(traced).patterns
+        members = inspected.heads_of_kind(first.kind)
+        assert first.counts[index] == len(members)
+        assert first.strongest[index] == (members[0] if members else int(shares.argmax()))
+    even = np.mean([1 / count for count in range(2, len(traced.tokens) + 1)])
+    assert_allclose(first.highest[0], even, atol=1e-6)
+
+
+def test_induction_is_measured_on_random_tokens_as_a_survey_does(
+    run: Path, compared: CheckpointComparison
+) -> None:
+    surveyed = attnviz.survey(["it was"], model=run / "checkpoint-100")
+    expected = [surveyed[name].repeats.mean for name in compared.head_names]
+
+    assert compared.courses[-1].kind.name == "induction on random repeats"
+    assert_allclose(compared.courses[-1].scores[2], expected, atol=1e-6)
+
+
+def test_sentences_say_between_which_steps_a_kind_of_head_appears(
+    compared: CheckpointComparison,
+) -> None:
+    said = " ".join(compared.view().closing).replace("\u00a0", " ")
+    appearing = [each for each in compared.courses if each.counts[0] == 0 and each.counts.any()]
+
+    assert appearing
+    for course in appearing:
+        index = int(np.flatnonzero(course.counts)[0])
+        head = compared.head_names[int(course.strongest[index])]
+        before, after = (f"{100 * course.scores[at, course.strongest[index]]:.0f} %"
+                         for at in (index - 1, index))  # fmt: skip
+        steps = f"between {compared.film.names[index - 1]} and {compared.film.names[index]}"
+        assert f"{steps}{_which(course.counts[index], head)}, with {before} of its" in said
+        assert f"{before} of its attention, then {after}" in said
+    means = compared.interval_divergences.mean(1)
+    assert f"heads change most between step 10 and step 100 ({means[1]:.3f} bits)" in said
+    assert means[1] > means[0]
+    rises = {course.kind.name: course.rise for course in appearing}
+    most = next(each for each in appearing if each.rise == max(rises.values()))
+    assert compared.head_names[int(most.strongest[most.first or 0])] in compared.view().headline
+
+
+def _which(count: int, head: str) -> str:
+    return f": {head}" if count == 1 else f"; the strongest is {head}"
+
+
+def test_a_checkpoint_compared_with_itself_differs_in_no_head(run: Path, attnviz: Attnviz) -> None:
+    folder = str(run / "checkpoint-9")
+    result = attnviz("compare", TEXT, "--checkpoints", folder, folder)
+
+    assert result.status == 0, result.err
+    assert result.out.startswith("No head differs: all 8 heads have the same weights in both\n")
+
+
+def test_a_pattern_that_a_shell_expands_is_one_too(
+    run: Path, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    folders = [str(run / f"checkpoint-{step}") for step in (10, 100, 9)]
+    out = tmp_path / "run.csv"
+    result = attnviz("compare", "--checkpoints", *folders, TEXT, "--layer=1", "-o", str(out))
+
+    assert result.status == 0, result.err
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    heads = [f"L1H{head}" for head in range(4)]
+    assert [(row["step"], row["head"]) for row in rows] == [
+        (str(step), head) for step in STEPS for head in heads
+    ]
+    assert {row["apart"] for row in rows[:4]} == {""}
+
+
+def test_files_have_the_numbers_of_each_step_and_head(
+    compared: CheckpointComparison, tmp_path: Path
+) -> None:
+    rows = list(csv.DictReader(io.StringIO(compared.to_csv() or "")))
+    document = compared.to_dict()
+    first = next(each for each in compared.courses if each.kind.name == "first token (sink)")
+
+    shares = np.array([float(row["first token (sink)"]) for row in rows]).reshape(3, 8)
+    assert_allclose(shares, first.scores, atol=1e-6)
+    assert [each["step"] for each in document["checkpoints"]] == [*STEPS]
+    assert document["checkpoints"][2]["folder"] == "checkpoint-100"
+    assert document["attnviz"]["settings"]["model"] == [f"checkpoint-{step}" for step in STEPS]
+    weights = [layer["weights"] for layer in document["layers"]]
+    assert_allclose(np.array(weights)[:, 2], compared.film.traces[2].weights, atol=1e-6)
+
+
+def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
+    compared: CheckpointComparison, tmp_path: Path
+) -> None:
+    view = compared.view()
+    compared.save(tmp_path / "run.gif", size=(6, 4), dpi=40)
+
+    assert [shot.title for shot in view.film] == ["step 9", "step 10", "step 100"]
+    for index, shot in enumerate(view.film):
+        curves = [panel for panel in shot.groups[1].panels if isinstance(panel, Curves)]
+        assert [each.title for each in curves] == ["highest score", "number of heads"]
+        assert {each.reached_count for each in curves} == {index + 1}
+        assert curves[0].x_values == STEPS
+    with Image.open(tmp_path / "run.gif") as film:
+        assert getattr(film, "n_frames", 1) == 3
+
+
+def test_the_slider_of_a_page_leads_from_step_to_step(
+    compared: CheckpointComparison, tmp_path: Path, chromium: Browser
+) -> None:
+    top = compared.ranking[0].name
+    with opened(chromium, written(compared.view(), tmp_path)) as seen:
+        page = seen.page
+        assert page.inner_text("#moment-says") == "step 100"
+        page.focus("#layer")
+        page.keyboard.press("Home")
+        until(page, lambda: f"{top} · step 9" in page.inner_text("#matrix .matrix-title"))
+
+
+def test_one_model_at_a_time_is_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: list[weakref.ref[Any]] = []
+    counts = []
+    choose = loading._model_class
+
+    def counting(config: Any, trusted: bool) -> Any:
+        counts.append(sum(each() is not None for each in alive))
+        chosen = choose(config, trusted)
+
+        class Counted(chosen):  # type: ignore[misc, valid-type]
+            def __init__(self, *given: Any, **more: Any) -> None:
+                super().__init__(*given, **more)
+                alive.append(weakref.ref(self))
+
+        return Counted
+
+    monkeypatch.setattr(loading, "_model_class", counting)
+    attnviz.compare_checkpoints("it was", f"{run}/checkpoint-*")
+
+    assert counts == [0, 0, 0]
+    assert [each() for each in alive] == [None, None, None]
+
+
+def test_the_step_in_the_state_of_a_trainer_counts_before_the_name(
+    run: Path, tmp_path: Path
+) -> None:
+    for name, step in (("epoch-1", 500), ("final", 1500)):
+        shutil.copytree(run / "checkpoint-9", tmp_path / name)
+        state = {"best_global_step": 7, "global_step": step, "log_history": []}
+        (tmp_path / name / "trainer_state.json").write_text(json.dumps(state))
+    found = find_checkpoints([f"{tmp_path}/*"])
+    assert [each.name for each in found] == ["step 500", "step 1,500"]
+
+    (tmp_path / "epoch-1" / "trainer_state.json").unlink()
+    assert [each.step for each in find_checkpoints([f"{tmp_path}/*"])] == [1, 1500]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [("checkpoint-10-fp16", 10), ("epoch=3-step=1200", 1200), ("7b_0042", 42), ("ckpt00030", 30)],
+)
+def test_the_step_in_a_name_is_found(run: Path, tmp_path: Path, name: str, step: int) -> None:
+    shutil.copytree(run / "checkpoint-9", tmp_path / name)
+    shutil.copytree(run / "checkpoint-9", tmp_path / "checkpoint-99999")
+
+    assert find_checkpoints([f"{tmp_path}/*"])[0].step == step
+
+
+def test_models_of_attnviz_are_checkpoints_too(tmp_path: Path) -> None:
+    package = Path(attnviz.__file__).parent / "traces" / "models" / "agreement"
+    for step in (1, 2):
+        shutil.copytree(package, tmp_path / f"step-{step}")
+    found = attnviz.compare_checkpoints("the keys near the cabinet", f"{tmp_path}/step-*")
+
+    assert found.view().headline == ("No head differs: all 4 heads have the same weights in both")
+    assert np.isnan(found.repeats).all()
+
+
+Change = Callable[[Path], object]
+
+
+def _other_heads(folder: Path) -> None:
+    shutil.rmtree(folder / "checkpoint-10")
+    save(KINDS["gpt2"], folder / "checkpoint-10", n_head=2)
+
+
+def _truncated(folder: Path) -> None:
+    weights = folder / "checkpoint-10" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def _adapter(folder: Path) -> None:
+    (folder / "checkpoint-10" / "config.json").unlink()
+    (folder / "checkpoint-10" / "model.safetensors").unlink()
+    (folder / "checkpoint-10" / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    (folder / "checkpoint-10" / "adapter_model.safetensors").write_bytes(b"")
+
+
+REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
+    "no match": (
+        lambda folder: None,
+        ["nothing-*"],
+        "no folder is called, or matches, 'nothing-*'",
+        "give the folders of a training, as a pattern in quotes: --checkpoints 'run/checkpoint-*'",
+    ),
+    "one match": (
+        lambda folder: None,
+        ["checkpoint-100*"],
+        "only 'checkpoint-100' matches 'checkpoint-100*', and a comparison needs two checkpoints",
+        "give two or more; one alone is shown by attnviz inspect TEXT --model checkpoint-100",
+    ),
+    "the folder of all": (
+        lambda folder: None,
+        ["."],
+        "only '.' is given, and a comparison needs two checkpoints",
+        "those in it: --checkpoints './*checkpoint*'",
+    ),
+    "no weights": (
+        lambda folder: (folder / "checkpoint-10" / "model.safetensors").unlink(),
+        ["checkpoint-*"],
+        "the folder 'checkpoint-10' has no weights: no model.safetensors, no pytorch_model.bin",
+        "save the whole model there: model.save_pretrained(folder)",
+    ),
+    "a broken file": (
+        _truncated,
+        ["checkpoint-*"],
+        "'checkpoint-10/model.safetensors' is damaged or incomplete: its header gives another "
+        "size than it has",
+        "copy or download it again",
+    ),
+    "other heads": (
+        _other_heads,
+        ["checkpoint-*"],
+        "checkpoint-10: 'step 10' has 2 layers with 4 heads, and 'step 9' 2 layers with 8 heads",
+        "give the checkpoints of one training",
+    ),
+    "an adapter": (
+        _adapter,
+        ["checkpoint-*"],
+        "'checkpoint-10' has an adapter (PEFT) without the model that it changes",
+        "save both together: model.merge_and_unload().save_pretrained(folder)",
+    ),
+    "no step": (
+        lambda folder: (folder / "checkpoint-10").rename(folder / "checkpoint-last"),
+        ["checkpoint-*"],
+        "the step of 'checkpoint-last' is not known: its name has no number, and it has no "
+        "trainer_state.json",
+        "put the step into its name, such as checkpoint-500, or leave it out",
+    ),
+    "one step twice": (
+        lambda folder: (folder / "checkpoint-10").rename(folder / "step-9"),
+        ["*-*"],
+        "'checkpoint-9' and 'step-9' are both of step 9",
+        "give the checkpoints of one training; two models are compared with --model a --model b",
+    ),
+    "another aspect": (
+        lambda folder: None,
+        ["checkpoint-*", "--by=mask"],
+        "checkpoints are compared, and --by is given: only one thing can differ",
+        "leave out --checkpoints, or --by",
+    ),
+    "a setting of attention": (
+        lambda folder: None,
+        ["checkpoint-*", "--heads=3"],
+        "--heads is given, but the trained model 'checkpoint-9' decides that itself",
+        "leave --heads out, or --checkpoints",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "words", "problem", "hint"), REFUSED.values(), ids=[*REFUSED])
+def test_what_are_no_checkpoints_is_refused_in_two_lines(
+    run: Path,
+    tmp_path: Path,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Change,
+    words: list[str],
+    problem: str,
+    hint: str,
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    change(tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    result = attnviz("compare", TEXT, "--checkpoints", *words)
+
+    assert (result.status, result.out) == (2, "")
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
+
+
+def test_the_library_refuses_what_is_not_of_checkpoints(run: Path) -> None:
+    pattern = f"{run}/checkpoint-*"
+    for more, problem in (
+        ({"model": "minilm"}, "model is given beside checkpoints, which are the models"),
+        ({"layer": 7}, "there is no layer 7: the model has 2 layers, 0 to 1"),
+    ):
+        with pytest.raises(AttnvizError) as refused:
+            attnviz.compare_checkpoints(TEXT, pattern, **more)
+        assert str(refused.value).endswith(problem)
+    with pytest.raises(AttnvizError, match="no checkpoints are given"):
+        attnviz.compare_checkpoints(TEXT, [])
