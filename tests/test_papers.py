@@ -353,7 +353,7 @@ def test_tokens_in_axes_of_ones_own_are_text_and_no_formulas(axes: Axes) -> None
         ({"colors": "occean"}, "there is no colour map 'occean'", "did you mean 'ocean'? "),
         (
             {"ax": [1, 2]},
-            "ax is of type list, and should be Axes of matplotlib",
+            "'ax' is of type list, and should be Axes of matplotlib",
             "try figure, ax = plt.subplots(); of several axes, give one: ax=axes[0]",
         ),
         ({"query": "am"}, "ax takes a heatmap, and this is drawn otherwise", "leave out ax; or"),

@@ -384,7 +384,7 @@ def _others_sentences(sentences: TraceComparison) -> Iterator[str]:
         change_by_others(sentences, sentences.heads[0]),
     )
     if not np.isnan(change):
-        key = _quoted_token(sentences.columns.tokens, sentences.columns.first[link.key])
+        key = _quoted_token(sentences.columns.tokens, link.key)
         yield f"other tokens change what they give {key} by {percent_text(change)} on average"
 
 
