@@ -119,7 +119,7 @@ def test_two_answers_are_compared_by_their_logits(
     assert "1 pair of heads" in told
 
 
-def test_an_answer_says_whether_it_was_read_with_a_space_before_it(
+def test_an_answer_says_whether_it_has_a_space_before_it(
     small_transformer: Saved,
 ) -> None:
     folder = str(small_transformer("gpt2"))
