@@ -183,7 +183,7 @@ def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
     for name in changes:
         raise AttnvizError(
             f"{name} says how to trace a text, but a finished Trace is given",
-            f"leave {name} out, or give the text",
+            f"leave '{name}' out, or give the text",
             about=name,
         )
 

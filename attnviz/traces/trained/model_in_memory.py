@@ -86,7 +86,7 @@ def in_memory_settings(settings: Settings, loaded: LoadedTransformer) -> Setting
             raise AttnvizError(
                 f"{name} is {wanted}, but the model '{loaded.name}' in memory is "
                 f"{'on ' if name == 'device' else ''}{actual}",
-                f"leave {name} out, or change the model first: {change}",
+                f"leave '{name}' out, or change the model first: {change}",
                 about=name,
             )
     return replace_choices(settings, {"model": None, "dtype": loaded.dtype, "device": "auto"})
