@@ -263,7 +263,7 @@ def test_what_is_nothing_for_a_transformer_is_refused(llama: Given) -> None:
     )
     refuses(
         lambda: steps(made, **llama),
-        "model says how to trace a text, but a finished Trace is given",
+        "'model' says how to trace a text, but a finished Trace is given",
         "leave 'model' out, or give the text",
     )
 
