@@ -126,7 +126,7 @@ def test_two_answers_are_compared_by_their_logits(
     assert "1 pair of heads" in told
 
 
-def test_an_answer_says_whether_it_was_read_with_a_space_before_it(
+def test_an_answer_says_whether_it_has_a_space_before_it(
     small_transformer: Saved,
 ) -> None:
     folder = str(small_transformer("gpt2"))
@@ -500,7 +500,7 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
         head_effects(["", " "])
     with pytest.raises(AttnvizError, match="text 3: the text has 1,002 tokens, but the model"):
         head_effects(["it is", "", "it " * 1000])
-    with pytest.raises(AttnvizError, match="metric says what heads are ranked by, but by is"):
+    with pytest.raises(AttnvizError, match="'metric' says what heads are ranked by, but by is"):
         inspect("it is", metric=lambda outputs: 0.0)
     with pytest.raises(AttnvizError, match="--ablation is about switching heads off, but none"):
         InspectOptions(ablation="mean")
