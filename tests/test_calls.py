@@ -761,7 +761,9 @@ def test_every_ranking_is_read_line_by_line() -> None:
         r'(<L\dH\d+: "it" gives ".+" \S+, other tokens \.\d\d>\n?){2}', lines["query"]
     )
     assert re.fullmatch(r"(<L\dH\d+: [a-z ()]+ \S+, evenly \.\d\d>\n?){2}", lines["heads"])
-    assert re.fullmatch(r"(<L5H\d: the last vectors change by .+ without it>\n?){2}", lines["effects"])
+    assert re.fullmatch(
+        r"(<L5H\d: the last vectors change by .+ without it>\n?){2}", lines["effects"]
+    )
     assert re.fullmatch(r"<L0H0: .+ right without it>", lines["model"])
     assert repr(attnviz.inspect(animal()).ranking).endswith("\n… and 52 more")
 

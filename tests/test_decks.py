@@ -30,6 +30,7 @@ from attnviz.renderers.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for,
 from attnviz.views.grids.description import describe
 from attnviz.views.inspection.head_kinds import head_kind_title
 from attnviz.views.view import Group, View, build_page
+from attnviz.wording.commands import options_as_keywords
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, made_with, view_of
 from tests.learned_by_hand import learned
