@@ -173,7 +173,7 @@ def pairs(
         heads=measure_heads(reading.head_ids, reading.weights(), settings.seed),
         pairs=minimal_pairs,
         model=model.name,
-        provenance=transformer_provenance(settings, model, {}, command),
+        provenance=transformer_provenance(settings, model, {"seed": settings.seed}, command),
     )
 
 

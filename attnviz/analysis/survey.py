@@ -311,7 +311,9 @@ class _Reading:
             blank_lines=self.blank_lines,
             cut_lines=self.cut_lines,
             interrupted=interrupted,
-            provenance=transformer_provenance(settings, self.model, {}, command),
+            provenance=transformer_provenance(
+                settings, self.model, {"seed": settings.seed}, command
+            ),
         )
 
     def _best_kinds(

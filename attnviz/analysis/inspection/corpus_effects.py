@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import copysign
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,11 +84,6 @@ class MeanPair:
     alone: tuple[float, float]  # the mean changes without each
     beyond_sum: MeanEffect  # the change without both minus the sum of the changes without each
 
-    @property
-    def beyond_size(self) -> float:
-        """Its mean, positive where both together change more than each for itself."""
-        return copysign(self.beyond_sum.mean, self.beyond_sum.mean * sum(self.alone))
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CorpusEffects(Showable):
@@ -105,7 +99,7 @@ class CorpusEffects(Showable):
     unanswered: int = 0  # texts that were skipped because nothing in them is to be answered
     unread: int = 0  # texts that were left when Ctrl-C ended the measurement
     heads: tuple[MeanEffect, ...]
-    pairs: tuple[MeanPair, ...] = ()  # those that change most beyond their sum come first
+    pairs: tuple[MeanPair, ...] = ()  # the furthest from its sum comes first
 
     @property
     def provenance(self) -> Provenance:
@@ -304,7 +298,7 @@ class Corpus:
             MeanPair(together=together, alone=(first.mean, second.mean), beyond_sum=beyond)
             for together, (first, second), beyond in both
         ]
-        return tuple(sorted(mean_pairs, key=lambda pair: -pair.beyond_size))
+        return tuple(sorted(mean_pairs, key=lambda pair: -abs(pair.beyond_sum.mean)))
 
 
 def _mean_effects(

@@ -120,7 +120,7 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
         yield f"{where} the answers change by {fixed_text(top.mean, 2)} bits {over}{rank_suffix}"
     if others and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
         yield _interval_sentence(effects)
-    yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
+    yield from pair_sentences(effects.pairs)
     if effects.empty:
         yield f"{counted(effects.empty, 'empty line')} {_were(effects.empty)} skipped"
     if effects.unanswered:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.inspection.effects import Effect, EffectMeasure, Effects
+from attnviz.analysis.inspection.corpus_effects import MeanPair
+from attnviz.analysis.inspection.effects import Effect, EffectMeasure, Effects, HeadPair
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import token_side
 from attnviz.cells import unmasked_cells
@@ -29,7 +30,7 @@ EFFECT_TITLES = {
     "vectors": "how far the last vectors move without each head",
     "metric": "how far {metric} changes without each head",
 }
-PAIRS_TITLE = "what two heads change together beyond the sum of what each changes alone"
+PAIRS_TITLE = "change without two heads, minus the sum of the changes without each"
 PAIR_NOTES = {
     "answers": "",
     "metric": "",
@@ -73,10 +74,7 @@ def pair_bars(
     changes: Mapping[str, float], measured: EffectMeasure, remarks: tuple[str, ...]
 ) -> RankedBars:
     """Return a bar for each pair of heads (its name and what it changes beyond the sum)."""
-    note = (
-        "bar = change without both − (change without one + change without the other) · beside it: "
-        "the three changes"
-    )
+    note = "the furthest from 0 first · beside each bar: the three changes"
     return effect_bars(PAIRS_TITLE, changes, f"{note}{PAIR_NOTES[measured]}", remarks, "pair")
 
 
@@ -165,22 +163,27 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield f"{opening}, {_changing_answers_text(effects, tokens)} by {change}"
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
-    yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
+    yield from pair_sentences(effects.pairs)
     yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.options.ablation])
 
 
-def pair_sentences(sizes: Mapping[str, float]) -> Iterator[str]:
-    """Yield which pairs of heads change more together than the sum; nothing without pairs."""
-    if not sizes:
+def pair_sentences(pairs: Sequence[HeadPair | MeanPair]) -> Iterator[str]:
+    """Yield how far the first pair of heads is from the sum of its heads; nothing without pairs."""
+    if not pairs:
         return
-    beyond = [name for name, size in sizes.items() if size >= MIN_NOTABLE_CHANGE]
-    pairs = f"{counted(len(sizes), 'pair')} of heads"
-    if not beyond:
-        yield f"none of {pairs} changes more than the sum of what each head changes alone"
+    first, count = pairs[0], counted(len(pairs), "pair")
+    together, total = first.together.mean, sum(first.alone)
+    beyond = together - total
+    if abs(beyond) < MIN_NOTABLE_CHANGE:
+        yield "the change without two heads is the sum of the changes without each"
         return
-    amount = fixed_text(sizes[beyond[0]], 2)
-    yield f"{len(beyond)} of {pairs} change more than the sum of what each head changes alone; " + (
-        f"{beyond[0]} the most: {amount} more"
+    digits = 2 if abs(beyond) >= MIN_FIXED_CHANGE else 4
+    where = "above" if beyond > 0 else "below"
+    rank_suffix = f", the furthest of {count}" if len(pairs) > 1 else ""
+    yield (
+        f"without {first.together.name} the change is {fixed_text(together, digits)}, "
+        f"{fixed_text(abs(beyond), digits)} {where} the sum of the changes without each "
+        f"({fixed_text(total, digits)}){rank_suffix}"
     )
 
 

@@ -22,7 +22,7 @@ from attnviz.analysis.inspection.two_sentences import (
 from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
-from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
@@ -84,20 +84,9 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         closing=closing,
         head_explorer=partial(explored_of_sentences, sentences, more_text),
         data=TableData(document, (*HEAD_CHANGES_HEADER, *columns), lines),
-        provenance=_provenance_of_both(sentences),
+        provenance=join_provenances([sentences.first.provenance, sentences.second.provenance]),
         command=command,
     )
-
-
-def _provenance_of_both(sentences: TraceComparison) -> Provenance:
-    """Return the provenance of the first Trace; settings that differ have both values."""
-    first, second = (trace.provenance for trace in (sentences.first, sentences.second))
-    both = {
-        name: [value, second.settings[name]]
-        for name, value in first.settings.items()
-        if second.settings.get(name, value) != value
-    }
-    return replace(first, settings={**first.settings, **both})
 
 
 def _sentences_title(sentences: TraceComparison) -> str:
