@@ -14,7 +14,7 @@ import pytest
 
 from attnviz import AttnvizError, inspect, survey
 from attnviz.analysis import corpus_totals
-from attnviz.analysis.corpus_totals import CorpusTotals, line_batch
+from attnviz.analysis.corpus_totals import CorpusTotals, line_batch, valley_p_value
 from attnviz.analysis.inspection.patterns import COLUMN_PATTERN, PATTERN_KINDS
 from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
 from attnviz.analysis.survey import REPEATED_TOKENS, Survey, _repeated_tokens
@@ -37,11 +37,11 @@ SENTENCES = [
 WORDS = "the animal street because it was too tired cat dog house ran saw very big small".split()  # noqa: SIM905
 
 
-def mixed_lines() -> list[str]:
+def mixed_lines(half: int = 12) -> list[str]:
     """Half of the lines are of different words, and half of one word again and again."""
     chance = random.Random(0)
-    different = [f"{' '.join(chance.choices(WORDS, k=12))}." for _ in range(12)]
-    return [*different, *(" ".join([chance.choice(WORDS)] * 14) for _ in range(12))]
+    different = [f"{' '.join(chance.choices(WORDS, k=12))}." for _ in range(half)]
+    return [*different, *(" ".join([chance.choice(WORDS)] * 14) for _ in range(half))]
 
 
 @cache
@@ -88,20 +88,49 @@ def test_blank_lines_are_counted_and_examples_name_the_lines_of_the_file() -> No
     assert example.weight > 0.9
 
 
-def test_a_head_that_behaves_differently_in_parts_of_a_corpus_is_reported_as_such() -> None:
-    parts = {part.kind.short: part for part in mixed_survey()["L2H9"].parts}
+def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
+    lines = mixed_lines(100)
+    found = survey(lines)
+    parts = {part.kind.short: part for part in found["L2H9"].parts}
 
     assert set(parts) == {"first", "same"}
-    assert parts["first"].last_line <= 12  # of which the first twelve lines are
-    assert parts["same"].lines >= 10
+    assert parts["first"].first_lines == (1, 2, 3, 4, 5)  # of a hundred, which come first
+    assert min(parts["same"].first_lines) > 100
+    assert parts["same"].lines >= 90
     for part in parts.values():
         assert part.mean - part.elsewhere >= 0.25
-    assert not mixed_survey()["L0H2"].parts  # the previous token everywhere
-    sentence = next(each for each in mixed_survey().view().closing if "differently" in each)
-    name, _, told = sentence.partition(" behaves differently in parts of the corpus: ")
-    first, second = mixed_survey()[name].parts  # of the head whose parts differ most
-    assert min(first.mean - first.elsewhere, second.mean - second.elsewhere) >= 0.25
-    assert f"({first.first_line} to {first.last_line}; " in told
+        assert part.p_value <= 0.05
+        for example in part.examples:
+            assert example.tokens.text == lines[example.line - 1]
+    assert not found["L0H2"].parts  # the previous token everywhere
+    view = found.view()
+    sentence = next(each for each in view.closing if "two groups" in each)
+    name, _, named = sentence.partition(" does different things on two groups of lines: ")
+    first, second = found[name].parts
+    numbers = ", ".join(map(str, first.first_lines))
+    assert named.startswith(f"on {first.lines} lines ({numbers}, …) {first.kind.target_phrase} ")
+    assert f"; on {second.lines} lines (" in named
+    assert view.cloud is not None
+    shown = {example.group for point in view.cloud.points for example in point.examples}
+    for part in parts.values():
+        assert f"the group of {part.lines} lines: {part.kind.name}" in shown
+
+
+@pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "beta"])
+def test_lines_of_one_kind_hardly_ever_have_two_groups(shape: str) -> None:
+    chance = np.random.default_rng(0)
+    sizes = {"beta": (0.5, 3)}.get(shape, ())
+    found = 0
+    for _ in range(400):
+        numbers = getattr(chance, shape)(*sizes, size=200)
+        is_high = numbers[::2] > np.median(numbers[::2])  # sorted by what they are, they differ
+        p_value = valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2])
+        found += p_value <= 0.05
+    assert found <= 0.05 * 400
+    two = np.concatenate([chance.normal(0, 0.1, 100), chance.normal(0.6, 0.1, 100)])
+    numbers = chance.permutation(two)
+    is_high = numbers[::2] > 0.3
+    assert valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2]) < 1e-4
 
 
 def drawn_totals(
@@ -220,11 +249,19 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
         )
     ]
     assert [head for head in found.heads if head.stands_out] == standing
-    beginning = {
-        1: "A single line cannot show what stands out; ",
-        4: "4 lines cannot show what stands out; ",
-    }.get(count, f"{len(standing)} of 72 heads stand out; ")
-    assert headline.startswith(f"{beginning}{top.name} leads: {top.best.name} ")
+    more = [head for head in standing if head.best.short not in ("first", "separators")]
+    assert (
+        headline
+        == {
+            1: "A single line cannot show what stands out",
+            4: "4 lines cannot show what stands out",
+            24: f"{len(more)} of 72 heads do more than attend to the first token or separators",
+        }[count]
+    )
+    assert view.closing[0].startswith(
+        f"First in the table: {top.name} gives {top.best.target_phrase} "
+    )
+    assert list(found.ranked[: len(more)]) == sorted(more, key=lambda head: -head.excess)
     assert estimate.mean == max(head.estimates[top.best.name].mean for head in found.heads)
     lines = view_lines(view, Screen(width=80, height=24))
     assert len(lines) <= 23
