@@ -121,9 +121,11 @@ class CorpusTotals:
     def group_p_value(self, head: int, kinds: tuple[int, int]) -> float:
         """Return the p value of two groups of lines: those with each of two main kinds of a head.
 
-        A random half of the sampled lines says where the groups are, and the other half is tested.
+        A random half of the sampled lines, of equal ones only one, says where the groups are, and
+        the other half is tested.
         """
-        lines = [line for _, line in sorted(self.sample.values(), key=lambda item: item[0])]
+        drawn = [line for _, line in sorted(self.sample.values(), key=lambda item: item[0])]
+        lines = {line.tokens.ids: line for line in drawn}.values()
         scores = np.array([line.scores[head, [*kinds]] for line in lines]).reshape(-1, 2)
         differences, main = scores[:, 0] - scores[:, 1], np.array([x.kinds[head] for x in lines])
         first, second = (differences[::2][main[::2] == kind] for kind in kinds)

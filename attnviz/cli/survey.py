@@ -31,6 +31,7 @@ SENTENCE_OPTIONS = [
     for option in fields(group)
     if option.name not in KEPT_OPTIONS
 ]
+BAR_WIDTH = 10  # columns of a terminal, which has to hold the numbers of a million lines
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
 
 
@@ -99,7 +100,7 @@ def _showing_progress(
     from rich.progress import BarColumn, Progress, TextColumn
 
     text_column = TextColumn("{task.description}")
-    bar = Progress(BarColumn(), text_column, console=Console(stderr=True), transient=True)
+    bar = Progress(BarColumn(BAR_WIDTH), text_column, console=Console(stderr=True), transient=True)
     task = bar.add_task("loading the model", total=total)
 
     def count(lines: Iterable[int]) -> Iterator[int]:
@@ -107,8 +108,8 @@ def _showing_progress(
         start = time.monotonic()
         for done, number in enumerate(lines, 1):
             speed = done / max(time.monotonic() - start, 1e-3)
-            about = f"{done:,}{'' if total is None else f' of {total:,}'} lines · {speed:,.0f} a "
-            bar.update(task, completed=done, description=f"{about}second · Ctrl-C shows these")
+            about = f"{done:,}{'' if total is None else f' of {total:,}'} lines · {speed:,.0f}/s"
+            bar.update(task, completed=done, description=f"{about} · Ctrl-C shows what is there")
             yield number
 
     with bar, exit_handling.undo_on_signal(bar.stop):
