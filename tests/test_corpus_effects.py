@@ -242,7 +242,7 @@ REFUSED_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "of several tokens": (
         ("--by", "effect", "--toward", "dog", "--instead-of", "the"),
         "error: --toward is 'dog', which the model 'bert' writes as 3 tokens: 'd', 'o' and 'g'\n"
-        " hint: try --toward 'd'\n",
+        " hint: choose a word that is one token of this model\n",
     ),
     "the same answer": (
         ("--by", "effect", "--toward", "the", "--instead-of", "The"),

@@ -16,7 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
-from attnviz.wording.commands import Command, option_name
+from attnviz.wording.commands import Command, changed_options, option_name
 
 _heads_option = partial(section_option, "Heads")
 
@@ -103,4 +103,5 @@ def deliver_corpus_effects(
 
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
     effects = head_effects(lines, settings, track=track, **options)
-    output.deliver_view(effects.view_for_command(command=command), outputs, pictures)
+    line = command.with_options(**changed_options(outputs, pictures)).line
+    output.deliver_view(effects.view_for_command(command=command, line=line), outputs, pictures)

@@ -52,7 +52,7 @@ from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
 TABLE_COLUMNS = ("mean", "from", "to", "even", "lines", "repeats", "entropy")
-CSV_HEADER = ("head", "best", "stands out", "measure")
+CSV_HEADER = ("head", "best", "stands out", "measure", "examples")
 ESTIMATE_FIELDS = ("mean", "spread", "low", "high", "even", "lines")
 TERMINAL_COLUMNS, TERMINAL_LINES = 80, 24  # that everything fits in, without --full
 EXCERPT_FRAME_LINES, MIN_EXCERPT_HEADS = 7, 3  # blank lines, titles and the prompt; heads
@@ -63,7 +63,6 @@ REPEATS_ABOUT = (
 )
 SINK_PHRASE = "attend to the first token or separators"
 NO_KIND = "no clear pattern"
-ORDINAL_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 RULE_NOTE = (
     "a head stands out if the low end of its 95 % interval is at least "
     f"{percent_text(MIN_PATTERN_EXCESS)} of the way from even attention to 1 (broad: if it is at "
@@ -344,9 +343,9 @@ def _grouped_examples(head: SurveyedHead) -> Iterator[tuple[str, Example]]:
     group of lines."""
     groups = max((example.tenth for example in head.examples), default=0)
     for example in head.examples:
-        nth = f"{example.tenth}{ORDINAL_ENDINGS.get(example.tenth, 'th')}"
-        place = f"{nth} tenth" if groups == TENTHS else f"part {example.tenth} of {groups}"
-        yield f"{'highest' if example.tenth == groups else place} by score", example
+        nth = {1: "lowest", 2: "2nd", 3: "3rd", groups: "highest"}
+        name = nth.get(example.tenth, f"{example.tenth}th")
+        yield f"{name} {'tenth' if groups == TENTHS else 'part'} of the lines, by score", example
     for part in head.parts:
         for example in part.examples:
             yield f"the group of {counted(part.lines, 'line')}: {part.kind.name}", example
@@ -359,7 +358,8 @@ def head_sentences(head: SurveyedHead) -> tuple[str, ...]:
     estimate = head.estimates[head.best.name]
     interval = ""
     if not math.isnan(estimate.low):
-        interval = f"; 95 % interval {share_text(estimate.low)} to {share_text(estimate.high)}"
+        ends = [percent_text(max(end, 0.0)) for end in (estimate.low, estimate.high)]
+        interval = f"; 95 % interval {ends[0]} to {ends[1]}"
     standing = "" if head.stands_out else ", which does not stand out"
     often = f"{percent_text(head.often)} of the {counted(estimate.lines, 'line')}"
     if head.often == 1:
@@ -446,9 +446,16 @@ def _example_document(example: Example) -> Contents:
     }
 
 
+def _example_text(example: Example) -> str:
+    """Return an example for a cell: `10: line 12, it → [CLS] .93`, with the tenth first."""
+    query, key = (example.tokens.labels[place] for place in (example.query, example.key))
+    return f"{example.tenth}: line {example.line}, {query} → {key} {share_text(example.weight)}"
+
+
 def _survey_lines(survey: Survey) -> Iterator[TableLines]:
-    """Yield the lines of the table: for each head a line for each measure."""
-    words = WordColumns(((*(measure.name for measure in MEASURES), REPEATS_NAME),))
+    """Yield the lines of the table: for each head a line for each measure, that of its best
+    pattern with examples."""
+    names = (*(measure.name for measure in MEASURES), REPEATS_NAME)
     for head in survey.heads:
         estimates = (*head.estimates.values(), head.repeats)
         columns = [
@@ -456,4 +463,6 @@ def _survey_lines(survey: Survey) -> Iterator[TableLines]:
         ]
         best = "" if head.best is None else head.best.name
         start = (head.name, best, "yes" if head.stands_out else "no")
+        examples = "; ".join(map(_example_text, head.examples))
+        words = WordColumns((names, tuple(examples if name == best else "" for name in names)))
         yield TableLines(start, words, tuple(columns))

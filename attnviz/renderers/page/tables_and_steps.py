@@ -74,7 +74,12 @@ def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
     caption = view.screen.caption.removesuffix(view.settings).rstrip(CAPTION_SEPARATOR)
     caption = caption.removesuffix(view.screen.caveat)
     parts = [part for part in caption.split(CAPTION_SEPARATOR) if part not in elsewhere]
-    parts += [MASKED_NOTE] if has_masked_cells(panels_below) else []
+    if has_masked_cells(panels_below):
+        grids = [
+            panel for panel in panels_below if isinstance(panel, Grid) and panel.cells.has_hidden
+        ]
+        is_measure = bool(grids) and all(grid.columns.unit == "measure" for grid in grids)
+        parts.append(f"{MASKED_MARK} = no value" if is_measure else MASKED_NOTE)
     return tag("p", CAPTION_SEPARATOR.join(parts), class_="caption") if parts else NO_MARKUP
 
 

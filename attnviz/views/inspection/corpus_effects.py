@@ -19,6 +19,7 @@ from attnviz.views.inspection.effects import (
     EFFECT_TITLES,
     effect_bars,
     metric_document,
+    metric_phrase,
     pair_bars,
     pair_remark,
     pair_sentences,
@@ -112,7 +113,8 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
     over = f"on average over {counted(effects.texts, 'text')}"
     if effects.measured == "metric":
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top.mean))
-        yield f"{where} {effects.metric_name} changes from {' to '.join(ends)} {over}{rank_suffix}"
+        name = metric_phrase(effects.metric_name)
+        yield f"{where} {name} changes from {' to '.join(ends)} {over}{rank_suffix}"
     elif effects.measured == "vectors":
         change = f"{percent_text(top.mean)} of their length {over}{rank_suffix}"
         yield f"{where} the last vectors change by {change}"

@@ -42,6 +42,7 @@ ABLATION_CAVEAT = (
 )
 ABLATION_OUTPUTS = {"zero": "0", "mean": "its mean over the text"}
 CORPUS_MEAN = "its mean over all texts"
+LOGIT_NAME = "logit of"  # with which a difference of two answers begins
 MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
@@ -152,7 +153,8 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield f"{any_head_opening if other_effects else opening}, almost nothing changes"
     elif effects.measured == "metric":
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top_effect.mean))
-        yield f"{opening}, {effects.metric_name} changes from {' to '.join(ends)}{rank_suffix}"
+        name = metric_phrase(effects.metric_name)
+        yield f"{opening}, {name} changes from {' to '.join(ends)}{rank_suffix}"
     elif effects.measured == "vectors":
         change = f"{percent_text(top_effect.mean)} of their length{rank_suffix}"
         yield f"{opening}, the last vectors change by {change}"
@@ -165,6 +167,11 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield _answer_sentence(effects, tokens)
     yield from pair_sentences(effects.pairs)
     yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.options.ablation])
+
+
+def metric_phrase(name: str) -> str:
+    """Return a metric in a sentence: `the logit of “a” − the logit of “b”`; a name as it is."""
+    return name.replace(LOGIT_NAME, f"the {LOGIT_NAME}") if name.startswith(LOGIT_NAME) else name
 
 
 def pair_sentences(pairs: Sequence[HeadPair | MeanPair]) -> Iterator[str]:

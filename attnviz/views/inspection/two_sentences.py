@@ -46,7 +46,7 @@ SHARED_LINK_NOTE = (
     "sorted by the change between tokens that both sentences have, special tokens aside"
 )
 LINK_NOTE = "sorted by the change of the attention weight"
-DIVERGENCE_RANKING_NOTE = f"sorted by '{DIVERGENCE_COLUMN}'"
+DIVERGENCE_RANKING_NOTE = "sorted by how far the head's rows are apart"
 DIVERGENCE_NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
     "no key in common"
@@ -65,7 +65,9 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
     """
     settings = _pairing_settings_line(sentences)
     closing = tuple(map(as_sentence, _change_sentences(sentences)))
-    heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
+    heads = [_changes_group(sentences, None if full else MAX_SCREEN_HEADS)]
+    if not sentences.changes and sentences.is_one_sentence:
+        heads = []  # a table of zeros says no more than the title
     more_text = f"more attention {_sentence_phrases(sentences)[1]}"
     document = partial(_sentences_document, sentences, closing)
     columns = short_names(sentences) if sentences.names in DEFAULT_NAMES else sentences.names
@@ -74,7 +76,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         title=_sentences_title(sentences),
         headline=closing[0].removesuffix("."),
         settings=settings,
-        screen=build_page([heads, _top_head_maps(sentences)], settings),
+        screen=build_page([*heads, _top_head_maps(sentences)], settings),
         # without maps: those of one head fill a small screen three times over
         excerpt=Excerpt(
             (_changes_group(sentences, MAX_EXCERPT_HEADS),),
@@ -163,7 +165,8 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
     names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
     settings = two_settings_line(sentences.first, sentences.second, names)
-    return f"{len(rows)}{counts_text} tokens paired · {settings}"
+    tokens = "tokens" if all_paired else "tokens are in both"
+    return f"{len(rows)}{counts_text} {tokens} · {settings}"
 
 
 def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
@@ -215,11 +218,13 @@ def _link_label(sentences: TraceComparison, link: WeightChange) -> str:
 def _top_head_maps(sentences: TraceComparison) -> Group:
     """Return the maps of the head that changes most on both sentences, and of the difference.
 
-    The first two have the same colour scale.
+    The first two have the same colour scale. If nothing changes, one map is both.
     """
     top_head = sentences.heads[0]
     maps = top_head.first, top_head.second
     grids = [_sentence_map(sentences, each, index) for index, each in enumerate(maps)]
+    if not sentences.changes and sentences.is_one_sentence:
+        return Group("alternatives", (replace(grids[0], title=f"{maps[0].name} · in both"),))
     difference = _head_difference_grid(sentences, top_head)
     return Group("alternatives", (*with_common_scales(grids), difference), kind="pair")
 
@@ -230,6 +235,8 @@ def _picture_maps(sentences: TraceComparison) -> Group:
     For one query these are three rows, which share an axis if every key has a counterpart.
     """
     maps = _top_head_maps(sentences)
+    if len(maps.panels) == 1:
+        return maps
     *sentence_grids, difference = (grid for grid in maps.panels if isinstance(grid, Grid))
     if sentences.query is None:
         has_two_texts = not sentences.is_one_sentence
@@ -289,6 +296,7 @@ def _change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     return (
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
+        *_base_rate_sentences(sentences),
         *_layer_sentences(sentences),
         *_replacement_sentences(sentences),
     )
@@ -321,6 +329,26 @@ def _largest_change_sentence(sentences: TraceComparison) -> str:
         first = second = ""  # the words themselves say which sentence it is
     link_text = f"{query} gives {key} {before} of its attention{first}, {other_link}{after}{second}"
     return f"in {top_head.name}, {link_text}"
+
+
+def _base_rate_sentences(sentences: TraceComparison) -> Iterator[str]:
+    """Yield what other tokens give the key of the largest change; nothing if none sees it."""
+    top_head, columns = sentences.heads[0], sentences.columns
+    change, shares = sentences.link(top_head), []
+    for head_map, row, column in (
+        (top_head.first, sentences.rows.first[change.query], columns.first[change.key]),
+        (top_head.second, sentences.rows.second[change.query], columns.second[change.key]),
+    ):
+        patch = head_map.cells.window(FULL_SLICE, slice(column, column + 1))
+        is_other = ~patch.hidden[:, 0] & (np.arange(len(patch.values)) != row)
+        shares.append(patch.values[is_other, 0])
+    if all(map(len, shares)):
+        key = _quoted_token(columns.tokens, columns.first[change.key])
+        other_key = _quoted_token(columns.others, columns.second[change.key])
+        first, second = (percent_text(float(share.mean())) for share in shares)
+        phrase, other_phrase = _sentence_phrases(sentences)
+        other = second if key == other_key else f"{other_key} {second}"
+        yield f"other tokens give {key} {first} on average {phrase}, {other} {other_phrase}"
 
 
 def _link_token_pairs(
