@@ -321,7 +321,7 @@ def test_wide_vectors_say_how_many_more_there_are_and_full_shows_all() -> None:
 
 
 def test_long_columns_of_vectors_are_cut_with_a_word() -> None:
-    assert "and 160 tokens more (--full shows all)" in drawn(vectors(200, 4), Screen(80))
+    assert "and 160 more tokens (--full shows all)" in drawn(vectors(200, 4), Screen(80))
 
 
 def test_heads_stand_side_by_side_while_they_fit() -> None:
