@@ -137,7 +137,7 @@ def test_a_model_compared_with_itself_differs_in_no_head(attnviz: Attnviz) -> No
 
     assert result.status == 0
     assert result.out.startswith("No head differs: all 4 heads have the same weights in both\n")
-    assert "\nno link changes in any head\n" in result.out
+    assert " · in both\n" in result.out
 
 
 def test_two_traces_are_compared_as_they_are(other: str) -> None:
@@ -335,6 +335,7 @@ def test_the_link_of_the_title_stands_beside_what_other_tokens_give_its_key() ->
 
 def test_two_equal_runs_are_one_map_without_a_table_of_zeros() -> None:
     view = compare(trace("it was tired"), trace("it was tired")).view()
-    assert [panel.title for panel in view.screen.panels] == ["L0H0 · in both"]
+    (panel,) = view.screen.panels
+    assert getattr(panel, "title", "") == "L0H0 · in both"
     assert view.render(".png")
     assert view.render(".html")

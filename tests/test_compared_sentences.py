@@ -221,7 +221,7 @@ def test_the_closing_sentence_on_layers_is_true_of_the_numbers(both: TraceCompar
         for layer in range(6)
     ]
 
-    assert both.view().closing[2] == (
+    assert both.view().closing[3] == (
         f"On average, heads change most in layer {np.argmax(layers)} ({max(layers):.3f} bits) and "
         f"least in layer {np.argmin(layers)} ({min(layers):.3f})."
     )

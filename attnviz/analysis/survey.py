@@ -362,11 +362,8 @@ class _Reading:
         kept = {number: line for number, (_, line) in self.totals.sample.items()}
         shown = {(head, int(kind)) for head, kind in enumerate(best) if kind >= 0}
         shown |= {(head, kind) for head, each in enumerate(groups) if each for kind in each.kinds}
-        top = {
-            int(number)
-            for each in shown
-            for number in self.totals.top_numbers[(slice(None), *each)]
-        }
+        tops = [self.totals.top_numbers[:, head, kind].tolist() for head, kind in shown]
+        top = {number for numbers in tops for number in numbers}
         wanted = top - {-1, *kept}
         texts = [(number, self.totals.top_texts[number], False) for number in sorted(wanted)]
         for batch in group_lines(self.model, texts):
