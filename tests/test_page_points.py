@@ -38,7 +38,8 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
         page.select_option("#up", label="entropy")
         until(page, lambda: "up=entropy" in str(page.evaluate("location.hash")))
         page.locator("circle[aria-label^='L2H9,']").focus()
-        across = "[...document.querySelectorAll('circle.point')].map((c) => +c.getAttribute('cx'))"
+        circles = "[...document.querySelectorAll('circle[role=button]')]"
+        across = f"{circles}.map((circle) => +circle.getAttribute('cx'))"
         for key, end in (("End", "max"), ("Home", "min")):
             page.keyboard.press(key)
             focused = "+document.activeElement.getAttribute('cx')"
