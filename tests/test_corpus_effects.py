@@ -121,7 +121,7 @@ def test_two_answers_are_compared_by_their_logits(
     told = " ".join(result.out.split())
     top = found.heads[0]
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
-    name = "logit of “the” − logit of “was”"
+    name = "the logit of “the” − the logit of “was”"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
     (pair,) = inspect(
         GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2

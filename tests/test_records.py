@@ -88,6 +88,8 @@ def test_two_models_in_one_record_have_both_values_where_they_differ(
     small_transformer: Saved,
 ) -> None:
     models = [small_transformer(name) for name in ("gpt2", "gpt2 scaled by layer")]
-    record = compare_models(TEXT, *models).view().provenance.settings
+    provenance = compare_models(TEXT, models[0], models[1]).view().provenance
+    assert provenance is not None
+    record = provenance.settings
     assert record["model"] == [model.name for model in models]
     assert record["model_type"] == "gpt2"

@@ -10,7 +10,7 @@ condition is a test, whose p value is corrected for the number of heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -345,11 +345,8 @@ class _Reading:
         kept = {number: line for number, (_, line) in self.totals.sample.items()}
         shown = {(head, int(kind)) for head, kind in enumerate(best) if kind >= 0}
         shown |= {(head, kind) for head, each in enumerate(groups) if each for kind in each.kinds}
-        top = {
-            int(number)
-            for each in shown
-            for number in self.totals.top_numbers[:, each[0], each[1]]
-        }
+        tops = [self.totals.top_numbers[:, head, kind].tolist() for head, kind in shown]
+        top = {number for numbers in tops for number in numbers}
         wanted = top - {-1, *kept}
         texts = [(number, self.totals.top_texts[number], False) for number in sorted(wanted)]
         for batch in group_lines(self.model, texts):
