@@ -269,5 +269,5 @@ def test_steps_of_a_block_without_a_norm_speak_of_none(attnviz: Attnviz) -> None
 
 @pytest.mark.parametrize("name", ["plain", "average"])
 def test_memory_needs_queries_and_keys(name: str) -> None:
-    with pytest.raises(AttnvizError, match="memory needs queries"):
+    with pytest.raises(AttnvizError, match="'memory' needs queries"):
         trace(TEXT, variant=name, memory=OTHER)

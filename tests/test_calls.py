@@ -761,7 +761,9 @@ def test_every_ranking_is_read_line_by_line() -> None:
         r'(<L\dH\d+: "it" gives ".+" \S+, other tokens \.\d\d>\n?){2}', lines["query"]
     )
     assert re.fullmatch(r"(<L\dH\d+: [a-z ()]+ \S+, evenly \.\d\d>\n?){2}", lines["heads"])
-    assert re.fullmatch(r"(<L5H\d: vectors change by .+ without it>\n?){2}", lines["effects"])
+    assert re.fullmatch(
+        r"(<L5H\d: the last vectors change by .+ without it>\n?){2}", lines["effects"]
+    )
     assert re.fullmatch(r"<L0H0: .+ right without it>", lines["model"])
     assert repr(attnviz.inspect(animal()).ranking).endswith("\n… and 52 more")
 
@@ -782,7 +784,7 @@ def test_a_dataframe_has_a_row_for_each_weight(monkeypatch: pytest.MonkeyPatch) 
     assert table["query_position"] == [0, 0, 1, 1] * 2
     assert table["key"] == ["I", "am"] * 4
     both = compare_two_traces(*film(), names=("step 0", "step 9"))
-    assert [*both.to_dataframe()][4:] == ["step_0", "step_9"]
+    assert [*both.to_dataframe()][4:] == ["step_0", "step_9", "others"]
     assert "query number" in (attnviz.trace("I am").to_csv() or "")
 
 

@@ -474,7 +474,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "suffix": (
         ["-o", "a.npz"],
         "there is no format for '.npz'",
-        "did you mean '.png'? known: .png, .svg, .pdf, .gif, .html, .pptx, .txt, .md, .json, .csv",
+        "known: .png, .svg, .pdf, .gif, .html, .pptx, .txt, .md, .json, .csv",
     ),
 }
 
@@ -508,7 +508,7 @@ def test_a_file_that_gives_a_block_is_not_compared_and_is_told_where_it_can_be_s
     given.write_text('{"embeddings": [[1, 0], [0, 1]], "w_1": [[1], [2]], "b_1": [0]}')
     with pytest.raises(AttnvizError, match=r"and '.*gpt.json' gives w_1 and b_1") as refused:
         compare(None, given=str(given))
-    assert "see a block with attnviz run or attnviz steps" in refused.value.hint
+    assert "see a block with trace() or steps()" in refused.value.hint
 
 
 def test_positions_in_the_attention_are_compared() -> None:

@@ -88,7 +88,7 @@ def test_a_metric_of_ones_own_ranks_heads(small_transformer: Saved) -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_pairs_are_of_the_strongest_heads_and_the_most_beyond_their_sum_comes_first(
+def test_pairs_are_of_the_strongest_heads_and_the_furthest_from_its_sum_comes_first(
     small_transformer: Saved,
 ) -> None:
     found = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect", pairs=3).effects
@@ -98,7 +98,7 @@ def test_pairs_are_of_the_strongest_heads_and_the_most_beyond_their_sum_comes_fi
         first, second = pair.together.name.split(" + ")
         assert pair.alone == (strongest[first], strongest[second])
         assert pair.beyond_sum == pytest.approx(pair.together.mean - sum(pair.alone))
-    beyond = [pair.beyond_size for pair in found.pairs]
+    beyond = [abs(pair.beyond_sum) for pair in found.pairs]
     assert beyond == sorted(beyond, reverse=True)
 
 
@@ -121,12 +121,22 @@ def test_two_answers_are_compared_by_their_logits(
     told = " ".join(result.out.split())
     top = found.heads[0]
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
-    name = "logit of “the” − logit of “was”"
+    name = "the logit of “the” − the logit of “was”"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
-    assert "1 pair of heads" in told
+    (pair,) = inspect(
+        GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2
+    ).effects.pairs
+    digits = 2 if abs(pair.beyond_sum) >= 0.05 else 4
+    where = "above" if pair.beyond_sum > 0 else "below"
+    assert (
+        f"Without {pair.together.name} the change is {pair.together.mean:.{digits}f}, "
+        f"{abs(pair.beyond_sum):.{digits}f} {where} the sum of the changes without each" in told
+    )
+    row = next(line for line in result.out.splitlines() if line.startswith(pair.together.name))
+    assert f" {pair.beyond_sum:.{digits}f} " in row  # the sentence and the bar: one number
 
 
-def test_an_answer_says_whether_it_was_read_with_a_space_before_it(
+def test_an_answer_says_whether_it_has_a_space_before_it(
     small_transformer: Saved,
 ) -> None:
     folder = str(small_transformer("gpt2"))
@@ -378,7 +388,7 @@ REFUSED_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "of several tokens": (
         ("--by", "effect", "--toward", "dog", "--instead-of", "the"),
         "error: --toward is 'dog', which the model 'bert' writes as 3 tokens: 'd', 'o' and 'g'\n"
-        " hint: try --toward 'd'\n",
+        " hint: choose a word that is one token of this model\n",
     ),
     "the same answer": (
         ("--by", "effect", "--toward", "the", "--instead-of", "The"),
@@ -500,7 +510,7 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
         head_effects(["", " "])
     with pytest.raises(AttnvizError, match="text 3: the text has 1,002 tokens, but the model"):
         head_effects(["it is", "", "it " * 1000])
-    with pytest.raises(AttnvizError, match="metric says what heads are ranked by, but by is"):
+    with pytest.raises(AttnvizError, match="'metric' says what heads are ranked by, but by is"):
         inspect("it is", metric=lambda outputs: 0.0)
     with pytest.raises(AttnvizError, match="--ablation is about switching heads off, but none"):
         InspectOptions(ablation="mean")

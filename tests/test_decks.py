@@ -30,6 +30,7 @@ from attnviz.renderers.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for,
 from attnviz.views.grids.description import describe
 from attnviz.views.inspection.head_kinds import head_kind_title
 from attnviz.views.view import Group, View, build_page
+from attnviz.wording.commands import options_as_keywords
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, made_with, view_of
 from tests.learned_by_hand import learned
@@ -310,13 +311,13 @@ def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:
         made = deck_of(view)
 
     shown = len(made.slides) - 1
-    told = (
+    in_words_of_a_command = (
         f"heads with slides of their own: {shown} of 24 heads, the strongest of each kind; "
         "--layer 0, or --head 0, makes a slide for each of its heads"
     )
     assert 1 <= shown < 9
-    assert [str(each.message) for each in said] == [told]
-    assert told in notes(made)[0].split("\n")
+    assert [str(each.message) for each in said] == [options_as_keywords(in_words_of_a_command)]
+    assert in_words_of_a_command in notes(made)[0].split("\n")
     assert all(re.search(r"L\dH\d.*\u00a0%", title) for title in titles(made)[1:])
 
 

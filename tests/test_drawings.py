@@ -621,7 +621,7 @@ def test_what_has_no_room_on_one_page_is_noted_and_has_room_on_several(
     view = trace(STREET, variant="causal", heads=heads, dim=4 * heads).view(**choices)
     look = Look(size=SIZES["16:9"])
 
-    with pytest.warns(Note, match=f"{lost}: -o heads-{{page}}.png"):
+    with pytest.warns(Note, match=rf"{lost}: save\(\"heads-{{page}}.png\"\)"):
         layout_of(view, look)
     for one in divide_into_pages(view, look):
         layout_of(one, look)
@@ -678,7 +678,7 @@ def test_a_heatmap_of_a_query_is_a_table_on_a_screen_too(attnviz: Attnviz) -> No
 
 
 def test_the_library_refuses_the_same() -> None:
-    with pytest.raises(AttnvizError, match="no query is given"):
+    with pytest.raises(AttnvizError, match="no 'query' is given"):
         trace(TEXT).view(as_="sentence")
 
 

@@ -46,7 +46,7 @@ def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
 
 @pytest.mark.parametrize("head", ["L1H12", "L9H1"])
 def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
-    with pytest.raises(AttnvizError, match=f"without names {head}, but there is no") as refused:
+    with pytest.raises(AttnvizError, match=f"'without' names {head}, but there is no") as refused:
         inspect(SHORT, without=head)
     assert refused.value.hint == "there are 72 heads, from L0H0 to L5H11"
 

@@ -250,7 +250,7 @@ def test_other_mistakes_are_refused_in_two_lines() -> None:
     assert "item is 3, but the batch has 2" in refused(WEIGHTS, WORDS, item=3)[0]
     assert "tokenizer is of type str" in refused(WEIGHTS, [1, 2, 3, 4], tokenizer="gpt2")[0]
     assert "given as keys" in refused(WEIGHTS, WORDS, keys=["a"])[0]
-    assert "leave item out" in refused(batch, WORDS, item=3)[1]
+    assert "leave 'item' out" in refused(batch, WORDS, item=3)[1]
     exchanged = refused(random_weights(2, 4), WORDS, keys=["a", "b"])
     assert "2 × 4: 2 tokens read 4" in exchanged[0]
     assert "the other way round" in exchanged[0]

@@ -158,7 +158,7 @@ def test_scores_are_scaled_where_a_width_is_known() -> None:
     assert trace(None, given=scores, head_dim=16).layers[0].scale == 0.25
     with pytest.raises(AttnvizError, match="not the width of the queries") as refused:
         trace(None, given=scores, scale=True)
-    assert refused.value.hint == "give head_dim, such as head_dim=64"
+    assert refused.value.hint == "give 'head_dim', such as head_dim=64"
 
 
 def written(path: Path, contents: dict[str, Any]) -> Path:

@@ -403,7 +403,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         {"w_1": EIGHT},
         {"layers": 1, "feed_forward": 9},
         "feed_forward is 9",
-        "leave feed_forward out, or give feed_forward=8",
+        "leave 'feed_forward' out, or give feed_forward=8",
     ),
     "two positions": (
         {"positions": EIGHT},

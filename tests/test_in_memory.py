@@ -69,7 +69,7 @@ def test_a_model_in_memory_gives_what_its_folder_gives(name: str, small_transfor
     assert torch.equal(made.weights, named.weights)
     assert [layer.given for layer in made.layers] == [layer.given for layer in named.layers]
     assert made.provenance.settings["in_memory"]
-    assert not named.provenance.settings["in_memory"]
+    assert "in_memory" not in named.provenance.settings
     assert same(before, [*state_of(given["model"])])
 
 
@@ -228,17 +228,17 @@ class Own(nn.Module):
         (
             {"dtype": "float64"},
             "dtype is float64, but the model 'llama' in memory is float32",
-            "leave dtype out, or change the model first: model.to(torch.float64)",
+            "leave 'dtype' out, or change the model first: model.to(torch.float64)",
         ),
         (
             {"device": "cuda"},
             "device is cuda, but the model 'llama' in memory is on cpu",
-            "leave device out, or change the model first: model.to('cuda')",
+            "leave 'device' out, or change the model first: model.to('cuda')",
         ),
         (
             {"heads": 2},
             "heads is given, but the trained model 'llama' decides that itself",
-            "leave heads out, or model",
+            "leave 'heads' out, or 'model'",
         ),
     ],
 )
@@ -263,8 +263,8 @@ def test_what_is_nothing_for_a_transformer_is_refused(llama: Given) -> None:
     )
     refuses(
         lambda: steps(made, **llama),
-        "model says how to trace a text, but a finished Trace is given",
-        "leave model out, or give the text",
+        "'model' says how to trace a text, but a finished Trace is given",
+        "leave 'model' out, or give the text",
     )
 
 

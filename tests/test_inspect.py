@@ -23,7 +23,6 @@ from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
-from attnviz.wording.commands import parse_command
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 from tests.test_looking import looked, made, weights
@@ -143,14 +142,13 @@ def test_one_head_is_drawn_as_lines_and_all_are_refused_with_the_command_of_one(
     weights = minilm.trace.layers[5].attended.weights[11].numpy()
     with pytest.raises(AttnvizError, match="the lines of 72 heads leave room for only") as refused:
         minilm.trace.view(as_="arcs").render(".svg", size=(13.333, 7.5))
-    in_hint = refused.value.hint.partition("draw one head: ")[2].partition(" -o head.png; or ")[0]
-    line = parse_command(in_hint)
+    in_hint = refused.value.hint.partition("draw one head: ")[2].partition("; or ")[0]
+    taken = eval(in_hint.removesuffix('.save("head.png")'), {"inspect": lambda *a, **k: (a, k)})
 
     assert isinstance(drawn, Arcs)
     assert np.array_equal(drawn.grid.values, weights)
-    assert line is not None
-    assert line.argument == SENTENCE
-    assert {"layer": ["5"], "head": ["11"], "as_": ["arcs"]}.items() <= line.options.items()
+    assert taken[0] == (SENTENCE,)
+    assert {"layer": 5, "head": 11, "as_": "arcs"}.items() <= taken[1].items()
 
 
 def test_lines_of_a_head_need_a_picture(attnviz: Attnviz) -> None:

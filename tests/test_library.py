@@ -231,8 +231,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a setting of a Trace": (
         lambda: attnviz.inspect(attnviz.trace("I am"), model="minilm"),
-        "model says how to trace a text, but a finished Trace is given",
-        "leave model out, or give the text",
+        "'model' says how to trace a text, but a finished Trace is given",
+        "leave 'model' out, or give the text",
     ),
     "a transformer's heads by right answers": (
         lambda: attnviz.rank("minilm"),

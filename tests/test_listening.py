@@ -156,7 +156,7 @@ def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
 
     assert [layer.layer for layer in made.layers] == [1]
     assert trace(TEXT, model=folder, without="L1H0").layers[0].off == {0: "zero"}
-    with pytest.raises(AttnvizError, match="without names L0H0, but there is no such") as told:
+    with pytest.raises(AttnvizError, match="'without' names L0H0, but there is no such") as told:
         trace(TEXT, model=folder, without="L0H0")
     assert told.value.hint == "the model attends in 1 layer: 1"
     with pytest.raises(AttnvizError, match="there is no layer 0: the model attends in 1 layer: 1"):

@@ -551,7 +551,7 @@ def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
 def test_a_dtype_that_a_part_of_a_model_cannot_do_is_refused(small_transformer: Saved) -> None:
     with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be run as float64") as caught:
         trace(SHORT, model=str(small_transformer("gpt-oss")), dtype="float64")
-    assert caught.value.hint == "leave dtype out"
+    assert caught.value.hint == "leave 'dtype' out"
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "t5"])

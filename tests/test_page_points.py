@@ -29,7 +29,7 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
 
         page.locator("circle[aria-label^='L2H9,']").click()
         until(page, lambda: heading(page) == "L2H9")
-        assert "behaves differently in parts of the corpus" in page.inner_text("#examples")
+        assert "highest tenth of the lines, by score" in page.inner_text("#examples")
         best = found["L2H9"].examples[0]
         first = page.locator("#examples li").first
         assert first.locator("mark").inner_text() == best.tokens.labels[best.query]
@@ -37,6 +37,18 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
 
         page.select_option("#up", label="entropy")
         until(page, lambda: "up=entropy" in str(page.evaluate("location.hash")))
+        page.locator("circle[aria-label^='L2H9,']").focus()
+        circles = "[...document.querySelectorAll('circle[role=button]')]"
+        across = f"{circles}.map((circle) => +circle.getAttribute('cx'))"
+        for key, end in (("End", "max"), ("Home", "min")):
+            page.keyboard.press(key)
+            focused = "+document.activeElement.getAttribute('cx')"
+            assert page.evaluate(f"{focused} === Math.{end}(...{across})")
+        frame = page.locator(".open-frame + .frame")
+        cut = "(frame) => frame.scrollHeight > frame.clientHeight"
+        assert frame.evaluate(cut)
+        page.get_by_label("show all 72 heads").check()
+        assert not frame.evaluate(cut)
         page.locator("circle[aria-label^='L2H9,']").focus()
         page.keyboard.press("ArrowRight")
         focused = str(page.evaluate("document.activeElement.getAttribute('aria-label')"))

@@ -191,12 +191,14 @@ def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(
     run = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
     assert run.status == 0, run.err
     lines = Path("a.csv").read_text("utf-8").splitlines()
-    assert lines[0] == "head,shift,low,high,p,follows,meant,other,toward,pairs"
+    assert lines[0] == "head,shift,low,high,p,p alone,follows,meant,other,toward,pairs"
     assert len(lines) == 73
     document = json.loads(Path("a.json").read_text("utf-8"))
     assert document["attnviz"]["command"] == (
         "attnviz pairs sample_texts/pairs.tsv --model minilm --out a.csv --out a.json --quiet"
     )
+    for head in document["heads"]:  # alone, none is held against the most consistent of all
+        assert head["p"] is None or head["p alone"] <= head["p"]
     assert len(document["heads"][0]["shifts"]) == len(document["pairs"]) == 12
 
 

@@ -342,18 +342,18 @@ def test_tokens_in_axes_of_ones_own_are_text_and_no_formulas(axes: Axes) -> None
         ),
         (
             {"size": (3, 3)},
-            "size has no effect on axes of your own: their figure decides it",
+            "'size' is about a whole picture, but 'ax' is given: the figure is your own",
             "leave out size, or ax",
         ),
         (
             {"norm": "log"},
-            "norm is of type str, and should be a Normalize of matplotlib",
+            "'norm' is of type str, and should be a Normalize of matplotlib",
             "try norm=matplotlib.colors.Normalize(0, 1)",
         ),
         ({"colors": "occean"}, "there is no colour map 'occean'", "did you mean 'ocean'? "),
         (
             {"ax": [1, 2]},
-            "ax is of type list, and should be Axes of matplotlib",
+            "'ax' is of type list, and should be Axes of matplotlib",
             "try figure, ax = plt.subplots(); of several axes, give one: ax=axes[0]",
         ),
         ({"query": "am"}, "ax takes a heatmap, and this is drawn otherwise", "leave out ax; or"),

@@ -114,7 +114,7 @@ def test_the_library_asks_for_the_name_too(folder: Path) -> None:
         inspect(found, by="effect").view()
     with pytest.raises(AttnvizError, match=YOURSELF):
         compare(found, by="dtype")
-    with pytest.raises(AttnvizError, match="variant says how to trace a text"):
+    with pytest.raises(AttnvizError, match="'variant' says how to trace a text"):
         inspect(found, variant="causal")
 
     mine = str(folder / "mine")

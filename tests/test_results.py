@@ -302,4 +302,4 @@ def test_rows_of_heads_are_printed_in_a_line() -> None:
     assert repr(survey["L0H2"]) == "<L0H2: previous token 1.0, evenly .15>"
     assert repr(survey["L0H2"].examples[0].tokens).startswith("<Tokens '")
     assert repr(paired()["L3H1"]).endswith("toward the meaning in 0 of 1 pair>")
-    assert repr(effects()["L5H11"]).endswith(" over 2 texts>")
+    assert repr(effects()["L5H11"]).endswith(" without it, on average>")

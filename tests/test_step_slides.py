@@ -278,7 +278,7 @@ def test_arithmetic_stays_when_several_steps_share_a_slide() -> None:
 def test_a_slide_too_full_for_arithmetic_says_so_and_can_still_be_read() -> None:
     view = walked("causal, followed").view()
 
-    with pytest.warns(Note, match=r"-o steps-\{page\}.png"):
+    with pytest.warns(Note, match=r"save\(\"steps-\{page\}.png\"\)"):
         layout = layout_of(view, Look(size=SLIDE))
     assert min(sizes(layout)) >= 10 - 1e-6
     assert not any("score(" in text for text in texts(layout))

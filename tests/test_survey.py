@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
+import re
 import signal
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -14,10 +16,12 @@ import pytest
 
 from attnviz import AttnvizError, inspect, survey
 from attnviz.analysis import corpus_totals
-from attnviz.analysis.corpus_totals import CorpusTotals, line_batch
+from attnviz.analysis import survey as survey_module
+from attnviz.analysis.corpus_totals import CorpusTotals, line_batch, valley_p_value
 from attnviz.analysis.inspection.patterns import COLUMN_PATTERN, PATTERN_KINDS
 from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
 from attnviz.analysis.survey import REPEATED_TOKENS, Survey, _repeated_tokens
+from attnviz.cli.survey import _showing_progress
 from attnviz.machine import files
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
@@ -37,11 +41,14 @@ SENTENCES = [
 WORDS = "the animal street because it was too tired cat dog house ran saw very big small".split()  # noqa: SIM905
 
 
-def mixed_lines() -> list[str]:
+def mixed_lines(half: int = 12) -> list[str]:
     """Half of the lines are of different words, and half of one word again and again."""
     chance = random.Random(0)
-    different = [f"{' '.join(chance.choices(WORDS, k=12))}." for _ in range(12)]
-    return [*different, *(" ".join([chance.choice(WORDS)] * 14) for _ in range(12))]
+    different = [f"{' '.join(chance.choices(WORDS, k=12))}." for _ in range(half)]
+    return [
+        *different,
+        *(" ".join([chance.choice(WORDS)] * chance.randrange(10, 20)) for _ in range(half)),
+    ]
 
 
 @cache
@@ -88,20 +95,47 @@ def test_blank_lines_are_counted_and_examples_name_the_lines_of_the_file() -> No
     assert example.weight > 0.9
 
 
-def test_a_head_that_behaves_differently_in_parts_of_a_corpus_is_reported_as_such() -> None:
-    parts = {part.kind.short: part for part in mixed_survey()["L2H9"].parts}
+def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
+    lines = mixed_lines(150)
+    found = survey(lines)
+    parts = {part.kind.short: part for part in found["L2H9"].parts}
 
     assert set(parts) == {"first", "same"}
-    assert parts["first"].last_line <= 12  # of which the first twelve lines are
-    assert parts["same"].lines >= 10
+    assert parts["same"].lines >= 100
     for part in parts.values():
         assert part.mean - part.elsewhere >= 0.25
-    assert not mixed_survey()["L0H2"].parts  # the previous token everywhere
-    sentence = next(each for each in mixed_survey().view().closing if "differently" in each)
-    name, _, told = sentence.partition(" behaves differently in parts of the corpus: ")
-    first, second = mixed_survey()[name].parts  # of the head whose parts differ most
-    assert min(first.mean - first.elsewhere, second.mean - second.elsewhere) >= 0.25
-    assert f"({first.first_line} to {first.last_line}; " in told
+        assert part.p_value <= 0.05
+        for example in part.examples:
+            assert example.tokens.text == lines[example.line - 1]
+    assert not found["L0H2"].parts  # the previous token everywhere
+    view = found.view()
+    sentence = next(each for each in view.closing if "two groups" in each)
+    name, _, named = sentence.partition(" does different things on two groups of lines: ")
+    first, second = found[name].parts
+    numbers = ", ".join(map(str, first.first_lines))
+    assert named.startswith(f"on {first.lines} lines ({numbers}, …) {first.kind.target_phrase} ")
+    assert f"; on {second.lines} lines (" in named
+    assert view.cloud is not None
+    shown = {example.group for point in view.cloud.points for example in point.examples}
+    for part in parts.values():
+        assert f"the group of {part.lines} lines: {part.kind.name}" in shown
+
+
+@pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "beta"])
+def test_lines_of_one_kind_hardly_ever_have_two_groups(shape: str) -> None:
+    chance = np.random.default_rng(0)
+    sizes = {"beta": (0.5, 3)}.get(shape, ())
+    found = 0
+    for _ in range(400):
+        numbers = getattr(chance, shape)(*sizes, size=200)
+        is_high = numbers[::2] > np.median(numbers[::2])  # sorted by what they are, they differ
+        p_value = valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2])
+        found += p_value <= 0.05
+    assert found <= 0.05 * 400
+    two = np.concatenate([chance.normal(0, 0.1, 100), chance.normal(0.6, 0.1, 100)])
+    numbers = chance.permutation(two)
+    is_high = numbers[::2] > 0.3
+    assert valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2]) < 1e-4
 
 
 def drawn_totals(
@@ -235,11 +269,19 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
         )
     ]
     assert [head for head in found.heads if head.stands_out] == standing
-    beginning = {
-        1: "A single line cannot show what stands out; ",
-        4: "4 lines cannot show what stands out; ",
-    }.get(count, f"{len(standing)} of 72 heads stand out; ")
-    assert headline.startswith(f"{beginning}{top.name} gives {top.best.target_phrase} ")
+    more = [h for h in standing if h.best and h.best.short not in ("first", "separators")]
+    assert (
+        headline
+        == {
+            1: "A single line cannot show what stands out",
+            4: "4 lines cannot show what stands out",
+            24: f"{len(more)} of 72 heads do more than attend to the first token or separators",
+        }[count]
+    )
+    assert view.closing[0].startswith(
+        f"First in the table: {top.name} gives {top.best.target_phrase} "
+    )
+    assert list(found.ranked[: len(more)]) == sorted(more, key=lambda head: -head.excess)
     assert estimate.mean == max(head.estimates[top.best.name].mean for head in found.heads)
     lines = view_lines(view, Screen(width=80, height=24))
     assert len(lines) <= 23
@@ -276,6 +318,36 @@ def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) ->
     assert (str(caught.value), caught.value.hint) == (problem, hint)
 
 
+def test_blank_texts_are_refused_before_the_model_is_loaded(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(survey_module, "model_for_texts", lambda *_: pytest.fail("it is loaded"))
+    (tmp_path / "blank.txt").write_text("\n  \n\n")
+    result = attnviz("survey", "--file", str(tmp_path / "blank.txt"), "--model", "minilm")
+    assert result.err == (
+        "error: all texts are blank\n hint: give a file with one text per line: --file texts.txt\n"
+    )
+    with pytest.raises(AttnvizError, match="all texts are blank"):
+        survey(["", " "])
+
+
+def test_a_terminal_shows_at_once_that_something_happens_and_then_how_many_lines_are_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = io.StringIO()
+    shown.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("COLUMNS", "80")
+    with _showing_progress(2_000, quiet=False) as count:
+        assert "loading the model" in shown.getvalue()
+        assert list(count(range(7))) == [*range(7)]
+    last = shown.getvalue().rsplit("loading the model", 1)[-1]
+    assert "7 of 2,000 lines · " in last
+    assert "/s · Ctrl-C shows what is there" in last
+    with _showing_progress(None, quiet=True) as count:
+        assert list(count([1, 2])) == [1, 2]
+
+
 def test_a_survey_takes_a_transformer_and_no_choices_about_one_sentence() -> None:
     with pytest.raises(AttnvizError, match="a survey is of a trained transformer, but 'agreement'"):
         survey(SENTENCES, model="agreement")
@@ -305,6 +377,7 @@ def test_the_command_writes_data_with_a_line_for_each_head_and_measure(
 
     assert (result.status, result.err) == (0, f"wrote {table}\n")
     rows = table.read_text(encoding="utf-8").splitlines()
-    assert rows[0] == "head,best,stands out,measure,mean,spread,low,high,even,lines"
+    assert rows[0] == "head,best,stands out,measure,examples,mean,spread,low,high,even,lines"
     assert len(rows) == 1 + 72 * (len(MEASURES) + 1)
-    assert rows[1].startswith("L0H0,broad,no,previous token,0.")
+    assert rows[1].startswith('L0H0,broad,no,previous token,"",0.')
+    assert re.search(r"L0H2,previous token,no,previous token,.?\d: line \d, ", "\n".join(rows))

@@ -315,13 +315,13 @@ def test_into_a_file_go_plain_numbers_and_nothing_is_cut() -> None:
 def test_wide_vectors_say_how_many_more_there_are_and_full_shows_all() -> None:
     cut, full = drawn(vectors(3, 30), Screen(80)), drawn(vectors(3, 30), Screen(80, full=True))
 
-    assert "and 18 dimensions more (--full shows all)" in cut
+    assert "and 18 more dimensions (--full shows all)" in cut
     assert all(any(f" {number}" in line for line in full) for number in range(1, 31))
     assert not any("more" in line for line in full)
 
 
 def test_long_columns_of_vectors_are_cut_with_a_word() -> None:
-    assert "and 160 tokens more (--full shows all)" in drawn(vectors(200, 4), Screen(80))
+    assert "and 160 more tokens (--full shows all)" in drawn(vectors(200, 4), Screen(80))
 
 
 def test_heads_stand_side_by_side_while_they_fit() -> None:

@@ -157,7 +157,7 @@ def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> N
 def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
     refused = {
         "minilm": "'minilm' (bert) makes vectors and gives no answers",
-        str(small_transformer("t5")): "(t5) answers in its decoder; attention is self, the",
+        str(small_transformer("t5")): "(t5) answers in its decoder; 'attention' is self, the",
         str(small_transformer("bert")): "there is no [MASK] in the text",
     }
     for model, problem in refused.items():

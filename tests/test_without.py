@@ -82,16 +82,16 @@ def test_names_of_heads_are_read_as_they_are_written(off: dict[tuple[int, int], 
 @pytest.mark.parametrize(
     ("named", "problem"),
     [
-        ("", "without names no head"),
-        ("L0H0,", "without names no head"),
-        ("it", "without has 'it', which names no head"),
-        ("H-1", "without has 'H-1', which names no head"),
-        ("L0H0=", "without has 'L0H0=', but the output of a head can only become zero or mean"),
+        ("", "'without' names no head"),
+        ("L0H0,", "'without' names no head"),
+        ("it", "'without' has 'it', which names no head"),
+        ("H-1", "'without' has 'H-1', which names no head"),
+        ("L0H0=", "'without' has 'L0H0=', but the output of a head can only become zero or mean"),
         (
             "L0H0=one",
-            "without has 'L0H0=one', but the output of a head can only become zero or mean",
+            "'without' has 'L0H0=one', but the output of a head can only become zero or mean",
         ),
-        ("H0,L0H0=mean", "without names L0H0 twice"),
+        ("H0,L0H0=mean", "'without' names L0H0 twice"),
     ],
 )
 def test_what_names_no_head_is_refused(named: str, problem: str) -> None:

@@ -505,7 +505,7 @@ def _refuse_misfit_scores(
         raise AttnvizError(problem, "give True or False for each query and key")
     if labels is not None and (len(labels) != keys or not all(labels)):
         problem = f"there are {counted(len(labels), 'label')} for {counted(keys, 'key')}"
-        raise AttnvizError(problem, "name each key, or leave labels out")
+        raise AttnvizError(problem, "name each key, or leave 'labels' out")
 
 
 def contrast_alternatives(

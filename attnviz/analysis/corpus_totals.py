@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ from attnviz.vectors.random_numbers import draw_uniform
 
 SAMPLED_LINES = 400
 TOP_LINES = 3  # on which a head does most of something
+FIRST_LINES, NO_LINE = 5, np.iinfo(int).max  # numbers that are kept of the lines of a group
 IS_SHARE = np.array([measure.is_share for measure in MEASURES])
 HeadNumbers = Float[np.ndarray, "head measure"]
 
@@ -32,6 +34,7 @@ class KeptLine:
     number: int
     tokens: Tokens
     scores: Float[np.ndarray, "head measure"]
+    kinds: Int[np.ndarray, "head"]  # each head's main pattern; -1: none
     pairs: Float[np.ndarray, "head pattern 3"]
 
 
@@ -47,8 +50,7 @@ class CorpusTotals:
         # For each main kind (the last one is none) the lines where it is one, and sums over them:
         self.kind_counts = np.zeros((heads, KINDS + 1))
         self.kind_sums = np.zeros((heads, KINDS + 1, KINDS))
-        self.first_lines = np.full((heads, KINDS + 1), np.iinfo(int).max)
-        self.last_lines = np.full((heads, KINDS + 1), -1)
+        self.first_lines = np.full((FIRST_LINES, heads, KINDS + 1), NO_LINE)
         self.top_scores = np.full((TOP_LINES, heads, KINDS), -np.inf)
         self.top_numbers = np.full((TOP_LINES, heads, KINDS), -1)
         self.sample: dict[int, tuple[float, KeptLine]] = {}
@@ -77,13 +79,8 @@ class CorpusTotals:
         is_kind = kinds[..., None] == [*range(KINDS), -1]  # line head kind
         self.kind_counts += is_kind.sum(0)
         self.kind_sums += np.einsum("lhk,lhm->hkm", is_kind.astype(np.float64), scores)
-        place = numbers[:, None, None]
-        np.minimum(
-            self.first_lines,
-            np.where(is_kind, place, np.iinfo(int).max).min(0),
-            out=self.first_lines,
-        )
-        np.maximum(self.last_lines, np.where(is_kind, place, -1).max(0), out=self.last_lines)
+        of_kinds = np.where(is_kind, numbers[:, None, None], NO_LINE)
+        self.first_lines = np.sort([*self.first_lines, *of_kinds], axis=0)[:FIRST_LINES]
 
     def _keep_top_lines(
         self, batch: TextBatch, scores: Float[np.ndarray, "line head kind"]
@@ -117,6 +114,19 @@ class CorpusTotals:
         """How many lines show each measure."""
         return self.estimates.counts
 
+    def group_p_value(self, head: int, kinds: tuple[int, int]) -> float:
+        """Return the p value of two groups of lines: those with each of two main kinds of a head.
+
+        A random half of the sampled lines, of equal ones only one, says where the groups are, and
+        the other half is tested.
+        """
+        drawn = [line for _, line in sorted(self.sample.values(), key=lambda item: item[0])]
+        lines = {line.tokens.ids: line for line in drawn}.values()
+        scores = np.array([line.scores[head, [*kinds]] for line in lines]).reshape(-1, 2)
+        differences, main = scores[:, 0] - scores[:, 1], np.array([x.kinds[head] for x in lines])
+        first, second = (differences[::2][main[::2] == kind] for kind in kinds)
+        return valley_p_value(first, second, differences[1::2])
+
     def intervals(self) -> Float[np.ndarray, "2 head measure"]:
         """Return the ends of the 95 % interval of each mean over lines, within what is possible;
         NaN for few lines."""
@@ -132,8 +142,34 @@ class CorpusTotals:
 
 def kept_line(batch: TextBatch, measured: LineMeasures, place: int) -> KeptLine:
     """Return a line of a batch as an example."""
-    scores, pairs = measured.scores[place].astype(np.float32), measured.pairs[place]
-    return KeptLine(batch.numbers[place], batch.tokens[place], scores, pairs.copy())
+    scores, kinds = measured.scores[place].astype(np.float32), measured.kinds[place].copy()
+    pairs = measured.pairs[place].copy()
+    return KeptLine(batch.numbers[place], batch.tokens[place], scores, kinds, pairs)
+
+
+def valley_p_value(
+    first: Float[np.ndarray, "*"], second: Float[np.ndarray, "*"], tested: Float[np.ndarray, "*"]
+) -> float:
+    """Return how likely so few of the `tested` numbers lie between two groups if they have a single
+    peak.
+
+    Three windows, a third of the groups' distance wide, are around the medians of the groups and
+    half-way between them. With a single peak, wherever it is, a number is at least as likely to be
+    in the middle window as in one of the others. So the p value is the larger of two binomial
+    tests, each of the middle against one side.
+    """
+    if not (len(first) and len(second)):
+        return 1.0
+    ends = np.median(first), np.median(second)
+    centers = np.array([ends[0], sum(ends) / 2, ends[1]])
+    is_inside = abs(tested[:, None] - centers) < abs(ends[0] - ends[1]) / 6
+    one, middle, other = map(int, is_inside.sum(0))
+    return max(_at_most(middle, middle + side) for side in (one, other))
+
+
+def _at_most(count: int, tosses: int) -> float:
+    """Return the probability of at most so many heads in tosses of a fair coin."""
+    return sum(comb(tosses, heads) for heads in range(count + 1)) / 2.0**tosses
 
 
 def line_batch(lines: Sequence[tuple[int, Tokens]]) -> TextBatch:

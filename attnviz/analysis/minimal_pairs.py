@@ -61,6 +61,7 @@ class PairedHead:
     low: float  # the ends of its 95 % interval; NaN for few pairs
     high: float
     p_value: float  # corrected for the number of heads; NaN for a head that is not tested
+    p_alone: float  # as if it were the only head, which nobody picked out
     meant: float  # mean weight on a candidate where it is meant,
     other: float  # and where the other candidate is
     shifts: tuple[float, ...]  # of each pair
@@ -173,7 +174,7 @@ def pairs(
         heads=measure_heads(reading.head_ids, reading.weights(), settings.seed),
         pairs=minimal_pairs,
         model=model.name,
-        provenance=transformer_provenance(settings, model, {}, command),
+        provenance=transformer_provenance(settings, model, {"seed": settings.seed}, command),
     )
 
 
@@ -348,6 +349,7 @@ def measure_heads(
     shifts = meant - other
     is_tested = np.sqrt((shifts**2).mean(0)) >= MIN_SHIFT
     p_values = sign_flip_p_values(shifts, is_tested, seed)
+    p_alone = sign_flip_p_values(shifts, is_tested, seed, corrected=False)
     lows, highs = mean_intervals(shifts)
     heads = [
         PairedHead(
@@ -356,6 +358,7 @@ def measure_heads(
             low=float(lows[head]),
             high=float(highs[head]),
             p_value=float(p_values[head]),
+            p_alone=float(p_alone[head]),
             meant=float(meant[:, head].mean()),
             other=float(other[:, head].mean()),
             shifts=tuple(shifts[:, head].tolist()),

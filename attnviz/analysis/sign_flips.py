@@ -27,10 +27,14 @@ Observations = Float[np.ndarray, "observation head"]
 
 
 def sign_flip_p_values(
-    observations: Observations, is_tested: Bool[np.ndarray, "head"], seed: int
+    observations: Observations,
+    is_tested: Bool[np.ndarray, "head"],
+    seed: int,
+    *,
+    corrected: bool = True,
 ) -> Float[np.ndarray, "head"]:
     """Return a two-sided p value for each head, corrected for the number of tested heads; NaN for
-    heads that are not tested.
+    heads that are not tested. `corrected=False`: each head is tested as if it were the only one.
 
     `is_tested` may depend on the sizes of observations, but not on their signs. All flips are made
     of up to `MAX_EXACT_OBSERVATIONS` observations, else `RANDOM_FLIPS`, one of which is no flip.
@@ -47,10 +51,9 @@ def sign_flip_p_values(
         _sign_flips(flips[start : start + BAND], len(tested), None if is_exact else seed) @ scaled
         for start in flips[::BAND]
     ]
-    most_consistent = np.concatenate([abs(band).max(1) for band in bands])
-    result[is_tested] = [
-        (most_consistent >= value - SIGN_ROUNDING).mean() for value in abs(scaled.sum(0))
-    ]
+    flipped = abs(np.concatenate(bands))
+    most_consistent = flipped.max(1, keepdims=True) if corrected else flipped
+    result[is_tested] = (most_consistent >= abs(scaled.sum(0)) - SIGN_ROUNDING).mean(0)
     return result
 
 

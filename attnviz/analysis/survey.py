@@ -1,14 +1,16 @@
 """A survey: what each head of a transformer does over a corpus of texts.
 
 A head's best pattern is the one whose mean over the lines is furthest beyond even attention, as in
-a single sentence. It stands out if that is clear even at the lower end of its interval. It behaves
-differently in parts of the corpus if two patterns are each its main one on many lines, and the
-lines of each show clearly more of it than those of the other.
+a single sentence. It stands out if that is clear even at the lower end of its interval. It has two
+groups of lines if two patterns are each its main one on many lines, the lines of each show clearly
+more of it than those of the other, and few lines are between them. Lines of a head that does one
+thing, more or less, differ as well when they are sorted by what it does on them; so the last
+condition is a test, whose p value is corrected for the number of heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnviz.analysis.corpus_totals import CorpusTotals, KeptLine, kept_line, line_batch
+from attnviz.analysis.corpus_totals import NO_LINE, CorpusTotals, KeptLine, kept_line, line_batch
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     MIN_BROAD_ENTROPY,
@@ -42,6 +44,7 @@ from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.errors import AttnvizError
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
 from attnviz.traces.trace import Provenance
@@ -71,11 +74,13 @@ if TYPE_CHECKING:
 
 REPEATED_TOKENS, REPEATED_TEXTS = 20, 5  # random tokens, which are there twice; and such texts
 MIN_LINES = MIN_INTERVAL_OBSERVATIONS  # below, no interval, and nothing stands out
-MIN_PART_SHARE = 0.2  # of the lines, for a part of the corpus
+MIN_PART_SHARE = 0.2  # of the lines, for a group of lines
+GROUPS_LEVEL = 0.05  # the chance to find groups in any head of a model whose heads have none
 TENTHS = 10
 MEASURE_NAMES = tuple(measure.name for measure in MEASURES)
 INDUCTION = MEASURE_NAMES.index("induction")
-LineTracker = Callable[[Iterable[str]], Iterable[str]]
+SINKS = ("first", "separators")  # patterns of attention to tokens that say little
+LineTracker = Callable[[Iterable[int]], Iterable[int]]
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """The lines of a corpus on which one pattern is a head's main one."""
+    """One of two groups of lines: those on which one pattern is a head's main one."""
 
     kind: PatternKind
     lines: int
     share: float  # of all lines
     mean: float  # of this pattern's score, on these lines
-    elsewhere: float  # the same on the lines of the other part
-    first_line: int  # from 1, as in the file
-    last_line: int
+    elsewhere: float  # the same on the lines of the other group
+    first_lines: tuple[int, ...]  # numbers of the first of them, from 1, as in the file
+    p_value: float  # of both groups, corrected for the number of heads
+    examples: tuple[Example, ...]  # those with most of the pattern
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +133,7 @@ class SurveyedHead:
     stands_out: bool
     often: float  # the share of the lines that can show `best` on which it is the main pattern
     repeats: Estimate  # the induction score on random tokens that are there twice
-    parts: tuple[CorpusPart, ...]  # two, if it behaves differently in parts of the corpus
+    parts: tuple[CorpusPart, ...]  # two groups of lines on which it does different things, or ()
     examples: tuple[Example, ...]  # the lines with most of its best pattern first
 
     def __repr__(self) -> str:
@@ -142,6 +148,11 @@ class SurveyedHead:
     def name(self) -> str:
         """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
+
+    @property
+    def does_more(self) -> bool:
+        """Whether it stands out by more than attention to the first token or to separators."""
+        return self.stands_out and self.best is not None and self.best.short not in SINKS
 
     @property
     def estimate(self) -> Estimate | None:
@@ -187,9 +198,11 @@ class Survey(RanksHeads, Showable):
 
     @cached_property
     def ranked(self) -> tuple[SurveyedHead, ...]:
-        """The heads with those that stand out first, each group by how far its best pattern is
-        beyond even attention."""
-        return tuple(sorted(self.heads, key=lambda head: (not head.stands_out, -head.excess)))
+        """The heads that do more than attend to the first token or separators, then others that
+        stand out, then the rest; each by how far its best pattern is beyond even attention."""
+        return tuple(
+            sorted(self.heads, key=lambda h: (not h.does_more, not h.stands_out, -h.excess))
+        )
 
 
 @with_checked_arguments
@@ -208,20 +221,21 @@ def survey(
     those whose end is left out because the model has no positions for it. Ctrl-C ends the survey,
     which then has the texts that were read so far. `changes` replace fields of the settings, such
     as `model`, which may be a loaded one with its `tokenizer`; `seed` draws the sample of lines and
-    the random tokens. `track` is called with the texts, to report progress. Refuses a single
-    string, texts without any words, and a model that is no transformer.
+    the random tokens. `track` is called with the numbers of the lines as they are done, to report
+    progress. Refuses a single string, texts that are all blank (before the model is loaded), and a
+    model that is no transformer.
 
     >>> from attnviz import survey
     >>> found = survey(["The animal was tired.", "It is late, and she is not here yet."] * 3)
     >>> found["L0H2"].best.name, found.lines
     ('previous token', 6)
     """
+    lines = from_first_text(iterate_texts(texts))
     model, settings = model_for_texts(settings, changes, "a survey is")
-    lines = iterate_texts(texts)
     reading = _Reading(model, settings.seed)
     is_main = current_thread() is main_thread()  # only there a signal can be handled
     with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
-        interrupted = reading.read(track(lines), stopped)
+        interrupted = any(stopped() for _ in track(reading.read(lines)))
     return reading.result(interrupted, settings, command)
 
 
@@ -239,6 +253,15 @@ def induction_on_repeats(
     return dict(zip(names, zip(means, even, strict=True), strict=True))
 
 
+@dataclass(frozen=True)
+class LineGroups:
+    """Two main patterns of a head, and the mean of each on the lines of each."""
+
+    kinds: tuple[int, int]  # indices in PATTERN_KINDS
+    means: Float[np.ndarray, "group=2 pattern=2"]
+    p_value: float
+
+
 class _Reading:
     """A model while it reads a corpus, and what its heads have done so far."""
 
@@ -253,15 +276,12 @@ class _Reading:
         self.totals = CorpusTotals(len(self.head_ids), seed)
         self.blank_lines = self.cut_lines = 0
 
-    def read(self, texts: Iterable[str], stopped: Callable[[], bool]) -> bool:
-        """Add all texts to the totals; return whether that was stopped before the end."""
-        batches = make_batches(self.model, self._numbered(texts), truncate=True)
-        for batch in batches:
+    def read(self, texts: Iterable[str]) -> Iterator[int]:
+        """Add all texts to the totals; yield the numbers of those of a batch once it is added."""
+        for batch in make_batches(self.model, self._numbered(texts), truncate=True):
             self.totals.add(batch, self._measure(batch))
             self.cut_lines += batch.cut
-            if stopped():
-                return True
-        return False
+            yield from batch.numbers
 
     def _numbered(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield the texts that are not blank with their numbers, and count the others."""
@@ -288,17 +308,19 @@ class _Reading:
         """Return the survey; refuse a corpus without a single token."""
         if not self.totals.lines:
             raise AttnvizError(
-                "there are no texts" if not self.blank_lines else "all texts are blank",
-                "give some, or a file with one text per line: --file texts.txt",
+                "the model's tokenizer makes no token of any text", "give other texts",
                 about="texts",
-            )
+            )  # fmt: skip
         numbers = _corpus_estimates(self.totals)
         repeats = _corpus_estimates(self.repeats)[:, INDUCTION]
         best = self._best_kinds(numbers[..., 0], numbers[..., 4])
-        kept_lines = self._kept_lines(best)
+        groups = [self._line_groups(head) for head in range(len(self.head_ids))]
+        kept_lines = self._kept_lines(best, groups)
         return Survey(
             heads=tuple(
-                self._surveyed_head(head, int(best[head]), numbers[head], repeats[head], kept_lines)
+                self._surveyed_head(
+                    head, int(best[head]), numbers[head], repeats[head], kept_lines, groups[head]
+                )
                 for head in range(len(self.head_ids))
             ),
             model=self.model.name,
@@ -308,7 +330,9 @@ class _Reading:
             cut_lines=self.cut_lines,
             repeated_lines=self.totals.repeats.count,
             interrupted=interrupted,
-            provenance=transformer_provenance(settings, self.model, {}, command),
+            provenance=transformer_provenance(
+                settings, self.model, {"seed": settings.seed}, command
+            ),
         )
 
     def _best_kinds(
@@ -327,12 +351,17 @@ class _Reading:
         best: Int[np.ndarray, "head"] = np.where(clear >= 0, clear, without)
         return best
 
-    def _kept_lines(self, best: Int[np.ndarray, "head"]) -> dict[int, KeptLine]:
+    def _kept_lines(
+        self, best: Int[np.ndarray, "head"], groups: Sequence[LineGroups | None]
+    ) -> dict[int, KeptLine]:
         """Return the lines that examples are taken from, by number: the sample, and those on which
-        a head does most of its best pattern, which are read again."""
+        a head does most of its best pattern, or of those of its groups, which are read again."""
         kept = {number: line for number, (_, line) in self.totals.sample.items()}
-        heads = np.flatnonzero(best >= 0)
-        wanted = set(self.totals.top_numbers[:, heads, best[heads]].ravel().tolist()) - {-1, *kept}
+        shown = {(head, int(kind)) for head, kind in enumerate(best) if kind >= 0}
+        shown |= {(head, kind) for head, each in enumerate(groups) if each for kind in each.kinds}
+        tops = [self.totals.top_numbers[:, head, kind].tolist() for head, kind in shown]
+        top = {number for numbers in tops for number in numbers}
+        wanted = top - {-1, *kept}
         texts = [(number, self.totals.top_texts[number], False) for number in sorted(wanted)]
         for batch in group_lines(self.model, texts):
             measured = self._measure(batch)
@@ -347,6 +376,7 @@ class _Reading:
         numbers: Float[np.ndarray, "measure 6"],
         repeats: Float[np.ndarray, "6"],
         kept_lines: Mapping[int, KeptLine],
+        groups: LineGroups | None,
     ) -> SurveyedHead:
         """Return what a head, given by its index, does; `best`: the index of its best pattern."""
         kind = None if best < 0 else PATTERN_KINDS[best]
@@ -361,37 +391,47 @@ class _Reading:
             stands_out=kind is not None and _is_clear(kind, estimates[kind.name], "low"),
             often=float(often),
             repeats=_estimate(repeats),
-            parts=self._corpus_parts(head),
+            parts=() if groups is None else self._parts(head, groups, kept_lines),
             examples=() if kind is None else self._examples(head, best, kept_lines),
         )
 
-    def _corpus_parts(self, head: int) -> tuple[CorpusPart, ...]:
-        """Return the two parts of the corpus in which a head behaves differently, or ().
-
-        Each is the main pattern on at least `MIN_PART_SHARE` of the lines; and the mean score of
-        each is higher on its own lines than on the other's, by as much as makes a pattern clear.
-        """
+    def _line_groups(self, head: int) -> LineGroups | None:
+        """Return the two groups of lines on which a head does different things; None if it has none
+        by the rule at the top of this file."""
         counts, sums = self.totals.kind_counts[head], self.totals.kind_sums[head]
         large = (counts >= max(MIN_LINES, MIN_PART_SHARE * self.totals.lines))[:KINDS]
         by_size = sorted(np.flatnonzero(large).tolist(), key=lambda kind: -counts[kind])
-        for first, second in combinations(by_size, 2):
-            pair = (first, second), (second, first)
-            means = [(sums[one, one] / counts[one], sums[other, one] / counts[other])
-                     for one, other in pair]  # fmt: skip
-            if all(mean - elsewhere >= MIN_PATTERN_EXCESS for mean, elsewhere in means):
-                return tuple(
-                    CorpusPart(
-                        kind=PATTERN_KINDS[one],
-                        lines=int(counts[one]),
-                        share=float(counts[one] / self.totals.lines),
-                        mean=float(mean),
-                        elsewhere=float(elsewhere),
-                        first_line=int(self.totals.first_lines[head, one]) + 1,
-                        last_line=int(self.totals.last_lines[head, one]) + 1,
-                    )
-                    for (one, _), (mean, elsewhere) in zip(pair, means, strict=True)
-                )
-        return ()
+        for kinds in combinations(by_size, 2):
+            means = sums[np.ix_(kinds, kinds)] / counts[[*kinds], None]  # group pattern
+            if (np.diag(means) - np.diag(means[::-1]) >= MIN_PATTERN_EXCESS).all():
+                p_value = min(1.0, self.totals.group_p_value(head, kinds) * len(self.head_ids))
+                return LineGroups(kinds, means, p_value) if p_value <= GROUPS_LEVEL else None
+        return None
+
+    def _parts(
+        self, head: int, groups: LineGroups, kept_lines: Mapping[int, KeptLine]
+    ) -> tuple[CorpusPart, ...]:
+        """Return the two groups of lines of a head."""
+        totals = self.totals
+        return tuple(
+            CorpusPart(
+                kind=PATTERN_KINDS[kind],
+                lines=int(totals.kind_counts[head, kind]),
+                share=float(totals.kind_counts[head, kind] / totals.lines),
+                mean=float(groups.means[place, place]),
+                elsewhere=float(groups.means[1 - place, place]),
+                first_lines=tuple(
+                    number + 1 for number in totals.first_lines[:, head, kind].tolist()
+                    if number != NO_LINE
+                ),
+                p_value=groups.p_value,
+                examples=tuple(
+                    _example(TENTHS, kept_lines[number], head, kind, min(kind, ANY_PAIR))
+                    for number in totals.top_numbers[:, head, kind].tolist() if number >= 0
+                ),
+            )
+            for place, kind in enumerate(groups.kinds)
+        )  # fmt: skip
 
     def _examples(
         self, head: int, best: int, kept_lines: Mapping[int, KeptLine]

@@ -41,7 +41,7 @@ class AnsweringModelOptions(ModelOptions):
             help=f"The model whose heads are ranked: {', '.join(ANSWERING_MODELS)}, or a folder "
             "that attnviz learn --save wrote; with --texts, a trained transformer.",
             short=f"The model: {', '.join(ANSWERING_MODELS)}, or a folder that attnviz learn "
-            "wrote.",
+            f"wrote; with --texts a trained transformer, such as {MINILM}.",
             example="agreement",
             among=ANSWERING_MODELS,
         ),

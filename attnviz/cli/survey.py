@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 
 from attnviz.cli import output
 from attnviz.cli.corpus import count_lines, reporting_interrupt
-from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOptions, TrainedOptions
 from attnviz.errors import AttnvizError
-from attnviz.machine import files
+from attnviz.machine import exit_handling, files
 from attnviz.renderers import suffixes
+from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.words import counted
@@ -28,6 +29,7 @@ SENTENCE_OPTIONS = [
     for option in fields(group)
     if option.name not in KEPT_OPTIONS
 ]
+BAR_WIDTH = 10  # columns of a terminal, which has to hold the numbers of a million lines
 
 
 @accept_options(without=(*SENTENCE_OPTIONS, "query"))
@@ -52,19 +54,17 @@ def survey_command(
     attnviz survey --file texts.txt --model minilm -o heads.html
     """
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    lines = _text_lines(text.file)
+    lines = from_first_text(_text_lines(text.file))
     settings = settings_from_options(
         text, replace(model, model=model.model or MINILM), trained, attention
     )
 
-    from attnviz.analysis.survey import survey  # torch, for which errors need not wait
-
     command = Command(name="survey", options=changed_options(text, model, trained, attention))
     line = command.with_options(**changed_options(outputs, pictures)).line
-    track = partial(
-        with_progress_bar, label="reading", quiet=outputs.quiet, total=count_lines(text.file)
-    )
-    found = survey(lines, settings, track=track)
+    with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
+        from attnviz.analysis.survey import survey  # torch, which takes seconds
+
+        found = survey(lines, settings, track=track)
     with reporting_interrupt(counted(found.lines, "line"), outputs, is_one=found.interrupted):
         output.deliver_view(found.view_for_command(command=command, line=line), outputs, pictures)
 
@@ -79,3 +79,32 @@ def _text_lines(path: Path | None) -> Iterator[str]:
             "there are no texts", "give a file with one text per line: --file texts.txt"
         )
     return files.iterate_lines(sys.stdin.buffer, "standard input")
+
+
+@contextmanager
+def _showing_progress(
+    total: int | None, *, quiet: bool
+) -> Iterator[Callable[[Iterable[int]], Iterator[int]]]:
+    """Show on a terminal that the model is loaded, then how many lines are done; yields a function
+    that counts them as they are iterated over. `total`: how many there are, if that is known."""
+    if quiet or not sys.stderr.isatty():
+        yield iter
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    text_column = TextColumn("{task.description}")
+    bar = Progress(BarColumn(BAR_WIDTH), text_column, console=Console(stderr=True), transient=True)
+    task = bar.add_task("loading the model", total=total)
+
+    def count(lines: Iterable[int]) -> Iterator[int]:
+        """Yield the numbers of lines, and show how many there were, and how many in a second."""
+        start = time.monotonic()
+        for done, number in enumerate(lines, 1):
+            speed = done / max(time.monotonic() - start, 1e-3)
+            about = f"{done:,}{'' if total is None else f' of {total:,}'} lines · {speed:,.0f}/s"
+            bar.update(task, completed=done, description=f"{about} · Ctrl-C shows what is there")
+            yield number
+
+    with bar, exit_handling.undo_on_signal(bar.stop):
+        yield count

@@ -314,7 +314,7 @@ class AttentionOptions:
             "-s",
             metavar="N",
             help="Use another random seed.",
-            short=f"Use another random seed than {Settings.seed}: --seed 7",
+            short=f"Use a random seed other than {Settings.seed}: --seed 7",
         ),
     ] = Settings.seed
     device: Annotated[

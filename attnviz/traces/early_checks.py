@@ -5,8 +5,10 @@ Everything is checked again, by the same functions, where it is used.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
+from itertools import chain, repeat
 from pathlib import Path
 
 from attnviz.attention.variants import refuse_unknown_device
@@ -241,3 +243,17 @@ def refuse_trained_only_settings(settings: Settings) -> None:
                 "give --model minilm, a folder, or a name on a hub",
                 about=name,
             )
+
+
+def from_first_text(texts: Iterator[str]) -> Iterator[str]:
+    """Return these texts, read up to the first that is not blank; refuse them if all are blank."""
+    blank = 0
+    for text in texts:
+        if text.strip():
+            return chain(repeat("", blank), [text], texts)
+        blank += 1
+    raise AttnvizError(
+        "all texts are blank" if blank else "there are no texts",
+        "give a file with one text per line: --file texts.txt",
+        about="texts",
+    )

@@ -182,8 +182,8 @@ def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
     replace_choices(Settings(), plain)  # refuses unknown names
     for name in changes:
         raise AttnvizError(
-            f"{name} says how to trace a text, but a finished Trace is given",
-            f"leave {name} out, or give the text",
+            f"'{name}' says how to trace a text, but a finished Trace is given",
+            f"leave '{name}' out, or give the text",
             about=name,
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from types import EllipsisType
@@ -227,6 +227,16 @@ class Provenance:
     device: str
     dtype: str
     versions: Mapping[str, str]
+
+
+def join_provenances(provenances: Sequence[Provenance]) -> Provenance:
+    """Return the first provenance; a setting that is not the same in all has a list of values, None
+    where one lacks it."""
+    names = dict.fromkeys(name for each in provenances for name in each.settings)
+    values = {name: [each.settings.get(name) for each in provenances] for name in names}
+    settings = {name: each[0] if all(value == each[0] for value in each) else each
+                for name, each in values.items()}  # fmt: skip
+    return replace(provenances[0], settings=settings)
 
 
 @with_summary

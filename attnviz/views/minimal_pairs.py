@@ -30,7 +30,19 @@ from attnviz.wording.numbers import (
 )
 from attnviz.wording.words import and_list, counted
 
-CSV_HEADER = ("head", "shift", "low", "high", "p", "follows", "meant", "other", "toward", "pairs")
+CSV_HEADER = (
+    "head",
+    "shift",
+    "low",
+    "high",
+    "p",
+    "p alone",
+    "follows",
+    "meant",
+    "other",
+    "toward",
+    "pairs",
+)
 MAX_NAMED_HEADS = 3
 SHIFT_ABOUT = (
     "weight from the token to a candidate in the sentence where it is meant, minus its weight in "
@@ -208,6 +220,7 @@ def _pairs_document(result: MinimalPairs) -> Contents:
                 "shift": head.shift,
                 "interval": None if np.isnan(head.low) else [head.low, head.high],
                 "p": head.p_value if head.is_tested else None,
+                "p alone": number_or_none(head.p_alone),
                 "follows": head.follows,
                 "meant": head.meant,
                 "other": head.other,
@@ -221,7 +234,7 @@ def _pairs_document(result: MinimalPairs) -> Contents:
 def _pairs_lines(result: MinimalPairs) -> Iterator[TableLines]:
     """Yield the table: a line for each head."""
     heads = result.heads
-    names = ("shift", "low", "high", "p_value", "follows", "meant", "other", "toward")
+    names = ("shift", "low", "high", "p_value", "p_alone", "follows", "meant", "other", "toward")
     columns = [[number_or_none(getattr(head, name)) for head in heads] for name in names]
     columns.append([len(result.pairs)] * len(heads))
     yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))

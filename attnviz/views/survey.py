@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from attnviz.analysis.corpus_totals import SAMPLED_LINES
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     MIN_BROAD_ENTROPY,
@@ -21,12 +22,15 @@ from attnviz.analysis.inspection.patterns import (
 from attnviz.analysis.line_measures import MEASURES
 from attnviz.analysis.mean_estimates import MAX_COMPARED_TEXTS, MIN_INTERVAL_OBSERVATIONS
 from attnviz.analysis.survey import (
+    GROUPS_LEVEL,
     MIN_LINES,
     MIN_PART_SHARE,
     REPEATED_TEXTS,
     REPEATED_TOKENS,
+    TENTHS,
     CorpusPart,
     Estimate,
+    Example,
     Survey,
     SurveyedHead,
 )
@@ -49,24 +53,34 @@ from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
 TABLE_COLUMNS = ("mean", "from", "to", "even", "lines", "repeats", "entropy")
-CSV_HEADER = ("head", "best", "stands out", "measure")
+CSV_HEADER = ("head", "best", "stands out", "measure", "examples")
 ESTIMATE_FIELDS = ("mean", "spread", "low", "high", "even", "lines")
 TERMINAL_COLUMNS, TERMINAL_LINES = 80, 24  # that everything fits in, without --full
 EXCERPT_FRAME_LINES, MIN_EXCERPT_HEADS = 7, 3  # blank lines, titles and the prompt; heads
 REPEATS_NAME = "induction on random repeats"
 REPEATS_ABOUT = (
     f"the induction score on {REPEATED_TEXTS} texts of {REPEATED_TOKENS} random tokens of the "
-    "model's vocabulary, each of them there twice"
+    "model's vocabulary, each occurring twice"
 )
-MAP_NOTES = {  # each once below all maps
-    "previous": "share of a token's attention, averaged over tokens and lines",
-    "broad": "broad = entropy, as a share of the largest possible",
-}
+SINK_PHRASE = "attend to the first token or separators"
 NO_KIND = "no clear pattern"
 RULE_NOTE = (
     "a head stands out if the low end of its 95 % interval is at least "
     f"{percent_text(MIN_PATTERN_EXCESS)} of the way from even attention to 1 (broad: if it is at "
     f"least {share_text(MIN_BROAD_ENTROPY)}); each interval is for one head alone"
+)
+MAP_NOTES = {  # each once below all maps
+    "previous": f"share of a token's attention, averaged over tokens and lines · {RULE_NOTE}",
+    "broad": "broad = entropy, as a share of the largest possible",
+}
+GROUPS_NOTE = (
+    f"two groups of lines: two patterns are each the main one on at least "
+    f"{percent_text(MIN_PART_SHARE)} of the lines (and {MIN_LINES}); the mean of each is at least "
+    f"{share_text(MIN_PATTERN_EXCESS)} higher on its own lines than on the other's; and so few "
+    "lines are half-way between the two groups that a head whose lines have no such groups would "
+    f"hardly show it: with a probability of at most {percent_text(GROUPS_LEVEL)} any head of the "
+    f"model is named by chance (binomial tests on half of up to {SAMPLED_LINES} lines, corrected "
+    "for the number of heads)"
 )
 
 
@@ -118,47 +132,44 @@ def _settings_line(survey: Survey) -> str:
 
 
 def survey_headline(survey: Survey) -> str:
-    """Return how many heads stand out, and what the first of them does, in a line of a terminal."""
-    top, count = survey.ranked[0], len(survey.heads)
-    standing = sum(head.stands_out for head in survey.heads)
-    if top.best is None:
+    """Return how many heads do more than attend to the first token or separators, in a line."""
+    count = len(survey.heads)
+    if survey.ranked[0].best is None:
         return "No token has a choice of what to attend to"
-    does = _short_does_text(top.best, top.estimates[top.best.name])
     if survey.lines < MIN_LINES:
         lines = "A single line" if survey.lines == 1 else counted(survey.lines, "line")
-        return f"{lines} cannot show what stands out; {top.name} {does}"
-    if not standing:
-        heads = "The only head does not stand" if count == 1 else f"None of {count} heads stands"
-        return f"{heads} out; {top.name} {does}"
-    heads = "The only head stands" if count == 1 else f"{standing} of {count} heads "
-    verb = "" if count == 1 else "stands" if standing == 1 else "stand"
-    return f"{heads}{verb} out; {top.name} {does}"
-
-
-def _short_does_text(kind: PatternKind, estimate: Estimate) -> str:
-    """Return what a head does in few words: `gives the previous token 93 % (even: 6 %)`."""
-    share = percent_text(max(estimate.mean, 0.0))
-    if kind is BROAD_PATTERN:
-        return f"attends broadly ({share})"
-    return f"gives {kind.target_phrase} {share} (even: {percent_text(estimate.even)})"
+        return f"{lines} cannot show what stands out"
+    more = sum(head.does_more for head in survey.heads)
+    does = "does" if more <= 1 else "do"
+    return f"{more or 'None'} of {counted(count, 'head')} {does} more than {SINK_PHRASE}"
 
 
 def _does_text(kind: PatternKind, estimate: Estimate) -> str:
-    """Return what a head does: `gives the previous token 93 % of its attention (even: 6 %)`."""
+    """Return what a head does: `gives the previous token 93 % of its attention (7 % if even)`."""
     share = percent_text(max(estimate.mean, 0.0))
     if kind is BROAD_PATTERN:
         return f"attends broadly (entropy {share} of the largest possible)"
     base = percent_text(estimate.even)
-    return f"gives {kind.target_phrase} {share} of its attention (even: {base})"
+    return f"gives {kind.target_phrase} {share} of its attention ({base} if even)"
 
 
 def survey_sentences(survey: Survey) -> tuple[str, ...]:
-    """Return sentences on what the heads that stand out do, on induction, on the heads that behave
-    differently in parts of the corpus, and on lines that repeat others."""
-    statements = [_kinds_statement(survey), _repeats_statement(survey), *_part_statements(survey)]
+    """Return sentences on the clearest head, on how many stand out, on induction, on the heads that
+    do different things on two groups of lines, and on lines that repeat others."""
+    statements = [_first_statement(survey), _kinds_statement(survey), _repeats_statement(survey),
+                  *_part_statements(survey)]  # fmt: skip
     if survey.repeated_lines:
         statements.append(repeats_statement(survey.repeated_lines, survey.lines, "line"))
     return tuple(as_sentence(statement) for statement in statements if statement)
+
+
+def _first_statement(survey: Survey) -> str:
+    """Return what the first head of the ranking does; empty if no line shows what heads do."""
+    top = survey.ranked[0]
+    if top.best is None:
+        return ""
+    does = f"{top.name} {_does_text(top.best, top.estimates[top.best.name])}"
+    return does if len(survey.heads) == 1 else f"first in the table: {does}"
 
 
 def repeats_statement(repeated: int, texts: int, noun: str) -> str:
@@ -173,10 +184,11 @@ def repeats_statement(repeated: int, texts: int, noun: str) -> str:
 
 
 def _kinds_statement(survey: Survey) -> str:
-    """Return how many heads stand out for each pattern; empty if none does."""
+    """Return how many heads stand out, and for which pattern; empty if none does."""
     counts = Counter(head.best for head in survey.heads if head.stands_out)
     parts = [f"{kind.name} {counts[kind]}" for kind in PATTERN_KINDS if counts[kind]]
-    return f"heads that stand out: {and_list(parts)}" if parts else ""
+    standing = f"{sum(counts.values())} of {counted(len(survey.heads), 'head')}"
+    return f"by their main pattern {standing} stand out: {and_list(parts)}" if parts else ""
 
 
 def _repeats_statement(survey: Survey) -> str:
@@ -186,7 +198,7 @@ def _repeats_statement(survey: Survey) -> str:
     estimate = head.repeats
     if math.isnan(estimate.mean):
         return ""
-    numbers = f"{percent_text(estimate.mean)} (even: {percent_text(estimate.even)})"
+    numbers = f"{percent_text(estimate.mean)} ({percent_text(estimate.even)} if even)"
     is_clear = (estimate.mean - estimate.even) / (1 - estimate.even) >= MIN_PATTERN_EXCESS
     if is_clear:
         return f"{head.name} is the clearest induction head: {numbers} on repeated random tokens"
@@ -197,30 +209,36 @@ def _repeats_statement(survey: Survey) -> str:
 
 
 def _part_statements(survey: Survey) -> Iterator[str]:
-    """Yield which head behaves most differently in parts of the corpus, and how many others do."""
+    """Yield which head differs most between two groups of lines, and how many others have some."""
     heads = [head for head in survey.heads if head.parts]
     if heads:
         most = max(heads, key=lambda head: min(part.mean - part.elsewhere for part in head.parts))
-        yield f"{most.name} behaves differently in parts of the corpus: {parts_text(most)}"
+        yield f"{most.name} does different things on two groups of lines: {parts_text(most)}"
     if len(heads) > 1:
         yield "so does 1 other head" if len(heads) == 2 else f"so do {len(heads) - 1} other heads"
+    if heads:
+        yield (
+            "heads are named for this if few lines lie half-way between the two groups, by a test "
+            f"that names any head by chance with a probability of {percent_text(GROUPS_LEVEL)}"
+        )
 
 
 def parts_text(head: SurveyedHead) -> str:
-    """Return the two parts of the corpus in which a head behaves differently."""
-    return " and ".join(map(_part_text, head.parts))
+    """Return the two groups of lines of a head, each with its size, first lines and pattern."""
+    return "; ".join(map(_part_text, head.parts))
 
 
 def _part_text(part: CorpusPart) -> str:
-    """Return one part: `the first token gets 76 % on 42 % of the lines (1 to 19; 31 % on the other
-    part)`."""
+    """Return one group: `on 42 lines (1, 3, 4, 8, 9, …) the first token gets 76 %, against 31 % on
+    the lines of the other group`."""
     target = "broad attention reaches"
     if part.kind is not BROAD_PATTERN:
         target = f"{part.kind.target_phrase} gets"
+    numbers = ", ".join([*(f"{number:,}" for number in part.first_lines),
+                         *["…"] * (part.lines > len(part.first_lines))])  # fmt: skip
     return (
-        f"{target} {percent_text(part.mean)} on {percent_text(part.share)} of the lines "
-        f"({part.first_line:,} to {part.last_line:,}; {percent_text(part.elsewhere)} on the other "
-        "part)"
+        f"on {counted(part.lines, 'line')} ({numbers}) {target} {percent_text(part.mean)}, against "
+        f"{percent_text(part.elsewhere)} on the lines of the other group"
     )
 
 
@@ -231,9 +249,10 @@ def _heads_table(survey: Survey) -> Grid:
     names = tuple(head.name for head in survey.ranked)
     note = (
         "of each head the pattern that it shows most (in brackets if it does not stand out): mean "
-        "over lines, its 95 % interval, even attention; lines = share of the lines on which it is "
-        f"the head's main pattern; repeats = {REPEATS_NAME}; entropy in bits · "
-        f"{RULE_NOTE}"
+        "over lines, its 95 % interval, even attention (none for broad); lines = share of the "
+        f"lines on which it is the head's main pattern; repeats = {REPEATS_NAME}; entropy in bits "
+        f"· order: heads that do more than {SINK_PHRASE}, then others that stand out, then the "
+        f"rest, each by how far they are beyond even attention · {RULE_NOTE}"
     )
     return Grid(
         "what heads do over all lines",
@@ -256,12 +275,13 @@ def _table_row(head: SurveyedHead) -> list[float]:
     """Return the numbers of a head in the order of `TABLE_COLUMNS`."""
     best = head.estimates[(head.best or PATTERN_KINDS[0]).name]
     bits = head.estimates["entropy"].mean
-    return [best.mean, best.low, best.high, best.even, head.often, head.repeats.mean, bits]
+    even = math.nan if head.best is BROAD_PATTERN else best.even  # of which it is the most
+    return [best.mean, best.low, best.high, even, head.often, head.repeats.mean, bits]
 
 
 def _pattern_maps(survey: Survey) -> Iterator[Grid]:
     """Yield a map for each pattern that any line can show: a row for each layer, a column for each
-    head."""
+    head. A note says when a head stands out."""
     layers = list(dict.fromkeys(head.head_id[0] for head in survey.heads))
     width = 1 + max(head.head_id[1] for head in survey.heads)
     for kind in PATTERN_KINDS:
@@ -287,8 +307,9 @@ def point_cloud(survey: Survey) -> PointCloud:
     first_axes = [index for index, _ in counts.most_common(2)]
     first_axes += [index for index in (0, 2) if index not in first_axes]
     kinds = [kind.name for number, kind in enumerate(PATTERN_KINDS) if counts[number]]
-    numbers = sorted({example.line for head in survey.heads for example in head.examples})
-    tokens_by_line = {example.line: example.tokens for h in survey.heads for example in h.examples}
+    examples = [example for head in survey.heads for _, example in _grouped_examples(head)]
+    tokens_by_line = {example.line: example.tokens for example in examples}
+    numbers = sorted(tokens_by_line)
     index_by_line = {number: index for index, number in enumerate(numbers)}
     return PointCloud(
         title="heads",
@@ -310,7 +331,6 @@ def _point(head: SurveyedHead, index_by_line: dict[int, int]) -> Point:
         tuple(_number(getattr(estimate, name)) for estimate in estimates)
         for name in ("mean", "low", "high")
     )
-    groups = max((example.tenth for example in head.examples), default=0)
     return Point(
         name=head.name,
         kind=head.best.name if head.best and head.stands_out else NO_KIND,
@@ -320,16 +340,29 @@ def _point(head: SurveyedHead, index_by_line: dict[int, int]) -> Point:
         highs=highs,
         examples=tuple(
             PointExample(
-                "the most" if example.tenth == groups else f"part {example.tenth} of {groups}",
+                group,
                 f"line {example.line:,}: {share_text(example.score)}",
                 index_by_line[example.line],
                 example.query,
                 example.key,
                 share_text(example.weight),
             )
-            for example in head.examples
+            for group, example in _grouped_examples(head)
         ),
     )
+
+
+def _grouped_examples(head: SurveyedHead) -> Iterator[tuple[str, Example]]:
+    """Yield the examples of a head, each with a heading: a tenth of its lines by their score, or a
+    group of lines."""
+    groups = max((example.tenth for example in head.examples), default=0)
+    for example in head.examples:
+        nth = {1: "lowest", 2: "2nd", 3: "3rd", groups: "highest"}
+        name = nth.get(example.tenth, f"{example.tenth}th")
+        yield f"{name} {'tenth' if groups == TENTHS else 'part'} of the lines, by score", example
+    for part in head.parts:
+        for example in part.examples:
+            yield f"the group of {counted(part.lines, 'line')}: {part.kind.name}", example
 
 
 def head_sentences(head: SurveyedHead) -> tuple[str, ...]:
@@ -339,15 +372,18 @@ def head_sentences(head: SurveyedHead) -> tuple[str, ...]:
     estimate = head.estimates[head.best.name]
     interval = ""
     if not math.isnan(estimate.low):
-        interval = f"; 95 % interval {share_text(estimate.low)} to {share_text(estimate.high)}"
+        ends = [percent_text(max(end, 0.0)) for end in (estimate.low, estimate.high)]
+        interval = f"; 95 % interval {ends[0]} to {ends[1]}"
     standing = "" if head.stands_out else ", which does not stand out"
+    often = f"{percent_text(head.often)} of the {counted(estimate.lines, 'line')}"
+    if head.often == 1:
+        often = f"all {counted(estimate.lines, 'line')}"
     sentences = [
         f"{head.name} {_does_text(head.best, estimate)}{standing}{interval}.",
-        f"This is its main pattern on {percent_text(head.often)} of the "
-        f"{counted(estimate.lines, 'line')} that can show it.",
+        f"This is its main pattern on {often} that can show it.",
     ]
     if head.parts:
-        sentences.append(f"It behaves differently in parts of the corpus: {parts_text(head)}.")
+        sentences.append(f"It does different things on two groups of lines: {parts_text(head)}.")
     return tuple(sentences)
 
 
@@ -374,9 +410,7 @@ def _survey_document(survey: Survey) -> Contents:
         "interrupted": survey.interrupted,
         "rules": {
             "stands out": RULE_NOTE,
-            "parts": "two patterns are each the main one on at least "
-            f"{percent_text(MIN_PART_SHARE)} of the lines (and {MIN_LINES}), and the mean of each "
-            f"is at least {share_text(MIN_PATTERN_EXCESS)} higher on its own lines",
+            "parts": GROUPS_NOTE,
         },
         "measures": {measure.name: measure.about for measure in MEASURES}
         | {REPEATS_NAME: REPEATS_ABOUT},
@@ -401,32 +435,42 @@ def _head_document(head: SurveyedHead) -> Contents:
                 "lines": part.lines,
                 "share": part.share,
                 "mean": part.mean,
-                "on the others": part.elsewhere,
-                "first line": part.first_line,
-                "last line": part.last_line,
+                "on the other part": part.elsewhere,
+                "first lines": list(part.first_lines),
+                "p": part.p_value,
+                "examples": [*map(_example_document, part.examples)],
             }
             for part in head.parts
         ],
-        "examples": [
-            {
-                "tenth": example.tenth,
-                "line": example.line,
-                "text": example.tokens.text,
-                "score": example.score,
-                "query": example.tokens.labels[example.query],
-                "query number": example.query + 1,
-                "key": example.tokens.labels[example.key],
-                "key number": example.key + 1,
-                "weight": example.weight,
-            }
-            for example in head.examples
-        ],
+        "examples": [*map(_example_document, head.examples)],
     }
 
 
+def _example_document(example: Example) -> Contents:
+    """Return a line with its pair of tokens as JSON data."""
+    return {
+        "tenth": example.tenth,
+        "line": example.line,
+        "text": example.tokens.text,
+        "score": example.score,
+        "query": example.tokens.labels[example.query],
+        "query number": example.query + 1,
+        "key": example.tokens.labels[example.key],
+        "key number": example.key + 1,
+        "weight": example.weight,
+    }
+
+
+def _example_text(example: Example) -> str:
+    """Return an example for a cell: `10: line 12, it → [CLS] .93`, with the tenth first."""
+    query, key = (example.tokens.labels[place] for place in (example.query, example.key))
+    return f"{example.tenth}: line {example.line}, {query} → {key} {share_text(example.weight)}"
+
+
 def _survey_lines(survey: Survey) -> Iterator[TableLines]:
-    """Yield the lines of the table: for each head a line for each measure."""
-    words = WordColumns(((*(measure.name for measure in MEASURES), REPEATS_NAME),))
+    """Yield the lines of the table: for each head a line for each measure, that of its best
+    pattern with examples."""
+    names = (*(measure.name for measure in MEASURES), REPEATS_NAME)
     for head in survey.heads:
         estimates = (*head.estimates.values(), head.repeats)
         columns = [
@@ -434,4 +478,6 @@ def _survey_lines(survey: Survey) -> Iterator[TableLines]:
         ]
         best = "" if head.best is None else head.best.name
         start = (head.name, best, "yes" if head.stands_out else "no")
+        examples = "; ".join(map(_example_text, head.examples))
+        words = WordColumns((names, tuple(examples if name == best else "" for name in names)))
         yield TableLines(start, words, tuple(columns))

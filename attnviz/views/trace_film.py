@@ -11,7 +11,7 @@ import numpy as np
 
 from attnviz.analysis.trace_film import Film, HeadPlace, chosen_heads
 from attnviz.cells import FULL_SLICE, Cells
-from attnviz.traces.trace import Trace
+from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid
@@ -163,7 +163,9 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
             ("trace", *WEIGHT_COLUMNS),
             partial(_film_lines, film),
         ),
-        provenance=replace(film.traces[-1].provenance, command=None),
+        provenance=replace(
+            join_provenances([trace.provenance for trace in film.traces]), command=None
+        ),
     )
 
 

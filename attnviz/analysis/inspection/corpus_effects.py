@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from math import copysign
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -103,11 +102,6 @@ class MeanPair:
     alone: tuple[float, float]  # the mean changes without each, on the same texts
     beyond_sum: MeanEffect  # the change without both minus the sum of the changes without each
 
-    @property
-    def beyond_size(self) -> float:
-        """Its mean, positive where both together change more than each for itself."""
-        return copysign(self.beyond_sum.mean, self.beyond_sum.mean * sum(self.alone))
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CorpusEffects(RanksHeads, Showable):
@@ -125,7 +119,7 @@ class CorpusEffects(RanksHeads, Showable):
     interrupted: bool = False  # whether Ctrl-C ended the measurement before the texts did
     heads: tuple[MeanEffect, ...]
     pair_texts: int = 0  # the first texts, on which pairs were switched off
-    pairs: tuple[MeanPair, ...] = ()  # those that change most beyond their sum come first
+    pairs: tuple[MeanPair, ...] = ()  # the furthest from its sum comes first
 
     @property
     def output(self) -> OutputMeasure:
@@ -451,4 +445,5 @@ class CorpusAblation:
                 together.effects(output), beyond.effects(output), places, strict=True
             )
         ]
-        return together.texts, tuple(sorted(mean_pairs, key=lambda pair: -pair.beyond_size))
+        ranked = sorted(mean_pairs, key=lambda pair: -abs(pair.beyond_sum.mean))
+        return together.texts, tuple(ranked)

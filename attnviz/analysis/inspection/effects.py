@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from math import copysign, isfinite, log
+from math import isfinite, log
 from typing import Any, Literal
 
 import torch
@@ -114,11 +114,6 @@ class HeadPair:
         """The change without both heads minus the sum of the changes without each."""
         return self.together.mean - sum(self.alone)
 
-    @property
-    def beyond_size(self) -> float:
-        """The same, positive where both together change more than each for itself."""
-        return copysign(self.beyond_sum, self.beyond_sum * sum(self.alone))
-
 
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -128,7 +123,7 @@ class Effects:
     measured: EffectMeasure
     tokens: tuple[int, ...]  # positions of the measured tokens
     heads: tuple[Effect, ...]
-    pairs: tuple[HeadPair, ...] = ()  # those that change most beyond their sum come first
+    pairs: tuple[HeadPair, ...] = ()  # the furthest from its sum comes first
     answer: str = ""  # the full model's answer at `answer_position`
     answer_position: int = 0
     next: bool = False  # whether the answer is the token after that position
@@ -354,7 +349,7 @@ class EffectMeter:
             HeadPair(together=both, alone=(alone[both.head_ids[:1]], alone[both.head_ids[1:]]))
             for both in together
         ]
-        ranked = tuple(sorted(pairs, key=lambda pair: -pair.beyond_size))
+        ranked = tuple(sorted(pairs, key=lambda pair: -abs(pair.beyond_sum)))
         off, positions = tuple(self.model_run.off), self.model_run.answer_positions
         summary = Effects(
             measured=self.measured, tokens=(), heads=tuple(heads), pairs=ranked, off=off

@@ -373,10 +373,10 @@ def refuse_odd_metric(metric: object, options: InspectOptions) -> None:
         problem = f"metric is of type {type(metric).__name__}, and should be a function"
         hint = "try metric=lambda outputs: outputs.logits[0, -1, 5]"
     elif options.by != "effect":
-        problem = "metric says what heads are ranked by, but by is 'pattern'"
+        problem = "'metric' says what heads are ranked by, but by is 'pattern'"
         hint = 'give by="effect"'
     elif options.toward is not None:
-        problem, hint = "a metric and toward are both given", "give one of them"
+        problem, hint = "'metric' and 'toward' are both given", "give one of them"
     else:
         return
     raise AttnvizError(problem, hint, about="metric")

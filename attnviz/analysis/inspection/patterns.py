@@ -228,7 +228,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "first token (sink)",
         "first",
         "the first token",
-        "the share that goes to the first token, of all others",
+        "the share that all other tokens give the first token",
         "no token can attend to the first and has a choice",
         one_key=True,
         matches=lambda query, key, tokens: tokens.is_first(key) & tokens.is_apart(query, key),

@@ -35,7 +35,7 @@ MASKED_MARK = "·"
 MASKED_NOTE = f"{MASKED_MARK} = hidden by the mask"
 TABLE_DECIMALS = 2
 MAX_READABLE_CELLS = 2**13  # of a table
-MAX_RANKED_BARS = 24
+MAX_ROWS_AT_ONCE = 24  # from more a click opens the frame in which they scroll
 MAX_UNBROKEN_LETTERS = 24  # of a part of a remark
 ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
@@ -75,7 +75,12 @@ def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
     caption = view.screen.caption.removesuffix(view.settings).rstrip(CAPTION_SEPARATOR)
     caption = caption.removesuffix(view.screen.caveat)
     parts = [part for part in caption.split(CAPTION_SEPARATOR) if part not in elsewhere]
-    parts += [MASKED_NOTE] if has_masked_cells(panels_below) else []
+    if has_masked_cells(panels_below):
+        grids = [
+            panel for panel in panels_below if isinstance(panel, Grid) and panel.cells.has_hidden
+        ]
+        is_measure = bool(grids) and all(grid.columns.unit == "measure" for grid in grids)
+        parts.append(f"{MASKED_MARK} = no value" if is_measure else MASKED_NOTE)
     return tag("p", CAPTION_SEPARATOR.join(parts), class_="caption") if parts else NO_MARKUP
 
 
@@ -171,6 +176,8 @@ def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
     heading = tag("h2", heading_text) if heading_text else NO_MARKUP
     is_single = len(grids) == 1
     tables = [table_markup(grid, grids, "" if is_single else grid.title) for grid in grids]
+    if is_single and is_readable(grids[0]):
+        tables = [_opening_frame(tables[0], grids[0], grids[0].rows.unit)]
     return join_markup([heading, tag("div", *tables, class_="beside")])
 
 
@@ -294,6 +301,15 @@ def _scroll_frame(inner: Markup) -> Markup:
     return tag("div", inner, class_="frame")
 
 
+def _opening_frame(frame: Markup, grid: Grid, unit: str) -> Markup:
+    """Return a frame, below a box to tick that shows all of many rows."""
+    if len(grid.rows) <= MAX_ROWS_AT_ONCE:
+        return frame
+    box = tag("input", type="checkbox")
+    label = tag("label", box, f" show all {counted(len(grid.rows), unit)}", class_="open-frame")
+    return tag("div", label, frame)
+
+
 def _table_head(grid: Grid) -> Markup:
     """Return the row of column names, with the titles of both axes in its corner.
 
@@ -337,17 +353,14 @@ def shade_classes(scale: Scale, values: np.ndarray) -> list[str | None]:
 
 
 def ranking_markup(ranked: RankedBars) -> Markup:
-    """Return at most 24 names with their bars, in order, and how many more there are."""
+    """Return all names with their bars, in order; many in a frame that scrolls."""
     grid, write = ranked.grid, cell_format(ranked.grid, TABLE_DECIMALS)
-    row_count = min(len(grid.rows), MAX_RANKED_BARS)
-    rows = [_ranked_row(ranked, row, write) for row in range(row_count)]
-    more = len(grid.rows) - row_count
-    more_note = tag("p", f"and {counted(more, f'more {ranked.unit}')}") if more > 0 else NO_MARKUP
+    rows = [_ranked_row(ranked, row, write) for row in range(len(grid.rows))]
     label = grid.title or None
     ranking_table = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
     mark_text = f"line across a bar = mean of the {ranked.mark_title}"
     mark_note = tag("p", mark_text, class_="caption") if ranked.mark_title else NO_MARKUP
-    return join_markup([mark_note, _scroll_frame(ranking_table), more_note])
+    return join_markup([mark_note, _opening_frame(_scroll_frame(ranking_table), grid, ranked.unit)])
 
 
 def _ranked_row(ranked: RankedBars, row: int, write: NumberFormat) -> Markup:

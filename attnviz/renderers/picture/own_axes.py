@@ -76,7 +76,7 @@ def draw_into_axes(
         )
     if norm is not None and not isinstance(norm, Normalize):
         raise AttnvizError(
-            f"norm is of type {type(norm).__name__}, and should be a Normalize of matplotlib",
+            f"'norm' is of type {type(norm).__name__}, and should be a Normalize of matplotlib",
             "try norm=matplotlib.colors.Normalize(0, 1)",
         )
     grid, theme_name = only_grid(view), theme or _background_theme(ax)

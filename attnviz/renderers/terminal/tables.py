@@ -335,7 +335,7 @@ def _tables_footer(grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
         yield Text(f"{sign} = {'hidden by the mask' if is_masked else 'no value'}", DIM_STYLE)
     missing = _missing_count_text(grid, table)
     if missing and not screen.full:
-        yield from wrap_note(f"and {missing} more (--full shows all)", screen)
+        yield from wrap_note(f"and {missing} (--full shows all)", screen)
 
 
 def _column_tokens_note(grid: Grid) -> str:
@@ -360,7 +360,7 @@ def _row_tokens_note(table: TerminalTable) -> list[Text]:
 
 
 def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
-    """Return how many columns and rows a table leaves out: '24 dimensions and 8 tokens'.
+    """Return how many columns and rows a table leaves out: '24 more dimensions and 8 more tokens'.
 
     Empty if none, or if the table is pooled.
     """
@@ -370,4 +370,4 @@ def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
         (len(grid.columns) - len(table.grid.columns), grid.columns.unit),
         (len(grid.rows) - len(table.grid.rows), grid.rows.unit),
     )
-    return " and ".join(counted(number, noun) for number, noun in counts if number)
+    return " and ".join(counted(number, f"more {noun}") for number, noun in counts if number)

@@ -344,7 +344,7 @@ def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem
     if item is not None and not 1 <= item <= items:
         raise AttnvizError(
             f"item is {item}, but the batch has {items}",
-            f"give item=1 to item={items}" if items > 1 else "leave item out",
+            f"give item=1 to item={items}" if items > 1 else "leave 'item' out",
             about="item",
         )  # fmt: skip
     return BatchItem(item or 1, items)

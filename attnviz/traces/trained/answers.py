@@ -128,7 +128,9 @@ def find_answer_token(
     raise AttnvizError(
         f"{option} is '{word}', which the model '{model.name}' "
         + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
-        "name a token that the model has" if unknown else f"try {option} {words[0]}",
+        "name a token that the model has"
+        if unknown
+        else "choose a word that is one token of this model",
         about=about,
     )
 

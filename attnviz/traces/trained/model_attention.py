@@ -316,7 +316,7 @@ def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
     return AttnvizError(
         f"no attention can be found in the model '{model.name}' ({model.config.model_type}); it "
         f"is made of {', '.join(kinds[:MAX_NAMED_MODULES])}{more}",
-        model.text_part or "use a model that attends, such as --model minilm",
+        model.text_part or "use a model with attention: a BERT, GPT-2 or Llama, for example",
         about="model",
     )
 

@@ -87,7 +87,7 @@ def in_memory_settings(settings: Settings, loaded: LoadedTransformer) -> Setting
             raise AttnvizError(
                 f"{name} is {wanted}, but the model '{loaded.name}' in memory is "
                 f"{'on ' if name == 'device' else ''}{actual}",
-                f"leave {name} out, or change the model first: {change}",
+                f"leave '{name}' out, or change the model first: {change}",
                 about=name,
             )
     actual_settings = {"model": None, "dtype": loaded.dtype, "device": Settings.device}

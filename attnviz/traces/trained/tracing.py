@@ -44,6 +44,18 @@ from attnviz.wording.keywords import replace_choices
 
 EMBEDDINGS_METHOD = "get_input_embeddings"  # which decoders of some models, such as FSMT's, lack
 GIVE_TRANSFORMER_HINT = "give a transformer: --model minilm, a folder, or a name on a hub"
+# What a record says of a transformer, in its names: settings, the config's activation, card facts
+TRANSFORMER_SETTINGS = (
+    "attention",
+    "target",
+    "generate",
+    "truncate",
+    "trust_remote_code",
+    "without",
+)
+ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation",
+                    "dense_act_fn")  # fmt: skip
+CARD_FACTS = ("parameters", "layers", "heads", "kv_heads", "head_dim", "stored_as", "in_memory")
 UNTRUSTED_SETTINGS = ("model", "trust_remote_code")  # which a trace file may not choose
 MAX_WEIGHT_DIFFERENCE = 1e-3  # of one model on two machines; two models differ by tenths
 
@@ -96,7 +108,9 @@ def trace_transformer(
             position_base=attention.position_base,
             in_memory=in_memory,
         ),
-        provenance=transformer_provenance(settings, model, vars(card), command),
+        provenance=transformer_provenance(
+            settings, model, _attention_facts(card, attention), command
+        ),
     )
 
 
@@ -156,16 +170,34 @@ def _token_embeddings(
 def transformer_provenance(
     settings: Settings, model: LoadedTransformer, facts: Mapping[str, Any], command: str | None
 ) -> Provenance:
-    """Return what a result was made with: command, settings, seed, device and versions; `facts`
-    are added to the settings."""
+    """Return what a result was made with: command, the model, the options given for it, and
+    versions. `facts` are added; of the settings those about random vectors are left out, since none
+    is true of the model, and so is what is None, False or empty."""
     import transformers
 
+    device, backend = str(model.device), getattr(model.tokenizer, "backend_tokenizer", None)
+    activations = (getattr(model.text_config, name, None) for name in ACTIVATION_NAMES)
+    given = {name: getattr(settings, name) for name in TRANSFORMER_SETTINGS}
+    recorded = {
+        "model": model.name,
+        "model_type": model.config.model_type,
+        "tokenizer": None if backend is None else type(backend.model).__name__,  # such as WordPiece
+        "activation": next(filter(None, activations), None),
+        **given,
+        **facts,
+        "device": device,
+        "dtype": settings.dtype,
+    }
     return Provenance(
         version=__version__,
         command=command,
-        settings=vars(settings) | dict(facts) | {"model": model.name},
+        settings={
+            name: value
+            for name, value in recorded.items()
+            if value is not None and value is not False
+        },
         seed=settings.seed,
-        device=str(model.device),
+        device=device,
         dtype=settings.dtype,
         versions={
             "python": platform.python_version(),
@@ -175,6 +207,20 @@ def transformer_provenance(
             "instructions": torch.backends.cpu.get_cpu_capability(),
         },
     )
+
+
+def _attention_facts(card: TrainedCard, attention: ModelAttention) -> dict[str, Any]:
+    """Return what a record says of a model's size and attention, and of how it was captured."""
+    facts = {name: getattr(card, name) for name in CARD_FACTS}
+    if attention.positions != "none":  # else they are not known: learned ones leave no trace
+        facts |= {"positions": attention.positions, "position_base": attention.position_base}
+    if card.fallback:
+        return facts | {"weights": "returned by the model, not captured"}
+    return facts | {
+        "largest difference of a weight from eager attention": card.eager,
+        "difference of the last vectors": card.vectors,
+        "tokens compared": card.compared,
+    }
 
 
 @dataclass(frozen=True, eq=False)

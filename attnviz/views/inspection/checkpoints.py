@@ -15,6 +15,7 @@ from attnviz.analysis.inspection.checkpoints import (
     KindCourse,
 )
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, PatternKind
+from attnviz.analysis.trace_film import HeadPlace
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.traces.trace import Provenance
@@ -32,7 +33,6 @@ from attnviz.views.settings_line import settings_line
 from attnviz.views.trace_film import (
     MAX_PAGE_TRACES,
     FilmHeads,
-    HeadPlace,
     evenly_spaced,
     explore_film,
     frame_group,

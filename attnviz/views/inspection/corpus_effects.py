@@ -21,6 +21,7 @@ from attnviz.views.inspection.effects import (
     effect_bars,
     effects_title,
     metric_document,
+    metric_phrase,
     pair_bars,
     pair_remark,
     pair_sentences,
@@ -131,7 +132,8 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
     over = f"on average over {texts}" if effects.texts > 1 else "in the only text"
     if effects.measured == "metric":
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top.mean))
-        yield f"{where} {effects.metric_name} changes from {' to '.join(ends)} {over}{rank_suffix}"
+        name = metric_phrase(effects.metric_name)
+        yield f"{where} {name} changes from {' to '.join(ends)} {over}{rank_suffix}"
         yield _test_sentence(effects)
     else:
         yield f"{where} {effects.output.change_text(top.mean)} {over}{rank_suffix}"
@@ -161,8 +163,8 @@ def _were(count: int) -> str:
 
 
 def _pairs_sentences(effects: CorpusEffects) -> Iterator[str]:
-    """Yield which pairs change more than the sum, and on which texts that is if not on all."""
-    for sentence in pair_sentences({p.together.name: p.beyond_size for p in effects.pairs}):
+    """Yield how far the first pair is from its sum, and on which texts if not on all."""
+    for sentence in pair_sentences(effects.pairs):
         is_part = effects.pair_texts < effects.texts
         yield sentence + (f" (first {counted(effects.pair_texts, 'text')})" if is_part else "")
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.inspection.effects import Effect, EffectMeasure, Effects, OutputMeasure
+from attnviz.analysis.inspection.corpus_effects import MeanPair
+from attnviz.analysis.inspection.effects import (
+    Effect,
+    EffectMeasure,
+    Effects,
+    HeadPair,
+    OutputMeasure,
+)
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import token_side
 from attnviz.cells import unmasked_cells
@@ -24,7 +31,7 @@ from attnviz.views.view import TableData, TableLines, WordColumns
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
 from attnviz.wording.words import bidi_isolated, counted
 
-PAIRS_TITLE = "what two heads change together beyond the sum of what each changes alone"
+PAIRS_TITLE = "change without two heads, minus the sum of the changes without each"
 PAIR_NOTES = {
     "answers": "",
     "metric": "",
@@ -35,6 +42,7 @@ ABLATION_CAVEAT = (
     "that do the same can replace each other, and a head may matter only together with others"
 )
 ABLATION_OUTPUTS = {"zero": "0", "mean": "its mean over the text"}
+LOGIT_NAME = "logit of"  # with which a difference of two answers begins
 MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
@@ -73,10 +81,7 @@ def pair_bars(
     changes: Mapping[str, float], measured: EffectMeasure, remarks: tuple[str, ...]
 ) -> RankedBars:
     """Return a bar for each pair of heads (its name and what it changes beyond the sum)."""
-    note = (
-        "bar = change without both − (change without one + change without the other) · beside it: "
-        "the three changes"
-    )
+    note = "the furthest from 0 first · beside each bar: the three changes"
     return effect_bars(PAIRS_TITLE, changes, f"{note}{PAIR_NOTES[measured]}", remarks, "pair")
 
 
@@ -154,7 +159,8 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield f"{any_head_opening if other_effects else opening}, almost nothing changes"
     elif effects.measured == "metric":
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top_effect.mean))
-        yield f"{opening}, {effects.metric_name} changes from {' to '.join(ends)}{rank_suffix}"
+        name = metric_phrase(effects.metric_name)
+        yield f"{opening}, {name} changes from {' to '.join(ends)}{rank_suffix}"
     elif effects.measured == "vectors":
         yield f"{opening}, {effects.output.change_text(top_effect.mean)}{rank_suffix}"
         cosine = share_text(top_effect.cosine or 0.0)
@@ -164,22 +170,32 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield f"{opening}, {_changing_answers_text(effects, tokens)} by {change}"
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
-    yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
+    yield from pair_sentences(effects.pairs)
     yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.options.ablation])
 
 
-def pair_sentences(sizes: Mapping[str, float]) -> Iterator[str]:
-    """Yield which pairs of heads change more together than the sum; nothing without pairs."""
-    if not sizes:
+def metric_phrase(name: str) -> str:
+    """Return a metric in a sentence: `the logit of “a” − the logit of “b”`; a name as it is."""
+    return name.replace(LOGIT_NAME, f"the {LOGIT_NAME}") if name.startswith(LOGIT_NAME) else name
+
+
+def pair_sentences(pairs: Sequence[HeadPair | MeanPair]) -> Iterator[str]:
+    """Yield how far the first pair of heads is from the sum of its heads; nothing without pairs."""
+    if not pairs:
         return
-    beyond = [name for name, size in sizes.items() if size >= MIN_NOTABLE_CHANGE]
-    pairs = f"{counted(len(sizes), 'pair')} of heads"
-    if not beyond:
-        yield f"none of {pairs} changes more than the sum of what each head changes alone"
+    first, count = pairs[0], counted(len(pairs), "pair")
+    together, total = first.together.mean, sum(first.alone)
+    beyond = together - total
+    if abs(beyond) < MIN_NOTABLE_CHANGE:
+        yield "the change without two heads is the sum of the changes without each"
         return
-    amount = fixed_text(sizes[beyond[0]], 2)
-    yield f"{len(beyond)} of {pairs} change more than the sum of what each head changes alone; " + (
-        f"{beyond[0]} the most: {amount} more"
+    digits = 2 if abs(beyond) >= MIN_FIXED_CHANGE else 4
+    where = "above" if beyond > 0 else "below"
+    rank_suffix = f", the furthest of {count}" if len(pairs) > 1 else ""
+    yield (
+        f"without {first.together.name} the change is {fixed_text(together, digits)}, "
+        f"{fixed_text(abs(beyond), digits)} {where} the sum of the changes without each "
+        f"({fixed_text(total, digits)}){rank_suffix}"
     )
 
 

@@ -262,9 +262,9 @@ def change_by_others(sentences: TraceComparison, head: HeadComparison) -> float:
     """
     link, rows, cells = sentences.link(head), sentences.rows, difference_cells(sentences, head)
     is_other = np.array([position not in rows.tokens.special for position in rows.first])
-    is_other[link.query] = False
+    is_other[link.row] = False
     if rows is sentences.columns:
-        is_other[link.key] = False
+        is_other[link.column] = False
     sampled = range(len(rows))[sampled_queries(len(rows))]
     rows_at_once = max(1, CELLS_PER_BAND // (len(sentences.columns) * sampled.step))
     changes: list[float] = []
@@ -272,7 +272,7 @@ def change_by_others(sentences: TraceComparison, head: HeadComparison) -> float:
         sampled[start : start + rows_at_once] for start in range(0, len(sampled), rows_at_once)
     ):
         band = slice(part.start, part.stop, part.step)
-        patch = cells.window(band, slice(link.key, link.key + 1))
+        patch = cells.window(band, slice(link.column, link.column + 1))
         seeing = is_other[band] & ~patch.hidden[:, 0]
         changes += abs(patch.values[seeing, 0]).tolist()
     return float(np.mean(changes)) if changes else np.nan

@@ -22,7 +22,7 @@ from attnviz.analysis.inspection.two_sentences import (
 from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
-from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
@@ -49,7 +49,7 @@ SHARED_LINK_NOTE = (
     "sorted by the change between tokens that both sentences have, special tokens aside"
 )
 LINK_NOTE = "sorted by the change of the attention weight"
-DIVERGENCE_RANKING_NOTE = f"sorted by '{DIVERGENCE_COLUMN}'"
+DIVERGENCE_RANKING_NOTE = "sorted by how far the head's rows are apart"
 DIVERGENCE_NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
     "no key in common"
@@ -68,7 +68,9 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
     """
     settings = _pairing_settings_line(sentences)
     closing = tuple(map(as_sentence, change_sentences(sentences)))
-    heads = changes_group(sentences, None if full else MAX_SCREEN_HEADS)
+    heads = [changes_group(sentences, None if full else MAX_SCREEN_HEADS)]
+    if not sentences.changes and sentences.is_one_sentence:
+        heads = []  # a table of zeros says no more than the title
     more_text = f"more attention {_sentence_phrases(sentences)[1]}"
     document = partial(_sentences_document, sentences, closing)
     columns = short_names(sentences) if sentences.names in DEFAULT_NAMES else sentences.names
@@ -77,7 +79,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         title=_sentences_title(sentences),
         headline=closing[0].removesuffix("."),
         settings=settings,
-        screen=build_page([heads, _top_head_maps(sentences)], settings),
+        screen=build_page([*heads, _top_head_maps(sentences)], settings),
         # without maps: those of one head fill a small screen three times over
         excerpt=Excerpt(
             (changes_group(sentences, MAX_EXCERPT_HEADS),),
@@ -87,20 +89,9 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         closing=closing,
         head_explorer=partial(explored_of_sentences, sentences, more_text),
         data=TableData(document, (*HEAD_CHANGES_HEADER, *columns, OTHERS_COLUMN), lines),
-        provenance=_provenance_of_both(sentences),
+        provenance=join_provenances([sentences.first.provenance, sentences.second.provenance]),
         command=command,
     )
-
-
-def _provenance_of_both(sentences: TraceComparison) -> Provenance:
-    """Return the provenance of the first Trace; settings that differ have both values."""
-    first, second = (trace.provenance for trace in (sentences.first, sentences.second))
-    both = {
-        name: [value, second.settings[name]]
-        for name, value in first.settings.items()
-        if second.settings.get(name, value) != value
-    }
-    return replace(first, settings={**first.settings, **both})
 
 
 def _sentences_title(sentences: TraceComparison) -> str:
@@ -179,7 +170,8 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     settings = two_settings_line(sentences.first, sentences.second, names)
     lengths = [len(trace.tokens) for trace in (sentences.first, sentences.second)]
     cut = f" ({and_list([*map(str, lengths)])} tokens)" if sentences.options.words else ""
-    return f"{len(rows)}{counts_text} {_unit(sentences)}s paired{cut} · {settings}"
+    units = f"{_unit(sentences)}s{'' if all_paired else ' are in both'}"
+    return f"{len(rows)}{counts_text} {units}{cut} · {settings}"
 
 
 def _unit(sentences: TraceComparison) -> str:
@@ -242,11 +234,13 @@ def _link_label(sentences: TraceComparison, link: WeightChange) -> str:
 def _top_head_maps(sentences: TraceComparison) -> Group:
     """Return the maps of the head that changes most on both sentences, and of the difference.
 
-    The first two have the same colour scale.
+    The first two have the same colour scale. If nothing changes, one map is both.
     """
     top_head = sentences.heads[0]
     maps = top_head.first, top_head.second
     grids = [_sentence_map(sentences, each, index) for index, each in enumerate(maps)]
+    if not sentences.changes and sentences.is_one_sentence:
+        return Group("alternatives", (replace(grids[0], title=f"{maps[0].name} · in both"),))
     difference = _head_difference_grid(sentences, top_head)
     return Group("alternatives", (*with_common_scales(grids), difference), kind="pair")
 
@@ -257,6 +251,8 @@ def _picture_maps(sentences: TraceComparison) -> Group:
     For one query these are three rows, which share an axis if every key has a counterpart.
     """
     maps = _top_head_maps(sentences)
+    if len(maps.panels) == 1:
+        return maps
     *sentence_grids, difference = (grid for grid in maps.panels if isinstance(grid, Grid))
     if sentences.query is None:
         has_two_texts = not sentences.is_one_sentence
@@ -394,7 +390,7 @@ def _others_sentences(sentences: TraceComparison) -> Iterator[str]:
         change_by_others(sentences, sentences.heads[0]),
     )
     if not np.isnan(change):
-        key = _quoted_token(sentences.columns.tokens, sentences.columns.first[link.key])
+        key = _quoted_token(sentences.columns.tokens, link.key)
         yield f"other tokens change what they give {key} by {percent_text(change)} on average"
 
 

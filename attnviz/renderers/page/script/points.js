@@ -118,7 +118,8 @@ const pointText = (place) => {
 /** A number of a point, with the ends of its interval: "previous token .93 (.91 to .95)". */
 function axisText(place, axis) {
   const { values, lows, highs } = cloud.points[place];
-  const written = (value) => numberText(value, { share: cloud.axes[axis].is_share });
+  const share = cloud.axes[axis].is_share;
+  const written = (value) => share && value < 0.005 ? ".00" : numberText(value, { share });
   const { name } = cloud.axes[axis];
   if (values[axis] === null) return `${name} not known`;
   const ends = [lows[axis], highs[axis]];
@@ -134,12 +135,14 @@ function movePoint(event) {
     event.preventDefault();
     return change({ point: from[0] });
   }
-  if (!Object.hasOwn(ARROWS_ALONG, event.key)) return;
+  const isEnd = ["Home", "End"].includes(event.key);
+  if (!isEnd && !Object.hasOwn(ARROWS_ALONG, event.key)) return;
   event.preventDefault();
-  const [side, sign] = ARROWS_ALONG[event.key];
+  const [side, sign] = ARROWS_ALONG[event.key] ?? ["x", 1];
   const placeOf = (circle) => Number(circle.getAttribute(`c${side}`)) * sign;
   const order = [...pointCircles].sort(([one, first], [other, second]) =>
     placeOf(first) - placeOf(second) || one - other);
+  if (isEnd) return order.at(event.key === "Home" ? 0 : -1)[1].focus();
   const next = order[order.findIndex(([place]) => place === from[0]) + 1];
   if (next) next[1].focus();
 }
