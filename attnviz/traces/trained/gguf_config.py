@@ -63,9 +63,9 @@ def _llama_config(file: GGUFFile) -> Config:
     """Return the config of a model like Llama; other kinds change some of it."""
     heads, width = file.count(".attention.head_count"), file.count(".embedding_length")
     head_dim = file.count(".attention.key_length", width // heads)
-    layers = file.count(".block_count")
-    if layers > MAX_LAYERS or file.count(".attention.value_length", head_dim) != head_dim:
-        raise _unusual_model(file, "too many layers, or values of another width than keys")
+    layers = file.count(".block_count", most=MAX_LAYERS)
+    if file.count(".attention.value_length", head_dim) != head_dim:
+        raise _unusual_model(file, "values of another width than keys")
     if file.count(".rope.dimension_count", head_dim) != head_dim and file.architecture != "phi3":
         raise _unusual_model(file, "heads that rotate only in part")
     if file.has(".expert_count") and file.count(".expert_count", least=0):
@@ -109,6 +109,9 @@ def _rotation(file: GGUFFile) -> Config:
     if kind == "yarn":
         original = file.count(".rope.scaling.original_context_length")
         rotation["original_max_position_embeddings"] = original
+        for name in ("beta_fast", "beta_slow"):
+            if file.has(f".rope.scaling.yarn_{name}"):
+                rotation[name] = file.number(f".rope.scaling.yarn_{name}")
     return rotation
 
 
@@ -183,14 +186,12 @@ def _phi3_config(file: GGUFFile) -> Config:
 
 
 def _gpt2_config(file: GGUFFile) -> Config:
-    width, layers = file.count(".embedding_length"), file.count(".block_count")
-    if layers > MAX_LAYERS:
-        raise _unusual_model(file, "too many layers")
+    width = file.count(".embedding_length")
     return {
         "vocab_size": file.tensor("token_embd.weight").shape[0],
         "n_positions": file.count(".context_length"),
         "n_embd": width,
-        "n_layer": layers,
+        "n_layer": file.count(".block_count", most=MAX_LAYERS),
         "n_head": file.count(".attention.head_count"),
         "n_inner": file.count(".feed_forward_length", 4 * width),
         "layer_norm_epsilon": file.number(".attention.layer_norm_epsilon"),

@@ -122,11 +122,15 @@ class GGUFFile:
         """Return whether there is a fact; `.x` is that of the architecture, such as `llama.x`."""
         return self._full_key(key) in self.facts
 
-    def count(self, key: str, default: int | None = None, least: int = 1) -> int:
-        """Return a whole number from `least` on; refuse another value, or none without default."""
+    def count(
+        self, key: str, default: int | None = None, *, least: int = 1, most: int = MAX_COUNT
+    ) -> int:
+        """Return a whole number from `least` to `most`; refuse another value, or none without a
+        default."""
         value = self._fact(key, default)
-        if type(value) is not int or not least <= value <= MAX_COUNT:
-            raise self._odd_fact(key, f"a whole number from {least} on")
+        if type(value) is not int or not least <= value <= most:
+            wanted = f"a whole number from {least:,}" + f" to {most:,}" * (most < MAX_COUNT)
+            raise self._odd_fact(key, wanted if most < MAX_COUNT else f"{wanted} on")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:

@@ -14,7 +14,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.trained.gguf_file import GGUFFile
 
 SPACE_MARK = "▁"
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  # types of tokens
+CONTROL, USER_DEFINED = 3, 4  # types of tokens
 # How a text is split before merges, by the name of the splitter in the file. Spaces begin words.
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 GPT2_SPLIT = rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
@@ -75,33 +75,36 @@ SPLITTERS = {
 def build_tokenizer(file: GGUFFile) -> Any:
     """Return the tokenizer of a file as one of transformers, with special tokens and chat template.
 
-    Refuses a vocabulary without merges or scores, and one that is split in an unknown way.
+    Refuses a vocabulary of more tokens than the model has vectors for, one without merges or
+    scores, and one that is split in an unknown way.
     """
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 
     kind, tokens = file.text("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
+    vectors = file.tensor("token_embd.weight").shape[0]
+    if len(tokens) > vectors:
+        raise file.wrong_tensors(f"has {len(tokens):,} tokens, and vectors for {vectors:,} of them")
     builders = {"gpt2": _byte_level_tokenizer, "llama": _sentencepiece_tokenizer}
     if kind not in builders:
         raise _unusual_vocabulary(file, f"is of the kind {kind[:40]}", ", ".join(builders))
     backend, begins = builders[kind](file, tokens)
-    types = (
-        file.numbers("tokenizer.ggml.token_type", len(tokens))
-        if file.has("tokenizer.ggml.token_type")
-        else [1] * len(tokens)
-    )
-    added = [
-        AddedToken(token, normalized=False, special=kind == CONTROL)
-        for token, kind in zip(tokens, types, strict=True)
-        if kind in (CONTROL, USER_DEFINED) and token
-    ]
+    added: list[Any] = []
+    if file.has("tokenizer.ggml.token_type"):
+        types = file.numbers("tokenizer.ggml.token_type", len(tokens))
+        added = [
+            AddedToken(token, normalized=False, special=token_type == CONTROL)
+            for token, token_type in zip(tokens, types, strict=True)
+            if token_type in (CONTROL, USER_DEFINED) and token
+        ]
     backend.add_tokens(added)
     specials = _special_tokens(file, tokens)
     _add_ends(file, backend, specials, begins)
+    template = file.text("tokenizer.chat_template", "")
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         clean_up_tokenization_spaces=False,
-        chat_template=file.facts.get("tokenizer.chat_template"),
+        chat_template=template or None,
         **specials,
     )
 
@@ -111,9 +114,8 @@ def _special_tokens(file: GGUFFile, tokens: list[str]) -> dict[str, str]:
     specials = {}
     for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
         if file.has(f"tokenizer.ggml.{key}_token_id"):
-            number = file.count(f"tokenizer.ggml.{key}_token_id", least=0)
-            if number < len(tokens):
-                specials[f"{name}_token"] = tokens[number]
+            number = file.count(f"tokenizer.ggml.{key}_token_id", least=0, most=len(tokens) - 1)
+            specials[f"{name}_token"] = tokens[number]
     return specials
 
 
@@ -121,15 +123,17 @@ def _add_ends(file: GGUFFile, backend: Any, specials: Mapping[str, str], begins:
     """Let a tokenizer put the begin token before a text, or the end token after it."""
     from tokenizers.processors import TemplateProcessing
 
-    has_begin = file.flag("tokenizer.ggml.add_bos_token", begins) and "bos_token" in specials
-    has_end = file.flag("tokenizer.ggml.add_eos_token", False) and "eos_token" in specials
-    names = [specials["bos_token"]] * has_begin, [specials["eos_token"]] * has_end
-    ends = {name: backend.token_to_id(name) for name in (*names[0], *names[1])}
-    if ends:
-        template = [*names[0], "$A", *names[1]]
-        pair = [*template, *names[0], "$B:1", *names[1]]
+    ends = []
+    for name, default in (("bos", begins), ("eos", False)):
+        is_added = file.flag(f"tokenizer.ggml.add_{name}_token", default)
+        token = specials.get(f"{name}_token")
+        ends.append([token] if is_added and token else [])
+    first, last = ends
+    if first or last:
         backend.post_processor = TemplateProcessing(
-            single=template, pair=pair, special_tokens=list(ends.items())
+            single=[*first, "$A", *last],
+            pair=[*first, "$A", *last, *first, "$B:1", *last],
+            special_tokens=[(token, backend.token_to_id(token)) for token in {*first, *last}],
         )
 
 
@@ -172,14 +176,12 @@ def _sentencepiece_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bo
         for cut in range(1, len(token))
         if token[:cut] in vocabulary and token[cut:] in vocabulary
     )
-    unknown = tokens[
-        min(file.count("tokenizer.ggml.unknown_token_id", 0, least=0), len(tokens) - 1)
-    ]
+    unknown = file.count("tokenizer.ggml.unknown_token_id", 0, least=0, most=len(tokens) - 1)
     backend = Tokenizer(
         models.BPE(
             vocabulary,
             [(left, right) for *_, left, right in merges],
-            unk_token=unknown,
+            unk_token=tokens[unknown],
             fuse_unk=True,
             byte_fallback=True,
         )
