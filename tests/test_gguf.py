@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,24 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.gguf_blocks import read_tensor
 from attnviz.traces.trained.gguf_file import BLOCK_TYPES, BlockType, read_gguf
+from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests.gguf_files import (
     CORPUS,
+    END,
     GPT2_TOKENIZER,
     add_byte_vocabulary,
     finish,
+    merges_of,
+    train_byte_tokenizer,
     write_model,
 )
 
@@ -213,3 +221,126 @@ def test_every_number_of_a_block_is_that_of_llama_cpp(
         theirs = gguf.dequantize(gguf.GGUFReader(path).tensors[0].data, kind)
     assert ours.shape == theirs.shape == (3, 5 * block.numbers)
     np.testing.assert_array_equal(ours, theirs)
+
+
+SPLIT_LIKE_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
+DIGITS_THEN_BYTES = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTES])
+LLAMA3_THEN_BYTES = pre_tokenizers.Sequence(
+    [
+        pre_tokenizers.Split(Regex(SPLIT_LIKE_LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+)
+ORIGINALS = {"gpt-2": BYTES, "smollm": DIGITS_THEN_BYTES, "llama-bpe": LLAMA3_THEN_BYTES}
+SAMPLES = st.text("aeht .,'\n\r\t2é🙂tired" + "THE", max_size=30)
+
+
+def _write_vocabulary(path: Path, tokenizer: Tokenizer, pre: str, **facts: Any) -> Path:
+    writer = gguf.GGUFWriter(path, "llama")
+    add_byte_vocabulary(writer, tokenizer, pre)
+    for name, value in facts.items():
+        getattr(writer, f"add_{name}")(value)
+    writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
+    return finish(writer)
+
+
+@pytest.mark.parametrize("pre", ORIGINALS)
+def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Path) -> None:
+    original = train_byte_tokenizer(ORIGINALS[pre])
+    ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", original, pre)))
+
+    @settings(max_examples=150)
+    @given(SAMPLES)
+    def check(text: str) -> None:
+        ids = ours(text)["input_ids"]
+        assert ids == original.encode(text).ids
+        assert ours.decode(ids) == text
+
+    check()
+
+
+def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) -> None:
+    from transformers import Qwen2Tokenizer
+
+    trained = GPT2_TOKENIZER
+    merges = [tuple(merge.split(" ")) for merge in merges_of(trained)]
+    original = Qwen2Tokenizer(vocab=trained.get_vocab(), merges=merges, unk_token=END)
+    ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", trained, "qwen2")))
+
+    for text in (TEXT, "cafe\u0301 123 it's\n\n  it", "IT'S"):
+        assert ours(text)["input_ids"] == original.backend_tokenizer.encode(text).ids
+
+
+def test_special_tokens_ends_and_the_chat_template_are_those_of_the_file(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    facts = {
+        "bos_token_id": 5,
+        "add_bos_token": True,
+        "add_eos_token": True,
+        "chat_template": template,
+    }
+    path = _write_vocabulary(tmp_path / "v.gguf", GPT2_TOKENIZER, "gpt-2", **facts)
+
+    ours = build_tokenizer(read_gguf(path))
+
+    ids = ours(f"it{END}was")["input_ids"]
+    assert ids == [5, *GPT2_TOKENIZER.encode(f"it{END}was").ids, 0]
+    assert ids.count(0) == 2
+    assert ours.convert_ids_to_tokens([5, 0]) == [ours.bos_token, ours.eos_token]
+    chat = [{"role": "user", "content": "Hi"}]
+    assert ours.apply_chat_template(chat, tokenize=False) == "<user>Hi"
+
+
+PIECES = ["▁", *"abcdef", "ab", "cd", "abc", "▁a", "▁ab", "▁abc", "de", "cde", "f▁"]
+
+
+def _merge_best_first(text: str, scores: dict[str, float], prefix: bool) -> list[str]:
+    """Return the tokens that SentencePiece makes: of all pairs, the best is merged first."""
+    symbols = list((("▁" if prefix else "") + text).replace(" ", "▁"))
+    while True:
+        pairs = [
+            (-scores[left + right], place)
+            for place, (left, right) in enumerate(pairwise(symbols))
+            if left + right in scores
+        ]
+        if not pairs:
+            break
+        place = min(pairs)[1]
+        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+    bytes_of = [
+        [symbol] if symbol in scores else [f"<0x{byte:02X}>" for byte in symbol.encode()]
+        for symbol in symbols
+    ]
+    return [token for tokens in bytes_of for token in tokens]
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: Path) -> None:
+    every_byte = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = ["<unk>", "<s>", "</s>", *every_byte, *PIECES, "<end>"]
+    types = [2, 3, 3, *[6] * 256, *[1] * len(PIECES), 4]
+    scores = {piece: -float(7 * place % 17) for place, piece in enumerate(PIECES)}
+    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_scores([scores.get(token, 0.0) for token in tokens])
+    writer.add_bos_token_id(1)
+    writer.add_unk_token_id(0)
+    writer.add_add_space_prefix(prefix)
+    writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
+    ours = build_tokenizer(read_gguf(finish(writer)))
+
+    @settings(max_examples=150)
+    @given(st.text("abcdef é", min_size=1, max_size=20))
+    def check(text: str) -> None:
+        cut = ours.convert_ids_to_tokens(ours(text)["input_ids"])
+        assert cut == ["<s>", *_merge_best_first(text, scores, prefix)]
+        assert ours.decode(ours(text)["input_ids"], skip_special_tokens=True) == text
+
+    check()
+    assert "<end>" in ours.convert_ids_to_tokens(ours("ab<end>cd")["input_ids"])

@@ -372,7 +372,7 @@ class _HeaderReader:
     def _refuse_too_many(self, count: int, least_bytes: int, what: str) -> None:
         if count * least_bytes > min(self.size, MAX_HEADER_BYTES):
             raise self.damaged(
-                f"its header says that it has {count:,} {what}, and it has {self.size:,} bytes"
+                f"its header has {count:,} {what}, too many for its {self.size:,} bytes"
             )
 
     def tensor(self) -> tuple[str, tuple[int, ...], int, int]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained.gguf_file import GGUFFile
+from attnviz.traces.trained.model_location import ModelLocation
+from attnviz.traces.trained.refusals import reporting_load_errors
 
 SPACE_MARK = "▁"
 CONTROL, USER_DEFINED = 3, 4  # types of tokens
@@ -154,7 +156,9 @@ def _byte_level_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]
         )
     merges = [tuple(merge.split(" ")) for merge in file.texts("tokenizer.ggml.merges")]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    backend = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=splitter.whole_words))
+    with reporting_load_errors(ModelLocation("", None, file.path)):  # of merges of unknown tokens
+        model = models.BPE(vocabulary, merges, ignore_merges=splitter.whole_words)
+    backend = Tokenizer(model)
     if splitter.composed:
         backend.normalizer = normalizers.NFC()
     splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in splitter.patterns]

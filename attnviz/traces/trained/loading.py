@@ -281,8 +281,14 @@ def _find_cached_folder(location: ModelLocation) -> Path | None:
 def fetch_model_folder(location: ModelLocation) -> Path:
     """Return the folder of a model's files, after downloading them to the cache if need be.
 
-    Refuses a model that neither a folder, the cache nor the hub has.
+    Refuses a GGUF file, and a model that neither a folder, the cache nor the hub has.
     """
+    if location.file is not None:
+        raise AttnvizError(
+            f"vectors are read from safetensors, and the model '{location.name}' is a GGUF file",
+            "give --embeddings minilm, a folder, or a name on a hub",
+            about="embeddings",
+        )
     cached_folder = check_location(location).folder
     if cached_folder is not None:
         return cached_folder

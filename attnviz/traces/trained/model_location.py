@@ -91,7 +91,7 @@ WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 INDEX_SUFFIX = ".index.json"  # of weights in several files
 TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
 FOREIGN_WEIGHTS = {
-    "*.gguf": "llama.cpp",
+    f"*{GGUF_SUFFIX}": "llama.cpp",
     "*.ggml": "llama.cpp",
     "tf_model.h5": "TensorFlow",
     "flax_model.msgpack": "Flax",
@@ -311,9 +311,17 @@ def find_weight_files(folder: Path) -> list[Path]:
     raise AttnvizError(
         f"the folder '{folder}' has no weights: no {WEIGHT_FILES[0]}, no {WEIGHT_FILES[1]}"
         + (f", but those of {and_list(foreign_kinds)}" if foreign_kinds else ""),
-        "save the whole model there: model.save_pretrained(folder)",
+        _whole_model_hint(folder),
         about="model",
     )
+
+
+def _whole_model_hint(folder: Path) -> str:
+    """Return the hint for a folder without a whole model: to name the GGUF file in it, if any."""
+    gguf_file = min(folder.glob(f"*{GGUF_SUFFIX}"), default=None)
+    if gguf_file is not None:
+        return f"name the file in it: --model {shell_quote(str(gguf_file))}"
+    return "save the whole model there: model.save_pretrained(folder)"
 
 
 def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
@@ -395,7 +403,7 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
     if not files.is_file(folder / CONFIG_FILE):
         raise AttnvizError(
             f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",
-            "save the whole model there: model.save_pretrained(folder)",
+            _whole_model_hint(folder),
             about="model",
         )
     config = _read_json_file(folder / CONFIG_FILE)
