@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Config = dict[str, Any]
-MAX_LAYERS = 1000
+MAX_LAYERS, MAX_HEAD_WIDTH, MAX_GPT2_POSITIONS = 1000, 2**16, 2**13
 # What transformers calls a tensor of llama.cpp, first outside and then inside of the layers.
 LLAMA_NAMES = {
     "token_embd": "model.embed_tokens",
@@ -62,7 +62,7 @@ LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.we
 def _llama_config(file: GGUFFile) -> Config:
     """Return the config of a model like Llama; other kinds change some of it."""
     heads, width = file.count(".attention.head_count"), file.count(".embedding_length")
-    head_dim = file.count(".attention.key_length", width // heads)
+    head_dim = file.count(".attention.key_length", width // heads, most=MAX_HEAD_WIDTH)
     layers = file.count(".block_count", most=MAX_LAYERS)
     if file.count(".attention.value_length", head_dim) != head_dim:
         raise _unusual_model(file, "values of another width than keys")
@@ -189,7 +189,7 @@ def _gpt2_config(file: GGUFFile) -> Config:
     width = file.count(".embedding_length")
     return {
         "vocab_size": file.tensor("token_embd.weight").shape[0],
-        "n_positions": file.count(".context_length"),
+        "n_positions": file.count(".context_length", most=MAX_GPT2_POSITIONS),  # squared in a mask
         "n_embd": width,
         "n_layer": file.count(".block_count", most=MAX_LAYERS),
         "n_head": file.count(".attention.head_count"),

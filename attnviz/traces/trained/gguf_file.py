@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite, prod
 from pathlib import Path
@@ -24,6 +24,7 @@ from attnviz.wording.words import and_list, counted
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 MAX_HEADER_BYTES = 2**26  # vocabularies included; 262,144 tokens with their merges take 15 MB
+FIRST_BYTES = 2**22  # read at once, enough for most headers
 MAX_DIMENSIONS, MAX_COUNT = 4, 2**31 - 1
 DEFAULT_ALIGNMENT, MAX_ALIGNMENT = 32, 2**16
 SMALLEST_ENTRIES = {"facts": 13, "tensors": 24}  # bytes of a fact and of a tensor's description
@@ -281,7 +282,7 @@ def _read_header(path: Path) -> GGUFFile:
     """Return the header of one file; refuse one that is damaged, and one of another kind."""
     with files.reporting_unreadable(path), path.open("rb") as file:
         reader = _HeaderReader(path, file)
-        if file.read(4) != MAGIC:
+        if reader.size < len(MAGIC) or reader.take(4) != MAGIC:
             raise AttnvizError(
                 f"'{path}' is no GGUF file: it does not begin with GGUF", AGAIN_HINT, about="model"
             )
@@ -304,20 +305,16 @@ def _read_header(path: Path) -> GGUFFile:
         alignment = facts.get("general.alignment", DEFAULT_ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= MAX_ALIGNMENT:
             raise reader.damaged(f"its general.alignment is {str(alignment)[:40]}")
-        begin = -(-file.tell() // alignment) * alignment
+        begin = -(-reader.position // alignment) * alignment
         return GGUFFile(path, facts, reader.place_tensors(tensors, begin))
 
 
-@dataclass
 class _HeaderReader:
     """Reads values one after another, and refuses those that reach past the end of the file."""
 
-    path: Path
-    file: BinaryIO
-    size: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.size = self.path.stat().st_size
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self.file, self.size = path, file, path.stat().st_size
+        self.content, self.position = b"", 0
 
     def damaged(self, reason: str) -> AttnvizError:
         """Return the error for a damaged header."""
@@ -327,20 +324,24 @@ class _HeaderReader:
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes; refuse more than the file or any header has."""
-        position = self.file.tell()
-        if position + count > self.size:
-            raise self.damaged(
-                f"its header says that {count:,} bytes follow byte {position:,}, and the file has "
-                f"{self.size:,}"
-            )
-        if position + count > MAX_HEADER_BYTES:
-            raise self.damaged(f"its header has more than {MAX_HEADER_BYTES:,} bytes")
-        return self.file.read(count)
+        start, end = self.position, self.position + count
+        if end > len(self.content):
+            if end > self.size:
+                raise self.damaged(
+                    f"its header says that {count:,} bytes follow byte {start:,}, and the file has "
+                    f"{self.size:,}"
+                )
+            if end > MAX_HEADER_BYTES:
+                raise self.damaged(f"its header has more than {MAX_HEADER_BYTES:,} bytes")
+            more = max(count, len(self.content), FIRST_BYTES)
+            self.content += self.file.read(min(more, self.size - len(self.content)))
+        self.position = end
+        return self.content[start:end]
 
     def value(self, kind: int) -> Any:
         """Return the next value, of a numbered type; refuse a type that does not exist."""
         if kind == STRING:
-            return self.take(self.value(UINT64)).decode(errors="replace")
+            return self._text()
         if kind == ARRAY:
             return self._array(self.value(UINT32), self.value(UINT64))
         if kind not in FORMATS:
@@ -348,11 +349,14 @@ class _HeaderReader:
         code = f"<{FORMATS[kind]}"
         return struct.unpack(code, self.take(struct.calcsize(code)))[0]
 
+    def _text(self) -> str:
+        return self.take(int.from_bytes(self.take(8), "little")).decode(errors="replace")
+
     def _array(self, kind: int, count: int) -> list[str] | array[Any]:
         """Return the next `count` values of a type, which is neither an array nor unknown."""
         if kind == STRING:
             self._refuse_too_many(count, 8, "texts")
-            return [self.value(STRING) for _ in range(count)]
+            return [self._text() for _ in range(count)]
         if kind not in FORMATS:
             raise self.damaged(f"its header has a list of type {kind}, which does not exist")
         values = array("B" if kind == 7 else FORMATS[kind])

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from attnviz.traces.trained.gguf_blocks import read_tensor
 from attnviz.traces.trained.gguf_config import (
@@ -24,6 +25,21 @@ MAX_NAMED_TENSORS = 3  # that are missing or unknown
 NOT_WEIGHTS = (FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS)
 
 
+class _MetaParameters(TorchFunctionMode):
+    """Makes parameters without memory for their numbers inside the `with` block.
+
+    Those are made by `torch.empty`; other tensors, such as frequencies of rotation, are computed.
+    """
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), keywords: Any = None
+    ) -> Any:
+        keywords = keywords or {}
+        if function is torch.empty:
+            keywords = {**keywords, "device": "meta"}
+        return function(*args, **keywords)
+
+
 def build_model(file: GGUFFile, dtype: torch.dtype) -> Any:
     """Return the model of a file, in a dtype; refuse tensors that are not those of its config.
 
@@ -33,22 +49,21 @@ def build_model(file: GGUFFile, dtype: torch.dtype) -> Any:
 
     architecture, location = find_architecture(file), ModelLocation("", None, file.path)
     settings = architecture.config(file)
-    with reporting_load_errors(location), torch.device("meta"):
-        config = transformers.AutoConfig.for_model(architecture.kind, **settings)
+    with reporting_load_errors(location), _MetaParameters():
+        config = transformers.AutoConfig.for_model(
+            architecture.kind, dtype=dtype, attn_implementation="eager", **settings
+        )
         config.architectures = [architecture.model_class]
-        model_class = getattr(transformers, architecture.model_class)
-        parameters = dict(model_class(config).named_parameters())
+        model = getattr(transformers, architecture.model_class)(config)
     names = {name: _full_name(name, architecture.names) for name in file.tensors}
-    _refuse_other_tensors(file, names, parameters)
+    _refuse_other_tensors(file, names, dict(model.named_parameters()))
     weights = {
         names[name]: architecture.undo(read_tensor(stored, dtype), name, settings)
         for name, stored in file.tensors.items()
         if name not in NOT_WEIGHTS
     }
-    with reporting_load_errors(location):
-        model = model_class.from_pretrained(
-            None, config=config, state_dict=weights, dtype=dtype, attn_implementation="eager"
-        )
+    model.load_state_dict(weights, strict=False, assign=True)  # tied and computed ones are absent
+    model.tie_weights()
     if FREQUENCY_FACTORS in file.tensors:
         frequencies = model.model.rotary_emb.inv_freq
         frequencies /= torch.tensor(file.read_factors(FREQUENCY_FACTORS, len(frequencies)))
