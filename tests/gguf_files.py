@@ -64,8 +64,14 @@ def finish(writer: gguf.GGUFWriter) -> Path:
     return Path(str(writer.path))
 
 
-def write_model(path: Path, model: nn.Module, architecture: str, facts: Mapping[str, Any]) -> Path:
-    """Write a model of transformers as a GGUF file of float32 numbers.
+def write_model(
+    path: Path,
+    model: nn.Module,
+    architecture: str,
+    facts: Mapping[str, Any],
+    kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
+) -> Path:
+    """Write a model of transformers as a GGUF file, rows of 32 numbers in blocks of `kind`.
 
     `facts` are methods of the writer by what follows `add_`, with their values.
     """
@@ -83,9 +89,12 @@ def write_model(path: Path, model: nn.Module, architecture: str, facts: Mapping[
             continue
         gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert gguf_name is not None, name
-        writer.add_tensor(gguf_name, _as_llama_cpp(weights, name, architecture, config).numpy())
-    for name, numbers in facts_of_rotation(config).items():
-        writer.add_tensor(f"{name}.weight", np.array(numbers, np.float32))
+        numbers = _as_llama_cpp(weights, name, architecture, config).numpy()
+        has_blocks = numbers.ndim == 2 and numbers.shape[1] == 32
+        block = kind if has_blocks else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(gguf_name, gguf.quantize(numbers, block), raw_dtype=block)
+    for name, factors in factors_of_rotation(config).items():
+        writer.add_tensor(f"{name}.weight", np.array(factors, np.float32))
     return finish(writer)
 
 
@@ -102,7 +111,7 @@ def _as_llama_cpp(weights: Tensor, name: str, architecture: str, config: Any) ->
     return weights
 
 
-def facts_of_rotation(config: Any) -> dict[str, list[float]]:
+def factors_of_rotation(config: Any) -> dict[str, list[float]]:
     """Return the factors of rotation that convert_hf_to_gguf.py writes as tensors."""
     rotation = getattr(config, "rope_parameters", None) or {}
     if rotation.get("rope_type") == "longrope":

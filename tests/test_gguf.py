@@ -25,6 +25,7 @@ from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.views.survey import view as view_of_survey
 from tests.conftest import Attnviz
 from tests.gguf_files import (
     CORPUS,
@@ -199,7 +200,8 @@ def test_gpt2_in_a_gguf_file_gives_the_numbers_of_transformers(tmp_path: Path) -
     config = GPT2Config(
         vocab_size=SIZES["vocab_size"], n_embd=32, n_layer=2, n_head=4, n_positions=64
     )
-    model = GPT2LMHeadModel(config).eval()
+    model: Any = GPT2LMHeadModel(config)
+    model.eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, 0, 0.3)
     names = ("embedding_length", "block_count", "head_count", "context_length")
@@ -273,7 +275,7 @@ def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) ->
     from transformers import Qwen2Tokenizer
 
     trained = GPT2_TOKENIZER
-    merges = [tuple(merge.split(" ")) for merge in merges_of(trained)]
+    merges: Any = [tuple(merge.split(" ")) for merge in merges_of(trained)]
     original = Qwen2Tokenizer(vocab=trained.get_vocab(), merges=merges, unk_token=END)
     ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", trained, "qwen2")))
 
@@ -352,13 +354,30 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     assert "<end>" in ours.convert_ids_to_tokens(ours("ab<end>cd")["input_ids"])
 
 
+def test_results_of_many_texts_say_how_the_weights_are_stored(tmp_path: Path) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with quiet_transformers():
+        model = LlamaForCausalLM(LlamaConfig(**SIZES))
+    kind = gguf.GGMLQuantizationType.Q8_0
+    path = write_model(tmp_path / "model.gguf", model, "llama", FACTS, kind)
+    survey = attnviz_library.survey(["it was too tired", "it was it"], model=path)
+
+    surveyed = view_of_survey(survey)
+
+    assert surveyed.settings.startswith("model model · 2 lines · ")
+    assert surveyed.settings.endswith(" tokens · stored as 8-bit weights (Q8_0)")
+    assert survey.provenance.settings["stored_as"] == "8-bit weights (Q8_0)"
+
+
 def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -> None:
-    shown = attnviz("inspect", "The capital of France is", "-m", "smollm2", "--predict").out
-    described = attnviz("inspect", "The capital of France is", "-m", "smollm2", "--layer", "9").out
+    text = "The capital of France is"
+    shown = attnviz("inspect", text, "--model", "smollm2", "--layer", "9", "--predict").out
 
     assert re.search(r"^5 is +Paris 0\.77 ", shown, re.MULTILINE)
-    assert "30 layers × 9 heads of width 64 · 3 key-value heads" in " ".join(described.split())
-    assert "stored as 4-bit weights (Q4_1)" in " ".join(described.split())
+    described = " ".join(shown.split())
+    assert "30 layers × 9 heads of width 64 · 3 key-value heads" in described
+    assert "stored as 4-bit weights (Q4_1)" in described
 
 
 def test_smollm2_is_the_model_in_its_wheel() -> None:

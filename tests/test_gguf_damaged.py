@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 

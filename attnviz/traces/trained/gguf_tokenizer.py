@@ -103,7 +103,8 @@ def build_tokenizer(file: GGUFFile) -> Any:
     specials = _special_tokens(file, tokens)
     _add_ends(file, backend, specials, begins)
     template = file.text("tokenizer.chat_template", "")
-    return PreTrainedTokenizerFast(
+    tokenizer_class: Any = PreTrainedTokenizerFast
+    return tokenizer_class(
         tokenizer_object=backend,
         clean_up_tokenization_spaces=False,
         chat_template=template or None,
@@ -154,7 +155,8 @@ def _byte_level_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]
             "convert the model again, with a newer version of llama.cpp",
             about="model",
         )
-    merges = [tuple(merge.split(" ")) for merge in file.texts("tokenizer.ggml.merges")]
+    parts = (merge.partition(" ") for merge in file.texts("tokenizer.ggml.merges"))
+    merges = [(left, right) for left, _, right in parts]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     with reporting_load_errors(ModelLocation("", None, file.path)):  # of merges of unknown tokens
         model = models.BPE(vocabulary, merges, ignore_merges=splitter.whole_words)

@@ -163,7 +163,7 @@ def transformer_provenance(
     return Provenance(
         version=__version__,
         command=command,
-        settings=vars(settings) | dict(facts) | {"model": model.name},
+        settings=vars(settings) | dict(facts) | {"model": model.name, "stored_as": model.stored_as},
         seed=settings.seed,
         device=str(model.device),
         dtype=settings.dtype,
