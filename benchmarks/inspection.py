@@ -35,9 +35,9 @@ WORDS = ("the", "cat", "saw", "a", "dog", "and", "it", "ran", "to", "her", "hous
 SCRIPT = """
 import sys
 import transformers
-folder, text, model_class = sys.argv[1], open(sys.argv[2]).read(), getattr(transformers, sys.argv[3])
+folder, text, model_class = sys.argv[1], open(sys.argv[2]).read(), sys.argv[3]
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-model = model_class.from_pretrained(folder, attn_implementation="eager")
+model = getattr(transformers, model_class).from_pretrained(folder, attn_implementation="eager")
 weights = model(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions
 print(weights[1][0, 7])
 """
