@@ -42,16 +42,19 @@ def merges_of(tokenizer: Tokenizer) -> list[str]:
 
 
 def add_byte_vocabulary(
-    writer: gguf.GGUFWriter, tokenizer: Tokenizer = GPT2_TOKENIZER, pre: str = "gpt-2"
+    writer: gguf.GGUFWriter,
+    tokenizer: Tokenizer = GPT2_TOKENIZER,
+    pre: str = "gpt-2",
+    merge_count: int = 0,
 ) -> None:
-    """Add a byte-level vocabulary, whose first token is special."""
+    """Add a byte-level vocabulary, whose first token is special, with its first merges (0: all)."""
     vocabulary = tokenizer.get_vocab()
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(sorted(vocabulary, key=lambda token: vocabulary[token]))
     special = [gguf.TokenType.CONTROL] + [gguf.TokenType.NORMAL] * (len(vocabulary) - 1)
     writer.add_token_types(special)
-    writer.add_token_merges(merges_of(tokenizer))
+    writer.add_token_merges(merges_of(tokenizer)[: merge_count or None])
     writer.add_eos_token_id(0)
 
 

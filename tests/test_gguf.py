@@ -271,6 +271,20 @@ def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Pat
     check()
 
 
+@pytest.mark.parametrize(("pre", "is_whole"), [("llama-bpe", True), ("gpt-2", False)])
+def test_a_word_that_is_a_token_needs_no_merges_in_llama_3(
+    pre: str, is_whole: bool, tmp_path: Path
+) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
+    add_byte_vocabulary(writer, GPT2_TOKENIZER, pre, merge_count=1)
+    writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
+    ours = build_tokenizer(read_gguf(finish(writer)))
+    vocabulary = GPT2_TOKENIZER.get_vocab()
+    word = max((token for token in vocabulary if token.isalpha() and token.isascii()), key=len)
+
+    assert (ours(word)["input_ids"] == [vocabulary[word]]) == is_whole
+
+
 def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) -> None:
     from transformers import Qwen2Tokenizer
 
