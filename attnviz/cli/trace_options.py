@@ -91,8 +91,8 @@ def _declare_model(help: str = "", short: str = "") -> Any:
         "learn --save wrote, or a .toml file written by hand; or of a trained transformer: "
         f"{', '.join(PACKAGED_TRANSFORMERS)}, a folder that transformers wrote, a .gguf file, or a "
         f"name on a hub.{help}",
-        short=f"Use the weights of a model: {', '.join(models())}; a folder, a .gguf or a .toml "
-        f"file.{short}",
+        short=f"Use the weights of a model: {', '.join(models())}; a folder, .gguf or .toml."
+        f"{short}",
         example="agreement",
         among=models,
         show_default=False,
