@@ -1,7 +1,8 @@
 """How long `attnviz inspect` takes, and how much memory, beside the smallest script for one head.
 
 The script loads the same model with eager attention, asks for its weights, and prints those of one
-head. Speed: the default model on one sentence, whole processes in turn. Memory: the most that a
+head. Speed: the default model, and smollm2, on one sentence each, whole processes in turn; the
+script reads smollm2's numbers from a safetensors folder. Memory: the most that a
 process had in memory, on 4,096 tokens, with a decoder of 2 layers and 8 heads whose weights are
 random; for every view of them that attnviz has. Run it with the Python that attnviz is installed
 for: `python benchmarks/inspection.py [--pairs 7]`.
@@ -20,20 +21,23 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 
 ATTNVIZ = [str(Path(sys.executable).with_name("attnviz")), "inspect"]
 SENTENCE = "The animal didn't cross the street because it was too tired"
-SLOWER, LESS = 1.15, 0.25  # times as long as the script, and as much memory, at most
+QUESTION = "The capital of France is"
+SLOWER, SLOWER_GGUF, LESS = 1.15, 1.25, 0.25  # times as long, and as much memory, at most
 TOKENS, LAYERS, HEADS, WIDTH = 4096, 2, 8, 32
 WORDS = ("the", "cat", "saw", "a", "dog", "and", "it", "ran", "to", "her", "house", ".")
 SCRIPT = """
 import sys
-from transformers import AutoModel, AutoTokenizer
-folder, text = sys.argv[1], open(sys.argv[2]).read()
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model = AutoModel.from_pretrained(folder, attn_implementation="eager")
+import transformers
+folder, text, model_class = sys.argv[1], open(sys.argv[2]).read(), sys.argv[3]
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+model = getattr(transformers, model_class).from_pretrained(folder, attn_implementation="eager")
 weights = model(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions
 print(weights[1][0, 7])
 """
@@ -67,28 +71,43 @@ def measured(command: list[str], folder: Path) -> Measured:
     return Measured(took, used.ru_maxrss * per_unit / 1e6)
 
 
-def script(model: Path, text: Path) -> list[str]:
-    return [sys.executable, "-c", SCRIPT, str(model), str(text)]
+def script(model: Path, text: Path, model_class: str = "AutoModel") -> list[str]:
+    return [sys.executable, "-c", SCRIPT, str(model), str(text), model_class]
 
 
-def speed(pairs: int, folder: Path) -> str:
-    """Both in turn, so that a machine that slows down slows both; the first pair warms the disk."""
+def minilm_speed(pairs: int, folder: Path) -> str:
     place = locate_transformer("minilm")
     assert place is not None
     assert place.folder is not None
     text = folder / "sentence.txt"
     text.write_text(SENTENCE)
+    commands = [*ATTNVIZ, SENTENCE], script(place.folder, text)
+    return speed("minilm, a sentence", commands, pairs, folder, SLOWER)
+
+
+def smollm2_speed(pairs: int, folder: Path) -> str:
+    """Of a GGUF file, whose blocks attnviz turns into numbers; the script reads the numbers."""
+    loaded, saved, text = load_transformer(Settings(model="smollm2")), folder / "s", folder / "t"
+    with quiet_transformers():
+        loaded.model.save_pretrained(saved)
+        loaded.tokenizer.save_pretrained(saved)
+    text.write_text(QUESTION)
+    ours = [*ATTNVIZ, QUESTION, "--model", "smollm2", "--predict"]
+    theirs = script(saved, text, "AutoModelForCausalLM")
+    return speed("smollm2, a prediction", (ours, theirs), pairs, folder, SLOWER_GGUF)
+
+
+def speed(
+    name: str, commands: tuple[list[str], list[str]], pairs: int, folder: Path, bound: float
+) -> str:
+    """Both in turn, so that a machine that slows down slows both; the first pair warms the disk."""
     times = [
-        (
-            measured([*ATTNVIZ, SENTENCE], folder).seconds,
-            measured(script(place.folder, text), folder).seconds,
-        )
-        for _ in range(pairs + 1)
+        tuple(measured(command, folder).seconds for command in commands) for _ in range(pairs + 1)
     ][1:]
     ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(one / other for one, other in times)
-    verdict = "" if ratio <= SLOWER else "  too slow"
-    return f"{'minilm, a sentence':24}{ours:8.2f}{theirs:8.2f}{ratio:8.2f}{SLOWER:8.2f}{verdict}"
+    verdict = "" if ratio <= bound else "  too slow"
+    return f"{name:24}{ours:8.2f}{theirs:8.2f}{ratio:8.2f}{bound:8.2f}{verdict}"
 
 
 def decoder(folder: Path, layers: int = LAYERS, heads: int = HEADS) -> Path:
@@ -147,7 +166,8 @@ def main() -> None:
         folder = Path(made)
         print(f"medians of {pairs} pairs of runs\n")
         print(f"{'inspect / script':24}{'seconds':>8}{'script':>8}{'ratio':>8}{'bound':>8}")
-        print(speed(pairs, folder), flush=True)
+        print(minilm_speed(pairs, folder), flush=True)
+        print(smollm2_speed(pairs, folder), flush=True)
         print(f"\n{TOKENS:,} tokens, {LAYERS} layers × {HEADS} heads: the most memory\n")
         print(f"{'view / script':24}{'MB':>8}{'script':>8}{'ratio':>8}{'bound':>8}")
         print(*memory(folder), sep="\n")

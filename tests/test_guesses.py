@@ -15,7 +15,7 @@ from PIL import Image
 from attnviz.attention.variants import VARIANT_ALIASES as VARIANTS_ELSEWHERE
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import app, parsing
-from attnviz.traces.models.model_names import shipped_names
+from attnviz.traces.models.model_names import models
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
 from tests.conftest import Attnviz
@@ -295,7 +295,7 @@ def test_every_option_can_say_what_its_value_may_be() -> None:
         for path, option in ALL
     }
 
-    assert known["run", "--model"] == known["inspect", "--model"] == [*shipped_names(), "minilm"]
+    assert known["run", "--model"] == known["inspect", "--model"] == [*models()]
 
 
 def _assert_in_our_words(status: int, err: str) -> None:

@@ -18,7 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import exit_handling, files
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import from_first_text
-from attnviz.traces.trained.model_location import MINILM
+from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.words import counted
 

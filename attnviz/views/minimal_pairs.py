@@ -19,6 +19,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.settings_line import stored_text
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import (
@@ -56,7 +57,8 @@ def view(result: MinimalPairs, *, command: Command | None = None, line: str | No
     `command` makes the result again; `line` is that command with the options of its output.
     """
     counts = len(result.pairs), len(result.heads)
-    settings = f"model {result.model} · {_pairs_and_heads(*counts)}"
+    parts = (f"model {result.model}", _pairs_and_heads(*counts), stored_text(result.provenance))
+    settings = " · ".join(filter(None, parts))
     bars = _shift_bars(result)
     page = build_page([Group("heads", (bars,))], settings)
     sentences = pair_sentences(result)

@@ -16,7 +16,7 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.randomness import depends_on_seed
 from attnviz.traces.settings import ADDED_POSITIONS, Settings
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.views.attention_facts import MaskShape, find_mask_shapes
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import given_settings
@@ -247,9 +247,16 @@ def trained_settings(trace: Trace, card: TrainedCard) -> dict[str, str]:
         **_mask_parts(trace, card),
         "soft_cap": f"soft cap {exact_text(soft_cap)}" if soft_cap else "",
         "in_memory": "a model in memory" if card.in_memory else "",
-        "stored": f"stored as {card.stored_as}" if card.stored_as != trace.provenance.dtype else "",
+        "stored": stored_text(trace.provenance),
         "fallback": "weights as returned by the model" if card.fallback else "",
     }
+
+
+def stored_text(provenance: Provenance) -> str:
+    """Return how a transformer's weights are stored: "stored as 4-bit weights (Q4_1)"; empty if
+    they are in the dtype in which it computes."""
+    stored_as = str(provenance.settings.get("stored_as", provenance.dtype))
+    return "" if stored_as == provenance.dtype else f"stored as {stored_as}"
 
 
 def parameters_text(number: int) -> str:

@@ -39,6 +39,7 @@ from attnviz.views.grids.axes import Axis, plain_axis, titled_axis
 from attnviz.views.grids.grid import Grid, cells_without_nan
 from attnviz.views.grids.points import LineTokens, Point, PointAxis, PointCloud, PointExample
 from attnviz.views.grids.scales import Scale, colorless_scale
+from attnviz.views.settings_line import stored_text
 from attnviz.views.view import (
     Excerpt,
     Group,
@@ -122,6 +123,8 @@ def _settings_line(survey: Survey) -> str:
     """Return a line with the model, and the numbers of lines and tokens."""
     parts = [f"model {survey.model}", counted(survey.lines, "line"),
              counted(survey.tokens, "token")]  # fmt: skip
+    if stored := stored_text(survey.provenance):
+        parts.append(stored)
     if survey.blank_lines:
         parts.append(f"{counted(survey.blank_lines, 'blank line')} left out")
     if survey.cut_lines:

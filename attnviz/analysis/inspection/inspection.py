@@ -28,11 +28,11 @@ from attnviz.errors import AttnvizError
 from attnviz.machine.memory import refuse_too_little_memory
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
+from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings, settings_refused
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
-from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_given_model
 from attnviz.wording.keywords import (
     built_by,

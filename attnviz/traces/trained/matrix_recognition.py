@@ -73,6 +73,18 @@ class VectorMaker:
             return _is_rotated(candidate, expected)
         return _is_nearly_equal(candidate, expected, len(self.whole_matrix))
 
+    def may_fit(self, inputs: Float[Tensor, "token dim"], expected: Vectors, scaled: bool) -> bool:
+        """Return False if this cannot make the first token's vector in head 0: a quick check.
+
+        Rotary positions do not change that vector. `scaled`: it may be a multiple of it.
+        """
+        columns = slice(self.first_column, self.first_column + expected.shape[-1])
+        bias = None if self.whole_bias is None else self.whole_bias[columns]
+        candidate = split_heads(project(inputs[:1], self.whole_matrix[:, columns], bias), 1)
+        factor = _fit_factor(candidate, expected[:1, :1]) if scaled else 1.0
+        difference = float((candidate * factor - expected[:1, :1]).abs().max())
+        return difference <= 2 * MAX_RELATIVE_DIFFERENCE * float(expected.abs().max())
+
     def fits_token(
         self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool
     ) -> bool:
@@ -279,6 +291,8 @@ def _find_maker(
         if (matrix.dtype, matrix.device) != (inputs.dtype, inputs.device):
             continue
         for maker in _candidate_makers(matrix, bias, vectors.shape[0], vectors.shape[2]):
+            if not maker.may_fit(probe_inputs, expected, scaled):
+                continue
             if scaled:
                 first = maker.make_vectors(probe_inputs[:1], len(vectors))
                 maker = replace(maker, factor=_fit_factor(first, expected[:, :1]))

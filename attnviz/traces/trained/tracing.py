@@ -183,6 +183,7 @@ def transformer_provenance(
         "model_type": model.config.model_type,
         "tokenizer": None if backend is None else type(backend.model).__name__,  # such as WordPiece
         "activation": next(filter(None, activations), None),
+        "stored_as": model.stored_as,
         **given,
         **facts,
         "device": device,
