@@ -38,7 +38,9 @@ from attnviz.wording.words import counted
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
 BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
-TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
+TRAINED_ONLY_SETTINGS = (
+    *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
+)
 SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
 
 

@@ -112,6 +112,7 @@ class Settings:
     attention: AttentionKind | None = None  # of a trained model with an encoder and a decoder
     target: str | None = None  # text of its decoder; None: what it generates
     generate: int | None = None  # number of tokens that a decoder adds to the text
+    chat: bool = False  # whether the text is wrapped in the model's chat template
     truncate: bool = False  # a text that is longer than a model allows
     trust_remote_code: bool = False  # run code that comes with a trained model
     without: str | None = None  # heads that are switched off: "L1H1,L0H0=mean"
@@ -277,6 +278,7 @@ class SettingKeywords(TypedDict, total=False):
     attention: AttentionKind | None
     target: str | None
     generate: int | None
+    chat: bool
     truncate: bool
     trust_remote_code: bool
     without: str | Sequence[str] | None

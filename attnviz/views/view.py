@@ -141,6 +141,11 @@ class Shot:
     groups: tuple[Group, ...]
     title: str
 
+    @property
+    def panels(self) -> tuple[Drawable, ...]:
+        """All panels of these groups."""
+        return Page(self.groups).panels
+
 
 @with_summary
 @dataclass(frozen=True, eq=False)
@@ -207,7 +212,7 @@ class View:
     screen: Page  # everything, for terminals and texts
     picture: Page  # the panels of a picture
     excerpt: Excerpt | None = None  # for a screen without room for everything
-    film: tuple[Shot, ...] = ()  # the frames of an animation, unless it animates a walk
+    film: Callable[[], tuple[Shot, ...]] = tuple  # the frames of an animation; (): it is a walk
     sentences: tuple[Grid, ...] = ()  # written on a terminal instead of tables
     closing: tuple[str, ...] = ()  # sentences at the end
     as_screen: bool = False  # whether an .svg shows what a terminal shows

@@ -72,7 +72,7 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
         settings=line,
         screen=build_page(_learned_screen(learned_heads), line),
         picture=_learned_page(learned_heads, line),
-        film=tuple(_film_shots(learned_heads, frames)),
+        film=lambda: tuple(_film_shots(learned_heads, frames)),
         slides=lambda: Excerpt(tuple(_learned_slides(learned_heads)), ""),
         closing=(finding,),
         head_explorer=partial(explore_learned, learned_heads, frames),
