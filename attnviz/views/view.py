@@ -64,7 +64,7 @@ PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 # Fields for machines: they stay exact, and each format escapes them in its own way.
 MACHINE_FIELDS = frozenset(
-    ("data", "provenance", "command", "head_explorer", "points", "slides", "query_steps")
+    ("data", "provenance", "command", "head_explorer", "points", "slides", "film", "query_steps")
 )
 
 # How a picture arranges panels: "free", as large as possible; "pair", two panels and their
@@ -241,6 +241,11 @@ class View:
     def cloud(self) -> PointCloud | None:
         """The points that a reader can choose from, made printable; None for views without any."""
         return None if self.points is None else printable_value(self.points())
+
+    @cached_property
+    def shots(self) -> tuple[Shot, ...]:
+        """The frames of the film, made printable; none for other views."""
+        return printable_value(self.film())
 
     @property
     def provenance_text(self) -> str:

@@ -71,7 +71,7 @@ def gif_picture(view: View, look: Look) -> list[bytes]:
     look = replace(look, dpi=look.dpi or FILM_DPI, transparent=False)
     if look.size is None:  # as on slides of this shape, whose notes hold the settings
         look = replace(look, footnote=bool(look.footnote))
-    shots = view.film()
+    shots = view.shots
     # of tables, whose cells alone change; in other panels everything may
     has_tables = any(isinstance(panel, Grid) for shot in shots[:1] for panel in shot.panels)
     if shots and not has_tables:
