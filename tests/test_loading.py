@@ -10,6 +10,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -392,11 +393,11 @@ def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
     monkeypatch.setattr(
         model_location, "find_spec", lambda name: None if name in missing else find_spec(name)
     )
-    model_location._minilm_folder.cache_clear()
+    model_location._package_folder.cache_clear()
 
     result = attnviz("inspect", SHORT)
 
-    model_location._minilm_folder.cache_clear()
+    model_location._package_folder.cache_clear()
     assert result.status == 2
     assert result.err == (
         "error: the model 'minilm' is not installed\n"
@@ -404,13 +405,13 @@ def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
     )
 
 
-@pytest.mark.parametrize("name", model_location.MINILM_SHA256)
+@pytest.mark.parametrize("name", model_location.WEIGHTS_PACKAGES["minilm"].sha256)
 def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz, name: str
 ) -> None:
-    for path in model_location._minilm_folder().iterdir():
+    for path in model_location._package_folder("minilm").iterdir():
         (tmp_path / path.name).symlink_to(path)
-    monkeypatch.setattr(model_location, "_minilm_folder", lambda: tmp_path)
+    monkeypatch.setattr(model_location, "_package_folder", lambda model: tmp_path)
     (tmp_path / name).unlink()
     missing = attnviz("inspect", SHORT)
     (tmp_path / name).write_bytes(b"{}")
@@ -429,17 +430,18 @@ def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
 def test_the_files_of_minilm_are_read_again_once_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in model_location.MINILM_SHA256:
+    weights = model_location.WEIGHTS_PACKAGES["minilm"]
+    for name in weights.sha256:
         (tmp_path / name).write_bytes(b"")
-    nothing = dict.fromkeys(model_location.MINILM_SHA256, hashlib.sha256().hexdigest())
-    monkeypatch.setattr(model_location, "MINILM_SHA256", nothing)
-    monkeypatch.setattr(model_location, "_minilm_folder", lambda: tmp_path)
-    model_location._refuse_altered_minilm.cache_clear()
+    nothing = dict.fromkeys(weights.sha256, hashlib.sha256().hexdigest())
+    monkeypatch.setitem(model_location.WEIGHTS_PACKAGES, "minilm", replace(weights, sha256=nothing))
+    monkeypatch.setattr(model_location, "_package_folder", lambda model: tmp_path)
+    model_location._refuse_altered_package.cache_clear()
 
     assert model_location.locate_transformer("minilm") == model_location.locate_transformer(
         "minilm"
     )
-    assert model_location._refuse_altered_minilm.cache_info()[:2] == (
+    assert model_location._refuse_altered_package.cache_info()[:2] == (
         1,
         1,
     )  # the second time nothing is read

@@ -470,7 +470,7 @@ def test_no_name_is_no_model(attnviz: Attnviz) -> None:
     shown = attnviz("run", LETTERS, "--model", "").err
 
     assert shown.startswith("error: there is no model ''\n hint: known: toy, reverse, ")
-    assert ", pronouns, minilm; or a folder with a model in it; or owner/name" in shown
+    assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in shown
 
 
 @pytest.mark.parametrize("damage", DAMAGED)

@@ -35,7 +35,7 @@ MERGES = ["c a", "ca t", "Ġ cat"]
 
 @cache
 def folder() -> Path:
-    return model_location._minilm_folder()
+    return model_location._package_folder("minilm")
 
 
 @cache
@@ -249,14 +249,14 @@ def test_a_saved_trace_comes_back_where_no_model_is_installed(
     told = attnviz(*COMMAND, "--dim", "8", "--show", "weights")
     attnviz(*COMMAND, "--dim", "8", "-o", str(saved))
     again = attnviz("run", "--trace", str(saved), "--show", "weights")
-    model_location._minilm_folder.cache_clear()
+    model_location._package_folder.cache_clear()
     monkeypatch.setattr(model_location, "find_spec", lambda name: None)
 
     assert told.out.splitlines()[:5] == again.out.splitlines()[:5]
     assert read(str(saved)).origin.table.width == 384  # type: ignore[union-attr]
     assert attnviz("compare", "--trace", str(saved), "--by", "scale").status == 0
     refused = attnviz(*COMMAND)
-    model_location._minilm_folder.cache_clear()
+    model_location._package_folder.cache_clear()
     assert refused.status == 2
     assert "the model 'minilm' is not installed" in refused.err
 

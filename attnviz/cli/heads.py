@@ -15,9 +15,9 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import refuse_ranking_trained, refuse_trained_only_settings
-from attnviz.traces.models.model_names import find_model_path, shipped_names
+from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_names
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.model_location import MINILM, is_trained
+from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence

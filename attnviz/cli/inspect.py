@@ -39,7 +39,7 @@ from attnviz.cli.trace_options import (
 )
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
-from attnviz.traces.trained.model_location import MINILM
+from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
 
 _heads_option = partial(section_option, "Heads")

@@ -13,7 +13,7 @@ from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOptions, TrainedOptions
 from attnviz.renderers import suffixes
-from attnviz.traces.trained.model_location import MINILM
+from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options, path_without_folders
 
 KEPT_OPTIONS = ("trust_remote_code", "device", "dtype", "seed")

@@ -18,7 +18,7 @@ from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOption
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.renderers import suffixes
-from attnviz.traces.trained.model_location import MINILM
+from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
 
 KEPT_OPTIONS = ("file", "trust_remote_code", "device", "dtype", "seed")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORE_KINDS, VARIANTS
 from attnviz.cli.help import section_argument, section_option
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.models.model_names import shipped_names as models
+from attnviz.traces.models.model_names import PACKAGED_TRANSFORMERS, models, shipped_names
 from attnviz.traces.parts import (
     BIAS_NAMES,
     GIVEN_BLOCK_NAMES,
@@ -29,7 +29,6 @@ from attnviz.traces.settings import (
     AttentionKind,
     Settings,
 )
-from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.words import and_list
 
 _text_option = partial(section_option, "Text")
@@ -43,11 +42,6 @@ _ATTENTION_MATRICES = [
 _ATTENTION_MATRICES_TEXT = ", ".join([*_ATTENTION_MATRICES, "b_…"])
 _BLOCK_MATRICES_TEXT = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_shift …"
 _VARIANTS_TEXT = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
-
-
-def _known_models() -> tuple[str, ...]:  # a lambda in an annotation would not see these names
-    """Return the names of the models that --model completes."""
-    return (*models(), MINILM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +87,14 @@ def _declare_model(help: str = "", short: str = "") -> Any:
         "--model",
         "-m",
         metavar="NAME",
-        help=f"Use the weights of a model: {', '.join(models())}, a folder that attnviz learn "
-        "--save wrote, or a .toml file written by hand; or of a trained transformer: "
-        f"{MINILM}, a folder that transformers wrote, or a name on a hub.{help}",
-        short=f"Use the weights of a model: {', '.join(models())}, {MINILM}; a folder, or a "
-        f".toml file.{short}",
+        help=f"Use the weights of a model: {', '.join(shipped_names())}, a folder that attnviz "
+        "learn --save wrote, or a .toml file written by hand; or of a trained transformer: "
+        f"{', '.join(PACKAGED_TRANSFORMERS)}, a folder that transformers wrote, a .gguf file, or a "
+        f"name on a hub.{help}",
+        short=f"Use the weights of a model: {', '.join(models())}; a folder, a .gguf or a .toml "
+        f"file.{short}",
         example="agreement",
-        among=_known_models,
+        among=models,
         show_default=False,
     )
 

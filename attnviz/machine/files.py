@@ -149,12 +149,14 @@ def is_file(path: Path) -> bool:
 
 
 def read_folder_state(folder: Path) -> FolderState:
-    """Return the path, size and time of change of each file in a folder, to notice changes.
+    """Return the path, size and time of change of each file in a folder, or of one file, to notice
+    changes.
 
-    It is () if the folder cannot be read.
+    It is () if the folder or file cannot be read.
     """
     try:
-        paths = [path for path in sorted(folder.resolve().iterdir()) if path.is_file()]
+        entries = [folder] if folder.is_file() else folder.resolve().iterdir()
+        paths = [path for path in sorted(entries) if path.is_file()]
         stats = {str(path): path.stat() for path in paths}
     except OSError:  # reported when the files are read
         return ()

@@ -30,6 +30,7 @@ from attnviz.traces.trained.model_location import (
     is_trained,
     locate_transformer,
     refuse_incomplete_folder,
+    refuse_unusable_file,
 )
 from attnviz.traces.trained.refusals import missing_extra_error
 from attnviz.wording.commands import changed_options, option_name, shell_quote
@@ -225,12 +226,15 @@ def refuse_ranking_trained(name: str) -> None:
 
 
 def refuse_unusable_model(settings: Settings) -> None:
-    """Refuse a trained model if transformers is not installed or its local folder is incomplete."""
+    """Refuse a trained model if transformers is not installed, or if its local folder or file is
+    incomplete."""
     if find_spec("transformers") is None:
         raise missing_extra_error()
     location = None if settings.model is None else locate_transformer(settings.model)
     if location is not None and location.folder is not None:
         refuse_incomplete_folder(location.folder)
+    if location is not None and location.file is not None:
+        refuse_unusable_file(location.file)
 
 
 def refuse_trained_only_settings(settings: Settings) -> None:

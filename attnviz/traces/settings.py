@@ -24,7 +24,7 @@ from attnviz.attention.variants import (
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.models.model_names import SHIPPED_TRANSFORMER, shipped_names
+from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_fields
 from attnviz.wording.old_names import with_old_names
@@ -67,8 +67,8 @@ CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
 HeadId = tuple[int, int]  # layer and head, both from 0
 SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name something to load
     "tokenizer": TOKENIZERS,
-    "model": (*shipped_names(), SHIPPED_TRANSFORMER),
-    "embeddings": (SHIPPED_TRANSFORMER,),
+    "model": (*shipped_names(), *PACKAGED_TRANSFORMERS),
+    "embeddings": (MINILM,),
     "given": (),
 }
 

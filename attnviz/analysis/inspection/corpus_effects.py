@@ -33,6 +33,7 @@ from attnviz.analysis.sign_flips import bootstrap_intervals
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
+from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
@@ -40,7 +41,6 @@ from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet,
 from attnviz.traces.trained.answers import find_answer_positions
 from attnviz.traces.trained.forward_pass import prepare_input
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
-from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.keywords import replace_choices, with_checked_arguments

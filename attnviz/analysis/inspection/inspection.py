@@ -19,11 +19,11 @@ from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
+from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
-from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.old_names import with_old_names

@@ -34,11 +34,11 @@ from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import refuse_changes_to_trace
+from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import SettingKeywords, Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
-from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.numbers import share_text

@@ -13,7 +13,8 @@ MODELS_FOLDER = Path(__file__).parent
 CONFIG_FILE = "config.json"  # of a folder with a trained model
 HAND_WRITTEN_SUFFIX = ".toml"
 COURSE_MODELS = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")
-SHIPPED_TRANSFORMER = "minilm"  # in a package of its own, see traces/trained/model_location.py
+MINILM, SMOLLM2 = "minilm", "smollm2"  # in packages of their own: see WEIGHTS_PACKAGES
+PACKAGED_TRANSFORMERS = (MINILM, SMOLLM2)
 CHECK_PATH_HINT = f"check its path, or use one that comes with attnviz: {', '.join(COURSE_MODELS)}"
 HUB_OWNERS = {  # of well-known models
     "gpt2": "openai-community",
@@ -66,13 +67,13 @@ def shipped_names() -> tuple[str, ...]:
 def models() -> tuple[str, ...]:
     """Return the names of the models that need no path: `trace("I am", model="toy")`.
 
-    They come with attnviz, except "minilm", which is a package of its own.
+    They come with attnviz, except "minilm" and "smollm2", which are packages of their own.
 
     >>> from attnviz import models
     >>> models()[:3]
     ('toy', 'reverse', 'sort')
     """
-    return (*shipped_names(), SHIPPED_TRANSFORMER)
+    return (*shipped_names(), *PACKAGED_TRANSFORMERS)
 
 
 def find_model_path(name: str) -> Path:
@@ -95,6 +96,6 @@ def find_model_path(name: str) -> Path:
         problem = f"there is no file '{name}' with a model"
         raise AttnvizError(problem, CHECK_PATH_HINT, about="model")
     if path.name == name:
-        error = unknown_name_error("model", name, (*shipped_names(), SHIPPED_TRANSFORMER))
+        error = unknown_name_error("model", name, (*shipped_names(), *PACKAGED_TRANSFORMERS))
         raise AttnvizError(str(error), f"{error.hint}; {OTHER_MODELS_HINT}", about="model")
     raise AttnvizError(f"there is no folder '{name}' with a model", LEARN_SAVE_HINT, about="model")

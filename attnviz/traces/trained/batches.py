@@ -21,6 +21,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_impossible_settings
+from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.capture import Listener, capturing_attention, split_mask_cells
 from attnviz.traces.trained.forward_pass import (
@@ -33,7 +34,7 @@ from attnviz.traces.trained.forward_pass import (
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import measure_eager_difference, returned_weights
 from attnviz.traces.trained.model_in_memory import in_memory_settings, take_model_in_memory
-from attnviz.traces.trained.model_location import MINILM, is_trained
+from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import GIVE_TRANSFORMER_HINT

@@ -20,6 +20,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
     ModelLocation,
     find_weights_dtype,
@@ -102,7 +103,8 @@ def load_transformer(settings: Settings) -> LoadedTransformer:
     assert location is not None
     location = check_location(location)
     device = devices.choose_device(settings.device, settings.dtype)
-    folder_state = () if location.folder is None else files.read_folder_state(location.folder)
+    path = location.folder or location.file
+    folder_state = () if path is None else files.read_folder_state(path)
     trusted = settings.trust_remote_code
     return _load_once(location, settings.dtype, str(device), trusted, folder_state)
 
@@ -115,10 +117,12 @@ def _load_once(
 
     The cache holds it as long as its files (`folder_state`) do not change.
     """
+    if location.file is not None:
+        return _load_file(location, location.file, dtype, device)
     options = {"trust_remote_code": trusted, "local_files_only": location.folder is not None}
     if location.folder is not None:
         refuse_incomplete_folder(location.folder)
-        refuse_weights_beyond_memory(location.folder, dtype)
+        refuse_weights_beyond_memory(location, dtype)
     with quiet_transformers(), reporting_load_errors(location):
         config = _load_config(location, options)
         model, loading_info = _model_class(config, trusted).from_pretrained(
@@ -136,6 +140,20 @@ def _load_once(
     model = model.eval().requires_grad_(False).to(device)
     stored_as = _checkpoint_dtype(location, config)
     return LoadedTransformer(location.name, model, tokenizer, stored_as, dtype)
+
+
+def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> LoadedTransformer:
+    """Load a GGUF file; refuse one that is damaged, too large, or of an unknown kind of model."""
+    header = read_gguf(file)
+    refuse_weights_beyond_memory(location, dtype)
+    with quiet_transformers():
+        from attnviz.traces.trained.gguf_model import build_model
+        from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
+
+        tokenizer = build_tokenizer(header)  # first: it costs less to refuse
+        model = build_model(header, getattr(torch, dtype))
+    model = model.eval().requires_grad_(False).to(device)
+    return LoadedTransformer(location.name, model, tokenizer, header.stored_as, dtype)
 
 
 def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
@@ -218,12 +236,13 @@ def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
 
 
 def check_location(location: ModelLocation) -> ModelLocation:
-    """Return a model's location, with its folder if that is given or the cache has it complete.
+    """Return a model's location, with its folder or file if that is given, or the folder in the
+    cache if the model is complete there.
 
     Only for other models the hub is asked; refuses a model that it lacks, and one that it cannot be
     asked for.
     """
-    if location.folder is not None:
+    if location.is_local:
         return location
     cached_folder = _find_cached_folder(location)
     if cached_folder is not None:
@@ -262,8 +281,14 @@ def _find_cached_folder(location: ModelLocation) -> Path | None:
 def fetch_model_folder(location: ModelLocation) -> Path:
     """Return the folder of a model's files, after downloading them to the cache if need be.
 
-    Refuses a model that neither a folder, the cache nor the hub has.
+    Refuses a GGUF file, and a model that neither a folder, the cache nor the hub has.
     """
+    if location.file is not None:
+        raise AttnvizError(
+            f"vectors are read from safetensors, and the model '{location.name}' is a GGUF file",
+            "give --embeddings minilm, a folder, or a name on a hub",
+            about="embeddings",
+        )
     cached_folder = check_location(location).folder
     if cached_folder is not None:
         return cached_folder

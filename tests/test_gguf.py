@@ -1,0 +1,346 @@
+"""GGUF files: every tensor is llama.cpp's, and every model gives the numbers of transformers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, pre_tokenizers
+
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained.gguf_blocks import read_tensor
+from attnviz.traces.trained.gguf_file import BLOCK_TYPES, BlockType, read_gguf
+from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
+from tests.gguf_files import (
+    CORPUS,
+    END,
+    GPT2_TOKENIZER,
+    add_byte_vocabulary,
+    finish,
+    merges_of,
+    train_byte_tokenizer,
+    write_model,
+)
+
+SIZES: dict[str, Any] = {
+    "vocab_size": GPT2_TOKENIZER.get_vocab_size(),
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": False,
+    "bos_token_id": None,
+    "eos_token_id": 0,
+    "pad_token_id": None,
+}
+FACTS: dict[str, Any] = {
+    "embedding_length": 32,
+    "feed_forward_length": 48,
+    "block_count": 2,
+    "head_count": 4,
+    "head_count_kv": 2,
+    "context_length": 64,
+    "layer_norm_rms_eps": 1e-5,
+}
+WIDE = {"key_length": 16, "value_length": 16}
+LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 2.0,
+    "rope_theta": 1e4,
+    "original_max_position_embeddings": 32,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 100.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "partial_rotary_factor": 0.5,
+    "short_factor": [1.0, 1.5],
+    "long_factor": [2.0, 3.0],
+    "original_max_position_embeddings": 32,
+}
+LOCAL = {"rope_type": "default", "rope_theta": 1e4}
+MODELS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    # name: class in transformers, kind in the file, options of the config, facts in the file
+    "llama": ("Llama", "llama", {}, {}),
+    "llama with tied embeddings": ("Llama", "llama", {"tie_word_embeddings": True}, {}),
+    "llama with biases": ("Llama", "llama", {"attention_bias": True}, {}),
+    "llama 3": ("Llama", "llama", {"rope_parameters": LLAMA3}, {"rope_freq_base": 100.0}),
+    "llama, linear": (
+        "Llama",
+        "llama",
+        {"rope_parameters": LINEAR},
+        {
+            "rope_freq_base": 5e5,
+            "rope_scaling_type": gguf.RopeScalingType.LINEAR,
+            "rope_scaling_factor": 4.0,
+        },
+    ),
+    "mistral": ("Mistral", "llama", {"sliding_window": None, "head_dim": 16}, WIDE),
+    "qwen2, yarn": (
+        "Qwen2",
+        "qwen2",
+        {"rope_parameters": YARN},
+        {
+            "rope_scaling_type": gguf.RopeScalingType.YARN,
+            "rope_scaling_factor": 2.0,
+            "rope_scaling_orig_ctx_len": 32,
+        },
+    ),
+    "qwen3": ("Qwen3", "qwen3", {"head_dim": 16}, WIDE),
+    "gemma2": (
+        "Gemma2",
+        "gemma2",
+        {
+            "head_dim": 16,
+            "sliding_window": 5,
+            "query_pre_attn_scalar": 16,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+            "tie_word_embeddings": True,
+        },
+        {
+            **WIDE,
+            "sliding_window": 5,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
+    "gemma3": (
+        "Gemma3",
+        "gemma3",
+        {
+            "head_dim": 16,
+            "sliding_window": 5,
+            "query_pre_attn_scalar": 16,
+            "num_hidden_layers": 7,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"sliding_attention": LOCAL, "full_attention": LINEAR},
+        },
+        {
+            **WIDE,
+            "sliding_window": 5,
+            "block_count": 7,
+            "rope_freq_base": 5e5,
+            "rope_scaling_type": gguf.RopeScalingType.LINEAR,
+            "rope_scaling_factor": 4.0,
+        },
+    ),
+    "phi3": (
+        "Phi3",
+        "phi3",
+        {"rope_parameters": LONG, "original_max_position_embeddings": 32, "sliding_window": 5},
+        {"rope_dimension_count": 4, "rope_scaling_orig_ctx_len": 32, "sliding_window": 5},
+    ),
+}
+TEXT = CORPUS[0]
+
+
+def _compare_with_original(path: Path, original: Any) -> None:
+    loaded = load_transformer(Settings(model=str(path)))
+    ids = torch.tensor([loaded.tokenizer(TEXT)["input_ids"]])
+    with torch.no_grad():
+        ours, theirs = loaded.model(ids).logits, original(ids).logits
+
+    assert ids[0].tolist() == GPT2_TOKENIZER.encode(TEXT).ids
+    assert ours.shape == theirs.shape
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
+    assert loaded.stored_as == "float32"
+    assert loaded.model.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_in_a_gguf_file_gives_the_numbers_of_transformers(
+    name: str, tmp_path: Path
+) -> None:
+    import transformers
+
+    class_name, kind, options, facts = MODELS[name]
+    config_name = "Gemma3TextConfig" if class_name == "Gemma3" else f"{class_name}Config"
+    config = getattr(transformers, config_name)(**SIZES | {"rms_norm_eps": 1e-5} | options)
+    torch.manual_seed(0)
+    with quiet_transformers():
+        model = getattr(transformers, f"{class_name}ForCausalLM")(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.3)
+    path = write_model(tmp_path / "model.gguf", model, kind, FACTS | facts)
+
+    _compare_with_original(path, model)
+
+
+def test_gpt2_in_a_gguf_file_gives_the_numbers_of_transformers(tmp_path: Path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=SIZES["vocab_size"], n_embd=32, n_layer=2, n_head=4, n_positions=64
+    )
+    model = GPT2LMHeadModel(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.3)
+    names = ("embedding_length", "block_count", "head_count", "context_length")
+    facts = {name: FACTS[name] for name in names} | {"layer_norm_eps": 1e-5}
+    path = write_model(tmp_path / "model.gguf", model, "gpt2", facts)
+
+    _compare_with_original(path, model)
+
+
+@pytest.mark.parametrize(("number", "block"), BLOCK_TYPES.items())
+def test_every_number_of_a_block_is_that_of_llama_cpp(
+    number: int, block: BlockType, tmp_path: Path
+) -> None:
+    kind = gguf.GGMLQuantizationType(number)
+    content = np.random.default_rng(1).integers(0, 256, (3, 5 * block.size), np.uint8)
+    content[:, 1 :: max(block.size, 4)] &= 0x3B  # no infinite number
+    writer = gguf.GGUFWriter(tmp_path / "blocks.gguf", "llama")
+    add_byte_vocabulary(writer)
+    writer.add_tensor("rows", content, raw_dtype=kind)
+    path = finish(writer)
+
+    ours = read_tensor(read_gguf(path).tensors["rows"], torch.float32).numpy()
+
+    with np.errstate(all="ignore"):
+        theirs = gguf.dequantize(gguf.GGUFReader(path).tensors[0].data, kind)
+    assert ours.shape == theirs.shape == (3, 5 * block.numbers)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+SPLIT_LIKE_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
+DIGITS_THEN_BYTES = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTES])
+LLAMA3_THEN_BYTES = pre_tokenizers.Sequence(
+    [
+        pre_tokenizers.Split(Regex(SPLIT_LIKE_LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+)
+ORIGINALS = {"gpt-2": BYTES, "smollm": DIGITS_THEN_BYTES, "llama-bpe": LLAMA3_THEN_BYTES}
+SAMPLES = st.text("aeht .,'\n\r\t2é🙂tired" + "THE", max_size=30)
+
+
+def _write_vocabulary(path: Path, tokenizer: Tokenizer, pre: str, **facts: Any) -> Path:
+    writer = gguf.GGUFWriter(path, "llama")
+    add_byte_vocabulary(writer, tokenizer, pre)
+    for name, value in facts.items():
+        getattr(writer, f"add_{name}")(value)
+    writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
+    return finish(writer)
+
+
+@pytest.mark.parametrize("pre", ORIGINALS)
+def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Path) -> None:
+    original = train_byte_tokenizer(ORIGINALS[pre])
+    ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", original, pre)))
+
+    @settings(max_examples=150)
+    @given(SAMPLES)
+    def check(text: str) -> None:
+        ids = ours(text)["input_ids"]
+        assert ids == original.encode(text).ids
+        assert ours.decode(ids) == text
+
+    check()
+
+
+def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) -> None:
+    from transformers import Qwen2Tokenizer
+
+    trained = GPT2_TOKENIZER
+    merges = [tuple(merge.split(" ")) for merge in merges_of(trained)]
+    original = Qwen2Tokenizer(vocab=trained.get_vocab(), merges=merges, unk_token=END)
+    ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", trained, "qwen2")))
+
+    for text in (TEXT, "cafe\u0301 123 it's\n\n  it", "IT'S"):
+        assert ours(text)["input_ids"] == original.backend_tokenizer.encode(text).ids
+
+
+def test_special_tokens_ends_and_the_chat_template_are_those_of_the_file(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    facts = {
+        "bos_token_id": 5,
+        "add_bos_token": True,
+        "add_eos_token": True,
+        "chat_template": template,
+    }
+    path = _write_vocabulary(tmp_path / "v.gguf", GPT2_TOKENIZER, "gpt-2", **facts)
+
+    ours = build_tokenizer(read_gguf(path))
+
+    ids = ours(f"it{END}was")["input_ids"]
+    assert ids == [5, *GPT2_TOKENIZER.encode(f"it{END}was").ids, 0]
+    assert ids.count(0) == 2
+    assert ours.convert_ids_to_tokens([5, 0]) == [ours.bos_token, ours.eos_token]
+    chat = [{"role": "user", "content": "Hi"}]
+    assert ours.apply_chat_template(chat, tokenize=False) == "<user>Hi"
+
+
+PIECES = ["▁", *"abcdef", "ab", "cd", "abc", "▁a", "▁ab", "▁abc", "de", "cde", "f▁"]
+
+
+def _merge_best_first(text: str, scores: dict[str, float], prefix: bool) -> list[str]:
+    """Return the tokens that SentencePiece makes: of all pairs, the best is merged first."""
+    symbols = list((("▁" if prefix else "") + text).replace(" ", "▁"))
+    while True:
+        pairs = [
+            (-scores[left + right], place)
+            for place, (left, right) in enumerate(pairwise(symbols))
+            if left + right in scores
+        ]
+        if not pairs:
+            break
+        place = min(pairs)[1]
+        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+    bytes_of = [
+        [symbol] if symbol in scores else [f"<0x{byte:02X}>" for byte in symbol.encode()]
+        for symbol in symbols
+    ]
+    return [token for tokens in bytes_of for token in tokens]
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: Path) -> None:
+    every_byte = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = ["<unk>", "<s>", "</s>", *every_byte, *PIECES, "<end>"]
+    types = [2, 3, 3, *[6] * 256, *[1] * len(PIECES), 4]
+    scores = {piece: -float(7 * place % 17) for place, piece in enumerate(PIECES)}
+    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_scores([scores.get(token, 0.0) for token in tokens])
+    writer.add_bos_token_id(1)
+    writer.add_unk_token_id(0)
+    writer.add_add_space_prefix(prefix)
+    writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
+    ours = build_tokenizer(read_gguf(finish(writer)))
+
+    @settings(max_examples=150)
+    @given(st.text("abcdef é", min_size=1, max_size=20))
+    def check(text: str) -> None:
+        cut = ours.convert_ids_to_tokens(ours(text)["input_ids"])
+        assert cut == ["<s>", *_merge_best_first(text, scores, prefix)]
+        assert ours.decode(ours(text)["input_ids"], skip_special_tokens=True) == text
+
+    check()
+    assert "<end>" in ours.convert_ids_to_tokens(ours("ab<end>cd")["input_ids"])
