@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
+from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys
 from attnviz.analysis.inspection.token_query import MapRow, TokenQuery
 from attnviz.cells import FULL_SLICE, StoredCells
 from attnviz.traces.trace import Trace
@@ -32,7 +34,7 @@ from attnviz.wording.words import bidi_isolated
 
 MAX_STORED_CELLS = 2**24  # a mean of more cells is computed again for each frame
 MAX_FRAME_BARS = 6  # of keys beside the sentence of a frame
-LEAST_LIFT = 0.005  # of a key over what other tokens give it: what a title can say
+LINE_END = "↵"  # in a label
 
 
 @dataclass(frozen=True)
@@ -107,20 +109,39 @@ class GeneratedReading:
         return [MapRow(self.mean, token.row) for token in self.tokens]
 
     @cached_property
-    def scale(self) -> Scale:
-        """The colours of all frames: up to the largest weight that stands out in one of them."""
-        values = np.concatenate([reading.patch.values[0] for reading in self.readings])
-        lifts = np.concatenate([_lifts(reading) for reading in self.readings])
-        telling = values[lifts >= LEAST_LIFT]
-        scale = row_scale(telling if telling.size else values, self.inspection.options)
-        return replace(scale, is_exceeded=bool(values.max() > scale.high))
+    def sink(self) -> int | None:
+        """The key to which most tokens of the text attend most, which would hide all others."""
+        patch = self.mean.cells.window(FULL_SLICE, FULL_SLICE)
+        keys = most_attended_keys(np.where(patch.hidden, 0, patch.values)[1:]).tolist()
+        key, count = Counter(keys).most_common(1)[0] if keys else (0, 0)
+        return key if is_majority(count, len(keys)) else None
+
+    def _keys_by_lift(self, reading: MapRow) -> list[int]:
+        """Return the keys that the row's token sees, without the sink, those first that get most
+        above what other tokens give them."""
+        hidden, lifts = reading.patch.hidden[0], _lifts(reading)
+        keys = [key for key in np.argsort(-lifts, kind="stable").tolist() if not hidden[key]]
+        return [key for key in keys if key != self.sink] or keys
 
     @cached_property
     def frame_keys(self) -> list[list[int]]:
         """The keys that have bars in each frame: as many in all, most above other tokens first."""
-        seen_counts = [int((~reading.patch.hidden).sum()) for reading in self.readings]
-        count = min(MAX_FRAME_BARS, *seen_counts)
-        return [_keys_by_lift(reading)[:count] for reading in self.readings]
+        keys = [self._keys_by_lift(reading) for reading in self.readings]
+        count = min(MAX_FRAME_BARS, *map(len, keys))
+        return [frame_keys[:count] for frame_keys in keys]
+
+    @cached_property
+    def largest_bar(self) -> float:
+        """The largest weight that has a bar in any frame."""
+        frames = zip(self.readings, self.frame_keys, strict=True)
+        return max(reading.weight(key) for reading, keys in frames for key in keys)
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The colours of all frames: up to the largest weight that has a bar."""
+        scale = row_scale(np.array([self.largest_bar]), self.inspection.options)
+        largest = max(float(reading.patch.values.max()) for reading in self.readings)
+        return replace(scale, is_exceeded=largest > scale.high)
 
     def shots(self) -> Iterator[Shot]:
         """Yield a frame for each token: the sentence so far, coloured, and bars of some keys."""
@@ -138,7 +159,7 @@ class GeneratedReading:
             last = reading.map.rows.groups[reading.row + 1][-1]
             labels = zip(axis.labels, side.groups, strict=True)
             axis = replace(axis, labels=tuple(
-                label if group[0] <= last else " " * len(label) for label, group in labels
+                label if group[0] <= last else _blank(label) for label, group in labels
             ))  # fmt: skip
         grid = replace(sentence.grid, columns=axis, scale=self.scale)
         return replace(sentence, grid=grid)
@@ -155,31 +176,35 @@ class GeneratedReading:
             looking,
             self.scale,
             other_values=[float(reading.other_weights[key]) for key in keys],
+            note=self._sink_note(),
         )
-        frames = zip(self.readings, self.frame_keys, strict=True)
-        return replace(bars, longest=max(each.weight(key) for each, ks in frames for key in ks))
+        return replace(bars, longest=self.largest_bar)
+
+    def _sink_note(self) -> str:
+        """Return which key has no bar, and why; empty if all may have one."""
+        if self.sink is None:
+            return ""
+        name, units = side_label(self.mean.columns, self.sink), unit_name(self.inspection.options)
+        return f"without a bar: {name}, to which most {units}s attend most"
 
     def _title(self, token: GeneratedToken, reading: MapRow) -> str:
         """Return what was read before a token, as a sentence with its base rate."""
         rows, columns, looking = reading.map.rows, reading.map.columns, self.inspection.options
-        key, verb = _keys_by_lift(reading)[0], "attends to"
-        if _lifts(reading)[key] < LEAST_LIFT:
-            key, verb = reading.top_column, "attends most to"
-        same = columns.tokens is rows.tokens and columns.groups[key] == rows.groups[reading.row]
+        keys = self._keys_by_lift(reading)
+        own = TokenQuery(looking, token.row, (reading,)).own_column
+        key = next((key for key in keys if key != own), keys[0])
         amount = map_amount_text(reading.map, reading.weight(key), looking)
         others = float(reading.other_weights[key])
         if not math.isnan(others):
             others_text = map_amount_text(reading.map, others, looking)
             amount += f"; other {unit_name(looking)}s: {others_text}"
-        name = "itself" if same else side_label(columns, key)
-        return f"Next: {token.text}. {side_label(rows, reading.row)} {verb} {name} ({amount})"
+        name = "itself" if key == own else side_label(columns, key)
+        return f"Next: {token.text}. {side_label(rows, token.row)} attends to {name} ({amount})"
 
 
-def _keys_by_lift(reading: MapRow) -> list[int]:
-    """Return the keys that the row's token sees, those most above other tokens' weights first."""
-    hidden = reading.patch.hidden[0]
-    order = np.argsort(-_lifts(reading), kind="stable").tolist()
-    return [key for key in order if not hidden[key]]
+def _blank(label: str) -> str:
+    """Return spaces in place of a label; a line's end stays, so that other words do not move."""
+    return " " * len(label.removesuffix(LINE_END)) + LINE_END * label.endswith(LINE_END)
 
 
 def _lifts(reading: MapRow) -> np.ndarray:
