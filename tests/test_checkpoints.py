@@ -188,8 +188,8 @@ def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
     view = compared.view()
     compared.save(tmp_path / "run.gif", size=(6, 4), dpi=40)
 
-    assert [shot.title for shot in view.film] == ["step 9", "step 10", "step 100"]
-    for index, shot in enumerate(view.film):
+    assert [shot.title for shot in view.shots] == ["step 9", "step 10", "step 100"]
+    for index, shot in enumerate(view.shots):
         curves = [panel for panel in shot.groups[1].panels if isinstance(panel, Curves)]
         assert [each.title for each in curves] == ["highest score", "number of heads"]
         assert {each.reached_count for each in curves} == {index + 1}

@@ -55,7 +55,7 @@ ONE_OF_MANY = np.eye(3, 4)[::-1] * 0.9
 
 def shot(view: View, place: int) -> View:
     """A moment of its film as a page."""
-    taken = view.film[place]
+    taken = view.shots[place]
     return replace(view, picture=replace(view.picture, groups=taken.groups), headline=taken.title)
 
 

@@ -41,7 +41,7 @@ def view_of_heads() -> View:
 def layouts_of(view: View, look: Look) -> list[Layout]:
     captions = view_captions(view, look)
     with fixed_settings(view.picture.panels, captions):
-        return [frame.layout for frame in film_frames(view, look, captions)]
+        return [frame.layout for frame in film_frames(view, view.shots, look, captions)]
 
 
 def opened(made: bytes) -> Image.Image:
@@ -64,7 +64,7 @@ def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Lear
 
 def test_of_a_long_training_a_film_has_sixty_moments() -> None:
     steps, few = tuple(range(0, 4000, 10)), task(watch="the old keys are")
-    film = learned({}, steps=steps, layers=1, of=few).view().film
+    film = learned({}, steps=steps, layers=1, of=few).view().shots
 
     assert 40 <= len(film) <= 60
 
@@ -112,7 +112,7 @@ def test_charts_stand_below_a_row_of_tables_and_beside_high_ones() -> None:
 
 def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> None:
     made = learned()
-    film = made.view().film
+    film = made.view().shots
 
     assert film[-1].title == training_sentence(made).removesuffix(".")
     assert film[0].title == "Step \u20070: \u2007\u20070\xa0% of the verbs are right"

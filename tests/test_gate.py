@@ -258,7 +258,7 @@ def views() -> tuple[View, ...]:
 
 
 def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
-    tried = {path for view in views() for path, text in every_text(view)}
+    tried = {path for view in views() for path, text in every_text((view, view.shots))}
     known = {f"{kind.__name__}.{name}" for kind in held(View) for name in texts_of(kind)}
 
     assert {"Axis.labels", "Section.about", "Sum.right", "Arrow.name", "Curve.name"} <= known
@@ -272,6 +272,16 @@ def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int)
     texts = dict.fromkeys(every_text(view))
 
     assert sum("owned" in text for _, text in texts) > 10
+    assert {path: raw(text) for path, text in texts if raw(text)} == {}
+
+
+def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
+    taught = learned(answers=[Answer(7, "are", 0.6)]).view()
+    shots = [replace(poisoned(shot), title=HOSTILE) for shot in taught.shots]
+
+    texts = dict.fromkeys(every_text(replace(taught, film=lambda: tuple(shots)).shots))
+
+    assert sum("owned" in text for _, text in texts) > 3
     assert {path: raw(text) for path, text in texts if raw(text)} == {}
 
 

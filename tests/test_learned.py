@@ -326,7 +326,7 @@ def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
 def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     learned = learn("agreement", choices=Choices(steps=2))
     view = learned.view()
-    (shot, *_) = view.film
+    (shot, *_) = view.shots
     grid = shot.groups[0].panels[0]
     (answer,) = learned.moments[0].answers
     likely = f"{100 * answer.probability:.0f}\u00a0%"
@@ -336,7 +336,7 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     assert grid.rows.labels[-1] == f"? → {answer.word} {likely}"
     assert "are" not in view.picture.panels[0].rows.labels  # type: ignore[union-attr]
     assert view.picture.groups[0].panel_titles[0].text == f"step 0: {answer.word} {likely}"
-    wide = {grid.rows.reserved_labels for shot in view.film for grid in shot.groups[0].panels}  # type: ignore[union-attr]
+    wide = {grid.rows.reserved_labels for shot in view.shots for grid in shot.groups[0].panels}  # type: ignore[union-attr]
     assert len(wide) == 1  # so that nothing moves from one moment to the next
     last = learned.moments[-1].answers[0]
     told = LearnedHeads(learned).trace.prediction

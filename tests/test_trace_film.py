@@ -47,8 +47,8 @@ def test_a_film_has_a_frame_for_each_trace_with_its_name_and_one_scale(
     run.save(tmp_path / "run.gif", size=(4, 3), dpi=40)
 
     assert repr(run) == "<Film of 3 Traces: step 0 … step 100>"
-    assert [shot.title for shot in view.film] == ["step 0", "step 50", "step 100"]
-    grids = [panel for shot in view.film for group in shot.groups for panel in group.panels]
+    assert [shot.title for shot in view.shots] == ["step 0", "step 50", "step 100"]
+    grids = [panel for shot in view.shots for group in shot.groups for panel in group.panels]
     assert len({grid.scale for grid in grids if isinstance(grid, Grid)}) == 1
     with Image.open(tmp_path / "run.gif") as film:
         assert getattr(film, "n_frames", 1) == 3
@@ -73,7 +73,7 @@ def test_the_numbers_of_a_film_are_those_of_its_traces(run: attnviz.Film) -> Non
 
 
 def heads_of_frame(view: attnviz.View) -> set[str]:
-    panels = view.film[0].groups[0].panels
+    panels = view.shots[0].groups[0].panels
     return {panel.title.split()[1] for panel in panels if isinstance(panel, Grid)}
 
 

@@ -152,6 +152,33 @@ def with_progress_bar(
 
 
 @contextmanager
+def printing_new_text(*, quiet: bool) -> Iterator[None]:
+    """Print on a terminal what a model generates inside the block, word by word as it comes."""
+    terminal = sys.stderr  # transformers is silenced while it generates, and sys.stderr replaced
+    if quiet or not terminal.isatty():
+        yield
+        return
+    from attnviz.traces.trained.forward_pass import streaming_new_text
+
+    words: list[str] = []
+
+    def show(text: str) -> None:
+        """Print the next words, after a heading before the first."""
+        if not words:
+            terminal.write("the model writes:" + " " * (not text.startswith(" ")))
+        words.append(text)
+        terminal.write("\n".join(map(printable_text, text.split("\n"))))
+        terminal.flush()
+
+    try:
+        with streaming_new_text(show):
+            yield
+    finally:
+        if words:
+            terminal.write("\n\n")
+
+
+@contextmanager
 def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
     """Show a label and the elapsed time on a terminal while the block runs, if that takes 1 s."""
     if quiet or not sys.stderr.isatty():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz.cli import output, text_source
-from attnviz.cli.messages import print_result_line, with_timer
+from attnviz.cli.messages import print_result_line, printing_new_text, with_timer
 from attnviz.cli.options import (
     TypedOptions,
     accept_options,
@@ -142,7 +142,9 @@ def trace_from_options(
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
 
-        return trace(words, settings, command=command, kept=layers)
+        quiet = any(getattr(group, "quiet", False) for group in groups)
+        with printing_new_text(quiet=quiet or settings.generate is None):
+            return trace(words, settings, command=command, kept=layers)
     files.refuse_missing_file(Path(saved.trace), "read a trace from")
 
     from attnviz.cli.saved_trace import read_saved_trace

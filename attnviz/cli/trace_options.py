@@ -147,6 +147,13 @@ class TrainedOptions:
             example="5",
         ),
     ] = None
+    chat: Annotated[
+        bool,
+        _model_option(
+            "--chat",
+            help="Put the text into the model's own chat template, as a user's message.",
+        ),
+    ] = False
     truncate: Annotated[
         bool,
         _model_option(

@@ -65,7 +65,9 @@ CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "activation": ("activation", ACTIVATIONS),
 }
 HeadId = tuple[int, int]  # layer and head, both from 0
-TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
+TRAINED_ONLY_SETTINGS = (
+    *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
+)
 SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
 SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name something to load
     "tokenizer": TOKENIZERS,
@@ -114,6 +116,7 @@ class Settings:
     attention: AttentionKind | None = None  # of a trained model with an encoder and a decoder
     target: str | None = None  # text of its decoder; None: what it generates
     generate: int | None = None  # number of tokens that a decoder adds to the text
+    chat: bool = False  # whether the text is wrapped in the model's chat template
     truncate: bool = False  # a text that is longer than a model allows
     trust_remote_code: bool = False  # run code that comes with a trained model
     without: str | None = None  # heads that are switched off: "L1H1,L0H0=mean"
@@ -280,6 +283,7 @@ class SettingKeywords(TypedDict, total=False):
     attention: AttentionKind | None
     target: str | None
     generate: int | None
+    chat: bool
     truncate: bool
     trust_remote_code: bool
     without: str | Sequence[str] | None

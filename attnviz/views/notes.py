@@ -74,6 +74,10 @@ CLOSING_NOTES = {  # in the order in which they are read
     "given weights": ClosingNote(
         lambda trace: trace.external_origin is not None, "attnviz.views.notes:given_weights_notes"
     ),
+    "generated text": ClosingNote(
+        lambda trace: trace.trained is not None,
+        "attnviz.views.inspection.generated:generated_text_notes",
+    ),
     "heads off": ClosingNote(
         lambda trace: bool(heads_off_names(trace)), "attnviz.views.notes:heads_off_notes"
     ),

@@ -154,7 +154,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         settings=settings,
         screen=picture,
         picture=picture,
-        film=tuple(_shots(heads)),
+        film=lambda: tuple(_shots(heads)),
         slides=lambda: Excerpt((frame_group(heads, len(film.traces) - 1),), ""),
         closing=(f"{title}.", *heads.others_sentences()),
         head_explorer=partial(explore_film, heads),

@@ -67,7 +67,7 @@ PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 # Fields for machines: they stay exact, and each format escapes them in its own way.
 MACHINE_FIELDS = frozenset(
-    ("data", "provenance", "command", "head_explorer", "points", "slides", "query_steps")
+    ("data", "provenance", "command", "head_explorer", "points", "slides", "film", "query_steps")
 )
 
 # How a picture arranges panels: "free", as large as possible; "pair", two panels and their
@@ -144,6 +144,11 @@ class Shot:
     groups: tuple[Group, ...]
     title: str
 
+    @property
+    def panels(self) -> tuple[Drawable, ...]:
+        """All panels of these groups."""
+        return Page(self.groups).panels
+
 
 @with_summary
 @dataclass(frozen=True, eq=False)
@@ -211,7 +216,7 @@ class View:
     screen: Page  # everything, for terminals and texts
     picture: Page  # the panels of a picture
     excerpt: Excerpt | None = None  # for a screen without room for everything
-    film: tuple[Shot, ...] = ()  # the frames of an animation, unless it animates a walk
+    film: Callable[[], tuple[Shot, ...]] = tuple  # the frames of an animation; (): it is a walk
     sentences: tuple[Grid, ...] = ()  # written on a terminal instead of tables
     closing: tuple[str, ...] = ()  # sentences at the end
     as_screen: bool = False  # whether an .svg shows what a terminal shows
@@ -240,6 +245,11 @@ class View:
     def cloud(self) -> PointCloud | None:
         """The points that a reader can choose from, made printable; None for views without any."""
         return None if self.points is None else printable_value(self.points())
+
+    @cached_property
+    def shots(self) -> tuple[Shot, ...]:
+        """The frames of the film, made printable; none for other views."""
+        return printable_value(self.film())
 
     @property
     def provenance_text(self) -> str:

@@ -19,9 +19,9 @@ PATH_OPTIONS = (
 # The commands that make traces and their options, except those that run Python code.
 TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
 FLAG_FIELDS = (
-    "attention_only", "causal", "curves", "footnote", "full", "hide_first", "hide_special", "json",
-    "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise", "scale", "transparent",
-    "truncate", "verify", "words",
+    "attention_only", "causal", "chat", "curves", "footnote", "full", "hide_first", "hide_special",
+    "json", "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise", "scale",
+    "transparent", "truncate", "verify", "words",
 )  # fmt: skip
 CHOICE_FIELDS = (
     "ablation", "activation", "as_", "attention", "by", "checkpoints", "colors", "device",

@@ -128,6 +128,9 @@ def _heads_description(
             {"head": flag.map_index, "kind": flag.kind, "short": flag.short, "number": flag.number}
             for flag in explorer.flags
         ],
+        "generated": [
+            {"row": row, "name": name, "chance": chance} for row, name, chance in explorer.generated
+        ],
     }
 
 

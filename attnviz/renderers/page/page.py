@@ -56,6 +56,7 @@ SCRIPT_FILES = (
     "lines_picture.js",
     "overview.js",
     "overview_maps.js",
+    "generated.js",
     "sentence.js",
     "texts.js",
     "markup.js",

@@ -32,7 +32,7 @@ from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import Size, lettering, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
-from attnviz.views.view import Group, View
+from attnviz.views.view import Group, Shot, View
 
 FILM_DPI = 100
 DEFAULT_SIDE_PIXELS = 1920  # pixels, unless somebody says how fine,
@@ -71,17 +71,24 @@ def gif_picture(view: View, look: Look) -> list[bytes]:
     look = replace(look, dpi=look.dpi or FILM_DPI, transparent=False)
     if look.size is None:  # as on slides of this shape, whose notes hold the settings
         look = replace(look, footnote=bool(look.footnote))
+    shots = view.shots
+    # of tables, whose cells alone change; in other panels everything may
+    has_tables = any(isinstance(panel, Grid) for shot in shots[:1] for panel in shot.panels)
+    if shots and not has_tables:
+        view = replace(view, picture=replace(view.picture, groups=shots[-1].groups))
     captions = view_captions(view, look)
     with fixed_settings(view.picture.panels, captions, look.font):
         frames = list(
-            film_frames(view, look, captions) if view.film else walk_frames(view, look, captions)
+            film_frames(view, shots, look, captions) if shots else walk_frames(view, look, captions)
         )
-        look = replace(look, numbers=bool(look.numbers)) if view.film else look
+        look = replace(look, numbers=bool(look.numbers)) if shots else look
         last = frames[-1].layout
         if not resolution:  # nobody said how fine: a very large page has fewer pixels to an inch
             dpi = min(FILM_DPI, int(DEFAULT_SIDE_PIXELS / max(last.size)))
         size = _pixel_size(last.size, look if resolution else replace(look, dpi=dpi))
-        draw_pictures = _repainted_pictures if view.film and not look.numbers else _changed_pictures
+        draw_pictures = _changed_pictures
+        if shots and not look.numbers:
+            draw_pictures = _repainted_pictures if has_tables else _new_pictures
         pictures = draw_pictures([frame.layout for frame in frames], look, size)
         images = (to_palette(change) for change in _pixel_changes(pictures))
         return [_gif_bytes(images, [frame.seconds for frame in frames], view.provenance_text)]
@@ -235,6 +242,11 @@ def _changed_pictures(
             part, boxes = changes
             picture = with_patches(picture, _layout_pixels(part, look, size), boxes, layout.size[1])
         yield picture
+
+
+def _new_pictures(layouts: Sequence[Layout], look: Look, size: tuple[int, int]) -> Iterator[Pixels]:
+    """Yield a picture of each layout, all of it drawn again."""
+    return (_layout_pixels(layout, look, size) for layout in layouts)
 
 
 def _repainted_pictures(
@@ -414,11 +426,13 @@ class FilmFrame:
     seconds: float
 
 
-def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
-    """Yield a frame for each shot of a training; all leave the room that the longest headline
+def film_frames(
+    view: View, shots: Sequence[Shot], look: Look, captions: Captions
+) -> Iterator[FilmFrame]:
+    """Yield a frame for each of a view's shots; all leave the room that the longest headline
     needs.
     """
-    titles = [view.headline if view.has_chosen_title else shot.title for shot in view.film]
+    titles = [view.headline if view.has_chosen_title else shot.title for shot in shots]
     shot_captions = [with_glyphs(replace(captions, title=title)) for title in titles]
     size = look.size or FILM_SIZE
     letters = lettering(look.size or FILM_SIZE, look.text)
@@ -429,7 +443,7 @@ def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFram
         0: FIRST_SHARE_OF_FILM * look.seconds,
         len(frames) - 1: LAST_SHARE_OF_FILM * look.seconds,
     }
-    for index, (shot, frame) in enumerate(zip(view.film, frames, strict=True)):
+    for index, (shot, frame) in enumerate(zip(shots, frames, strict=True)):
         groups = pool_groups(with_glyphs(shot.groups), look)
         drawing = build_drawing(groups)
         assert drawing is not None, "a film of what has no page of its own"

@@ -48,7 +48,7 @@ MODEL_FORMAT_VERSION = 1
 CARD_FIELDS = ("name", "about", "longest", "dimensions", "heads", "facts")  # stored as they are
 SETTINGS_NOT_STORED = (
     *("embeddings", "model", "given", "item", "memory", "without"),
-    *("attention", "target", "generate", "truncate", "trust_remote_code"),
+    *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
 )
 FACT_TYPES: dict[str, Any] = {  # of the facts that attnviz writes and reports
     "task": str,

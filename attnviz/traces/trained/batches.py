@@ -44,7 +44,7 @@ from attnviz.wording.commands import changed_options, option_name
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.words import counted
 
-ONE_SENTENCE_SETTINGS = ("without", "attention", "target", "generate", "truncate")
+ONE_SENTENCE_SETTINGS = ("without", "attention", "target", "generate", "chat", "truncate")
 TEXTS_AT_ONCE = 1024  # are sorted by their length
 BATCH_TOKENS = 1024  # padding included
 BATCH_CELLS = 2**21  # weights of one layer

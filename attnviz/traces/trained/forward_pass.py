@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,9 @@ GREEDY_OPTIONS: dict[str, Any] = {  # override what a checkpoint's generation co
     "renormalize_logits": False,
     "forced_eos_token_id": None,
 }
+_new_text_listener: ContextVar[Callable[[str], None] | None] = ContextVar(
+    "new_text_listener", default=None
+)
 ENDED_AT_ONCE_NOTE = "the model ended the text at once, and added nothing"
 
 
@@ -64,7 +68,7 @@ def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> Pr
     refuse_empty_text(text)
     kind = _choose_attention(model, settings)
     new_tokens = (settings.generate or 0) if kind == "self" else 0
-    tokens = cut_text(model, text, truncate=settings.truncate, room=new_tokens)
+    tokens = cut_text(model, text, truncate=settings.truncate, room=new_tokens, chat=settings.chat)
     _refuse_unknown_ids(model, tokens.ids)
     if kind != "self":
         target = settings.target
@@ -187,6 +191,32 @@ def encode_target(model: LoadedTransformer, target: str) -> TokenIds:
     return _strip_end_token(model, started_ids, 1)
 
 
+@contextmanager
+def streaming_new_text(listener: Callable[[str], None]) -> Iterator[None]:
+    """Call `listener` with each word that a model generates inside the `with` block, as it comes.
+
+    The words together are the new text, with its spaces and without special tokens.
+    """
+    token = _new_text_listener.set(listener)
+    try:
+        yield
+    finally:
+        _new_text_listener.reset(token)
+
+
+def _build_streamer(model: LoadedTransformer) -> Any:
+    """Return the streamer that `generate` calls with each new token; None if nobody listens."""
+    listener = _new_text_listener.get()
+    if listener is None:
+        return None
+    from transformers import TextStreamer
+
+    streamer = TextStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
+    # instead of printing the words:
+    streamer.on_finalized_text = lambda text, stream_end=False: listener(text)  # type: ignore[method-assign]
+    return streamer
+
+
 def _generate_greedily(
     model: LoadedTransformer, ids: TokenIds, count: int, settings: Settings
 ) -> TokenIds:
@@ -208,6 +238,7 @@ def _generate_greedily(
             attention_mask=torch.ones_like(prompt_ids),
             max_new_tokens=count,
             use_cache=not off,  # mean ablation needs all tokens at every step
+            streamer=_build_streamer(model),
             **GREEDY_OPTIONS,
         )
     return tuple(output_ids[0].tolist())

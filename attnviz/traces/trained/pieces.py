@@ -18,7 +18,11 @@ from attnviz.tokens.gpt2 import byte_spelling
 from attnviz.tokens.tokens import Tokens, piece_phrase
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_location import ModelLocation
-from attnviz.traces.trained.refusals import quiet_transformers, reporting_load_errors
+from attnviz.traces.trained.refusals import (
+    quiet_transformers,
+    reporting_load_errors,
+    shorten_message,
+)
 from attnviz.wording.words import counted
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -187,15 +191,31 @@ def _mark_pieces_after_spaces(pieces: Iterable[ModelPiece]) -> list[ModelPiece]:
 
 
 def cut_text(
-    model: LoadedTransformer, text: str, *, truncate: bool = False, room: int = 0
+    model: LoadedTransformer,
+    text: str,
+    *,
+    truncate: bool = False,
+    room: int = 0,
+    chat: bool = False,
 ) -> Tokens:
     """Return the tokens of a text, with those that the model's tokenizer adds, such as [CLS].
 
-    Refuses more tokens than the model has positions for, or with `truncate` leaves out the last
-    ones and gives a note. `room`: how many tokens the model will generate, which also need
-    positions.
+    With `chat` they are those of a conversation, in which the text is the user's message and the
+    model's answer comes next. Refuses more tokens than the model has positions for, or with
+    `truncate` leaves out the last ones and gives a note. `room`: how many tokens the model will
+    generate, which also need positions.
     """
-    encoding = _encode_text(model, text)
+    read_text, choices = text, {}
+    if chat:
+        if truncate:
+            raise AttnvizError(
+                "--truncate cuts off the end of a text, which in a --chat is where the model "
+                "answers",
+                "leave out one of them",
+                about="truncate",
+            )
+        read_text, choices = _as_conversation(model, text), {"add_special_tokens": False}
+    encoding = _encode_text(model, read_text, **choices)
     positions = max_token_count(model)
     longest = None if positions is None else positions - room
     if longest is not None and len(encoding["input_ids"]) > longest:
@@ -205,8 +225,34 @@ def cut_text(
             f"left out {counted(len(encoding['input_ids']) - longest, 'token')} at the end"
         )
         encoding = _encode_text(model, text, truncation=True, max_length=longest)
-    pieces = tokenizer_spelling(model.tokenizer).pieces_of_text(text, encoding)
+    pieces = tokenizer_spelling(model.tokenizer).pieces_of_text(read_text, encoding)
     return tokens_of_pieces(text, pieces)
+
+
+def _as_conversation(model: LoadedTransformer, text: str) -> str:
+    """Return a text in the model's chat template: the user's message, and the start of an answer.
+
+    Refuses a model without a template, and a text that its template does not accept.
+    """
+    if not getattr(model.tokenizer, "chat_template", None):
+        raise AttnvizError(
+            f"the model '{model.name}' has no chat template: it was not trained to answer messages",
+            "leave --chat out, or use an instruction-tuned model",
+            about="chat",
+        )
+    message = {"role": "user", "content": text}
+    try:
+        with quiet_transformers():
+            conversation: str = model.tokenizer.apply_chat_template(
+                [message], tokenize=False, add_generation_prompt=True
+            )
+    except Exception as error:  # jinja's own, and whatever the template raises
+        raise AttnvizError(
+            f"the chat template of the model '{model.name}' fails: {shorten_message(str(error))}",
+            "leave --chat out",
+            about="chat",
+        ) from error
+    return conversation
 
 
 def cut_texts(

@@ -49,6 +49,7 @@ TRANSFORMER_SETTINGS = (
     "attention",
     "target",
     "generate",
+    "chat",
     "truncate",
     "trust_remote_code",
     "without",

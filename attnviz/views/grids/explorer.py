@@ -61,6 +61,8 @@ class HeadExplorer:
     log: bool = False  # whether colours are logarithmic
     note: str = ""  # how to read the maps
     flags: tuple[Flag, ...] = ()  # the strongest head of each kind
+    # The tokens that the model wrote: the row before each, its name, and its probability as text.
+    generated: tuple[tuple[int, str, str], ...] = ()
 
 
 def arrange_heads(

@@ -100,7 +100,7 @@ def view(
         screen=build_page(tables, settings),
         excerpt=Excerpt(tuple(short), "--full shows all checkpoints and heads"),
         picture=build_page([still_group(heads, telling_indices(comparison)), curves], settings),
-        film=tuple(_shots(heads, courses)),
+        film=lambda: tuple(_shots(heads, courses)),
         slides=lambda: Excerpt((frame_group(heads, len(comparison.checkpoints) - 1), curves), ""),
         closing=closing,
         head_explorer=partial(explore_film, heads),

@@ -26,6 +26,7 @@ from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_telling_row
 from attnviz.views.grids.overview import Flag
+from attnviz.views.inspection.generated import generated_tokens
 from attnviz.views.inspection.head_kinds import head_flags
 from attnviz.views.inspection.heatmap import map_captions, side_axis
 from attnviz.views.inspection.map_numbers import measure_name
@@ -49,8 +50,9 @@ class InitialSelection:
 def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     """Return all heads for an interactive page, with the selection it opens with.
 
-    Merged maps or a query's mean come first. The page opens with the head, query and key asked for,
-    else with the most telling head and a telling row of it.
+    Merged maps or a query's mean come first, and so does the mean where the model generated tokens.
+    The page opens with the head, query and key asked for, else with the row before the first
+    generated token, or with the most telling head and a telling row of it.
     """
     maps, flags = _explored_maps(inspection), head_flags(inspection)
     names = [head.name for head in maps]
@@ -61,7 +63,9 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
         for head in maps
     ]
     first_index = names.index(selection.head)
-    query = selection.query
+    query, tokens = selection.query, generated_tokens(inspection.trace, maps[0].rows)
+    if query is None and selection.key is None and tokens:
+        query = tokens[0].row
     if query is None and selection.key is None:
         query = find_telling_row(heads[first_index][-1])
     border_notes = (GENERATED_NOTE,) if any(side.border for side in sides.values()) else ()
@@ -73,6 +77,7 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
         log=inspection.options.log,
         note=" · ".join((AXES_NOTE, *border_notes)),
         flags=_reindexed_flags(flags, inspection, names),
+        generated=tuple((token.row, token.label, token.probability) for token in tokens),
     )
 
 
@@ -84,11 +89,24 @@ def _explored_maps(inspection: Inspection) -> Sequence[Map]:
     looking, maps = inspection.options, inspection.maps
     if looking.merge is not None:
         return [*maps, *chain.from_iterable(each.merged_maps for each in maps)]
-    if looking.query is not None and len(maps) > 1:  # sentences about a query speak of the mean
+    shows_mean = looking.query is not None or _is_about_generated_text(inspection)
+    if shows_mean and len(maps) > 1:  # sentences about a query speak of the mean
         return [mean_map(maps), *maps]
     if looking.head is None:
         return maps
     return replace(inspection, options=replace(looking, head=None)).maps
+
+
+def _is_about_generated_text(inspection: Inspection) -> bool:
+    """Return whether the model generated tokens, and nothing else than all heads was asked for."""
+    looking = inspection.options
+    chosen = looking.source, looking.query, looking.layer, looking.head, looking.merge
+    is_plain = (
+        looking.weigh == "weight"
+        and looking.by == "pattern"
+        and not any(each is not None for each in chosen)
+    )
+    return is_plain and bool(generated_tokens(inspection.trace, inspection.maps[0].rows))
 
 
 def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
@@ -106,6 +124,8 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
         return InitialSelection(token_query.mean.map.name, token_query.row)
     if looking.by == "effect" and inspection.effects.heads:
         return InitialSelection(inspection.effects.heads[0].name)
+    if _is_about_generated_text(inspection):
+        return InitialSelection(mean_map(inspection.maps).name)
     options = looking.layer, looking.head, looking.merge
     if flags and options == (None, None, None):
         return InitialSelection(inspection.patterns.names[most_telling_head(inspection, flags)])

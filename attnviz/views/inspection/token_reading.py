@@ -108,7 +108,7 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
     title, weights = f"its mean {measure_name(looking)}", [float(values[key]) for key in keys]
     rows = Axis("", "token", labels, numbers)
     note = _others_note(token_query, "the key")
-    return _ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
+    return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
 
 
 def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str:
@@ -126,7 +126,7 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
         f"to {side_label(columns, reading.top_column)}" if reading.peak else ALL_ZERO_REMARK
         for reading in token_query.by_peak
     ]
-    return _ranked_bars(
+    return ranked_bars(
         f"its largest {measure_name(token_query.options)} in each head",
         _heads_axis(token_query.by_peak),
         [reading.peak for reading in token_query.by_peak],
@@ -146,7 +146,7 @@ def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
     attention_map, looking, ranked = link.ranked_links[0].map, link.options, link.ranked_links
     query_name = side_label(attention_map.rows, link.token_query.row)
     key_name = side_label(attention_map.columns, link.column)
-    return _ranked_bars(
+    return ranked_bars(
         f"attention from {query_name} to {key_name} in each head",
         _heads_axis([head.map_row for head in ranked]),
         [head.weight for head in ranked],
@@ -211,7 +211,7 @@ def ordinal(number: int) -> str:
     return f"{number}{ORDINALS.get(last_digit, 'th')[-2:]}"
 
 
-def _ranked_bars(
+def ranked_bars(
     title: str,
     rows: Axis,
     numbers: Sequence[float],

@@ -21,6 +21,7 @@ from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
 from attnviz.views.inspection.explored import explored_of_inspection
+from attnviz.views.inspection.generated import generation_film
 from attnviz.views.inspection.head_kinds import (
     head_flags,
     head_kind_sentences,
@@ -100,7 +101,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     caption = " · ".join(filter(None, (content.caption, left_out_caption(inspection))))
     notes = [
         *weighing_sentences(inspection),
-        *closing_notes(trace, names=("given weights", "heads off")),
+        *closing_notes(trace, names=("given weights", "generated text", "heads off")),
         *output_notes(inspection),
     ]
     return View(
@@ -112,6 +113,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         excerpt=content.excerpt,
         closing=(*content.closing, *map(as_sentence, notes)),
         head_explorer=partial(explored_of_inspection, inspection),
+        film=partial(generation_film, inspection),
         slides=content.slides,
         data=content.data,
         provenance=trace.provenance,

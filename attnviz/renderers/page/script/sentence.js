@@ -26,7 +26,8 @@ function startSentence(section) {
   const asking = { class: "asking", role: "group", "aria-label": "meaning of the colours" };
   const { buttons, bar } = sentenceView;
   const words = element("span", {}, "What a word");
-  section.append(element("div", asking, words, buttons.query, buttons.key, bar), says, texts, all);
+  const askingLine = element("div", asking, words, buttons.query, buttons.key, bar);
+  section.append(generatedLine(), askingLine, says, texts, all);
   texts.addEventListener("scroll", () => {
     sentenceView.scrollTop = texts.scrollTop;
     colorTexts();
@@ -124,7 +125,8 @@ function colorSentence() {
   Object.assign(sentenceView, { followed, look: reading && tokenLook(reading, scale) });
   colorTexts();
   showScale(scale);
-  sentenceView.says.textContent = reading ? saidOfMost(reading) : HINTS[sentenceView.asks];
+  const next = reading ? saidOfNext(head, followed.end, followed.place) : "";
+  sentenceView.says.textContent = reading ? saidOfMost(reading) + next : HINTS[sentenceView.asks];
 }
 
 /** The colours of the matrix, which reach further where this token has more than they show. */

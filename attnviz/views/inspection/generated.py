@@ -1,0 +1,238 @@
+"""What a model read before each token that it generated: frames of a film, and words for a page."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
+from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys
+from attnviz.analysis.inspection.token_query import MapRow, TokenQuery
+from attnviz.cells import FULL_SLICE, StoredCells
+from attnviz.traces.trace import Trace
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
+from attnviz.views.inspection.heatmap import side_axis
+from attnviz.views.inspection.map_numbers import (
+    map_amount_text,
+    measure_name,
+    row_scale,
+    side_label,
+    unit_name,
+)
+from attnviz.views.inspection.token_reading import coloured_sentence, ranked_bars
+from attnviz.views.view import Group, Shot
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import bidi_isolated
+
+MAX_STORED_CELLS = 2**24  # a mean of more cells is computed again for each frame
+MAX_FRAME_BARS = 6  # of keys beside the sentence of a frame
+LINE_END = "↵"  # in a label
+
+
+@dataclass(frozen=True)
+class GeneratedToken:
+    """A token (or a word, with --words) that the model wrote after the row `row` of a map."""
+
+    row: int
+    label: str
+    probability: str  # as text; empty: it was not scored, or is no single token
+
+    @property
+    def text(self) -> str:
+        """Its label in quotes, with its probability if it is known: `"Paris" (63 %)`."""
+        return f'"{bidi_isolated(self.label)}"' + f" ({self.probability})" * bool(self.probability)
+
+
+def generated_tokens(trace: Trace, rows: MapSide) -> list[GeneratedToken]:
+    """Return the tokens that the model generated, those of them that follow a row of these rows."""
+    start = _generation_start(trace)
+    if start is None or rows.tokens is not trace.tokens:
+        return []
+    return [
+        GeneratedToken(row - 1, rows.labels[row], _probability_text(trace, group))
+        for row, group in enumerate(rows.groups)
+        if row and group[0] >= start and rows.groups[row - 1][-1] == group[0] - 1
+    ]
+
+
+def _generation_start(trace: Trace) -> int | None:
+    """Return the position of the first token that the model wrote; None if it wrote none.
+
+    A decoder beside an encoder writes all but its start token, unless it was given a target.
+    """
+    card = trace.trained
+    if trace.prompt is not None or card is None or card.which == "self":
+        return trace.prompt
+    return 1 if trace.origin.settings.target is None else None
+
+
+def _probability_text(trace: Trace, group: tuple[int, ...]) -> str:
+    """Return the probability with which the model chose a token; empty for a word of several
+    tokens, and where the likeliest answer was not scored or is another one."""
+    prediction, (position, *others) = trace.prediction, group
+    if others or prediction is None or prediction.predicts != "next":
+        return ""
+    best = prediction.best(position - 1, 1)[0]
+    probability = float(prediction.probabilities[position - 1, best])
+    is_chosen = prediction.answers[best] == trace.tokens.labels[position]
+    return percent_text(probability) if is_chosen and not math.isnan(probability) else ""
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedReading:
+    """What the model read, on average over the chosen heads, before each token it generated."""
+
+    inspection: Inspection
+    tokens: tuple[GeneratedToken, ...]
+
+    @cached_property
+    def mean(self) -> Map:
+        """The mean of the maps, or the only one; computed once unless it is very large."""
+        maps = self.inspection.maps
+        mean = maps[0] if len(maps) == 1 else mean_map(maps)
+        if math.prod(mean.cells.shape) > MAX_STORED_CELLS:
+            return mean
+        patch = mean.cells.window(FULL_SLICE, FULL_SLICE)
+        return replace(mean, cells=StoredCells(patch.values, patch.hidden))
+
+    @cached_property
+    def readings(self) -> list[MapRow]:
+        """The row of the mean before each generated token."""
+        return [MapRow(self.mean, token.row) for token in self.tokens]
+
+    @cached_property
+    def sink(self) -> int | None:
+        """The key to which most tokens of the text attend most, which would hide all others."""
+        patch = self.mean.cells.window(FULL_SLICE, FULL_SLICE)
+        keys = most_attended_keys(np.where(patch.hidden, 0, patch.values)[1:]).tolist()
+        key, count = Counter(keys).most_common(1)[0] if keys else (0, 0)
+        return key if is_majority(count, len(keys)) else None
+
+    def _keys_by_lift(self, reading: MapRow) -> list[int]:
+        """Return the keys that the row's token sees, without the sink, those first that get most
+        above what other tokens give them."""
+        hidden, lifts = reading.patch.hidden[0], _lifts(reading)
+        keys = [key for key in np.argsort(-lifts, kind="stable").tolist() if not hidden[key]]
+        return [key for key in keys if key != self.sink] or keys
+
+    @cached_property
+    def frame_keys(self) -> list[list[int]]:
+        """The keys that have bars in each frame: as many in all, most above other tokens first."""
+        keys = [self._keys_by_lift(reading) for reading in self.readings]
+        count = min(MAX_FRAME_BARS, *map(len, keys))
+        return [frame_keys[:count] for frame_keys in keys]
+
+    @cached_property
+    def largest_bar(self) -> float:
+        """The largest weight that has a bar in any frame."""
+        frames = zip(self.readings, self.frame_keys, strict=True)
+        return max(reading.weight(key) for reading, keys in frames for key in keys)
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The colours of all frames: up to the largest weight that has a bar."""
+        scale = row_scale(np.array([self.largest_bar]), self.inspection.options)
+        largest = max(float(reading.patch.values.max()) for reading in self.readings)
+        return replace(scale, is_exceeded=largest > scale.high)
+
+    def shots(self) -> Iterator[Shot]:
+        """Yield a frame for each token: the sentence so far, coloured, and bars of some keys."""
+        frames = zip(self.tokens, self.readings, self.frame_keys, strict=True)
+        for token, reading, keys in frames:
+            query = TokenQuery(self.inspection.options, token.row, (reading,))
+            parts = self._sentence(query, reading), self._bars(reading, keys)
+            yield Shot((Group("reading", parts),), self._title(token, reading))
+
+    def _sentence(self, query: TokenQuery, reading: MapRow) -> Sentence:
+        """Return the sentence as it was when the token was written: later ones are blank."""
+        sentence = coloured_sentence(query, reading)
+        axis, side = sentence.grid.columns, reading.map.columns
+        if side.tokens is reading.map.rows.tokens:
+            last = reading.map.rows.groups[reading.row + 1][-1]
+            labels = zip(axis.labels, side.groups, strict=True)
+            axis = replace(axis, labels=tuple(
+                label if group[0] <= last else _blank(label) for label, group in labels
+            ))  # fmt: skip
+        grid = replace(sentence.grid, columns=axis, scale=self.scale)
+        return replace(sentence, grid=grid)
+
+    def _bars(self, reading: MapRow, keys: Sequence[int]) -> RankedBars:
+        """Return bars of the weights of these keys, beside the means from other tokens."""
+        looking, axis = self.inspection.options, side_axis("key (is read)", reading.map.columns)
+        labels, numbers = (tuple(each[key] for key in keys) for each in (axis.labels, axis.numbers))
+        bars = ranked_bars(
+            f"its {measure_name(looking)}, most above that of other {unit_name(looking)}s first",
+            Axis("", "token", labels, numbers),
+            [reading.weight(key) for key in keys],
+            ["" for _ in keys],
+            looking,
+            self.scale,
+            other_values=[float(reading.other_weights[key]) for key in keys],
+            note=self._sink_note(),
+        )
+        return replace(bars, longest=self.largest_bar)
+
+    def _sink_note(self) -> str:
+        """Return which key has no bar, and why; empty if all may have one."""
+        if self.sink is None:
+            return ""
+        name, units = side_label(self.mean.columns, self.sink), unit_name(self.inspection.options)
+        return f"without a bar: {name}, to which most {units}s attend most"
+
+    def _title(self, token: GeneratedToken, reading: MapRow) -> str:
+        """Return what was read before a token, as a sentence with its base rate."""
+        rows, columns, looking = reading.map.rows, reading.map.columns, self.inspection.options
+        keys = self._keys_by_lift(reading)
+        own = TokenQuery(looking, token.row, (reading,)).own_column
+        key = next((key for key in keys if key != own), keys[0])
+        amount = map_amount_text(reading.map, reading.weight(key), looking)
+        others = float(reading.other_weights[key])
+        if not math.isnan(others):
+            others_text = map_amount_text(reading.map, others, looking)
+            amount += f"; other {unit_name(looking)}s: {others_text}"
+        name = "itself" if key == own else side_label(columns, key)
+        return f"Next: {token.text}. {side_label(rows, token.row)} attends to {name} ({amount})"
+
+
+def _blank(label: str) -> str:
+    """Return spaces in place of a label; a line's end stays, so that other words do not move."""
+    return " " * len(label.removesuffix(LINE_END)) + LINE_END * label.endswith(LINE_END)
+
+
+def _lifts(reading: MapRow) -> np.ndarray:
+    """Return each key's weight minus the mean that other tokens give it; 0 where no other token can
+    see it, or the row's own token cannot."""
+    lifts = reading.patch.values[0] - reading.other_weights
+    return np.where(np.isnan(lifts) | reading.patch.hidden[0], 0.0, lifts)
+
+
+def generation_film(inspection: Inspection) -> tuple[Shot, ...]:
+    """Return a frame for each token that the model generated; none if it generated none, or where
+    another question is asked."""
+    looking = inspection.options
+    is_plain = looking.weigh in ("weight", "norm") and looking.merge != "rollout"
+    if looking.by == "effect" or looking.source or looking.query or not is_plain:
+        return ()
+    tokens = generated_tokens(inspection.trace, inspection.maps[0].rows)
+    return tuple(GeneratedReading(inspection, tuple(tokens)).shots()) if tokens else ()
+
+
+def generated_text_notes(trace: Trace) -> tuple[str, ...]:
+    """Return a note with the text that the model wrote; empty if it wrote none."""
+    start = _generation_start(trace)
+    if start is None:
+        return ()
+    tokens = trace.tokens
+    pieces = [
+        tokens.pieces[place] for place in range(start, len(tokens)) if place not in tokens.special
+    ]
+    text = b"".join(pieces).decode(errors="replace").strip()
+    return (f'the model wrote "{text}"',) if text else ()

@@ -1,0 +1,229 @@
+"""What a model writes: word by word, in a film, on a page, and as an answer to a message."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser
+
+from attnviz import AttnvizError, Inspection, inspect, trace
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained.forward_pass import streaming_new_text
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
+from attnviz.views.inspection.generated import generation_film
+from tests.browser import opened
+from tests.conftest import Attnviz
+from tests.pages_by_hand import until, written
+from tests.small_transformers import KINDS, Saved, save
+from tests.terminals import shown_on_terminal
+
+SHORT = "The animal was too"
+TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}> {{ message['content'] }} . {% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Inspection:
+    folder = save(KINDS["llama"], tmp_path_factory.mktemp("model") / "llama")
+    return inspect(SHORT, model=folder, generate=5)
+
+
+@pytest.fixture(scope="module")
+def chatting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_template(TEMPLATE, tmp_path_factory.mktemp("model") / "chatting")
+
+
+def with_template(template: str, folder: Path) -> Path:
+    """A saved model whose tokenizer has this chat template."""
+    save(KINDS["gpt2"], folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": template}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("llama", {}), ("gpt2", {}), ("t5", {"attention": "cross"})]
+)
+def test_words_come_while_the_model_writes_and_are_together_what_it_wrote(
+    name: str, options: dict[str, str], small_transformer: Saved
+) -> None:
+    words: list[str] = []
+
+    with streaming_new_text(words.append):
+        made = trace(SHORT, model=small_transformer(name), generate=6, **options)  # type: ignore[arg-type]
+
+    ids = made.tokens.ids[made.prompt if made.prompt is not None else 1 :]
+    tokenizer = load_transformer(Settings(model=str(small_transformer(name)))).tokenizer
+    assert "".join(words).strip() == tokenizer.decode(ids, skip_special_tokens=True).strip()
+    assert len(words) > 1
+
+
+def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
+    small_transformer: Saved, attnviz: Attnviz
+) -> None:
+    folder = str(small_transformer("llama"))
+    command = ["inspect", SHORT, "--model", folder, "--generate", "4", "--layer", "0"]
+
+    shown, status = shown_on_terminal([sys.executable, "-m", "attnviz", *command], {})
+    piped = attnviz(*command)
+
+    assert status == 0
+    assert "the model writes: " in shown
+    assert shown.index("the model writes: ") < shown.index("4 of them generated")
+    assert "the model writes" not in piped.err + piped.out
+    made = trace(SHORT, model=folder, generate=4)
+    text = b"".join(made.tokens.pieces[made.prompt :]).decode(errors="replace").strip()
+    assert f'The model wrote "{text}".' in piped.out.replace("\n", " ")
+
+
+def test_a_frame_shows_what_the_token_before_a_new_one_attends_to(generated: Inspection) -> None:
+    made = generated.trace
+    weights = np.stack([
+        layer.attended.weights[head].numpy() for layer in made.layers for head in range(layer.heads)
+    ]).mean(0)  # fmt: skip
+    model = load_transformer(Settings(model=made.origin.settings.model)).model
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([made.tokens.ids])).logits[0]
+    assert made.prompt is not None
+
+    shots = generation_film(generated)
+
+    assert len(shots) == len(made.tokens) - made.prompt == 5
+    for position, shot in enumerate(shots, start=made.prompt):
+        sentence, bars = shot.panels
+        assert isinstance(sentence, Sentence)
+        assert isinstance(bars, RankedBars)
+        assert sentence.query == position - 1
+        np.testing.assert_allclose(
+            sentence.grid.values[0][:position], weights[position - 1, :position], atol=1e-6
+        )
+        assert sentence.grid.columns.labels[: position + 1] == made.tokens.labels[: position + 1]
+        assert not "".join(sentence.grid.columns.labels[position + 1 :]).strip()
+        chance = float(logits[position - 1].softmax(-1)[made.tokens.ids[position]])
+        label = re.escape(made.tokens.labels[position])
+        assert re.match(rf'Next: "{label}" \({100 * chance:.0f}.%\)\. ', shot.title), shot.title
+        for name, (weight, others) in zip(bars.grid.rows.numbers, bars.grid.values, strict=True):
+            key = int(name) - 1
+            rows = [row for row in range(key + 1, len(made.tokens)) if row != position - 1]
+            assert weight == pytest.approx(weights[position - 1, key], abs=1e-6)
+            if rows:
+                assert others == pytest.approx(weights[rows, key].mean(), abs=1e-6)
+
+
+def test_all_frames_have_one_scale_and_as_many_bars(generated: Inspection) -> None:
+    panels = [shot.panels for shot in generation_film(generated)]
+
+    assert len({sentence.grid.scale for sentence, _ in panels}) == 1  # type: ignore[union-attr]
+    assert len({len(bars.grid.rows) for _, bars in panels}) == 1  # type: ignore[union-attr]
+    assert len({bars.longest for _, bars in panels}) == 1  # type: ignore[union-attr]
+
+
+def test_a_film_follows_what_a_decoder_reads_of_another_text(small_transformer: Saved) -> None:
+    made = inspect(SHORT, model=small_transformer("t5"), attention="cross", generate=3)
+
+    shots = generation_film(made)
+
+    assert len(shots) == len(made.trace.tokens) - 1
+    (sentence, _) = shots[0].panels
+    assert isinstance(sentence, Sentence)
+    assert sentence.grid.columns.labels == made.trace.keys.labels
+
+
+def test_there_is_no_such_film_where_another_question_is_asked(generated: Inspection) -> None:
+    made = generated.trace
+
+    assert generation_film(inspect(made, query="was")) == ()
+    assert generation_film(inspect(made, source="was", to="The")) == ()
+    assert generation_film(inspect(made, merge="rollout")) == ()
+    plain = trace(SHORT, model=made.origin.settings.model)
+    assert generation_film(inspect(plain)) == ()
+    assert len(generation_film(inspect(made, words=True, layer=0, head=1))) >= 1
+
+
+def test_a_film_of_a_generated_text_is_written(generated: Inspection, tmp_path: Path) -> None:
+    from PIL import Image, ImageSequence
+
+    generated.save(tmp_path / "film.gif")
+
+    with Image.open(tmp_path / "film.gif") as film:
+        assert len([*ImageSequence.Iterator(film)]) == 5
+
+
+def test_a_page_has_a_button_for_each_new_token(
+    generated: Inspection, chromium: Browser, tmp_path: Path
+) -> None:
+    made, first = generated.trace, generated.trace.prompt
+    assert first is not None
+    path = written(generated.view(), tmp_path)
+    with opened(chromium, path) as seen:
+        buttons = seen.page.locator(".generated button")
+        assert buttons.count() == 5
+        assert buttons.first.get_attribute("aria-pressed") == "true"
+        assert seen.page.inner_text(".says").startswith("mean of ")
+
+        buttons.nth(2).click()
+        label = made.tokens.labels[first + 2]
+        said = f'next, the model wrote "{label}"'
+        until(seen.page, lambda: said in seen.page.inner_text(".says"))
+        assert buttons.nth(2).get_attribute("aria-pressed") == "true"
+        assert buttons.first.get_attribute("aria-pressed") == "false"
+
+
+def test_a_message_is_put_into_the_models_own_template(chatting: Path) -> None:
+    tokenizer = load_transformer(Settings(model=str(chatting))).tokenizer
+    message = [{"role": "user", "content": SHORT}]
+
+    made = trace(SHORT, model=chatting, chat=True, generate=3)
+
+    text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+    assert text == f"<user> {SHORT} . <assistant>"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert made.prompt == len(ids)
+    assert list(made.tokens.ids[: made.prompt]) == ids
+    assert made.text == SHORT  # so that a command says it once
+    command = inspect(made).view().command
+    assert command is not None
+    assert "--chat" in command.line
+    assert SHORT in command.line
+    assert "<user>" not in command.line
+    again = inspect(trace(SHORT, model=chatting, chat=True), by="effect")
+    assert len(again.effects.heads) == 8
+
+
+def test_a_chat_that_cannot_be_is_refused_in_two_lines(
+    chatting: Path, small_transformer: Saved, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    failing = with_template("{{ raise_exception('only questions') }}", tmp_path / "failing")
+    cases = {
+        (str(small_transformer("gpt2")),): (
+            "the model 'gpt2' has no chat template: it was not trained to answer messages",
+            "leave --chat out, or use an instruction-tuned model",
+        ),
+        (str(chatting), "--truncate"): (
+            "--truncate cuts off the end of a text, which in a --chat is where the model answers",
+            "leave out one of them",
+        ),
+        (str(failing),): (
+            "the chat template of the model 'failing' fails: only questions",
+            "leave --chat out",
+        ),
+        ("agreement",): (
+            "--chat is about trained models, and no trained model is given",
+            "give --model minilm, a folder, or a name on a hub",
+        ),
+    }
+    for (model, *options), (problem, hint) in cases.items():
+        shown = attnviz("inspect", SHORT, "--model", model, "--chat", *options)
+        assert shown.err.splitlines() == [f"error: {problem}", f" hint: {hint}"]
+        assert shown.status == 2
+    with pytest.raises(AttnvizError, match="no chat template"):
+        trace(SHORT, model=small_transformer("gpt2"), chat=True)
