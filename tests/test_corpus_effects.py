@@ -303,7 +303,7 @@ def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
     assert closing[1] == f"1 of 4 heads is shown to change it on average: L0H0 {test}"
     assert none[1] == f"None of 4 heads is shown to change it on average {test}"
     shown = effects_of(of_minilm[1], changes).view().render(".txt").decode()
-    assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p \.0\d+\n", shown)
+    assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p = \.0\d+\n", shown)
 
 
 def test_a_head_that_changes_nothing_is_not_tested(of_minilm: tuple[Path, CorpusEffects]) -> None:
@@ -334,7 +334,7 @@ def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Sa
         r"the answers change by \d\.\d{3} bits": {},
         r"logit_difference changes by -?\d\.\d{3}": {"metric": logit_difference},
         r"the metric changes by -?\d\.\d{3}": {"metric": lambda outputs: outputs.logits[0, 0, 0]},
-        r"logit of “the” − logit of “it” changes by -?\d\.\d{3}": two,
+        r"logit of “ the” − logit of “ it” changes by -?\d\.\d{3}": two,
     }
     for change, options in units.items():
         (row,) = inspect(TEXT, model=folder, by="effect", **options).top(1)
@@ -490,7 +490,7 @@ def test_what_is_not_there_is_refused_when_it_is_asked_for(small_transformer: Sa
     refused: dict[str, dict[str, Any]] = {
         "no token of the sentence is 'dog'": {"source": "it", "to": "dog"},
         "no token of the sentence is 'cat'": {"query": "cat"},
-        "toward and instead_of are the same token, 'it'": {
+        "'toward' and 'instead_of' are the same token, 'it'": {
             "by": "effect",
             "toward": "it",
             "instead_of": "it",

@@ -390,7 +390,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "two memories": (
         {"memory": EIGHT},
         {"memory": "you"},
-        "memory is a text of 1 token,",
+        "'memory' is a text of 1 token,",
         "leave one of them out",
     ),
     "no queries": (
@@ -408,7 +408,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "two positions": (
         {"positions": EIGHT},
         {"positions": "rotary"},
-        "positions is rotary, but",
+        "'positions' is rotary, but",
         "leave one of them out",
     ),
     "few positions": (

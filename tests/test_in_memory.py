@@ -203,7 +203,7 @@ class Own(nn.Module):
         (
             {"tokenizer": None},
             "the model 'llama' is given without its tokenizer",
-            "give it, too: model=model, tokenizer=tokenizer",
+            "give it, too: tokenizer=tokenizer",
         ),
         (
             {"tokenizer": "gpt2"},
@@ -237,7 +237,7 @@ class Own(nn.Module):
         ),
         (
             {"heads": 2},
-            "heads is given, but the trained model 'llama' decides that itself",
+            "'heads' is given, but the trained model 'llama' decides that itself",
             "leave 'heads' out, or 'model'",
         ),
     ],

@@ -218,7 +218,7 @@ def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
     small_transformer: Saved,
 ) -> None:
     with pytest.raises(
-        AttnvizError, match=r"without cannot switch off heads of .*\(mpnet\), which only returns"
+        AttnvizError, match=r"'without' cannot switch off heads of .*\(mpnet\), which only returns"
     ):
         trace(TEXT, model=str(small_transformer("mpnet")), without="L0H0")
 

@@ -343,7 +343,7 @@ def test_tokens_in_axes_of_ones_own_are_text_and_no_formulas(axes: Axes) -> None
         (
             {"size": (3, 3)},
             "'size' is about a whole picture, but 'ax' is given: the figure is your own",
-            "leave out size, or ax",
+            "leave out 'size', or 'ax'",
         ),
         (
             {"norm": "log"},

@@ -123,7 +123,7 @@ MISSING_TOKENS: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a query that is missing": (
         lambda: small().view(as_="sentence"),
-        'as_="sentence" draws what one token attends to, and no query is given',
+        "as_=\"sentence\" draws what one token attends to, and no 'query' is given",
         'add query=0, or use as_="heatmap" or arcs',
     ),
     "words of a layer": (

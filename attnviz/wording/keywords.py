@@ -63,6 +63,7 @@ VALUE_TYPES: dict[str, ValueType] = {
     "View": ValueType((), "a View", 'attnviz.trace("…").view()'),
     "LineTracker": ValueType((Callable,), "a function", "iter"),
     "HeadTracker": ValueType((Callable,), "a function", "iter"),
+    "TextTracker": ValueType((Callable,), "a function", "iter"),
     "Float": ValueType((), "a tensor", "torch.rand(…)"),
     "Bool": ValueType((), "a tensor", "torch.ones(…)"),
 }
