@@ -430,7 +430,7 @@ GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
     "metric": (
         lambda: attnviz.compare_models(STORY, "minilm", "minilm", metric=3),  # type: ignore[call-arg]
         "known: text, a, b, settings, names, layer, head, query, tokenizer, attention, "
-        "target, generate, truncate, trust_remote_code, without, seed, device, dtype",
+        "target, generate, chat, truncate, trust_remote_code, without, seed, device, dtype",
     ),
     "heads of a corpus": (
         lambda: attnviz.survey([STORY], heads=3),  # type: ignore[call-arg]
@@ -438,8 +438,8 @@ GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "model": (
         lambda: attnviz.trace(STORY, model="bert-base"),
-        "known: toy, reverse, sort, induction, brackets, agreement, pronouns, minilm; or a folder "
-        "with a model in it; or owner/name of a model on a hub",
+        "known: toy, reverse, sort, induction, brackets, agreement, pronouns, minilm, smollm2; or "
+        "a folder with a model in it; or owner/name of a model on a hub",
     ),
 }
 

@@ -153,7 +153,8 @@ def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
 
     in_their_places(found)
     for number in range(len(found.heads)):
-        assert about["tables"][f"weights-{number}"]["slack"] < 1e-5
+        if found.heads[number].scores is not None:  # the mean of heads has none
+            assert about["tables"][f"weights-{number}"]["slack"] < 1e-5
 
 
 def test_a_head_that_reads_what_none_has_to_find_opens_only_where_no_other_tells_more(

@@ -238,7 +238,7 @@ class Own(nn.Module):
         (
             {"heads": 2},
             "'heads' is given, but the trained model 'llama' decides that itself",
-            "leave 'heads' out, or 'model'",
+            "leave 'heads' out: a model decides that itself",
         ),
     ],
 )

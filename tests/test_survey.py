@@ -296,7 +296,7 @@ def test_tokens_without_a_choice_make_no_finding(small_transformer: object) -> N
     found.view().render(".json")
 
 
-GIVE_TEXTS = 'give some, or a file with one text per line: Path("texts.txt")'
+GIVE_TEXTS = 'give a file with one text per line: Path("texts.txt")'
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,10 @@ def _matching_folders(pattern: str) -> list[str]:
     """Return the folders that match a pattern, by name; refuse a pattern that matches none."""
     base = Path(Path(pattern).anchor)
     relative = pattern.removeprefix(str(base)) if base.is_absolute() else pattern
-    matches = [str(path) for path in base.glob(relative) if path.is_dir()] if relative else []
+    try:
+        matches = [str(path) for path in base.glob(relative) if path.is_dir()] if relative else []
+    except (ValueError, NotImplementedError, OSError):  # "a**b" is no pattern; a name is too long
+        matches = []
     if not matches:
         raise AttnvizError(
             f"no folder is called, or matches, '{pattern}'",

@@ -15,6 +15,7 @@ from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys
 from attnviz.analysis.inspection.token_query import MapRow, TokenQuery
 from attnviz.cells import FULL_SLICE, StoredCells
+from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.scales import Scale
@@ -234,5 +235,5 @@ def generated_text_notes(trace: Trace) -> tuple[str, ...]:
     pieces = [
         tokens.pieces[place] for place in range(start, len(tokens)) if place not in tokens.special
     ]
-    text = b"".join(pieces).decode(errors="replace").strip()
-    return (f'the model wrote "{text}"',) if text else ()
+    text = b"".join(pieces).strip()
+    return (f'the model wrote "{piece_phrase(text)}"',) if text else ()
