@@ -113,9 +113,9 @@ class BatchTokens:
     def measure(self, layer: LayerWeights) -> LineMeasures:
         """Return what the heads of a layer do on these lines."""
         weights = layer.weights.float().cpu().numpy()
-        seen = layer.visible.cpu().numpy() & self.is_token[:, None, :, None]
+        is_visible = layer.visible.cpu().numpy() & self.is_token[:, None, :, None]
         values = np.ascontiguousarray(weights.transpose(0, 2, 1, 3))
-        visible = seen.transpose(0, 2, 1, 3).astype(np.float32)
+        visible = is_visible.transpose(0, 2, 1, 3).astype(np.float32)
         largest = most_attended_keys(values)
         by_mask = pattern_totals(values, visible, largest, self.masks)
         breadth = breadth_totals(values, visible)
@@ -140,7 +140,7 @@ class BatchTokens:
             scores=_joined(patterns, sinks, entropy, distance),
             even=_joined(even, even_sinks, unknown, unknown),
             kinds=kinds,
-            pairs=self._largest_pairs(weights * seen),
+            pairs=self._largest_pairs(weights * is_visible),
         )
 
     def _distance_sums(
@@ -175,8 +175,8 @@ class BatchTokens:
             place = np.arange(len(of_pairs))[:, None]
             is_most = of_pairs == np.repeat(most, sizes, axis=0)
             chosen = np.minimum.reduceat(np.where(is_most, place, len(of_pairs)), first)
-            found = np.stack([query[chosen], key[chosen], most], -1)
-            pairs[group // len(KEY_PATTERNS), :, group % len(KEY_PATTERNS)] = found
+            places = np.stack([query[chosen], key[chosen], most], -1)
+            pairs[group // len(KEY_PATTERNS), :, group % len(KEY_PATTERNS)] = places
         return pairs
 
 

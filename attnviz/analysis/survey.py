@@ -356,18 +356,20 @@ class _Reading:
     ) -> dict[int, KeptLine]:
         """Return the lines that examples are taken from, by number: the sample, and those on which
         a head does most of its best pattern, or of those of its groups, which are read again."""
-        kept = {number: line for number, (_, line) in self.totals.sample.items()}
-        shown = {(head, int(kind)) for head, kind in enumerate(best) if kind >= 0}
-        shown |= {(head, kind) for head, each in enumerate(groups) if each for kind in each.kinds}
-        tops = [self.totals.top_numbers[:, head, kind].tolist() for head, kind in shown]
+        lines_by_number = {number: line for number, (_, line) in self.totals.sample.items()}
+        head_kinds = {(head, int(kind)) for head, kind in enumerate(best) if kind >= 0}
+        head_kinds |= {
+            (head, kind) for head, each in enumerate(groups) if each for kind in each.kinds
+        }
+        tops = [self.totals.top_numbers[:, head, kind].tolist() for head, kind in head_kinds]
         top = {number for numbers in tops for number in numbers}
-        wanted = top - {-1, *kept}
+        wanted = top - {-1, *lines_by_number}
         texts = [(number, self.totals.top_texts[number], False) for number in sorted(wanted)]
         for batch in group_lines(self.model, texts):
             measured = self._measure(batch)
             for place, number in enumerate(batch.numbers):
-                kept[number] = kept_line(batch, measured, place)
-        return kept
+                lines_by_number[number] = kept_line(batch, measured, place)
+        return lines_by_number
 
     def _surveyed_head(
         self,

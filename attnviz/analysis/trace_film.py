@@ -106,16 +106,20 @@ def film(
     >>> film([trace("I am", seed=seed) for seed in range(3)])
     <Film of 3 Traces: 1 of 3 … 3 of 3>
     """
-    shown = tuple(traces)
-    check_values({"traces": shown}, {"traces": "Sequence[Trace]"}, globals())  # of an iterator
-    if len(shown) < FEWEST_TRACES:
+    traces_in_order = tuple(traces)
+    # An iterator can be checked only now.
+    check_values({"traces": traces_in_order}, {"traces": "Sequence[Trace]"}, globals())
+    if len(traces_in_order) < FEWEST_TRACES:
         raise AttnvizError(
-            f"a film needs {FEWEST_TRACES} Traces or more, and here is {len(shown) or 'none'}",
+            f"a film needs {FEWEST_TRACES} Traces or more, "
+            f"and here is {len(traces_in_order) or 'none'}",
             'try film([step_0, step_50], "run.gif")',
         )
-    result = Film(traces=shown, names=_trace_names(shown, names), layer=layer, head=head)
-    for name, each in zip(result.names[1:], shown[1:], strict=True):
-        refuse_misfit(result.names[0], shown[0], name, each)
+    result = Film(
+        traces=traces_in_order, names=_trace_names(traces_in_order, names), layer=layer, head=head
+    )
+    for name, each in zip(result.names[1:], traces_in_order[1:], strict=True):
+        refuse_misfit(result.names[0], traces_in_order[0], name, each)
     chosen_heads(result, layer, head)  # refuses layers and heads that are not there
     if paths:
         result.save(*paths, title=title, **looks)

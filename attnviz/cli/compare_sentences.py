@@ -92,9 +92,9 @@ def deliver_pair_comparison(
     chosen: dict[str, Any] = {"layer": options.layer, "head": options.head, "query": outputs.query}
     changed = {name: value for name, value in chosen.items() if value is not None}
     line = command_line("compare", text, settings, models, saved, options, outputs, pictures)
-    given = typed.values_of(text, settings)
+    typed_options = typed.values_of(text, settings)
     if saved.trace:
-        refuse_beside_trace(saved.trace[0], given)
+        refuse_beside_trace(saved.trace[0], typed_options)
         view_command = Command(name="compare", options={"trace": saved.trace} | changed)
         comparison = _compare_saved_traces(saved.trace, chosen)
     else:
@@ -103,7 +103,7 @@ def deliver_pair_comparison(
         for name in models.model:
             with naming_in_errors(name):
                 model_settings = replace(settings, model=name)
-                refuse_model_conflicts(name, given)
+                refuse_model_conflicts(name, typed_options)
                 early_checks.refuse_impossible_settings(model_settings)
                 early_checks.refuse_unusable_text(words, model_settings, outputs.query)
         model_options = changed_options(settings) | {"model": models.model} | changed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +11,16 @@ from attnviz.cli import output
 from attnviz.cli.help import section_argument
 from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOptions, TrainedOptions
+from attnviz.cli.trace_options import (
+    ONE_TEXT_OPTIONS,
+    AttentionOptions,
+    ModelOptions,
+    TextOptions,
+    TrainedOptions,
+)
 from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options, path_without_folders
-
-KEPT_OPTIONS = ("trust_remote_code", "device", "dtype", "seed")
-SENTENCE_OPTIONS = [
-    option.name
-    for group in (TrainedOptions, AttentionOptions)
-    for option in fields(group)
-    if option.name not in KEPT_OPTIONS
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +41,7 @@ class PairFileOptions:
     ]
 
 
-@accept_options(without=(*SENTENCE_OPTIONS, "query"))
+@accept_options(without=(*ONE_TEXT_OPTIONS, "query"))
 def pairs_command(
     pair_file: PairFileOptions,
     model: ModelOptions,

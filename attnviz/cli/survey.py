@@ -6,14 +6,20 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from attnviz.cli import output
 from attnviz.cli.corpus import count_lines, reporting_interrupt
 from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOptions, TrainedOptions
+from attnviz.cli.trace_options import (
+    ONE_TEXT_OPTIONS,
+    AttentionOptions,
+    ModelOptions,
+    TextOptions,
+    TrainedOptions,
+)
 from attnviz.errors import AttnvizError
 from attnviz.machine import exit_handling, files
 from attnviz.renderers import suffixes
@@ -22,17 +28,10 @@ from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.words import counted
 
-KEPT_OPTIONS = ("file", "trust_remote_code", "device", "dtype", "seed")
-SENTENCE_OPTIONS = [
-    option.name
-    for group in (TextOptions, TrainedOptions, AttentionOptions)
-    for option in fields(group)
-    if option.name not in KEPT_OPTIONS
-]
 BAR_WIDTH = 10  # columns of a terminal, which has to hold the numbers of a million lines
 
 
-@accept_options(without=(*SENTENCE_OPTIONS, "query"))
+@accept_options(without=(*ONE_TEXT_OPTIONS, "query"))
 def survey_command(
     text: TextOptions,
     model: ModelOptions,
@@ -64,9 +63,9 @@ def survey_command(
     with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
         from attnviz.analysis.survey import survey  # torch, which takes seconds
 
-        found = survey(lines, settings, track=track)
-    with reporting_interrupt(counted(found.lines, "line"), outputs, is_one=found.interrupted):
-        output.deliver_view(found.view_for_command(command=command, line=line), outputs, pictures)
+        result = survey(lines, settings, track=track)
+    with reporting_interrupt(counted(result.lines, "line"), outputs, is_one=result.interrupted):
+        output.deliver_view(result.view_for_command(command=command, line=line), outputs, pictures)
 
 
 def _text_lines(path: Path | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ Whatever a help text lists comes from the table that the option chooses from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -449,3 +449,13 @@ class BlockOptions:
             example='"Ich lerne das"',
         ),
     ] = None
+
+
+# What commands that read a file of many texts have, and what they leave out.
+CORPUS_OPTIONS = ("file", "trust_remote_code", "device", "dtype", "seed")
+ONE_TEXT_OPTIONS = [
+    option.name
+    for group in (TextOptions, TrainedOptions, AttentionOptions)
+    for option in fields(group)
+    if option.name not in CORPUS_OPTIONS
+]

@@ -98,14 +98,14 @@ class Tokens:
         ambiguous; `it#2` is the second token `it`. A word comes before a number. Refuses what
         means no token or several, with a hint about the keyword `option`, such as "query".
         """
-        given = f"{option}=" if option else ""
+        keyword = f"{option}=" if option else ""
         if isinstance(name, int):
             if -len(self) <= name < len(self):
                 return name % len(self)
             last = len(self) - 1
             numbers = f"0 to {last}" if last else "number 0"
-            problem = f"{given or 'position '}{name}: the text has {counted(len(self), 'token')}"
-            raise AttnvizError(f"{problem}, {numbers}", f"try {given}{last}, or -1 for the last")
+            problem = f"{keyword or 'position '}{name}: the text has {counted(len(self), 'token')}"
+            raise AttnvizError(f"{problem}, {numbers}", f"try {keyword}{last}, or -1 for the last")
         if name in self._numbered_labels:
             return self._numbered_labels.index(name)
         positions = self.find(name)
@@ -118,7 +118,7 @@ class Tokens:
             raise AttnvizError(
                 f"'{name}' occurs {len(positions)} times in the sentence",
                 f"give the number of one of them: {option_name(option)} {choices}",
-                python_hint=f"give the position of one of them: {given}{numbers}",
+                python_hint=f"give the position of one of them: {keyword}{numbers}",
             )
         word, mark, occurrence = name.rpartition("#")
         is_occurrence = mark and occurrence.isascii() and occurrence.isdigit()

@@ -85,8 +85,8 @@ def trace(
     [0.0, 0.0]
     """
     in_memory, given_settings = take_model_in_memory(changes)
-    given = given_settings.get("given")
-    matrices = given if isinstance(given, Matrices) else None
+    matrices_or_path = given_settings.get("given")
+    matrices = matrices_or_path if isinstance(matrices_or_path, Matrices) else None
     if matrices is not None:
         del given_settings["given"]
     if kept is not None and not list(kept):

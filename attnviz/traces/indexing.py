@@ -89,8 +89,8 @@ def index_rows(rows: Sequence[Any], key: Any) -> Any:
     if len(rest) > 1:
         raise AttnvizError("the index names more than a layer and a head", INDEX_HINT)
     chosen_heads = [heads[at] for at in ([place] if isinstance(place, int) else place)]
-    found = [(layer, head) for layer in chosen_layers for head in chosen_heads]
-    picked = tuple(head_ids[each] for each in found if each in head_ids)
+    places = [(layer, head) for layer in chosen_layers for head in chosen_heads]
+    picked = tuple(head_ids[each] for each in places if each in head_ids)
     return picked[0] if isinstance(chosen, int) and isinstance(place, int) else picked
 
 

@@ -247,8 +247,8 @@ class RanksHeads(ABC):
         """
         from attnviz.traces.indexing import index_rows  # it needs torch, as some results do not
 
-        found = index_rows(self.head_rows, key)
-        return Rows(found) if type(found) is tuple else found
+        rows = index_rows(self.head_rows, key)
+        return Rows(rows) if type(rows) is tuple else rows
 
     def __len__(self) -> int:
         """Return the number of heads."""

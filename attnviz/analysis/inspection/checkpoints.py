@@ -202,29 +202,29 @@ def compare_checkpoints(
         )
     looking = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
     base = replace_choices(settings or Settings(), changes)
-    given = [checkpoints] if isinstance(checkpoints, str) else [*checkpoints]
-    found = find_checkpoints([str(each) for each in given])
+    names_or_patterns = [checkpoints] if isinstance(checkpoints, str) else [*checkpoints]
+    folders = find_checkpoints([str(each) for each in names_or_patterns])
     traces: list[Trace] = []
     patterns: list[HeadPatterns] = []
     repeats = []
-    for checkpoint in track(found):
+    for checkpoint in track(folders):
         forget_loaded_models()
         with naming_in_errors(checkpoint.folder):
             run_settings = replace(base, model=checkpoint.folder)
-            traces.append(_trace_weights(text, run_settings, looking, len(found), command))
+            traces.append(_trace_weights(text, run_settings, looking, len(folders), command))
             if len(traces) > 1:
-                refuse_misfit(found[0].name, traces[0], checkpoint.name, traces[-1], MISFIT_HINT)
+                refuse_misfit(folders[0].name, traces[0], checkpoint.name, traces[-1], MISFIT_HINT)
             patterns.append(find_patterns(build_maps(traces[-1], looking)))
             repeats.append(_repeats_scores(traces[-1], patterns[-1].names))
     forget_loaded_models()
-    names = tuple(checkpoint.name for checkpoint in found)
+    names = tuple(checkpoint.name for checkpoint in folders)
     intervals = [
         compare_traces(*pair, (before, after), looking)
         for pair, (before, after) in zip(pairwise(traces), pairwise(names), strict=True)
     ]
     ends = traces[0], traces[-1], (names[0], names[-1]), looking
     return CheckpointComparison(
-        checkpoints=found,
+        checkpoints=folders,
         film=Film(traces=tuple(traces), names=names),
         patterns=tuple(patterns),
         repeats=np.stack(repeats),
@@ -240,8 +240,8 @@ def _trace_weights(
 
     Refuses weights of which `count` checkpoints would not fit in memory.
     """
-    kept = looking.layers
-    whole = trace(text, settings, command=command, kept=kept)
+    layer_numbers = looking.layers
+    whole = trace(text, settings, command=command, kept=layer_numbers)
     rows, columns = len(whole.tokens), len(whole.keys)
     size = sum(layer.heads for layer in whole.layers) * rows * columns * 4
     memory.refuse_too_little_memory(
@@ -260,7 +260,7 @@ def _trace_weights(
             head_dim=layer.head_dim,
         )
         for layer in whole.layers
-        if kept is None or layer.layer in kept
+        if layer_numbers is None or layer.layer in layer_numbers
     )
     embeddings = whole.embeddings[:, :0].clone()
     return replace(whole, layers=layers, embeddings=embeddings, prediction=None, outputs=None)

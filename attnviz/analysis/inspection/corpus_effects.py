@@ -171,12 +171,12 @@ def head_effects(
     >>> effects.texts, effects.empty, len(effects.heads)
     (2, 1, 12)
     """
-    given: dict[str, Any] = {**changes}
-    own = {name: given.pop(name) for name in EFFECT_OPTIONS if name in given}
+    settings_changes: dict[str, Any] = {**changes}
+    own = {name: settings_changes.pop(name) for name in EFFECT_OPTIONS if name in settings_changes}
     options = replace_choices(InspectOptions(by="effect"), own)
     refuse_odd_metric(metric, options)
-    in_memory, given = take_model_in_memory(given)
-    chosen_settings = replace_choices(settings or Settings(model=MINILM), given)
+    in_memory, settings_changes = take_model_in_memory(settings_changes)
+    chosen_settings = replace_choices(settings or Settings(model=MINILM), settings_changes)
     reading = FilledTexts(iterate_texts(texts))
     first = next(reading, None)
     if first is None:
@@ -327,10 +327,10 @@ class CorpusAblation:
         the texts before Ctrl-C, if any was measured."""
         needs_means = "mean" in (self.options.ablation, *self.first_run.off.values())
         texts = iter(texts)
-        kept = [*islice(texts, REPEATED_READING if needs_means or self.options.pairs else 0)]
+        first_texts = [*islice(texts, REPEATED_READING if needs_means or self.options.pairs else 0)]
         if needs_means:
-            self.means = self._context_means(track(kept), stopped)
-        totals = self._totals(track(chain(kept, texts)), stopped)
+            self.means = self._context_means(track(first_texts), stopped)
+        totals = self._totals(track(chain(first_texts, texts)), stopped)
         if not totals.texts:
             if stopped():
                 raise KeyboardInterrupt
@@ -339,7 +339,7 @@ class CorpusAblation:
         lowest = -np.inf if self.measured == "metric" else 0.0
         effects = totals.effects(output, is_tested=self.measured == "metric", lowest=lowest)
         ranked = sorted(effects, key=lambda effect: -abs(effect.mean))
-        again = track(kept) if self.options.pairs else ()
+        again = track(first_texts) if self.options.pairs else ()
         pair_texts, pairs = self._pairs(ranked, output, again, stopped)
         return CorpusEffects(
             base=self.base,

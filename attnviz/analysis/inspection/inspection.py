@@ -207,24 +207,28 @@ def inspect(
     >>> inspect(story, source="it", to="animal").view().headline
     'In L4H4, "it" gives "animal" 49\\xa0% of its attention (other tokens: 13\\xa0%)'
     """
-    given: dict[str, Any] = {**changes}
-    options = {name: given.pop(name) for name in INSPECT_OPTION_NAMES if name in given}
+    settings_changes: dict[str, Any] = {**changes}
+    options = {
+        name: settings_changes.pop(name)
+        for name in INSPECT_OPTION_NAMES
+        if name in settings_changes
+    }
     for plural, name in (("layers", "layer"), ("heads", "head")):
-        if plural in given and not isinstance(given[plural], int):
-            options[name] = given.pop(plural)
+        if plural in settings_changes and not isinstance(settings_changes[plural], int):
+            options[name] = settings_changes.pop(plural)
     slices = {name: options[name] for name in SLICED if isinstance(options.get(name), slice)}
     looking = replace_choices(InspectOptions(), options | dict.fromkeys(slices))
     refuse_odd_metric(metric, looking)
-    in_memory, given = take_model_in_memory(given)
-    chosen_settings = replace_choices(settings or Settings(model=MINILM), given)
+    in_memory, settings_changes = take_model_in_memory(settings_changes)
+    chosen_settings = replace_choices(settings or Settings(model=MINILM), settings_changes)
     if isinstance(text, Trace):
-        traced = with_given_model(text, in_memory, given)
+        traced = with_given_model(text, in_memory, settings_changes)
     else:
         source = source_from_text(text, chosen_settings, in_memory=in_memory)
         traced = trace_source(source, kept_layers=looking.layers)
     counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
     numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
     looking = replace_choices(looking, numbers)
-    found = Inspection(trace=traced, options=looking, metric=metric)
-    found.refuse_impossible()
-    return found
+    inspection = Inspection(trace=traced, options=looking, metric=metric)
+    inspection.refuse_impossible()
+    return inspection

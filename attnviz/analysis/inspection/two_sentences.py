@@ -246,22 +246,22 @@ def compare_sentences(
     >>> found.heads[0].name  # the head with the link that changes most
     'L4H9'
     """
-    given = [source for source in (first, second) if isinstance(source, Trace)]
+    finished_traces = [source for source in (first, second) if isinstance(source, Trace)]
     base = settings or Settings(model=MINILM)
-    if len(given) == 1 and given[0].external_origin is None:
-        base = settings or given[0].origin.settings
+    if len(finished_traces) == 1 and finished_traces[0].external_origin is None:
+        base = settings or finished_traces[0].origin.settings
     if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
     keywords: dict[str, Any] = {**changes}
-    if len(given) == 2:
+    if len(finished_traces) == 2:
         refuse_changes_to_trace(keywords)
-    elif given and given[0].trained is not None:
+    elif finished_traces and finished_traces[0].trained is not None:
         # The other sentence must be read by the same model.
         in_memory, others = take_model_in_memory(keywords)
-        is_named = in_memory is None and not given[0].trained.in_memory
+        is_named = in_memory is None and not finished_traces[0].trained.in_memory
         names_to_load = UNTRUSTED_SETTINGS if is_named else ()
         chosen = {name: others.get(name, getattr(base, name)) for name in names_to_load}
-        model, _ = reload_model(with_given_model(given[0], in_memory, chosen))
+        model, _ = reload_model(with_given_model(finished_traces[0], in_memory, chosen))
         if model.in_memory:
             keywords = {**others, "model": model.model, "tokenizer": model.tokenizer}
     traces = [

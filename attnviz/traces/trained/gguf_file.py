@@ -204,9 +204,12 @@ class GGUFFile:
 
     def _odd_fact(self, key: str, wanted: str) -> AttnvizError:
         value = self._fact(key, None)
-        shown = f"{len(value):,} values" if isinstance(value, list | array) else str(value)[:40]
+        value_text = (
+            f"{len(value):,} values" if isinstance(value, list | array) else str(value)[:40]
+        )
         return AttnvizError(
-            f"'{self.path}' gives {shown} as its {self._full_key(key)}, and it must be {wanted}",
+            f"'{self.path}' gives {value_text} as its {self._full_key(key)}, "
+            f"and it must be {wanted}",
             "convert the model again, with a newer version of llama.cpp",
             about="model",
         )

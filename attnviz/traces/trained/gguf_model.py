@@ -88,9 +88,9 @@ def _refuse_other_tensors(
     for absence, tensors in (("lacks", missing), ("has", unknown)):
         if tensors:
             more = " …" * (len(tensors) > MAX_NAMED_TENSORS)
-            shown = and_list(sorted(tensors)[:MAX_NAMED_TENSORS]) + more
+            listed = and_list(sorted(tensors)[:MAX_NAMED_TENSORS]) + more
             suffix = ", which its kind of model does not have" * (absence == "has")
-            raise file.wrong_tensors(f"{absence} {shown}{suffix}")
+            raise file.wrong_tensors(f"{absence} {listed}{suffix}")
     is_transposed = file.architecture == "gpt2"
     for name, stored in weights.items():
         wanted = tuple(parameters[names[name]].shape)

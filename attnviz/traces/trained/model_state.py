@@ -53,12 +53,12 @@ def unchanged_model(model: Any, attention: str = EAGER_NAME) -> Iterator[None]:
 
 def find_modules(model: nn.Module) -> list[nn.Module]:
     """Return a model and all modules in it, as `model.modules()` in a sixth of its time."""
-    found = {model: None}
+    modules = {model: None}
     waiting = [model]
     for module in waiting:  # which grows meanwhile
         for part in module._modules.values():
-            if part is not None and part not in found:
-                found[part] = None
+            if part is not None and part not in modules:
+                modules[part] = None
                 waiting.append(part)
     return waiting
 

@@ -178,14 +178,14 @@ def transformer_provenance(
 
     device, backend = str(model.device), getattr(model.tokenizer, "backend_tokenizer", None)
     activations = (getattr(model.text_config, name, None) for name in ACTIVATION_NAMES)
-    given = {name: getattr(settings, name) for name in TRANSFORMER_SETTINGS}
+    chosen = {name: getattr(settings, name) for name in TRANSFORMER_SETTINGS}
     recorded = {
         "model": model.name,
         "model_type": model.config.model_type,
         "tokenizer": None if backend is None else type(backend.model).__name__,  # such as WordPiece
         "activation": next(filter(None, activations), None),
         "stored_as": model.stored_as,
-        **given,
+        **chosen,
         **facts,
         "device": device,
         "dtype": settings.dtype,

@@ -177,13 +177,14 @@ def _test_sentence(effects: CorpusEffects) -> str:
             f"{texts} cannot show that a head changes {effects.metric_name} on average; "
             f"{MIN_TEST_OBSERVATIONS} or more are needed"
         )
-    shown = [head.name for head in heads if head.differs_from_zero]
+    changing_heads = [head.name for head in heads if head.differs_from_zero]
     tested = sum(not isnan(head.p_value) for head in heads)
-    names = shown[:MAX_NAMED_HEADS]
-    names += [f"{len(shown) - len(names)} more"] * (len(shown) > len(names))
-    start = f"{len(shown) or 'none'} of {counted(len(heads), 'head')} {_is(len(shown))}"
+    names = changing_heads[:MAX_NAMED_HEADS]
+    names += [f"{len(changing_heads) - len(names)} more"] * (len(changing_heads) > len(names))
+    number = len(changing_heads)
+    start = f"{number or 'none'} of {counted(len(heads), 'head')} {_is(number)}"
     if len(heads) == 1:
-        start, names = f"{heads[0].name} is{'' if shown else ' not'}", []
+        start, names = f"{heads[0].name} is{'' if changing_heads else ' not'}", []
     test = (
         f"p of {share_text(LEVEL)} or less, by {flips_text(effects.texts)} of the texts' signs, "
         f"corrected for {counted(tested, 'head')}"
