@@ -36,6 +36,7 @@ from attnviz.renderers.picture.cards import (
 )
 from attnviz.renderers.picture.equation import EquationDrawing
 from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
+from attnviz.renderers.picture.long_map import LongMapDrawing
 from attnviz.renderers.picture.matrix import distinct_titles
 from attnviz.renderers.picture.page_frame import (
     Captions,
@@ -53,6 +54,7 @@ from attnviz.renderers.picture.small_maps import HeadsDrawing
 from attnviz.renderers.picture.text import SLIDE, Size, lettering
 from attnviz.renderers.picture.training_page import TrainingDrawing
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.long_map import LongMap
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
@@ -529,6 +531,8 @@ def build_drawing(groups: Sequence[Group]) -> Drawing | None:
     overviews = [panel for panel in panels if isinstance(panel, Overview)]
     if panels and len(overviews) == len(panels):
         return HeadsDrawing(overviews[0])
+    if len(panels) == 1 and isinstance(panels[0], LongMap):
+        return LongMapDrawing(panels[0])
     arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
     if panels and len(arcs) == len(panels):
         return ArcsDrawing(arcs, panels_per_layer(groups))

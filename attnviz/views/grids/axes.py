@@ -86,9 +86,9 @@ class Axis:
 
     def _span(self, first: int, last: int) -> str:
         """Return `3–5`, the numbers of the first and the last position of a block; one if they are
-        equal.
+        equal. Positions may be blocks themselves.
         """
-        start, end = self.numbers[first], self.numbers[last]
+        start, end = self.numbers[first].split("–")[0], self.numbers[last].split("–")[-1]
         return start if start == end else f"{start}–{end}"
 
 

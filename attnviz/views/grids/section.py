@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.views.grids.grid import Curves, Grid, common_scales
+from attnviz.views.grids.long_map import LongMap
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
@@ -86,7 +87,7 @@ def with_one_scale(sections: Sequence[Section]) -> list[Section]:
     return [section.with_scales(scales) for section in sections]
 
 
-Drawable = Grid | Curves | Arcs | Sentence | RankedBars | Section | Overview
+Drawable = Grid | Curves | Arcs | LongMap | Sentence | RankedBars | Section | Overview
 
 
 def open_panels(panels: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview]:
@@ -96,13 +97,13 @@ def open_panels(panels: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview
     for panel in panels:
         if isinstance(panel, Section):
             yield from panel.grids
-        elif isinstance(panel, Arcs | Sentence | RankedBars):
+        elif isinstance(panel, Arcs | LongMap | Sentence | RankedBars):
             yield panel.grid
         else:
             yield panel
 
 
-def panel_table(panel: Grid | Curves | Arcs | Sentence | RankedBars) -> Grid:
+def panel_table(panel: Grid | Curves | Arcs | LongMap | Sentence | RankedBars) -> Grid:
     """Return the panel as a Grid, for renderers that draw no lines."""
     if isinstance(panel, Curves):
         return panel.table
