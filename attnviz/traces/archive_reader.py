@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import MIXED_BY, AttentionStages
 from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm, Residual
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import ACTIVATIONS, NORMS, Variant
 from attnviz.errors import AttnvizError
@@ -280,7 +281,7 @@ class _TraceReader:
             queries=tensors.get("queries"),
             keys=tensors.get("keys"),
             values=tensors["values"],
-            visible=tensors["visible"].bool(),
+            mask_rule=MaskRule(matrix=tensors["visible"].bool()),
             attended=_build_attended(tensors, facts) if on_demand is None else on_demand.recomputed,
             weights_on_demand=on_demand,
             context=tensors["context"],

@@ -33,7 +33,7 @@ from attnviz.traces.memory_estimate import (
     MemoryEstimate,
     TraceSizes,
     estimate_memory,
-    refuse_oversized_trace,
+    streams_weights,
 )
 from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
@@ -211,7 +211,9 @@ def _plan_and_embed(
     dtype: torch.dtype = getattr(torch, settings.dtype)
     matrices = source.matrices_for(len(sentence.tokens))
     plan = build_plan(settings, matrices, embedding_width(source), mistake=mistake)
-    refuse_oversized_trace(plan, trace_sizes(source, sentence), dtype, device)
+    plan = replace(
+        plan, streams=streams_weights(plan, trace_sizes(source, sentence), dtype, device)
+    )
     refuse_odd_rotary(settings, plan.width)
     embeddings = embed_tokens(sentence.tokens, source).to(device, dtype)
     plan = replace(plan, matrices=matrices.like(embeddings))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -15,16 +14,16 @@ from torch import Tensor
 from attnviz.attention import arithmetic, block
 from attnviz.attention.arithmetic import AttentionStages, Visible
 from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm, Residual
+from attnviz.attention.long_attention import LongAttention
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError
+from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
 from attnviz.traces.settings import ROTARY_POSITIONS, layer_heads_off
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
-
-if TYPE_CHECKING:
-    from attnviz.traces.trained.capture import WeightsOnDemand
 
 Vectors = Float[Tensor, "*batch token dim"]
 KeyInputs = Float[Tensor, "*batch key dim"]
@@ -48,9 +47,22 @@ class UnscaledScores:
     queries: Queries | None
     keys: Keys | None
     matrices: Matrices
-    visible: Visible
-    bias: ScoreTerms | None
+    shape: ScoreShape
+    device: torch.device
+    mask_rule: MaskRule
+    has_alibi: bool
     mask: Float[Tensor, "*#head query key"] | None
+
+    @cached_property
+    def visible(self) -> Visible:
+        """Which keys each query may attend to, as a matrix."""
+        matrix = self.mask_rule.matrix
+        return self.mask_rule.visible(*self.shape[1:], self.device) if matrix is None else matrix
+
+    @cached_property
+    def bias(self) -> ScoreTerms | None:
+        """What ALiBi adds to the scores, as a matrix for each head; None without ALiBi."""
+        return positions.distance_bias(*self.shape).to(self.scores) if self.has_alibi else None
 
     @cached_property
     def scores(self) -> Scores:
@@ -97,10 +109,11 @@ def compute_layer_attention(
     tensors |= _output_projection(plan, seed_prefix, inputs)
     has_projections = any(tensor is not None for tensor in tensors.values())
     heads_off = layer_heads_off(plan.settings.without, number) if is_self_attention else {}
-    on_demand = _row_wise_weights(plan, number, inputs, key_inputs, scored, values, heads_off)
-    if on_demand:
-        attended: AttentionStages = on_demand.recomputed
+    if plan.streams:
+        long_weights = _long_weights(plan, scored, values, tensors.get("w_score"))
+        attended: AttentionStages = long_weights.stages(heads_off)
     else:
+        long_weights = None
         attended = _attend_with_scores(plan, seed_prefix, inputs, scored, values, heads_off)
     context = arithmetic.join_heads(attended.contexts)
     if (w_out := tensors.get("w_out")) is not None:
@@ -118,63 +131,42 @@ def compute_layer_attention(
         queries=scored.queries,
         keys=scored.keys,
         values=values,
-        visible=scored.visible,
+        mask_rule=scored.mask_rule,
         attended=attended,
         context=context,
         memory=memory,
         given=frozenset(plan.matrices.tensors),
         mistake=plan.mistake,
         off=heads_off,
-        weights_on_demand=on_demand,
+        weights_on_demand=long_weights,
     )
 
 
-def _row_wise_weights(
-    plan: Plan,
-    number: int,
-    inputs: Vectors,
-    key_inputs: KeyInputs,
-    scored: UnscaledScores,
-    values: Values,
-    heads_off: Mapping[int, AblationValue],
-) -> WeightsOnDemand | None:
-    """Return weights that are computed by row when shown, if all of them would fill memory.
+def _long_weights(
+    plan: Plan, scored: UnscaledScores, values: Values, w_score: Tensor | None
+) -> LongWeights:
+    """Return weights that are computed when they are shown, with what is measured of all of them.
 
-    None if whole matrices are needed or small enough, or if a score could overflow and must be
-    refused.
+    Refuses queries and keys whose scores could overflow.
     """
     queries, keys = scored.queries, scored.keys
-    if queries is None or keys is None or queries.ndim != 3:
-        return None
+    assert queries is not None
+    assert keys is not None
     scale = arithmetic.score_scale(plan.variant, plan.width or 1)
-    largest_score = queries.double().norm(dim=-1).max() * keys.double().norm(dim=-1).max()
-    fits = largest_score * max(scale, 1) < torch.finfo(queries.dtype).max
-    if not fits or not plan.computes_by_row(len(queries) * queries.shape[1] * keys.shape[1]):
-        return None
-
-    # Slow to import, and not needed for short texts.
-    from attnviz.traces.trained.capture import (
-        CapturedAttention,
-        RecomputedAttention,
-        WeightsOnDemand,
-    )
-
-    captured = CapturedAttention(
-        kind="self" if key_inputs is inputs else "cross",
-        layer=number,
-        inputs=inputs,
-        memory=None if key_inputs is inputs else key_inputs,
+    largest = queries.double().norm(dim=-1).max() * keys.double().norm(dim=-1).max() * scale
+    refuse_overflow(plan, largest.to(queries.dtype)[None], "scores")
+    slopes = positions.alibi_slopes(len(queries)) if scored.has_alibi else None
+    attention = LongAttention(
         queries=queries,
         keys=keys,
         values=values,
-        visible=scored.visible,
-        mask_scores=None,
-        bias=None,
         scale=scale,
+        mask=scored.mask_rule,
         soft_cap=plan.variant.soft_cap,
-        off=heads_off,
+        slopes=None if slopes is None else torch.tensor(slopes).to(queries),
+        w_score=w_score,
     )
-    return WeightsOnDemand(captured, RecomputedAttention(captured, "give a shorter text"))
+    return LongWeights(attention, plan.settings.resolution, plan.settings.pool)
 
 
 def _attend_with_scores(
@@ -233,8 +225,10 @@ def score_keys(
         queries=queries,
         keys=keys,
         matrices=plan.matrices,
-        visible=_visible_keys(plan, size, inputs.device, is_self_attention),
-        bias=positions.distance_bias(*size).to(inputs) if has_alibi else None,
+        shape=size,
+        device=inputs.device,
+        mask_rule=_mask_rule(plan, size, inputs.device, is_self_attention),
+        has_alibi=has_alibi,
         mask=plan.matrices.mask if is_self_attention else None,
     )
 
@@ -434,20 +428,22 @@ def _unscaled_scores(
     return arithmetic.similarity(queries, keys_of_heads)
 
 
-def _visible_keys(
+def _mask_rule(
     plan: Plan, score_shape: ScoreShape, device: torch.device, is_self_attention: bool
-) -> Visible:
+) -> MaskRule:
     """Return which keys each query may attend to: given, or by the variant, less the hidden ones.
 
     In cross-attention every key is visible.
     """
-    _, queries, keys = score_shape
     if not is_self_attention:
-        return torch.ones(queries, keys, dtype=torch.bool, device=device)
+        return MaskRule()
+    rule = MaskRule.of_variant(plan.variant)
     visible, hidden = plan.matrices.visible, plan.matrices.hidden
+    if visible is None and hidden is not None:
+        visible = rule.visible(*score_shape[1:], device)
     if visible is None:
-        visible = arithmetic.visible_cells(plan.variant, queries, device, keys)
-    return visible if hidden is None else visible & ~hidden
+        return rule
+    return MaskRule(matrix=visible if hidden is None else visible & ~hidden)
 
 
 def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms | None:

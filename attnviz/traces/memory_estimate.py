@@ -28,6 +28,7 @@ OUTPUT_CELL_BYTES = 8  # on the way to a screen, a picture or a file
 STEPS_CELL_BYTES = 44  # which the steps show beside what a Trace keeps
 COMPARISON_CELL_BYTES = 32  # differences and measures, in float64
 MAX_TOKENS = 10**9
+DEFAULT_BUDGET = memory.UNITS["GB"]  # or a quarter of the free memory, if that is less
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,13 @@ class MemoryEstimate:
         return self.kept_bytes + self.temporary_bytes
 
 
-def estimate_memory(
-    plan: Plan, counts: TraceSizes, dtype: torch.dtype, *, by_row: bool = False
-) -> MemoryEstimate:
-    """Return the bytes that the Trace of a plan takes, with copies for showing and exporting it.
-
-    With `by_row`, less for a layer with so many weights that they are computed by row.
-    """
+def estimate_memory(plan: Plan, counts: TraceSizes, dtype: torch.dtype) -> MemoryEstimate:
+    """Return the bytes that the Trace of a plan takes, with copies for showing and exporting it."""
     layers, heads = plan.settings.layers or 1, plan.variant.heads
     cells = counts.tokens * (counts.keys + counts.memory)
     matrices = _matrix_sizes(plan, counts.dim)
     vectors = _vector_numbers(plan, counts)
-    fewest_keys = min(counts.keys, counts.memory or counts.keys)
     drawing_bytes = 2 * DRAWN_NUMBER_BYTES * max([*matrices, counts.tokens * counts.dim])
-    if by_row and plan.computes_by_row(heads * counts.tokens * fewest_keys):
-        stored_bytes = layers * ((sum(matrices) + vectors) * dtype.itemsize + cells)
-        return MemoryEstimate(stored_bytes, TEMPORARY_COPIES * cells + drawing_bytes)
     numbers = heads * cells * _numbers_per_cell(plan) + sum(matrices) + vectors
     export_bytes = FLOAT32_BYTES if dtype is torch.bfloat16 else 0  # NumPy has no bfloat16
     has_dropout = plan.variant.dropout > 0
@@ -86,26 +78,60 @@ def estimate_memory(
     )
 
 
-def refuse_oversized_trace(
+def streams_weights(
     plan: Plan, counts: TraceSizes, dtype: torch.dtype, device: torch.device
-) -> None:
-    """Refuse a Trace that does not fit into the free memory of its device."""
+) -> bool:
+    """Return whether the weights of a Trace are computed only where they are shown: if that is
+    asked for, or they would take more than the memory budget.
 
-    def bytes_needed(sizes: TraceSizes) -> int:
-        return estimate_memory(plan, sizes, dtype, by_row=True).total_bytes
-
-    free, needed_bytes = devices.free_memory(device), bytes_needed(counts)
-    if free is None or needed_bytes <= free:
-        return
-    fitting_tokens = max_fitting_tokens(lambda n: bytes_needed(counts.with_tokens(n)), free)
+    Refuses a Trace whose weights have to be in memory, and do not fit.
+    """
+    settings, reason = plan.settings, _unstreamed_reason(plan)
+    if settings.stream and reason:
+        raise AttnvizError(
+            f"--stream computes weights where they are shown, and {reason}",
+            "leave --stream out",
+            about="stream",
+        )
+    free = devices.free_memory(device)
+    needed = estimate_memory(plan, counts, dtype).total_bytes
+    if settings.stream or (not reason and needed > memory_budget(settings.memory_budget, free)):
+        return True
+    if free is None or needed <= free:
+        return False
+    fitting_tokens = max_fitting_tokens(
+        lambda n: estimate_memory(plan, counts.with_tokens(n), dtype).total_bytes, free
+    )
     cells = plan.variant.heads * (plan.settings.layers or 1) * counts.tokens * counts.keys
     raise AttnvizError(
         f"{counted(counts.tokens, 'token')} make {cells:,} weights; all steps together take "
-        f"{memory.format_size(needed_bytes)}, and {device} has {memory.format_size(free)} free",
+        f"{memory.format_size(needed)}, and {device} has {memory.format_size(free)} free",
         f"give at most about {fitting_tokens:,} tokens, fewer heads, or --dtype bfloat16"
         if fitting_tokens
         else "try a smaller --dim, --head-dim or --feed-forward",
     )
+
+
+def memory_budget(size: str | None, free: int | None) -> int:
+    """Return the bytes that weights may take: `size`, or 1 GB or a quarter of what is free."""
+    if size is not None:
+        return memory.parse_size(size, "--memory-budget")
+    return DEFAULT_BUDGET if free is None else min(DEFAULT_BUDGET, free // 4)
+
+
+def _unstreamed_reason(plan: Plan) -> str:
+    """Return why a Trace needs all its weights in memory: "dropout needs them all"; else ""."""
+    matrices = plan.matrices
+    names = [
+        name
+        for name in ("scores", "mask", "weights", "kept")
+        if getattr(matrices, name) is not None
+    ]
+    if plan.variant.dropout:
+        names.append("dropout")
+    if plan.mistake:
+        names.append("a mistake")
+    return f"{names[0]} needs all of them at once" if names else ""
 
 
 def refuse_oversized_comparison(

@@ -26,7 +26,6 @@ from attnviz.vectors.random_numbers import Seeds
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 
-MAX_WEIGHTS_IN_MEMORY = 2**24  # of a layer (4,096 tokens, one head); more are computed by row
 MATRIX_BY_WIDTH = {
     "query_width": "w_query",
     "key_width": "w_key",
@@ -68,6 +67,7 @@ class Plan:
     key_inputs: Float[Tensor, "key dim"] | None = None  # if keys are not computed from the inputs
     mistake: str = ""
     training: bool = False  # then the training loop checks for overflow
+    streams: bool = False  # whether weights are computed only where they are shown
 
     def draw_matrix(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
         """Return the random matrix of this name, which with the seed decides its numbers, on the
@@ -85,21 +85,6 @@ class Plan:
         the width of an embedding.
         """
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
-
-    def computes_by_row(self, cells: int) -> bool:
-        """Return whether `cells` weights of a layer are computed by row, when they are shown.
-
-        True only above MAX_WEIGHTS_IN_MEMORY, if queries and keys suffice to compute them: without
-        training, mistakes, dropout, ALiBi, additive scores, and given scores, masks or weights.
-        """
-        variant, matrices = self.variant, self.matrices
-        given_tensors = (matrices.scores, matrices.mask, matrices.weights, matrices.kept)
-        return (
-            cells > MAX_WEIGHTS_IN_MEMORY
-            and not (self.training or self.mistake or variant.additive or variant.dropout)
-            and self.settings.positions != "alibi"
-            and all(tensor is None for tensor in given_tensors)
-        )
 
     @property
     def deliberate_mistake(self) -> Mistake | None:

@@ -22,6 +22,7 @@ from attnviz.attention.variants import (
     Variant,
 )
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.machine import memory
 from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
 
 AttentionKind = Literal["self", "decoder", "cross"]  # self: of an encoder, or the only one
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
+Pool = Literal["mean", "max"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 ADDED_POSITIONS: tuple[Positions, ...] = ("sinusoidal", "learned")  # to the embeddings
 ROTARY_POSITIONS: tuple[Positions, ...] = ("rotary", "rotary-halves")  # of queries and keys
 POSITIONS_WITH_BASE: tuple[Positions, ...] = ("sinusoidal", *ROTARY_POSITIONS)
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+POOLS: tuple[Pool, ...] = get_args(Pool)
+MAX_RESOLUTION = 4096  # blocks
 ATTENTION_KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 DEFAULT_DIM = 8
 MAX_DIM = 65_536
@@ -63,6 +67,7 @@ CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "scoring": ("kind of score", SCORE_KINDS),
     "norm": ("place for the norm", NORMS),
     "activation": ("activation", ACTIVATIONS),
+    "pool": ("way to pool", POOLS),
 }
 HeadId = tuple[int, int]  # layer and head, both from 0
 TRAINED_ONLY_SETTINGS = (
@@ -123,6 +128,10 @@ class Settings:
     seed: int = 42
     device: str = "auto"
     dtype: Dtype = "float32"
+    stream: bool = False  # compute weights only where they are shown, as for long texts
+    memory_budget: str | None = None  # above which weights are so computed; None: by what is free
+    resolution: int = 512  # blocks on each side of a map of a long text, at most
+    pool: Pool = "mean"  # what a block of such a map shows
 
     def __post_init__(self) -> None:
         """Turn whole numbers of float settings to floats; refuse unknown words, numbers out of
@@ -139,6 +148,9 @@ class Settings:
         _refuse_out_of_range("item", self.item, 1, None)
         _refuse_out_of_range("layers", self.layers, 1, MAX_LAYERS)
         _refuse_out_of_range("generate", self.generate, 1, None)
+        _refuse_out_of_range("resolution", self.resolution, 2, MAX_RESOLUTION)
+        if self.memory_budget is not None:
+            memory.parse_size(self.memory_budget, option_name("memory_budget"))
         _refuse_out_of_range("feed_forward", self.feed_forward, 1, MAX_DIM)
         self._refuse_invalid_temperature()
         self._refuse_invalid_soft_cap()
@@ -290,6 +302,10 @@ class SettingKeywords(TypedDict, total=False):
     seed: int
     device: str | torch.device
     dtype: Dtype | torch.dtype
+    stream: bool
+    memory_budget: str | None
+    resolution: int
+    pool: Pool
 
 
 class TextsKeywords(TypedDict, total=False):

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
 from attnviz.attention.block import Block
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.indexing import index_heads, index_layers
 from attnviz.traces.models.answers import Prediction
@@ -91,7 +93,7 @@ class Layer:
     queries: Float[Tensor, "*batch head query width"] | None  # None: the scores were given
     keys: Float[Tensor, "*batch group key width"] | None  # neighbouring heads share a group
     values: Float[Tensor, "*batch group key value_width"]
-    visible: Visible
+    mask_rule: MaskRule
     attended: AttentionStages
     context: Float[Tensor, "*batch query context"]  # heads joined and projected
     memory: Float[Tensor, "*batch key dim"] | None = None  # key inputs of cross-attention
@@ -101,6 +103,21 @@ class Layer:
     mistake: str = ""  # the mistake made on purpose
     off: Mapping[int, AblationValue] = field(default_factory=dict)  # heads switched off
     weights_on_demand: Weights | None = None  # if the weights are not in memory
+
+    @cached_property
+    def visible(self) -> Visible:
+        """Which keys each query may attend to, as a matrix; refused if it has no room in memory."""
+        rule, (queries, keys) = self.mask_rule, self.size
+        if rule.matrix is not None:
+            return rule.matrix
+        subject = f"the mask of {counted(queries, 'query')} as a matrix"
+        memory.refuse_too_little_memory(queries * keys, subject)
+        return rule.visible(queries, keys, self.inputs.device)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of queries and keys."""
+        return self.inputs.shape[-2], self.values.shape[-2]
 
     @property
     def weights(self) -> Weights:
@@ -206,7 +223,7 @@ class Layer:
 
     def __repr__(self) -> str:
         """Return a line like `<Layer L0: 2 heads, 4 × 4 weights each>`."""
-        size = shape_text(self.visible.shape[-2:])
+        size = shape_text(self.size)
         return f"<Layer {self.name}: {counted(self.heads, 'head')}, {size} weights each>"
 
     @property
@@ -499,7 +516,7 @@ def weights_only_layer(
         queries=None,
         keys=None,
         values=weights.new_zeros(heads, keys, 0),
-        visible=visible,
+        mask_rule=MaskRule(matrix=visible),
         attended=WeightsOnly(weights, visible),
         context=weights.new_zeros(queries, 0),
         given=given_parts,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import (
@@ -163,7 +164,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
         queries=captured.queries,
         keys=captured.keys,
         values=captured.values,
-        visible=captured.visible,
+        mask_rule=MaskRule(matrix=captured.visible),
         attended=recomputed,
         context=context,
         given=recognised_layer.given_parts,

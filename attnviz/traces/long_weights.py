@@ -1,0 +1,115 @@
+"""The weights of a long text: measured as a whole, computed only where they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.attention import arithmetic
+from attnviz.attention.arithmetic import AttentionStages, MixedBy
+from attnviz.attention.long_attention import AttentionSummary, LongAttention
+from attnviz.attention.variants import AblationValue
+from attnviz.cells import Cells, Patch
+from attnviz.errors import AttnvizError
+from attnviz.machine import memory
+from attnviz.traces.settings import Pool
+from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
+from attnviz.wording.words import counted
+
+SHORTER_HINT = "show a part of it: --window 1:100; or give a shorter text"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LongWeights(Weights):
+    """The weights of a layer that reads a long text."""
+
+    attention: LongAttention
+    resolution: int
+    pool: Pool
+
+    @property
+    def heads(self) -> int:
+        return self.attention.queries.shape[0]
+
+    @cached_property
+    def summary(self) -> AttentionSummary:
+        """The context vectors, a map of blocks for each head, and what is measured of each row and
+        column.
+        """
+        return self.attention.summarize(resolution=self.resolution, pool=self.pool)
+
+    def cells(self, stage: Stage, head: int) -> Cells:
+        """Return one head's weights; other stages are not kept for long texts, and are refused."""
+        if stage not in ("weights", "mixing"):
+            raise AttnvizError(
+                f"the {stage} of a long text are not kept, only its weights",
+                "give a shorter text, or a larger --memory-budget",
+            )
+        return LongCells(self, head)
+
+    def stages(self, off: Mapping[int, AblationValue]) -> AttentionStages:
+        """Return the stages of the layer, with the heads in `off` switched off."""
+        return LongStages(self, arithmetic.switch_off_heads(self.summary.contexts, off))
+
+
+class LongStages(AttentionStages):
+    """The stages of a long text: its context vectors; weights as a matrix where they fit."""
+
+    capped_scores = None
+    bias = None
+    mask = None
+    sink = None
+    mixed_by: MixedBy = "softmax"
+
+    def __init__(
+        self, long_weights: LongWeights, contexts: Float[Tensor, "head query value_width"]
+    ) -> None:
+        self.__dict__.update(long_weights=long_weights, contexts=contexts)  # it is frozen
+
+    @cached_property
+    def weights(self) -> Float[Tensor, "head query key"]:
+        """All weights as a matrix; refused if it does not fit in memory."""
+        attention: LongAttention = self.__dict__["long_weights"].attention
+        heads, queries = attention.queries.shape[:2]
+        size = heads * queries * attention.keys.shape[1] * BYTES_PER_FLOAT
+        subject = f"the weights of {counted(queries, 'token')} as a matrix"
+        memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
+        return attention.rows()
+
+    @property
+    def mixing(self) -> Float[Tensor, "head query key"]:
+        """The same weights: there is no dropout."""
+        return self.weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LongCells(Cells):
+    """One head's weights, computed for the requested rows and columns."""
+
+    weights: LongWeights
+    head: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        attention = self.weights.attention
+        return attention.queries.shape[1], attention.keys.shape[1]
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        """Return the weights in these rows and columns, computed by each call."""
+        attention = self.weights.attention
+        values = attention.rows(rows, columns)[self.head]
+        ends = (
+            slice(*part.indices(count)[:2])
+            for part, count in zip((rows, columns), self.shape, strict=True)
+        )
+        hidden = attention.mask.for_head(self.head).hidden(*ends, attention.queries.device)
+        return Patch(tensor_to_numpy(values), tensor_to_numpy(hidden.T))
+
+    @property
+    def extent(self) -> tuple[float, float]:  # type: ignore[override]
+        """0 and the largest weight."""
+        return 0.0, float(self.weights.summary.largest_weight[self.head].max())
