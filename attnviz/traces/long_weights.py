@@ -78,7 +78,7 @@ class LongStages(AttentionStages):
         size = heads * queries * attention.keys.shape[1] * BYTES_PER_FLOAT
         subject = f"the weights of {counted(queries, 'token')} as a matrix"
         memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
-        return attention.rows()
+        return attention.rows(FULL_SLICE)
 
     @property
     def mixing(self) -> Float[Tensor, "head query key"]:
@@ -95,21 +95,23 @@ class LongCells(Cells):
 
     @property
     def shape(self) -> tuple[int, int]:
-        attention = self.weights.attention
-        return attention.queries.shape[1], attention.keys.shape[1]
+        return self.weights.attention.shape[1:]
 
     def window(self, rows: slice, columns: slice) -> Patch:
         """Return the weights in these rows and columns, computed by each call."""
         attention = self.weights.attention
-        values = attention.rows(rows, columns)[self.head]
-        ends = (
+        values = attention.rows(rows, columns, heads=[self.head])[0]
+        row_slice, column_slice = (
             slice(*part.indices(count)[:2])
             for part, count in zip((rows, columns), self.shape, strict=True)
         )
-        hidden = attention.mask.for_head(self.head).hidden(*ends, attention.queries.device)
-        return Patch(tensor_to_numpy(values), tensor_to_numpy(hidden.T))
+        rule = attention.mask.for_head(self.head)
+        hidden = rule.hidden(row_slice, column_slice, attention.device).T
+        return Patch(tensor_to_numpy(values), tensor_to_numpy(hidden))
 
     @property
-    def extent(self) -> tuple[float, float]:  # type: ignore[override]
+    def extent(self) -> tuple[float, float]:
         """0 and the largest weight."""
-        return 0.0, float(self.weights.summary.largest_weight[self.head].max())
+        largest = self.weights.summary.largest_weight
+        assert largest is not None  # a summary has statistics
+        return 0.0, float(largest[self.head].max())

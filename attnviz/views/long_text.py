@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from attnviz.attention.long_attention import AttentionSummary
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens, piece_label
+from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import tensor_to_numpy
+from attnviz.traces.weights import head_mask, tensor_to_numpy
+from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.long_map import LongMap, Profile
+from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_scale, weight_scale
+from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.headline import attention_headline
+from attnviz.views.notes import random_numbers_caveat
+from attnviz.views.reading import attention_head_name
+from attnviz.views.settings_line import settings_line
+from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.words import bidi_isolated
+from attnviz.wording.words import bidi_isolated, counted
 
 SINK_SHARE = 0.2  # of all attention, from which the first token is the finding
 NEEDLE_FACTOR = 50.0  # times the mean of all keys, from which another token is the finding
@@ -22,11 +36,21 @@ NEARBY_SHARE = 0.05  # of the text, up to which half of the attention is nearby
 MOST_READ = 10  # tokens that are listed
 PASSAGE_TOKENS = 4  # on either side of a token that is listed
 TABLE_ROWS = 8  # of the numbers along the text on a terminal
+PROFILES = (  # what is drawn along the text: the name in a summary, in words, and the unit
+    ("entropy", "entropy", "bits"),
+    ("mean_distance", "distance", "tokens"),
+    ("on_first", "on the first token", ""),
+)
+QUERY_NUMBERS = (  # of each query, in data files
+    *("entropy", "largest_weight", "largest_position", "on_first", "on_self", "on_previous"),
+    "mean_distance",
+)
+NUMBER_COLUMNS = ("layer", "head", "token number", "token", "received", *QUERY_NUMBERS)
 
 
 @dataclass(frozen=True, eq=False)
 class LongHead:
-    """One head of a layer that reads a long text, with what was measured of it."""
+    """One head that reads a long text, with what was measured of it."""
 
     trace: Trace
     layer: Layer
@@ -40,12 +64,18 @@ class LongHead:
         return weights.summary
 
     @property
+    def name(self) -> str:
+        """The name of the head; empty for the only one."""
+        is_only = self.layer.heads == 1 and len(self.trace.attention_layers) == 1
+        return "" if is_only else attention_head_name(self.trace, self.layer, self.head)
+
+    @property
     def keys(self) -> Tokens:
         """The tokens that are read."""
         return self.trace.keys_of(self.layer)
 
     def numbers(self, name: str) -> Float[np.ndarray, "token"]:
-        """Return what was measured under this name for each query, or for each key."""
+        """Return what was measured under this name, for each query or for each key."""
         return tensor_to_numpy(getattr(self.summary, name)[self.head]).astype(float)
 
     @cached_property
@@ -56,56 +86,244 @@ class LongHead:
     @cached_property
     def most_read(self) -> list[int]:
         """The positions of the keys that receive the most attention, the first of them first."""
-        count = min(MOST_READ, len(self.received))
-        order = np.argsort(-self.received, kind="stable")[:count]
+        order = np.argsort(-self.received, kind="stable")[:MOST_READ]
         return [int(position) for position in order]
 
     def received_share(self, position: int) -> float:
         """Return the share of all attention that one key receives."""
         return float(self.received[position] / max(self.received.sum(), 1e-30))
 
+    @cached_property
     def finding(self) -> str:
-        """Return a sentence on what stands out: a token that much attention goes to, how near it
-        stays, or how widely it is spread.
+        """A sentence on what stands out: a token that much attention goes to, how near it stays,
+        or how widely it is spread.
         """
-        tokens, first = counted_tokens(len(self.received)), self.received_share(0)
-        top = next(position for position in self.most_read if position or len(self.received) == 1)
-        is_needle = self.received[top] >= NEEDLE_FACTOR * self.received.mean()
-        if is_needle and top and self.received_share(top) > first:
-            share = percent_text(self.received_share(top))
-            return f"{self._named(top)} receives {share} of the attention of {tokens}"
-        if first >= SINK_SHARE:
-            return f"The first token, {self._quoted(0)}, receives {percent_text(first)} of the attention of {tokens}"
-        distance, share = self._near_half()
+        top, tokens = self.most_read[0], counted_text(len(self.received))
+        share = self.received_share(top)
+        if top and self.received[top] >= NEEDLE_FACTOR * self.received.mean():
+            token = f"{quoted_piece(self.keys, top)}, token {top + 1:,},"
+            return f"{token} receives {percent_text(share)} of the attention of {tokens}"
+        if not top and share >= SINK_SHARE:
+            token = f"the first token, {quoted_piece(self.keys, 0)},"
+            return f"{token} receives {percent_text(share)} of the attention of {tokens}"
+        distance, near_share = self._near_half()
         if distance <= NEARBY_SHARE * len(self.received):
-            near = counted_tokens(distance)
-            return f"{percent_text(share)} of the attention stays within {near}"
-        broad = round(2 ** self.numbers("entropy").mean())
-        return f"Attention is spread as widely as evenly over {broad:,} of {tokens}"
+            near = f"tokens at most {distance:,} away" if distance else "the token itself"
+            return f"{percent_text(near_share)} of the attention of {tokens} goes to {near}"
+        even = round(2 ** self.numbers("entropy").mean())
+        return f"attention is as broad as an even spread over {even:,} of {tokens}"
 
     def _near_half(self) -> tuple[int, float]:
-        """Return the smallest of the measured distances within which half of the attention stays,
-        and the share that stays within it.
+        """Return the smallest measured distance within which half of the attention stays, and the
+        share that does.
         """
-        masses = tensor_to_numpy(self.summary.by_distance[self.head]).astype(float)
+        masses = self.numbers("by_distance")
         shares = masses.cumsum() / max(masses.sum(), 1e-30)
-        index = int(np.searchsorted(shares, 0.5))
-        return int(self.summary.distance_edges[index + 1]) - 1, float(shares[index])
+        index = min(int(np.searchsorted(shares, 0.5)), len(shares) - 1)
+        assert self.summary.distance_edges is not None  # a summary has statistics
+        return self.summary.distance_edges[index + 1] - 1, float(shares[index])
 
-    def _quoted(self, position: int) -> str:
-        return f'"{bidi_isolated(piece_label(self.keys.pieces[position]))}"'
-
-    def _named(self, position: int) -> str:
-        return f"{self._quoted(position)} (token {position + 1:,})"
-
-    def passage(self, position: int) -> str:
-        """Return a key with the tokens around it, itself in brackets."""
-        pieces = self.keys.pieces
-        start, stop = max(0, position - PASSAGE_TOKENS), position + PASSAGE_TOKENS + 1
-        before, after = (
-            b"".join(part).decode(errors="replace")
-            for part in (pieces[start:position], pieces[position + 1 : stop])
+    def map_grid(self, *, log: bool) -> Grid:
+        """Return the map of blocks as a Grid."""
+        summary, size = self.summary, (len(self.trace.tokens), len(self.keys))
+        hidden = tensor_to_numpy(head_mask(self.head, summary.hidden))
+        cells = StoredCells(tensor_to_numpy(summary.pooled[self.head]).astype(float), hidden)
+        scale = weight_scale(cells)
+        height, width = summary.row_height, summary.column_width
+        block = f"{height:,} × {width:,} tokens"
+        is_mean = summary.pool == "mean"
+        how = "weights summed over keys, averaged over queries" if is_mean else "the largest weight"
+        return Grid(
+            title=self.name,
+            rows=block_axis("query (reads)", size[0], height),
+            columns=block_axis("key (is read)", size[1], width),
+            cells=cells,
+            scale=logarithmic_scale(scale, size[1]) if log else scale,
+            note=" · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * is_mean]),
+            share=is_mean,
+            pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
         )
-        word = pieces[position].decode(errors="replace")
-        text = f"{before}{word[: len(word) - len(word.lstrip())]}[{word.strip()}]{after}"
-        return f"{'…' * (start > 0)}{' '.join(text.split())}{'…' * (stop < len(pieces))}"
+
+    def profiles(self) -> tuple[Profile, ...]:
+        """Return the means of what was measured of the queries of each row of the map."""
+        height = self.summary.row_height
+        return tuple(
+            Profile(words, unit, block_means(self.numbers(name), height))
+            for name, words, unit in PROFILES
+        )
+
+    def long_map(self, *, log: bool) -> LongMap:
+        """Return the map of blocks with profiles beside it."""
+        return LongMap(
+            grid=self.map_grid(log=log),
+            row_tokens=range(len(self.trace.tokens)),
+            column_tokens=range(len(self.keys)),
+            profiles=self.profiles(),
+            paragraphs=paragraph_starts(self.keys),
+        )
+
+    def most_read_bars(self) -> RankedBars:
+        """Return the tokens that receive the most attention as bars, each with its passage."""
+        positions = self.most_read
+        shares = np.array([[self.received_share(position)] for position in positions])
+        numbers = tuple(f"{position + 1:,}" for position in positions)
+        labels = tuple(piece_label(self.keys.pieces[position]) for position in positions)
+        cells = unmasked_cells(shares)
+        grid = Grid(
+            title=" · ".join(filter(None, ("share of all attention received", self.name))),
+            rows=Axis("token", "token", labels, numbers, (False,) * len(positions)),
+            columns=plain_axis("share", ["share"]),
+            cells=cells,
+            scale=replace(bar_scale(cells), label="share"),
+        )
+        return RankedBars(grid, tuple(passage(self.keys, position) for position in positions))
+
+    def profile_table(self) -> Grid:
+        """Return the profiles as a table with a few rows, for a terminal."""
+        tokens = len(self.trace.tokens)
+        size = -(-tokens // TABLE_ROWS)
+        columns = [block_means(self.numbers(name), size) for name, *_ in PROFILES]
+        names = [Profile(words, unit, column).title
+                 for (_, words, unit), column in zip(PROFILES, columns, strict=True)]  # fmt: skip
+        return Grid(
+            title=" · ".join(filter(None, ("means along the text", self.name))),
+            rows=block_axis("queries", tokens, size),
+            columns=plain_axis("measure", names),
+            cells=unmasked_cells(np.stack(columns, axis=1)),
+            scale=colorless_scale("measure"),
+        )
+
+
+def counted_text(tokens: int) -> str:
+    """Return a number of tokens with commas: `131,072 tokens`."""
+    return counted(tokens, "token").replace(str(tokens), f"{tokens:,}")
+
+
+def quoted_piece(tokens: Tokens, position: int) -> str:
+    """Return a token in quotes, without making the labels of all tokens."""
+    label = tokens.words[position] if tokens.words else piece_label(tokens.pieces[position])
+    return f'"{bidi_isolated(label)}"'
+
+
+def passage(tokens: Tokens, position: int) -> str:
+    """Return a token with those around it, itself in brackets."""
+    start, stop = max(0, position - PASSAGE_TOKENS), position + PASSAGE_TOKENS + 1
+    before, word, after = (
+        b"".join(tokens.pieces[part]).decode(errors="replace")
+        for part in (
+            slice(start, position),
+            slice(position, position + 1),
+            slice(position + 1, stop),
+        )
+    )
+    indent = word[: len(word) - len(word.lstrip())]
+    text = " ".join(f"{before}{indent}[{word.strip()}]{after}".split())
+    return f"{'…' * (start > 0)}{text}{'…' * (stop < len(tokens))}"
+
+
+def paragraph_starts(tokens: Tokens) -> tuple[int, ...]:
+    """Return the positions, from 0, at which paragraphs begin: after an empty line, or in a text
+    without empty lines after each line break. The first token counts where there are others.
+    """
+    by_breaks: dict[int, list[int]] = {1: [], 2: []}
+    breaks = 0
+    for position, piece in enumerate(tokens.pieces):
+        if piece.strip():
+            for least, starts in by_breaks.items():
+                if breaks >= least:
+                    starts.append(position)
+            breaks = 0
+        breaks += piece.count(b"\n")
+    starts = by_breaks[2] or by_breaks[1]
+    return (0, *starts) if starts else ()
+
+
+def block_axis(title: str, tokens: int, size: int) -> Axis:
+    """Return an axis of blocks of `size` tokens, each named by the numbers of its tokens."""
+    firsts = range(1, tokens + 1, size)
+    spans = ((first, min(first + size - 1, tokens)) for first in firsts)
+    numbers = tuple(f"{first}–{last}" if last > first else str(first) for first, last in spans)
+    nothing = (False,) * len(firsts)
+    return Axis(title, "token", ("",) * len(firsts), numbers, nothing, special=nothing)
+
+
+def block_means(values: Float[np.ndarray, "token"], size: int) -> Float[np.ndarray, "row"]:
+    """Return the mean of each block of `size` values; the last block may be smaller."""
+    firsts = np.arange(0, len(values), size)
+    counts = np.diff(np.append(firsts, len(values)))
+    means: Float[np.ndarray, "row"] = np.add.reduceat(values, firsts) / counts
+    return means
+
+
+def view_long(
+    trace: Trace, show: Sequence[str] | None, query: int | str | None, *, log: bool = False
+) -> View:
+    """Return the View of a Trace whose weights are computed only where they are shown."""
+    heads = [
+        LongHead(trace, layer, head)
+        for layer in trace.attention_layers
+        for head in range(layer.heads)
+    ]
+    maps = [head.long_map(log=log) for head in heads]
+    has_one = len(heads) == 1
+    screen = [
+        Group("weights", tuple(long_map.grid for long_map in maps)),
+        *(Group("along the text", (head.profile_table(),)) for head in heads[:1] if has_one),
+        Group("most read", (heads[0].most_read_bars(),)),
+    ]
+    picture = [Group("weights", tuple(maps) if has_one else tuple(each.grid for each in maps))]
+    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
+    finding = heads[0].finding if has_one else f"{heads[0].name}: {heads[0].finding}"
+    return View(
+        title=attention_headline(trace),
+        headline=f"{finding[:1].upper()}{finding[1:]}",
+        settings=settings,
+        screen=build_page(screen, settings, caveat),
+        picture=build_page(picture, settings, caveat),
+        data=long_text_data(trace, heads),
+        provenance=trace.provenance,
+        command=source_command("run", build_source(trace), log=log or None),
+    )
+
+
+def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
+    """Return the maps and the numbers of each token as data, with a line of the table for each
+    token of each head.
+    """
+    return TableData(
+        partial(_contents, trace, heads), NUMBER_COLUMNS, partial(_token_lines, trace, heads)
+    )
+
+
+def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
+    """Return everything that was measured as JSON data with arrays."""
+    by_layer = {head.layer.name: head.summary for head in heads}
+    return {
+        "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
+        "paragraphs": np.array(paragraph_starts(trace.tokens)),
+        "layers": {
+            name: {
+                "map": tensor_to_numpy(summary.pooled),
+                "hidden": tensor_to_numpy(summary.hidden),
+                "queries_per_row": summary.row_height,
+                "keys_per_column": summary.column_width,
+                "pool": summary.pool,
+                "distance_edges": np.asarray(summary.distance_edges),
+                "contexts": tensor_to_numpy(summary.contexts),
+                **{
+                    name: tensor_to_numpy(getattr(summary, name))
+                    for name in ("received", "by_distance", *QUERY_NUMBERS)
+                },
+            }
+            for name, summary in by_layer.items()
+        },
+    }
+
+
+def _token_lines(trace: Trace, heads: Sequence[LongHead]) -> Iterator[TableLines]:
+    """Yield the table lines of each head: what each token receives, and what its row is like."""
+    numbers = tuple(str(number) for number in range(1, len(trace.tokens) + 1))
+    words = WordColumns((numbers, trace.tokens.labels))
+    for head in heads:
+        columns = (head.received, *(head.numbers(name) for name in QUERY_NUMBERS))
+        yield TableLines((head.layer.name.removeprefix("L"), head.head), words, columns)

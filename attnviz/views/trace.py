@@ -16,6 +16,7 @@ from attnviz.cells import Cells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
+from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, Part, parts_to_show
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import Stage, tensor_to_numpy
@@ -110,6 +111,10 @@ def view(
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
+    if isinstance(trace.layers[0].weights_on_demand, LongWeights):
+        from attnviz.views.long_text import view_long
+
+        return view_long(trace, show, query)
     head_count = sum(layer.heads for layer in trace.layers)
     is_external = trace.external_origin is not None
     has_many_heads = trace.trained is not None or (is_external and head_count > 1)
