@@ -179,6 +179,42 @@ def printing_new_text(*, quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
+def showing_row_progress(*, quiet: bool) -> Iterator[None]:
+    """Show on a terminal how many rows of a long text's weights are measured, and the time left."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from attnviz.traces.long_weights import reporting_progress
+
+    bars: list[Progress] = []
+
+    def show(total: int, done: int) -> None:
+        """Show a bar from the first report on: rich takes time to load."""
+        if not bars:
+            bars.append(_row_progress_bar())
+            bars[0].add_task("attention", total=total)
+            bars[0].start()
+        bars[0].update(bars[0].task_ids[0], total=total, completed=done)
+
+    try:
+        with reporting_progress(show):
+            yield
+    finally:
+        if bars:
+            bars[0].stop()
+
+
+def _row_progress_bar() -> Progress:
+    """Return a bar with rows done, rows in a second and the time left; it vanishes in the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    counts = TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows · {task.speed:,.0f}/s")
+    columns = TextColumn("{task.description}"), BarColumn(20), counts, TimeRemainingColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
 def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
     """Show a label and the elapsed time on a terminal while the block runs, if that takes 1 s."""
     if quiet or not sys.stderr.isatty():

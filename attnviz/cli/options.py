@@ -22,6 +22,7 @@ from attnviz.cli.help import Heading, HelpAll
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
+    LongTextOptions,
     MatrixOptions,
     ModelOptions,
     TextOptions,
@@ -175,7 +176,8 @@ def settings_from_options(
     | AttentionOptions
     | MatrixOptions
     | BlockOptions
-    | WithoutOptions,
+    | WithoutOptions
+    | LongTextOptions,
 ) -> Settings:
     """Return the Settings made of the options of a command line.
 
@@ -186,7 +188,10 @@ def settings_from_options(
         if isinstance(group, AttentionOptions):
             refuse_mistake(group.variant)
     values = {
-        option.name: getattr(group, option.name) for group in groups for option in fields(group)
+        option.name: getattr(group, option.name)
+        for group in groups
+        for option in fields(group)
+        if option.name in Settings.__dataclass_fields__
     }
     return Settings(tokenizer=text.tokenizer, **values)
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz.cli import output, text_source
-from attnviz.cli.messages import print_result_line, printing_new_text, with_timer
+from attnviz.cli.messages import (
+    print_result_line,
+    printing_new_text,
+    showing_row_progress,
+    with_timer,
+)
 from attnviz.cli.options import (
     TypedOptions,
     accept_options,
@@ -23,6 +28,7 @@ from attnviz.cli.output_options import OutputOptions, PictureOptions, ShowOption
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
+    LongTextOptions,
     MatrixOptions,
     ModelOptions,
     SavedOptions,
@@ -51,6 +57,7 @@ def run_command(
     matrices: MatrixOptions,
     blocks: BlockOptions,
     without: WithoutOptions,
+    long_text: LongTextOptions,
     show_options: ShowOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
@@ -67,19 +74,26 @@ def run_command(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
+    typed_values = typed.values_of(
+        text, model, trained, attention, matrices, blocks, without, long_text
+    )
     refuse_beside_trace(saved.trace, typed_values)
     refuse_model_conflicts(model.model, typed_values)
     show_options.refuse_unknown()
     refuse_undrawable(show_options, outputs)
-    settings = settings_from_options(text, model, trained, attention, matrices, blocks, without)
-    trace = trace_from_options("run", text, saved, settings, show_options, outputs, pictures)
+    settings = settings_from_options(
+        text, model, trained, attention, matrices, blocks, without, long_text
+    )
+    trace = trace_from_options(
+        "run", text, saved, settings, long_text, show_options, outputs, pictures
+    )
     with with_timer("working out weights", quiet=outputs.quiet):
         view = trace.view(
             show=show_options.part_names(),
             query=outputs.query,
             as_=show_options.as_,
             predict=show_options.predict,
+            log=long_text.log,
         )
     output.deliver_view(view, outputs, pictures)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
@@ -143,7 +157,10 @@ def trace_from_options(
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
 
         quiet = any(getattr(group, "quiet", False) for group in groups)
-        with printing_new_text(quiet=quiet or settings.generate is None):
+        with (
+            printing_new_text(quiet=quiet or settings.generate is None),
+            showing_row_progress(quiet=quiet),
+        ):
             return trace(words, settings, command=command, kept=layers)
     files.refuse_missing_file(Path(saved.trace), "read a trace from")
 

@@ -24,6 +24,7 @@ from attnviz.traces.parts import (
 from attnviz.traces.settings import (
     DEFAULT_DIM,
     DTYPES,
+    POOLS,
     POSITIONS,
     POSITIONS_WITH_BASE,
     AttentionKind,
@@ -36,6 +37,7 @@ _model_option = partial(section_option, "Model")
 _attention_option = partial(section_option, "Attention")
 _number_option = partial(section_option, "Numbers")
 _block_option = partial(section_option, "Transformer block")
+_long_option = partial(section_option, "Long texts")
 _ATTENTION_MATRICES = [
     name for name in GIVEN_NAMES if name not in (*BIAS_NAMES, *GIVEN_BLOCK_NAMES)
 ]
@@ -449,6 +451,50 @@ class BlockOptions:
             example='"Ich lerne das"',
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTextOptions:
+    """The options about texts whose weights are computed only where they are shown."""
+
+    stream: Annotated[
+        bool,
+        _long_option(
+            "--stream",
+            help="Compute weights only where they are shown, and draw a map of blocks of tokens, "
+            "however short the text.",
+        ),
+    ] = False
+    memory_budget: Annotated[
+        str | None,
+        _long_option(
+            metavar="SIZE",
+            help="Do so for texts whose weights take more memory than this.  [default: 1 GB, or a "
+            "quarter of the free memory if that is less]",
+            example="4GB",
+        ),
+    ] = None
+    resolution: Annotated[
+        int,
+        _long_option(
+            metavar="N",
+            help="The largest number of blocks on each side of the map.",
+            example="256",
+        ),
+    ] = Settings.resolution
+    pool: Annotated[
+        str,
+        _long_option(
+            metavar="WAY",
+            help="What a block shows: mean (how much its queries attend to its keys together) or "
+            "max (its largest weight).",
+            among=POOLS,
+        ),
+    ] = Settings.pool
+    log: Annotated[
+        bool,
+        _long_option("--log", help="Colour the map by logarithm, which shows small weights."),
+    ] = False
 
 
 # What commands that read a file of many texts have, and what they leave out.

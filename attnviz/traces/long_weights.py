@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from jaxtyping import Float
 from torch import Tensor
@@ -13,14 +15,29 @@ from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import AttentionStages, MixedBy
 from attnviz.attention.long_attention import AttentionSummary, LongAttention
 from attnviz.attention.variants import AblationValue
-from attnviz.cells import Cells, Patch
+from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import Pool
 from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
 from attnviz.wording.words import counted
 
+_progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
+    "progress_listener", default=None
+)
 SHORTER_HINT = "show a part of it: --window 1:100; or give a shorter text"
+
+
+@contextmanager
+def reporting_progress(listener: Callable[[int, int], object]) -> Iterator[None]:
+    """Call `listener` inside the block with the number of rows of weights of all heads of a layer,
+    and how many of them are measured.
+    """
+    token = _progress_listener.set(listener)
+    try:
+        yield
+    finally:
+        _progress_listener.reset(token)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +57,12 @@ class LongWeights(Weights):
         """The context vectors, a map of blocks for each head, and what is measured of each row and
         column.
         """
-        return self.attention.summarize(resolution=self.resolution, pool=self.pool)
+        listener, (heads, queries, _) = _progress_listener.get(), self.attention.shape
+        return self.attention.summarize(
+            resolution=self.resolution,
+            pool=self.pool,
+            progress=None if listener is None else partial(listener, heads * queries),
+        )
 
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's weights; other stages are not kept for long texts, and are refused."""

@@ -13,7 +13,7 @@ import torch
 
 from attnviz.attention import devices
 from attnviz.attention.arithmetic import ADDITIVE_NUMBERS_AT_ONCE
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import memory
 from attnviz.traces.plan import Plan
 from attnviz.wording.words import counted
@@ -95,7 +95,11 @@ def streams_weights(
         )
     free = devices.free_memory(device)
     needed = estimate_memory(plan, counts, dtype).total_bytes
-    if settings.stream or (not reason and needed > memory_budget(settings.memory_budget, free)):
+    budget = memory_budget(settings.memory_budget, free)
+    if not settings.stream and not reason and needed > budget:
+        warn_with_note(_streaming_note(counts, needed, settings.resolution))
+        return True
+    if settings.stream:
         return True
     if free is None or needed <= free:
         return False
@@ -109,6 +113,16 @@ def streams_weights(
         f"give at most about {fitting_tokens:,} tokens, fewer heads, or --dtype bfloat16"
         if fitting_tokens
         else "try a smaller --dim, --head-dim or --feed-forward",
+    )
+
+
+def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
+    """Return a note that weights are computed where they are shown, and what a block stands for."""
+    sides = (max(1, -(-count // resolution)) for count in (counts.tokens, counts.keys))
+    return (
+        f"all weights of {counts.tokens:,} tokens would take {memory.format_size(needed)}: they "
+        "are computed only where they are shown, and a block of the map stands for "
+        f"{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of them)"
     )
 
 

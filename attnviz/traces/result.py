@@ -29,6 +29,7 @@ class ViewKeywords(TypedDict, total=False):
     item: int | None
     key: int | str | None
     layer: int | Sequence[int] | None
+    log: bool
     mean: bool
     predict: bool
     query: int | str | None

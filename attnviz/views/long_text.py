@@ -24,7 +24,7 @@ from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_s
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import random_numbers_caveat
-from attnviz.views.reading import attention_head_name
+from attnviz.views.reading import attention_head_name, token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.numbers import percent_text
@@ -125,7 +125,7 @@ class LongHead:
 
     def map_grid(self, *, log: bool) -> Grid:
         """Return the map of blocks as a Grid."""
-        summary, size = self.summary, (len(self.trace.tokens), len(self.keys))
+        summary, keys = self.summary, len(self.keys)
         hidden = tensor_to_numpy(head_mask(self.head, summary.hidden))
         cells = StoredCells(tensor_to_numpy(summary.pooled[self.head]).astype(float), hidden)
         scale = weight_scale(cells)
@@ -135,10 +135,10 @@ class LongHead:
         how = "weights summed over keys, averaged over queries" if is_mean else "the largest weight"
         return Grid(
             title=self.name,
-            rows=block_axis("query (reads)", size[0], height),
-            columns=block_axis("key (is read)", size[1], width),
+            rows=block_axis("query (reads)", self.trace.tokens, height),
+            columns=block_axis("key (is read)", self.keys, width),
             cells=cells,
-            scale=logarithmic_scale(scale, size[1]) if log else scale,
+            scale=logarithmic_scale(scale, keys) if log else scale,
             note=" · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * is_mean]),
             share=is_mean,
             pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
@@ -187,7 +187,7 @@ class LongHead:
                  for (_, words, unit), column in zip(PROFILES, columns, strict=True)]  # fmt: skip
         return Grid(
             title=" · ".join(filter(None, ("means along the text", self.name))),
-            rows=block_axis("queries", tokens, size),
+            rows=block_axis("queries", self.trace.tokens, size),
             columns=plain_axis("measure", names),
             cells=unmasked_cells(np.stack(columns, axis=1)),
             scale=colorless_scale("measure"),
@@ -238,10 +238,14 @@ def paragraph_starts(tokens: Tokens) -> tuple[int, ...]:
     return (0, *starts) if starts else ()
 
 
-def block_axis(title: str, tokens: int, size: int) -> Axis:
-    """Return an axis of blocks of `size` tokens, each named by the numbers of its tokens."""
-    firsts = range(1, tokens + 1, size)
-    spans = ((first, min(first + size - 1, tokens)) for first in firsts)
+def block_axis(title: str, tokens: Tokens, size: int) -> Axis:
+    """Return an axis of blocks of `size` tokens, each named by the numbers of its tokens; labels
+    are made only for blocks of one token.
+    """
+    if size == 1:
+        return token_axis(title, tokens)
+    firsts = range(1, len(tokens) + 1, size)
+    spans = ((first, min(first + size - 1, len(tokens))) for first in firsts)
     numbers = tuple(f"{first}–{last}" if last > first else str(first) for first, last in spans)
     nothing = (False,) * len(firsts)
     return Axis(title, "token", ("",) * len(firsts), numbers, nothing, special=nothing)
@@ -255,9 +259,7 @@ def block_means(values: Float[np.ndarray, "token"], size: int) -> Float[np.ndarr
     return means
 
 
-def view_long(
-    trace: Trace, show: Sequence[str] | None, query: int | str | None, *, log: bool = False
-) -> View:
+def view_long(trace: Trace, *, log: bool = False) -> View:
     """Return the View of a Trace whose weights are computed only where they are shown."""
     heads = [
         LongHead(trace, layer, head)

@@ -102,6 +102,7 @@ def view(
     predict: bool = False,
     layer: int | str | None = None,
     head: int | str | None = None,
+    log: bool = False,
 ) -> View:
     """Return the View of parts of a Trace; with a query, of what that token attends to.
 
@@ -111,10 +112,17 @@ def view(
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
-    if isinstance(trace.layers[0].weights_on_demand, LongWeights):
+    is_plain = (show, query, as_, layer, head, predict) == (None, None, None, None, None, False)
+    if is_plain and isinstance(trace.layers[0].weights_on_demand, LongWeights):
         from attnviz.views.long_text import view_long
 
-        return view_long(trace, show, query)
+        return view_long(trace, log=log)
+    if log:
+        raise AttnvizError(
+            "--log colours the map of a long text, and this shows something else",
+            "leave --log out, or add --stream",
+            about="log",
+        )
     head_count = sum(layer.heads for layer in trace.layers)
     is_external = trace.external_origin is not None
     has_many_heads = trace.trained is not None or (is_external and head_count > 1)

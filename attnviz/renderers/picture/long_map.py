@@ -37,6 +37,7 @@ WIDEST_PROFILE = 2.0  # times as wide, where the map leaves room
 TICK, LABEL_GAP = 0.05, 0.35  # a mark at an axis; from it to its label, in letters
 MARK = 0.09  # a line where a paragraph begins
 LEADING = 1.15
+HIGHEST_QUANTILE = 0.99  # of the values of a profile, which its chart has room for
 LINE_POINTS, EDGE_POINTS = 1.0, 0.6
 
 
@@ -173,7 +174,7 @@ def _profile_items(profile: Profile, box: Box, letters: Lettering) -> Items:
     """Yield a profile as a line beside the rows of the map, with its name and the ends of its
     axis."""
     left, bottom, width, height = box
-    high = round_up(float(np.nanmax(profile.values, initial=0.0)))
+    high = round_up(float(np.nanquantile(profile.values, HIGHEST_QUANTILE)))
     yield Block(box, outlined=EDGE_POINTS, faint=True)
     count = len(profile.values)
     points = tuple(

@@ -39,6 +39,7 @@ from attnviz.renderers.slides.master import (
 )
 from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.description import has_masked_cells, panel_notes
+from attnviz.views.grids.long_map import LongMap
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
@@ -157,7 +158,7 @@ def _panel_without_title(panel: Drawable) -> Drawable:
     """Return a panel without its title; a step also without number and text, with its tables."""
     if isinstance(panel, Section):
         return replace(panel, number="", title="", about="", grids=panel.tables)
-    if isinstance(panel, Arcs | Sentence | RankedBars):
+    if isinstance(panel, Arcs | LongMap | Sentence | RankedBars):
         return replace(panel, grid=replace(panel.grid, title=""))
     return replace(panel, title="")
 
@@ -323,7 +324,7 @@ def _panel_title(panel: Drawable) -> str:
     """Return a panel's title, without the letter that an equation puts before that of a matrix."""
     if isinstance(panel, Sentence):
         return panel.grid.title or "the sentence"
-    if isinstance(panel, Arcs | RankedBars):
+    if isinstance(panel, Arcs | LongMap | RankedBars):
         return panel.grid.title
     return panel.title.rpartition(MATRIX_LETTER_SEPARATOR)[2]
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.views.grids.grid import Grid
+from attnviz.wording.numbers import percent_text
 
 MAX_ROUND_NUMBERS = 7  # beside an axis
 MAX_MARKS = 100  # of paragraphs, at an edge
@@ -31,7 +32,7 @@ class Profile:
     def text(self, value: float) -> str:
         """Return one of its values as text."""
         if not self.unit:
-            return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
+            return percent_text(value, 0 if value >= 0.01 else 1)
         return f"{value:,.1f}".removesuffix(".0") if value < 100 else f"{value:,.0f}"
 
 
