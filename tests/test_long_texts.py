@@ -14,11 +14,10 @@ from attnviz import cells, from_weights, inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.renderers.page import head_tables as page_heads
-from attnviz.traces import plan, weights
+from attnviz.traces import weights
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.trained import capture
-from attnviz.traces.weights import InMemoryWeights, Stage
+from attnviz.traces.weights import Stage
 from tests.small_transformers import KINDS, save
 
 TOKENS = 240
@@ -93,28 +92,27 @@ STAGES: tuple[Stage, ...] = ("scores", "scaled scores", "masked scores", "expone
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_weights_that_are_worked_out_by_row_are_those_of_matrices(
+def test_streamed_weights_are_those_of_matrices(
     name: str, monkeypatch: pytest.MonkeyPatch, quick: None
 ) -> None:
     kept = trace(WORDS, **WAYS[name])
-    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
     _read_in_bands(monkeypatch, 50)
-    made = trace(WORDS, **WAYS[name])
+    streamed = trace(WORDS, stream=True, **WAYS[name])
 
-    for one, other in zip(made.attention_layers, kept.attention_layers, strict=True):
+    for one, other in zip(streamed.attention_layers, kept.attention_layers, strict=True):
         assert one.weights_on_demand is not None
         assert other.weights_on_demand is None
         assert torch.allclose(one.context, other.context, atol=1e-6)
         assert torch.allclose(one.attended.weights, other.attended.weights, atol=1e-6)
-        for stage in STAGES:
-            for head in range(one.heads):
-                found, right = (each.weights.cells(stage, head) for each in (one, other))
-                bands = [*found.bands()]
-                assert len(bands) > 1
-                values = np.vstack([each.values for each in bands])
-                assert np.allclose(values, whole(right).values, atol=1e-5)
-                assert np.array_equal(whole(found).hidden, whole(right).hidden)
-    assert made.view().render(".txt") == kept.view().render(".txt")
+        for head in range(one.heads):
+            found, right = (each.weights.cells("mixing", head) for each in (one, other))
+            bands = [*found.bands()]
+            assert len(bands) > 1
+            values = np.vstack([each.values for each in bands])
+            assert np.allclose(values, whole(right).values, atol=1e-5)
+            assert np.array_equal(whole(found).hidden, whole(right).hidden)
+    texts = [each.view(show=["weights"]).render(".txt") for each in (streamed, kept)]
+    assert texts[0] == texts[1]
 
 
 def whole(table: Cells) -> Patch:
@@ -123,70 +121,42 @@ def whole(table: Cells) -> Patch:
 
 @pytest.mark.parametrize(
     "others",
-    [
-        {"dropout": 0.5},
-        {"positions": "alibi"},
-        {"scoring": "additive"},
-        {"given": Matrices(scores=torch.ones(1, 3, 3))},
-    ],
+    [{"dropout": 0.5}, {"given": Matrices(scores=torch.ones(1, 3, 3))}],
     ids=lambda others: next(iter(others)),
 )
-def test_what_needs_another_matrix_is_kept(
-    others: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
+def test_what_needs_all_weights_at_once_is_not_streamed(others: dict[str, Any]) -> None:
+    kept = trace("one two three", memory_budget="0.1KB", **others)
 
-    assert trace("one two three", **others).layers[0].weights_on_demand is None
+    assert kept.layers[0].weights_on_demand is None
 
 
-def test_scores_that_are_too_large_are_refused_by_row_as_well(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
-
+def test_scores_that_are_too_large_are_refused_of_streamed_texts_as_well() -> None:
     with pytest.raises(AttnvizError, match=r"^the scores are too large for float32, whose largest"):
-        trace("one two three", temperature=1e-39)
-
-
-@pytest.mark.parametrize("most", [1, 2**24], ids=["by row", "matrices"])
-def test_a_page_of_a_longer_text_works_each_weight_out_as_often_as_that_of_a_short_one(
-    most: int, monkeypatch: pytest.MonkeyPatch, quick: None
-) -> None:
-    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", most)
-    _read_in_bands(monkeypatch, 2**10)
-    monkeypatch.setattr(page_heads, "MAX_HEADS_BYTES", 10_000)
-    made: list[int] = []
-    stages = InMemoryWeights.stage_cells
-
-    def counted(self: InMemoryWeights, stage: Stage, head: int) -> Cells:
-        made.append(self.attended.weights.numel())
-        return stages(self, stage, head)
-
-    monkeypatch.setattr(InMemoryWeights, "stage_cells", counted)
-
-    often = []
-    for tokens in (96, 192):
-        made.clear()
-        trace("a b c d " * (tokens // 4), tokenizer="words", causal=True).view().render(".html")
-        often.append(sum(made) / tokens**2)
-
-    assert 5 < often[1] <= often[0] * 1.2 < 25
+        trace("one two three", temperature=1e-39, stream=True)
 
 
 def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
-    made = trace(WORDS)
+    streamed = trace(WORDS, stream=True)
     monkeypatch.setattr(memory, "free_bytes", lambda: 5000)
 
     with pytest.raises(AttnvizError) as refused:
-        made.layers[0].attended.weights.sum()
+        streamed.layers[0].attended.weights.sum()
 
     assert str(refused.value) == (
-        "the scores and weights of 1 head as matrices takes about 10 KB, and there are 5 KB free"
+        "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free"
     )
-    assert refused.value.hint == "give a shorter text"
+    assert refused.value.hint == "give a shorter text, or show a part of it"
+
+
+def test_scores_of_streamed_texts_are_refused() -> None:
+    with pytest.raises(AttnvizError) as refused:
+        trace(WORDS, stream=True).view(show=["scores"])
+
+    assert str(refused.value) == (
+        "only the weights of so long a text can be shown, and this needs its scores"
+    )
 
 
 def test_weights_alone_are_cut_into_rows_as_any_others(monkeypatch: pytest.MonkeyPatch) -> None:

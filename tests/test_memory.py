@@ -120,23 +120,6 @@ def test_the_longest_text_is_the_longest_that_fits() -> None:
         assert needed(found) <= free < needed(found + 1)
 
 
-def test_weights_that_are_worked_out_by_row_take_a_sixth_of_the_memory() -> None:
-    """Of each pair of tokens it is kept whether one sees the other: a byte, and two meanwhile."""
-    settings = Settings()
-    plan = build_plan(settings, build_source("a", settings).matrices, 8)
-    counts = TraceSizes(16_384, 16_384, 0, 8)
-    matrices, by_row = (
-        estimate_memory(plan, counts, torch.float32, by_row=each).total_bytes
-        for each in (False, True)
-    )
-
-    assert 3 * 16_384**2 < by_row < 3.1 * 16_384**2
-    assert by_row < matrices / 6
-    few = TraceSizes(4_096, 4_096, 0, 8)
-    kept, asked = (estimate_memory(plan, few, torch.float32, by_row=each) for each in (False, True))
-    assert kept == asked
-
-
 def test_keys_of_other_tokens_count() -> None:
     source = build_source("a b", tokenizer="spaces")
     counts = trace_sizes(source, build_sentence(source))

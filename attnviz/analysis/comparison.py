@@ -561,7 +561,12 @@ def build_alternative(
     as an alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
     mistake = MISTAKES.get(name) if by == "mask" else None
     changed = _source_with_choice(source, by, name)
-    trace = trace_source(changed, mistake=mistake.name if mistake else "", command=command)
+    trace = trace_source(
+        changed,
+        mistake=mistake.name if mistake else "",
+        command=command,
+        needs_matrices=True,
+    )
     layer = trace.layers[number]
     return Alternative(
         name=name,

@@ -54,7 +54,8 @@ class MaskRule:
         self, rows: slice, keys: KeyIndex, device: torch.device
     ) -> Bool[Tensor, "key query"]:
         """Return, for one head, which of these keys are hidden from the queries in `rows`."""
-        ahead = index_positions(keys, device)[:, None] - index_positions(rows, device) - self.offset
+        places = index_positions(rows, device, torch.int32) + self.offset
+        ahead = index_positions(keys, device, torch.int32)[:, None] - places
         hidden = torch.zeros_like(ahead, dtype=torch.bool)
         if self.before is not None:
             hidden |= ahead < -self.before
@@ -74,8 +75,8 @@ class MaskRule:
         for start, stop, inside in self._key_ranges(rows, keys, multiple):
             for first in range(start, stop, most):
                 tile = slice(first, min(first + most, stop))
-                if inside and self.matrix is None:
-                    yield KeyTile(tile, None)
+                if self.matrix is None:
+                    yield KeyTile(tile, None if inside else self.hidden(rows, tile, device))
                     continue
                 hidden = self.hidden(rows, tile, device)
                 if not hidden.all():
@@ -107,29 +108,47 @@ class MaskRule:
         self, queries: int, keys: int, height: int, width: int, device: torch.device
     ) -> Bool[Tensor, "*#head down across"]:
         """Return which blocks of `height` × `width` cells are hidden as a whole."""
-        if self.matrix is not None and self.matrix.ndim == 3:
-            rules = [self.for_head(head) for head in range(len(self.matrix))]
-            blocks = [rule.hidden_blocks(queries, keys, height, width, device) for rule in rules]
-            return torch.stack(blocks)
-        across = -(-keys // width)
-        hidden = torch.ones(-(-queries // height), across, dtype=torch.bool, device=device)
+        down, across = (
+            torch.arange(0, size, step, device=device)
+            for size, step in ((queries, height), (keys, width))
+        )
+        # How far the keys of a block are after its queries: the least and the most.
+        places = down + self.offset
+        least = across - (places + height - 1).clamp(max=queries - 1 + self.offset)[:, None]
+        most = (across + width - 1).clamp(max=keys - 1) - places[:, None]
+        hidden = torch.zeros_like(least, dtype=torch.bool)
+        if self.before is not None:
+            hidden |= most < -self.before
+        if self.after is not None:
+            hidden |= least > self.after
+        if self.matrix is None:
+            return hidden
+        matrices = self.matrix if self.matrix.ndim == 3 else self.matrix[None]
+        rules = (replace(self, matrix=matrix) for matrix in matrices)
+        return torch.stack([rule._hidden_in_matrix(hidden, height, width) for rule in rules])
+
+    def _hidden_in_matrix(
+        self, outside: Bool[Tensor, "down across"], height: int, width: int
+    ) -> Bool[Tensor, "down across"]:
+        """Return which blocks of one head's matrix are hidden; `outside`: by the band alone."""
+        assert self.matrix is not None
+        queries, keys = self.matrix.shape
+        hidden = outside.clone()
         for number, row in enumerate(hidden):
             rows = slice(number * height, min((number + 1) * height, queries))
-            for tile in self.tiles(rows, keys, multiple=width, most=2**20 // height, device=device):
-                blocks = slice(tile.keys.start // width, -(-tile.keys.stop // width))
-                row[blocks] = False
-                if tile.hidden is not None:
-                    by_key = tile.hidden.all(1)
-                    padding = by_key.new_ones(-len(by_key) % width)
-                    row[blocks] = torch.cat([by_key, padding]).view(-1, width).all(1)
+            by_key = self.hidden(rows, slice(0, keys), outside.device).all(1)
+            padding = by_key.new_ones(-keys % width)
+            row |= torch.cat([by_key, padding]).view(-1, width).all(1)
         return hidden
 
 
-def index_positions(index: KeyIndex, device: torch.device) -> Int[Tensor, "position"]:
+def index_positions(
+    index: KeyIndex, device: torch.device, dtype: torch.dtype = torch.int64
+) -> Int[Tensor, "position"]:
     """Return the positions in a slice (with both ends) or tensor of them."""
     if isinstance(index, Tensor):
-        return index
-    return torch.arange(index.start, index.stop, device=device)
+        return index.to(dtype)
+    return torch.arange(index.start, index.stop, device=device, dtype=dtype)
 
 
 def select_head(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from math import inf, log
 from typing import Literal, NamedTuple
 
@@ -24,6 +23,8 @@ Pool = Literal["mean", "max"]
 KEYS_PER_TILE = {"cpu": 1024}  # 128 × 1024 numbers fit into a processor's second cache
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # instead of −∞, of which differences and products are no numbers
+KEYS_OF_SEARCH = 32
+LEAST_SUM, LARGEST_SUM = 1e-20, 1e30  # of exponentials that 32 bits hold with all their digits
 
 
 class RowResults(NamedTuple):
@@ -119,17 +120,19 @@ class OnlineSoftmax:
     As in Milakov and Gimelshein, https://arxiv.org/abs/1805.02867
     """
 
-    def __init__(self, head: AttentionHead, queries: int, across: int) -> None:
+    def __init__(
+        self, head: AttentionHead, queries: int, across: int = 0, largest: float = LEAST_LOGIT
+    ) -> None:
         width = head.values.shape[1]
-        self.largest = head.keys.new_full((queries,), LEAST_LOGIT)
+        self.largest = head.keys.new_full((queries,), largest)
         self._state = head.keys.new_zeros(1 + width + across, queries)  # is rescaled at once
         self.sums, self.contexts = self._state[0], self._state[1 : 1 + width]
         self.pooled = self._state[1 + width :]
         if head.sink is not None:  # one more key, without a value
-            self.largest.copy_(head.sink)
-            self.sums += 1
+            self.rescale(head.sink)
+            self.sums += (head.sink - self.largest).exp()
 
-    def rescale(self, largest: Float[Tensor, "query"], blocks: int = 0) -> Float[Tensor, "query"]:
+    def rescale(self, largest: Float[Tensor, "*query"], blocks: int = 0) -> Float[Tensor, "query"]:
         """Make all sums relative to the largest of these logits and of those before; return it.
 
         `blocks`: how many blocks of keys, from the first, can have been pooled.
@@ -148,17 +151,34 @@ class OnlineSoftmax:
 
 
 def attend_by_tiles(head: AttentionHead, rows: slice, width: int, pool: Pool) -> RowResults:
-    """Return contexts, log-sum-exp and pooled weights of the queries in `rows`."""
-    block, values = QueryBlock(head, rows), head.values.T
-    softmax = OnlineSoftmax(head, block.count, -(-len(head.keys) // width))
+    """Return contexts, log-sum-exp and pooled weights of the queries in `rows`.
+
+    The exp of most logits can be computed as it is, which saves a fifth of the time. Where sums
+    are too large or small for that, the block is computed again, relative to the largest logit.
+    """
+    block = QueryBlock(head, rows)
+    softmax = _attend(block, width, pool, is_online=False)
+    low, high = softmax.sums.aminmax()
+    if not (low > LEAST_SUM and high < LARGEST_SUM and softmax.contexts.isfinite().all()):
+        softmax = _attend(block, width, pool, is_online=True)
+    return softmax.results()
+
+
+def _attend(block: QueryBlock, width: int, pool: Pool, *, is_online: bool) -> OnlineSoftmax:
+    """Return the softmax over all keys: relative to the largest logit if it `is_online`, else to 0."""
+    head, values = block.head, block.head.values.T
+    across = -(-len(head.keys) // width)
+    softmax = OnlineSoftmax(head, block.count, across, LEAST_LOGIT if is_online else 0)
     for keys, hidden in block.tiles(width):
         tile, blocks = block.logits(keys, hidden), block_slice(keys, width)
-        tile.sub_(softmax.rescale(tile.amax(0), blocks.start)).exp_()
+        if is_online:
+            tile.sub_(softmax.rescale(tile.amax(0), blocks.start))
+        tile.exp_()
         softmax.contexts.addmm_(values[:, keys], tile)
         pooled = pool_rows(tile, width, pool)
         softmax.pooled[blocks] = pooled
         softmax.sums += (pooled if pool == "mean" else tile).sum(0)
-    return softmax.results()
+    return softmax
 
 
 def attend_by_fused_calls(head: AttentionHead, rows: slice) -> RowResults | None:
@@ -169,7 +189,7 @@ def attend_by_fused_calls(head: AttentionHead, rows: slice) -> RowResults | None
     if not head.is_plain:
         return None
     block = QueryBlock(head, rows)
-    softmax = OnlineSoftmax(head, block.count, 0)
+    softmax = OnlineSoftmax(head, block.count)
     for keys, hidden in block.tiles(1, most=len(head.keys)):
         if hidden is None:
             results = fused_calls.attend(block.queries.T, head.keys[keys], head.values[keys])
@@ -203,98 +223,121 @@ def describe_rows(
     shift = log_sums.clamp(min=LEAST_LOGIT)
     received = shift.new_zeros(len(head.keys))
     sums, surprise, distance, largest = shift.new_zeros(4, block.count)
+    on_first, on_self, on_previous = shift.new_zeros(3, block.count)
     position = torch.full_like(log_sums, -1, dtype=torch.int64)
     pooled = shift.new_zeros(-(-len(head.keys) // width), block.count)
+    from_edges = shift.new_zeros(len(edges), dtype=summing_dtype(head.device))
     for keys, hidden in block.tiles(width):
-        logs = block.logits(keys, hidden).sub_(shift).clamp_(min=LEAST_LOGIT)
+        start = keys.start - block.first  # how far the first key is after the first query
+        logs = block.logits(keys, hidden).sub_(shift)
+        if hidden is not None or head.added:
+            logs.clamp_(min=LEAST_LOGIT)
         weights = logs.exp()
         pooled[block_slice(keys, width)] = pool_rows(weights, width, pool)
-        received[keys] = weights.sum(1)
+        received[keys] = by_key = weights.sum(1)
         sums += weights.sum(0)
-        tile_largest, index = weights.max(0)
+        surprise -= logs.mul_(weights).sum(0)
+        distance += _summed_distances(weights, start)
+        from_edges += _sums_from_distances(weights, by_key, start, edges, head.mask.after != 0)
+        tile_largest, index = _largest(weights)
         position = torch.where(tile_largest > largest, index + keys.start, position)
         largest = torch.maximum(largest, tile_largest)
-        distance += _summed_distances(weights, index_positions(keys, head.device) - block.first)
-        surprise -= logs.mul_(weights).sum(0)
-    diagonals = _Diagonals(block, shift, edges)
+        if keys.start == 0:
+            on_first = weights[0].clone()
+        _place_diagonal(on_self, weights, start)
+        _place_diagonal(on_previous, weights, start + 1)
     shares = torch.where(sums > 0, 1 / sums, 0)
     statistics = RowStatistics(
         entropy=(surprise * shares + torch.where(sums > 0, sums.log(), 0)) / log(2),
         largest_weight=largest,
         largest_position=position,
-        on_first=diagonals.on_first,
-        on_self=diagonals.at_distance(0),
-        on_previous=diagonals.at_distance(1),
-        mean_distance=(distance + diagonals.correction()) * shares,
+        on_first=on_first,
+        on_self=on_self,
+        on_previous=on_previous,
+        mean_distance=distance * shares,
         received=received,
-        by_distance=diagonals.by_distance(received),
+        by_distance=(from_edges[:-1] - from_edges[1:]).clamp_(min=0),
     )
     return statistics, pooled
 
 
-def _summed_distances(
-    weights: Float[Tensor, "key query"], ahead: Int[Tensor, "key"]
-) -> Float[Tensor, "query"]:
-    """Return the sums of weight × distance, with a minus for later keys among the queries' own.
+def _place_diagonal(
+    chosen: Float[Tensor, "query"], weights: Float[Tensor, "key query"], first: int
+) -> None:
+    """Write a diagonal of weights into `chosen`, where their queries are.
 
-    `ahead`: how far each key is after the first of the queries. Keys before the queries, and those
-    after them, need only two sums each, as the distance is linear there.
+    `first`: the number of the query on whose weight on the first key it begins.
     """
-    queries = torch.arange(weights.shape[1], device=weights.device)
-    sign = torch.where(ahead < len(queries), 1, -1)
-    sums = torch.stack([sign, sign * ahead]).to(weights) @ weights
-    return sums[0] * queries - sums[1]
+    diagonal = weights.diagonal(first)
+    chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
 
 
-class _Diagonals:
-    """The weights around some diagonals: where a bin of distances begins, for some queries.
+def _summed_distances(weights: Float[Tensor, "key query"], start: int) -> Float[Tensor, "query"]:
+    """Return the sums of weight × distance over the keys.
 
-    For each such distance there is a square of as many keys as queries; in the one on the query's
-    side of it, key number a and query number b are `distance + b − a` apart.
+    `start`: how far the first key is after the first query. Where all keys are before the queries,
+    or after them, distance is linear, and two sums are enough.
     """
+    keys, count = weights.shape
+    place = torch.arange(count, device=weights.device, dtype=weights.dtype)
+    ahead = torch.arange(start, start + keys, device=weights.device, dtype=weights.dtype)
+    before, after = (min(max(edge - start, 0), keys) for edge in (0, count))
+    own = (ahead[before:after, None] - place).abs_().mul_(weights[before:after])
+    distances = own.sum(0)
+    for part, sign in ((slice(before), 1), (slice(after, None), -1)):
+        if len(ahead[part]):
+            linear = place * weights[part].sum(0) - weights[part].T @ ahead[part]
+            distances += sign * linear
+    return distances
 
-    def __init__(self, block: QueryBlock, shift: Float[Tensor, "query"], edges: list[int]) -> None:
-        head, count = block.head, block.count
-        steps = torch.tensor(edges[:-1], device=head.device)
-        starts = torch.cat([block.first - steps, block.first + steps[1:]])
-        if head.mask.after == 0:
-            starts = starts[: len(steps)]
-        keys = starts[:, None] + torch.arange(count, device=head.device)
-        outside = (keys < 0) | (keys >= len(head.keys))
-        index = torch.cat([keys.new_zeros(1), keys.clamp(0, len(head.keys) - 1).flatten()])
-        hidden = head.mask.hidden(block.rows, index, head.device)
-        weights = block.logits(index, hidden).sub_(shift).exp_()
-        self.on_first = weights[0]
-        self.squares = weights[1:].view(*keys.shape, count).masked_fill_(outside[:, :, None], 0)
-        self.starts, self.steps = starts, steps
 
-    def at_distance(self, number: int) -> Float[Tensor, "query"]:
-        """Return each query's weight on the key at a bin's first distance before it."""
-        return self.squares[number].diagonal()
+def _sums_from_distances(
+    weights: Float[Tensor, "key query"],
+    by_key: Float[Tensor, "key"],
+    start: int,
+    edges: list[int],
+    has_later: bool,
+) -> Float[Tensor, "edge"]:
+    """Return, for each edge, the sum of the weights whose key and query are at least so far apart.
 
-    def correction(self) -> Float[Tensor, "query"]:
-        """Return what `_summed_distances` leaves out: 2 × weight × distance of later own keys."""
-        queries = torch.arange(self.squares.shape[-1], device=self.squares.device)
-        later = (queries[:, None] - queries).clamp_(min=0)
-        return 2 * (self.squares[0] * later).sum(0)
+    `start`: how far the first key is after the first query; `by_key`: the sums of the keys'
+    weights, which are enough where all queries are on one side of an edge.
+    """
+    keys, count = weights.shape
+    precise = by_key.to(summing_dtype(by_key.device))
+    until = torch.cat([precise.new_zeros(1), precise.cumsum(0)])
 
-    def by_distance(self, received: Float[Tensor, "key"]) -> Float[Tensor, "distance_bin"]:
-        """Return the sum of all weights in each bin of distances.
+    def within(number: int) -> int:
+        return min(max(number, 0), keys)
 
-        It is the difference of the sums from one bin on, and from the next. `received`: of these
-        queries only.
-        """
-        precise = partial(torch.Tensor.to, dtype=summing_dtype(received.device))
-        before = torch.cat([received.new_zeros(1), precise(received).cumsum(0)])
-        bins, count = len(self.steps), self.squares.shape[-1]
-        starts = self.starts.clamp(0, len(received))
-        at_least = before[starts[:bins]] + precise(self.squares[:bins].triu()).sum((1, 2))
-        if len(starts) > bins:
-            stops = (self.starts[bins:] + count).clamp(0, len(received))
-            at_least[1:] += before[-1] - before[stops]
-            at_least[1:] += precise(self.squares[bins:].tril()).sum((1, 2))
-        at_least[0] = before[-1]
-        return (at_least - torch.cat([at_least[1:], at_least.new_zeros(1)])).clamp_(min=0)
+    whole = [keys, *(within(1 - start - edge) for edge in edges[1:])]
+    sums = until[torch.tensor(whole, device=until.device)]
+    for number, (edge, first) in enumerate(zip(edges, whole, strict=True)):
+        if (last := within(count - start - edge)) > first:
+            sums[number] += weights[first:last].triu(start + edge + first).sum()
+    if has_later:
+        whole = [keys, *(within(count - 1 - start + edge) for edge in edges[1:])]
+        sums += until[-1] - until[torch.tensor(whole, device=until.device)]
+        for number, (edge, last) in enumerate(zip(edges, whole, strict=True)):
+            if number and (first := within(edge - start)) < last:
+                sums[number] += weights[first:last].tril(first + start - edge).sum()
+    return sums
+
+
+def _largest(
+    weights: Float[Tensor, "key query"],
+) -> tuple[Float[Tensor, "query"], Int[Tensor, "query"]]:
+    """Return each query's largest weight and its key, as `weights.max(0)`.
+
+    That takes as long as a product of matrices; maxima of 32 keys, and a search in one of them for
+    each query, a sixth.
+    """
+    largest, block = pool_rows(weights, KEYS_OF_SEARCH, "max").max(0)
+    first = (block * KEYS_OF_SEARCH)[:, None]
+    searched = first + torch.arange(KEYS_OF_SEARCH, device=weights.device)
+    searched.clamp_(max=len(weights) - 1)
+    columns = torch.arange(weights.shape[1], device=weights.device)[:, None]
+    return largest, block * KEYS_OF_SEARCH + weights[searched, columns].argmax(1)
 
 
 def summing_dtype(device: torch.device) -> torch.dtype:

@@ -102,11 +102,13 @@ def trace_source(
     mistake: str = "",
     command: str | None = None,
     kept_layers: Collection[int] | None = None,
+    needs_matrices: bool = False,
 ) -> Trace:
     """Return the Trace of a source (a text or tokens with all choices).
 
     `mistake` names a mistake to make on purpose; `kept_layers` are the layers of a trained model to
-    capture, None for all; `command` is stored as provenance.
+    capture, None for all; `command` is stored as provenance. `needs_matrices`: all weights have to
+    be in memory.
     """
     in_memory = source.in_memory
     if in_memory is not None or (source.model is None and is_trained(source.settings.model)):
@@ -121,7 +123,7 @@ def trace_source(
         )
     sentence = build_sentence(source)
     source = with_vectors(source, sentence.tokens)
-    plan, embeddings = _plan_and_embed(source, sentence, mistake)
+    plan, embeddings = _plan_and_embed(source, sentence, mistake, needs_matrices=needs_matrices)
     memory = plan.matrices.memory
     if memory is None and sentence.memory is not None:
         memory = _embed_other_tokens(sentence.memory, plan, embeddings)
@@ -199,7 +201,7 @@ def _position_rows(
 
 
 def _plan_and_embed(
-    source: Source, sentence: Sentence, mistake: str
+    source: Source, sentence: Sentence, mistake: str, *, needs_matrices: bool
 ) -> tuple[Plan, Float[Tensor, "token dim"]]:
     """Return a plan, and the embeddings (without positions) on its device and in its dtype.
 
@@ -211,9 +213,9 @@ def _plan_and_embed(
     dtype: torch.dtype = getattr(torch, settings.dtype)
     matrices = source.matrices_for(len(sentence.tokens))
     plan = build_plan(settings, matrices, embedding_width(source), mistake=mistake)
-    plan = replace(
-        plan, streams=streams_weights(plan, trace_sizes(source, sentence), dtype, device)
-    )
+    sizes = trace_sizes(source, sentence)
+    streams = streams_weights(plan, sizes, dtype, device, needs_matrices=needs_matrices)
+    plan = replace(plan, streams=streams)
     refuse_odd_rotary(settings, plan.width)
     embeddings = embed_tokens(sentence.tokens, source).to(device, dtype)
     plan = replace(plan, matrices=matrices.like(embeddings))

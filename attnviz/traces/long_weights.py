@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NoReturn
 
 from jaxtyping import Float
 from torch import Tensor
@@ -25,7 +26,7 @@ from attnviz.wording.words import counted
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
     "progress_listener", default=None
 )
-SHORTER_HINT = "show a part of it: --window 1:100; or give a shorter text"
+SHORTER_HINT = "give a shorter text, or show a part of it"
 
 
 @contextmanager
@@ -67,15 +68,20 @@ class LongWeights(Weights):
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's weights; other stages are not kept for long texts, and are refused."""
         if stage not in ("weights", "mixing"):
-            raise AttnvizError(
-                f"the {stage} of a long text are not kept, only its weights",
-                "give a shorter text, or a larger --memory-budget",
-            )
+            raise _no_matrix_error(stage)
         return LongCells(self, head)
 
     def stages(self, off: Mapping[int, AblationValue]) -> AttentionStages:
         """Return the stages of the layer, with the heads in `off` switched off."""
         return LongStages(self, arithmetic.switch_off_heads(self.summary.contexts, off))
+
+
+def _no_matrix_error(stage: str) -> AttnvizError:
+    """Return the error that only weights of this text can be computed where they are shown."""
+    return AttnvizError(
+        f"only the weights of so long a text can be shown, and this needs its {stage}",
+        "give a shorter text, or a larger --memory-budget",
+    )
 
 
 class LongStages(AttentionStages):
@@ -101,6 +107,16 @@ class LongStages(AttentionStages):
         subject = f"the weights of {counted(queries, 'token')} as a matrix"
         memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
         return attention.rows(FULL_SLICE)
+
+    @property
+    def scores(self) -> NoReturn:
+        """Refuse: scores are not kept."""
+        raise _no_matrix_error("scores")
+
+    @property
+    def scaled_scores(self) -> NoReturn:
+        """Refuse: scores are not kept."""
+        raise _no_matrix_error("scores")
 
     @property
     def mixing(self) -> Float[Tensor, "head query key"]:

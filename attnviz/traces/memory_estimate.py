@@ -79,14 +79,22 @@ def estimate_memory(plan: Plan, counts: TraceSizes, dtype: torch.dtype) -> Memor
 
 
 def streams_weights(
-    plan: Plan, counts: TraceSizes, dtype: torch.dtype, device: torch.device
+    plan: Plan,
+    counts: TraceSizes,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    needs_matrices: bool = False,
 ) -> bool:
     """Return whether the weights of a Trace are computed only where they are shown: if that is
     asked for, or they would take more than the memory budget.
 
     Refuses a Trace whose weights have to be in memory, and do not fit.
     """
-    settings, reason = plan.settings, _unstreamed_reason(plan)
+    settings = plan.settings
+    reason = (
+        "a comparison needs all of them at once" if needs_matrices else _unstreamed_reason(plan)
+    )
     if settings.stream and reason:
         raise AttnvizError(
             f"--stream computes weights where they are shown, and {reason}",
@@ -134,7 +142,7 @@ def memory_budget(size: str | None, free: int | None) -> int:
 
 
 def _unstreamed_reason(plan: Plan) -> str:
-    """Return why a Trace needs all its weights in memory: "dropout needs them all"; else ""."""
+    """Return why a Trace needs all its weights in memory; empty if it does not."""
     matrices = plan.matrices
     names = [
         name

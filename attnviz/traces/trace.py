@@ -110,7 +110,7 @@ class Layer:
         rule, (queries, keys) = self.mask_rule, self.size
         if rule.matrix is not None:
             return rule.matrix
-        subject = f"the mask of {counted(queries, 'query')} as a matrix"
+        subject = f"the mask of {counted(queries, 'token')} as a matrix"
         memory.refuse_too_little_memory(queries * keys, subject)
         return rule.visible(queries, keys, self.inputs.device)
 

@@ -21,14 +21,15 @@ TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
 FLAG_FIELDS = (
     "attention_only", "causal", "chat", "curves", "footnote", "full", "hide_first", "hide_special",
     "json", "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise", "scale",
-    "transparent", "truncate", "verify", "words",
+    "stream", "transparent", "truncate", "verify", "words",
 )  # fmt: skip
 CHOICE_FIELDS = (
     "ablation", "activation", "as_", "attention", "by", "checkpoints", "colors", "device",
     "digits", "dim", "dpi", "dropout", "dtype", "embeddings", "feed_forward", "file", "font",
     "generate", "given", "head", "head_dim", "heads", "instead_of", "item", "key", "kv_heads",
-    "layer", "layers", "limit", "memory", "merge", "model", "norm", "out", "pairs", "points",
-    "position_base", "positions", "query", "rank", "reference", "repeats", "scoring",
+    "layer", "layers", "limit", "memory", "memory_budget", "merge", "model", "norm", "out",
+    "pairs", "points", "pool", "position_base", "positions", "query", "rank", "reference",
+    "repeats", "resolution", "scoring",
     "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace",
     "values", "variant", "weigh", "window", "without",

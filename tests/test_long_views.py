@@ -1,0 +1,219 @@
+"""What is shown of a long text agrees with its weights."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as some
+
+from attnviz import Settings, Trace, trace
+from attnviz.errors import AttnvizError, Note
+from attnviz.tokens.tokens import tokens_of_words
+from attnviz.traces import memory_estimate
+from attnviz.traces.matrices import Matrices
+from attnviz.views.grids.long_map import LongMap, round_positions, thinned_marks
+from attnviz.views.long_text import LongHead, paragraph_starts, passage
+from tests.conftest import Attnviz
+
+STORY = Path("sample_texts/story.txt")
+TOKENS = 600
+NEEDLE = 420
+
+
+def needle_trace(**settings: Any) -> Trace:
+    """A causal text in which every query after token 421 attends to it, and most others evenly."""
+    generator = torch.Generator().manual_seed(3)
+    queries = torch.randn(1, TOKENS, 8, generator=generator) * 0.3
+    keys = torch.randn(1, TOKENS, 8, generator=generator) * 0.3
+    queries[..., 0], keys[..., 0] = 1.0, 0.0
+    keys[0, NEEDLE, 0] = 30.0
+    values = torch.randn(1, TOKENS, 4, generator=generator)
+    matrices = Matrices(queries=queries, keys=keys, values=values)
+    text = " ".join(f"w{number}" for number in range(TOKENS))
+    return trace(text, tokenizer="spaces", causal=True, given=matrices, stream=True, **settings)
+
+
+def test_a_needle_is_the_title_the_first_token_listed_and_the_brightest_block() -> None:
+    streamed = needle_trace(resolution=60)
+    view = streamed.view()
+    head = LongHead(streamed, streamed.layers[0], 0)
+    [long_map] = [panel for panel in view.picture.panels if isinstance(panel, LongMap)]
+    blocks = long_map.grid.values.copy()
+    np.fill_diagonal(blocks, 0)
+
+    assert re.fullmatch(
+        r'"w420", token 421, receives \d+\xa0% of the attention of 600 tokens', view.headline
+    )
+    assert head.most_read[0] == NEEDLE
+    assert np.unravel_index(blocks[30:].argmax(), blocks[30:].shape)[1] == NEEDLE // 10
+    assert "421 w420" in view.render(".txt").decode()
+
+
+@pytest.mark.parametrize("variant", ["plain", "scaled", "causal", "multi-head", "average"])
+def test_a_streamed_text_has_the_weights_of_a_whole_one(variant: str) -> None:
+    text = STORY.read_text(encoding="utf-8")[:1500]
+    streamed, whole = (trace(text, variant=variant, stream=each) for each in (True, False))
+    layer, full = streamed.layers[0], whole.layers[0]
+
+    for head in range(layer.heads):
+        weights = full.weights.head(head)
+        measured = LongHead(streamed, layer, head)
+        assert torch.allclose(layer.weights.head(head), weights, atol=1e-6)
+        assert np.allclose(measured.received, weights.sum(0), atol=1e-4)
+        assert np.allclose(measured.numbers("on_first"), weights[:, 0], atol=1e-6)
+    assert torch.allclose(layer.context, full.context, atol=1e-5)
+
+
+def test_a_second_layer_reads_the_context_vectors_of_a_streamed_first_one() -> None:
+    streamed, whole = (
+        trace("a b c d e f g", layers=2, heads=2, stream=each) for each in (True, False)
+    )
+
+    assert torch.allclose(streamed.layers[1].outputs, whole.layers[1].outputs, atol=1e-5)
+
+
+def test_texts_are_streamed_from_the_memory_budget_on() -> None:
+    text = "a b c d " * 100
+
+    with pytest.warns(Note) as notes:
+        streamed = trace(text, tokenizer="spaces", memory_budget="1MB", resolution=100)
+
+    assert str(notes[0].message) == (
+        "all weights of 400 tokens would take 4.9 MB: they are computed only where they are shown, "
+        "and a block of the map stands for 4 × 4 tokens ('memory_budget' keeps more of them)"
+    )
+    assert streamed.layers[0].weights_on_demand is not None
+    assert trace(text, tokenizer="spaces").layers[0].weights_on_demand is None
+
+
+def test_the_budget_is_1_gb_or_a_quarter_of_what_is_free() -> None:
+    budgets = [memory_estimate.memory_budget(None, free) for free in (None, 10**9, 10**11)]
+
+    assert budgets == [10**9, 250_000_000, 10**9]
+    assert memory_estimate.memory_budget("4GB", 10**9) == 4 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        (
+            ["--stream", "--dropout", "0.1"],
+            "--stream computes weights where they are shown, and dropout needs all of them at once",
+            "leave --stream out",
+        ),
+        (
+            ["--resolution", "1"],
+            "--resolution is 1, and must be from 2 to 4096",
+            "try --resolution 2",
+        ),
+        (
+            ["--memory-budget", "much"],
+            "--memory-budget is 'much', and must be a size",
+            "try --memory-budget 100MB",
+        ),
+        (
+            ["--log"],
+            "--log colours the map of a long text, and this shows something else",
+            "leave --log out, or add --stream",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_odd_options_are_refused(
+    attnviz: Attnviz, arguments: list[str], problem: str, hint: str
+) -> None:
+    done = attnviz("run", "I am learning this", *arguments)
+
+    assert (done.status, done.err) == (2, f"error: {problem}\nhint: {hint}\n")
+
+
+def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Path) -> None:
+    files = [
+        tmp_path / f"a{suffix}" for suffix in (".json", ".npz", ".csv", ".png", ".svg", ".html")
+    ]
+    done = attnviz(
+        *("run", "--file", str(STORY), "--causal", "--stream", "--resolution", "50"),
+        *(part for file in files for part in ("-o", str(file))),
+    )
+    assert done.status == 0, done.err
+
+    data = json.loads(files[0].read_text(encoding="utf-8"))
+    archive = np.load(files[1])
+    lines = [*csv.DictReader(files[2].read_text(encoding="utf-8").splitlines())]
+    received = np.array([float(line["received"]) for line in lines])
+    layer = data["layers"]["L0"]
+    pooled = np.array(layer["map"][0])
+    assert pooled.shape == (50, 50)
+    assert np.allclose(received.sum(), len(lines), rtol=1e-4)
+    assert np.allclose(archive["layers.L0.received"][0], received, atol=1e-4)
+    assert np.allclose(pooled.sum(1), 1, atol=1e-4)
+    assert layer["queries_per_row"] == -(-len(lines) // 50)
+
+
+def test_paragraphs_begin_after_empty_lines_or_else_after_breaks() -> None:
+    text = "one two\n\nthree\nfour\n \n five"
+
+    paragraphs, lines = (trace(each).tokens for each in (text, "one two\nthree"))
+
+    assert [paragraphs[position] for position in paragraph_starts(paragraphs)] == [
+        "one", "three", "five",
+    ]  # fmt: skip
+    assert [lines[position] for position in paragraph_starts(lines)] == ["one", "three"]
+    assert paragraph_starts(tokens_of_words(["a", "b"])) == ()
+
+
+def test_a_passage_has_the_token_in_brackets() -> None:
+    tokens = trace("one two three four five six seven eight nine ten eleven").tokens
+
+    assert passage(tokens, 0) == "[one] two three four five…"
+    assert passage(tokens, 5) == "…two three four five [six] seven eight nine ten…"
+    assert passage(tokens, 10) == "…seven eight nine ten [eleven]"
+
+
+@given(first=some.integers(0, 10**6), count=some.integers(1, 10**6), most=some.integers(1, 9))
+def test_axes_name_the_first_and_round_numbers(first: int, count: int, most: int) -> None:
+    positions = round_positions(range(first, first + count), most)
+    steps = {after - before for before, after in pairwise(positions[1:])}
+
+    assert positions == sorted({*positions})
+    assert all(first <= position < first + count for position in positions)
+    assert len(positions) <= most + 1
+    assert len(steps) <= 1
+
+
+@given(positions=some.lists(some.integers(0, 999), unique=True).map(sorted))
+def test_marks_are_at_most_so_many_and_evenly_chosen(positions: list[int]) -> None:
+    marks, every = thinned_marks(positions, range(100, 900), 10)
+
+    inside = [position for position in positions if 100 <= position < 900]
+    assert marks == inside[::every]
+    assert len(marks) <= 10
+
+
+def test_a_setting_of_a_long_text_is_in_its_command() -> None:
+    streamed = trace("I am", Settings(stream=True, resolution=64, pool="max"))
+    command = streamed.view().command
+
+    assert command is not None
+    assert command.line == "attnviz run 'I am' --stream --resolution 64 --pool max"
+
+
+def test_a_text_with_one_token_has_a_map() -> None:
+    assert "receives 100" in trace("I", stream=True).view().headline
+
+
+def test_a_mask_that_does_not_fit_is_refused_and_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    streamed = trace("a b c d " * 60, stream=True)
+    monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 5000)
+
+    with pytest.raises(AttnvizError, match=r"^the mask of 241 tokens as a matrix takes about"):
+        streamed.layers[0].visible.sum()
