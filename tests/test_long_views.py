@@ -112,7 +112,7 @@ def test_the_budget_is_1_gb_or_a_quarter_of_what_is_free() -> None:
         ),
         (
             ["--resolution", "1"],
-            "--resolution is 1, and must be from 2 to 4096",
+            "--resolution is 1, and must be from 2 to 4,096",
             "try --resolution 2",
         ),
         (
@@ -133,7 +133,7 @@ def test_odd_options_are_refused(
 ) -> None:
     done = attnviz("run", "I am learning this", *arguments)
 
-    assert (done.status, done.err) == (2, f"error: {problem}\nhint: {hint}\n")
+    assert (done.status, done.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
 def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Path) -> None:

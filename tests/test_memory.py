@@ -95,14 +95,14 @@ def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
 def test_ways_that_fit_one_by_one_are_refused_side_by_side(little: None) -> None:
     text = "a b c d e " * 50
 
-    trace(text, tokenizer="spaces")
+    trace(text, tokenizer="spaces", memory_budget="8MB")
     with pytest.raises(AttnvizError, match=r"^9 ways of attending to 250 tokens take") as refused:
         compare(text, by="mask", tokenizer="spaces")
     assert refused.value.hint.startswith("give at most about ")
 
 
 def test_the_steps_of_a_trace_that_fits_need_more(little: None) -> None:
-    made = trace("a b c d e " * 90, tokenizer="spaces")
+    made = trace("a b c d e " * 90, tokenizer="spaces", memory_budget="8MB")
 
     with pytest.raises(AttnvizError, match=r"^every number of the steps takes 8\.9 MB"):
         steps(made)
@@ -349,6 +349,7 @@ def limited(room):
     pages = int(open("/proc/self/statm").read().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room, -1))
 
+WHOLE = ["--memory-budget", "1TB"]
 for options in (
     [], ["-H", "4"], ["--dropout", "0.5"], ["--positions", "alibi"], ["--dtype", "bfloat16"],
     ["--layers", "2"], ["--soft_cap", "20"], ["--scoring", "additive"],
@@ -360,12 +361,12 @@ for options in (
     read = {"heads": int, "kv_heads": int, "layers": int, "dropout": float, "soft_cap": float}
     settings = Settings(tokenizer="spaces", **{n: read.get(n, str)(v) for n, v in made.items()})
     limited(estimate_source_memory(build_source(text, settings))[0].total_bytes + SLACK)
-    print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *as_typed]), file=sys.stderr)
+    print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *WHOLE, *as_typed]), file=sys.stderr)
     limited(10**10)
 limited(20_000_000)
-print(main(["run", text, "-t", "spaces", "-q"]), file=sys.stderr)
+print(main(["run", text, "-t", "spaces", "-q", *WHOLE]), file=sys.stderr)
 memory.free_bytes = lambda: None
-print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q"]), file=sys.stderr)
+print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q", *WHOLE]), file=sys.stderr)
 """
 
 

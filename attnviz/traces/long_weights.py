@@ -68,7 +68,7 @@ class LongWeights(Weights):
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's weights; other stages are not kept for long texts, and are refused."""
         if stage not in ("weights", "mixing"):
-            raise _no_matrix_error(stage)
+            raise no_matrix_error(stage)
         return LongCells(self, head)
 
     def stages(self, off: Mapping[int, AblationValue]) -> AttentionStages:
@@ -76,7 +76,7 @@ class LongWeights(Weights):
         return LongStages(self, arithmetic.switch_off_heads(self.summary.contexts, off))
 
 
-def _no_matrix_error(stage: str) -> AttnvizError:
+def no_matrix_error(stage: str) -> AttnvizError:
     """Return the error that only weights of this text can be computed where they are shown."""
     return AttnvizError(
         f"only the weights of so long a text can be shown, and this needs its {stage}",
@@ -111,12 +111,12 @@ class LongStages(AttentionStages):
     @property
     def scores(self) -> NoReturn:
         """Refuse: scores are not kept."""
-        raise _no_matrix_error("scores")
+        raise no_matrix_error("scores")
 
     @property
     def scaled_scores(self) -> NoReturn:
         """Refuse: scores are not kept."""
-        raise _no_matrix_error("scores")
+        raise no_matrix_error("scores")
 
     @property
     def mixing(self) -> Float[Tensor, "head query key"]:

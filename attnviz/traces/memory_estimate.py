@@ -24,6 +24,7 @@ TEMPORARY_COPIES = 2  # of masking and softmax
 FLOAT32_BYTES = 4
 HIDDEN_FLAG_BYTES = 1
 DRAWN_NUMBER_BYTES = 8
+NUMBERS_OF_TOKEN = 10  # that are measured of each token of a long text, in each head
 OUTPUT_CELL_BYTES = 8  # on the way to a screen, a picture or a file
 STEPS_CELL_BYTES = 44  # which the steps show beside what a Trace keeps
 COMPARISON_CELL_BYTES = 32  # differences and measures, in float64
@@ -58,10 +59,16 @@ class MemoryEstimate:
         return self.kept_bytes + self.temporary_bytes
 
 
-def estimate_memory(plan: Plan, counts: TraceSizes, dtype: torch.dtype) -> MemoryEstimate:
-    """Return the bytes that the Trace of a plan takes, with copies for showing and exporting it."""
+def estimate_memory(
+    plan: Plan, counts: TraceSizes, dtype: torch.dtype, *, streams: bool = False
+) -> MemoryEstimate:
+    """Return the bytes that the Trace of a plan takes, with copies for showing and exporting it.
+
+    If it `streams` its weights, it keeps a map of blocks and some numbers for each token instead.
+    """
     layers, heads = plan.settings.layers or 1, plan.variant.heads
-    cells = counts.tokens * (counts.keys + counts.memory)
+    cells = 0 if streams else counts.tokens * (counts.keys + counts.memory)
+    summaries = heads * (plan.settings.resolution**2 + NUMBERS_OF_TOKEN * counts.keys)
     matrices = _matrix_sizes(plan, counts.dim)
     vectors = _vector_numbers(plan, counts)
     drawing_bytes = 2 * DRAWN_NUMBER_BYTES * max([*matrices, counts.tokens * counts.dim])
@@ -71,7 +78,8 @@ def estimate_memory(plan: Plan, counts: TraceSizes, dtype: torch.dtype) -> Memor
     cell_bytes = 2 * DRAWN_NUMBER_BYTES if has_dropout else TEMPORARY_COPIES * dtype.itemsize
     return MemoryEstimate(
         kept_bytes=layers
-        * (numbers * (dtype.itemsize + export_bytes) + cells * (1 + heads * HIDDEN_FLAG_BYTES)),
+        * (numbers * (dtype.itemsize + export_bytes) + cells * (1 + heads * HIDDEN_FLAG_BYTES))
+        + streams * layers * summaries * DRAWN_NUMBER_BYTES,
         temporary_bytes=cells * (heads * cell_bytes + OUTPUT_CELL_BYTES)
         + _additive_score_numbers(plan, counts) * dtype.itemsize
         + drawing_bytes,
@@ -102,17 +110,22 @@ def streams_weights(
             about="stream",
         )
     free = devices.free_memory(device)
-    needed = estimate_memory(plan, counts, dtype).total_bytes
+    whole, streamed = (
+        estimate_memory(plan, counts, dtype, streams=each).total_bytes for each in (False, True)
+    )
     budget = memory_budget(settings.memory_budget, free)
-    if not settings.stream and not reason and needed > budget:
-        warn_with_note(_streaming_note(counts, needed, settings.resolution))
-        return True
-    if settings.stream:
-        return True
+    exceeds_budget = not reason and whole - streamed > budget
+    streams = settings.stream or exceeds_budget
+    needed = streamed if streams else whole
     if free is None or needed <= free:
-        return False
+        if exceeds_budget and not settings.stream:
+            warn_with_note(_streaming_note(counts, whole, settings.resolution))
+        return streams
     fitting_tokens = max_fitting_tokens(
-        lambda n: estimate_memory(plan, counts.with_tokens(n), dtype).total_bytes, free
+        lambda count: (
+            estimate_memory(plan, counts.with_tokens(count), dtype, streams=streams).total_bytes
+        ),
+        free,
     )
     cells = plan.variant.heads * (plan.settings.layers or 1) * counts.tokens * counts.keys
     raise AttnvizError(

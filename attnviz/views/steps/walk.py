@@ -17,6 +17,7 @@ from jaxtyping import Float
 from attnviz.cells import unmasked_cells
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_command
+from attnviz.traces.long_weights import LongWeights, no_matrix_error
 from attnviz.traces.memory_estimate import refuse_oversized_steps
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
@@ -240,6 +241,8 @@ def step_sections(
     without a score to draw.
     """
     attentions = traced.layers[0].attention_layers
+    if isinstance(attentions[0].weights_on_demand, LongWeights):
+        raise no_matrix_error("scores")
     by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
     refuse_walk_without_vectors(traced)
