@@ -136,6 +136,31 @@ def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: TraceComp
     assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
 
 
+def test_a_token_before_the_first_difference_is_refused_where_models_read_from_left_to_right(
+    small_transformer: Saved,
+) -> None:
+    model = str(small_transformer("gpt2"))
+    one, other = "the dog saw it was red", "the dog saw it was big"
+
+    with pytest.raises(AttnvizError) as refused:
+        compare_sentences(one, other, model=model, query="it")
+    with pytest.raises(AttnvizError) as unseen:
+        compare_sentences("the dog saw it", "the dog saw it run", model=model)
+    traced = compare_sentences(one, other, model=model)  # the last token sees what differs
+    position = len(traced.first.tokens) - 1
+
+    assert str(refused.value) == (
+        "the sentences differ only after 'it', and the model reads from left to right: what 'it' "
+        "attends to is the same in both"
+    )
+    advice = "ask for a token that sees the difference, such as the last"
+    assert refused.value.hint == f"{advice}: query={position}"
+    assert unseen.value.hint == "give sentences that differ in an earlier word"
+    assert compare_sentences(one, other, model=model, query=position).changes
+    encoder = str(small_transformer("bert"))
+    assert compare_sentences(one, other, model=encoder, query="it").changes
+
+
 def test_a_change_names_the_positions_that_query_takes(uneven: TraceComparison) -> None:
     """Also where the two sentences do not have as many tokens, and pairs have other numbers."""
     assert any(link.query != link.row for link in map(uneven.link, uneven.heads))
