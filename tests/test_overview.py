@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -198,6 +199,38 @@ def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None
 
     assert all(high <= lines for high, lines in zip(heights, range(20, 40), strict=True))
     assert max(heights) > min(heights)
+
+
+@pytest.mark.parametrize("colors", COLORS)
+@pytest.mark.parametrize(("width", "height", "most"), [(80, 24, 18), (40, 50, 45), (132, 24, 18)])
+def test_heads_that_do_not_fit_as_maps_are_letters_of_their_kinds(
+    width: int, height: int, most: int, colors: ColorDepth
+) -> None:
+    kinds = [None, 0, 1, 1, 1, 2] * 45
+    flags = [
+        replace(flag, map_index=kinds.index(number), count=kinds.count(number))
+        for number, flag in enumerate(overview_by_hand(30, 9, flags=3).flags)
+    ]
+    many = overview_by_hand(30, 9, kinds=tuple(kinds))
+    many = replace(many, flags=tuple(flags))
+    lines = list(overview_lines(many, Screen(width, height, colors), most))
+    texts = [line.plain for line in lines]
+    written = {
+        int(layer): letters.split() if " " in letters.strip() else [*letters]
+        for layer, letters in re.findall(r"L(\d+) +((?:[a-c·] ?){9})", "\n".join(texts))
+    }
+
+    assert len(lines) <= most
+    assert max(line.cell_len for line in lines) <= width
+    assert [letter for layer in range(30) for letter in written[layer]] == [
+        "·" if kind is None else "abc"[kind] for kind in kinds
+    ]
+    legend = " ".join(texts[texts.index("") :])
+    assert "a previous token 45 (L0H1 .98)" in legend
+    assert "b next token 135 (L0H2 .98)" in legend
+    assert "--layer 0 --head 1 shows one head" in legend
+    piped = len(list(overview_lines(many, Screen(width))))
+    assert piped <= 60 < len(list(overview_lines(many, Screen(width, full=True))))
 
 
 def test_every_cell_has_the_colour_of_its_number() -> None:

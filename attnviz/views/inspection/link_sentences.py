@@ -90,7 +90,7 @@ def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
     """Return the heads of these links: `L5H11`, `the mean of 72 heads`; above four, how many."""
     if len(similar_links) == 1:
         return map_phrase(similar_links[0].map_row)
-    names = [head_name(map_link.map) for map_link in similar_links]
+    names = [map_link.name for map_link in similar_links]
     return and_list(names) if len(names) <= MAX_NAMED_ITEMS else counted(len(names), "head")
 
 
@@ -136,7 +136,7 @@ def _shared_link_suffix(link: TokenLink, map_link: MapLink) -> str:
 def _next_head_text(link: TokenLink, map_link: MapLink) -> str:
     """Return `L3H2 follows with 40 % (other tokens: 9 %)`, the head that is ranked next."""
     amount_text = map_amount_text(map_link.map, map_link.weight, link.options)
-    name, others_text = head_name(map_link.map), _other_tokens_text(link, map_link)
+    name, others_text = map_link.name, _other_tokens_text(link, map_link)
     return f"{name} follows with {amount_text} ({others_text}){_shared_link_suffix(link, map_link)}"
 
 

@@ -266,5 +266,5 @@ def _heads_axis(readings: Sequence[MapRow]) -> Axis:
 
 def map_phrase(reading: MapRow) -> str:
     """Return a map's name in a sentence: `L5H11`, or of merged maps `the mean of 72 heads`."""
-    name = head_name(reading.map)
+    name = reading.map.name
     return f"the {name}" if reading.map.merged_maps else name
