@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import shutil
 import weakref
 from collections.abc import Callable
@@ -26,9 +27,11 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.grids.grid import Curves
 from tests.browser import opened
 from tests.conftest import Attnviz
+from tests.gguf_files import write_model
 from tests.pages_by_hand import until, written
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
+from tests.test_gguf import FACTS, SIZES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -292,7 +295,7 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
     "no match": (
         lambda folder: None,
         ["nothing-*"],
-        "no folder is called, or matches, 'nothing-*'",
+        "no folder or GGUF file is called, or matches, 'nothing-*'",
         "give the folders of a training, as a pattern in quotes: --checkpoints 'run/checkpoint-*'",
     ),
     "one match": (
@@ -330,7 +333,11 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
         _adapter,
         ["checkpoint-*"],
         "'checkpoint-10' has an adapter (PEFT) without the model that it changes",
-        "save both together: model.merge_and_unload().save_pretrained(folder)",
+        "save both together, in another folder: python -c 'import peft, transformers; model = "
+        'peft.AutoPeftModel.from_pretrained("checkpoint-10"); base = '
+        'model.peft_config["default"].base_model_name_or_path; transformers.AutoTokenizer'
+        '.from_pretrained(base).save_pretrained("merged/checkpoint-10"); '
+        'model.merge_and_unload().save_pretrained("merged/checkpoint-10")\'',
     ),
     "no step": (
         lambda folder: (folder / "checkpoint-10").rename(folder / "checkpoint-last"),
@@ -378,6 +385,56 @@ def test_what_are_no_checkpoints_is_refused_in_two_lines(
 
     assert (result.status, result.out) == (2, "")
     assert result.err == f"error: {problem}\n hint: {hint}\n"
+
+
+def test_adapters_are_compared_after_the_command_that_the_refusal_names(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    base = save(KINDS["llama"], tmp_path / "base-0")
+    with quiet_transformers():
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained(base)
+        model = peft.get_peft_model(
+            model, peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+        )
+        for step in (1, 20):
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.data.fill_(step / 10)
+            model.save_pretrained(tmp_path / f"checkpoint-{step}")
+        for step in (1, 20):
+            with pytest.raises(AttnvizError, match="has an adapter") as refused:
+                find_checkpoints([f"{tmp_path}/checkpoint-{step}", str(base)])
+            *_, code = shlex.split(refused.value.hint)
+            exec(code, {})
+
+    found = attnviz.compare_checkpoints(TEXT, f"{tmp_path}/merged/*")
+    assert found.steps == (1, 20)
+    assert found.changes
+
+
+def test_gguf_files_are_checkpoints_in_the_order_of_the_numbers_in_their_names(
+    tmp_path: Path,
+) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with quiet_transformers():
+        model = LlamaForCausalLM(LlamaConfig(**SIZES))
+    whole = write_model(tmp_path / "model.gguf", model, "llama", FACTS)
+    names = ["run-100-Q8_0.gguf", "run-20.f16.gguf", "run-9-Q4_K_M.gguf"]
+    for name in (*names, "run-9-00002-of-00002.gguf"):
+        shutil.copy(whole, tmp_path / name)
+
+    found = find_checkpoints([f"{tmp_path}/run-*.gguf"])
+    assert [(each.step, Path(each.folder).name) for each in found] == [
+        (9, names[2]), (20, names[1]), (100, names[0])
+    ]  # fmt: skip
+    same = attnviz.compare_checkpoints(TEXT, [str(tmp_path / name) for name in names[:2]])
+    assert same.steps == (20, 100)
+    assert not same.changes
+    (tmp_path / names[0]).write_bytes(whole.read_bytes()[:-100])
+    with pytest.raises(AttnvizError, match=r"run-100-Q8_0\.gguf"):
+        find_checkpoints([f"{tmp_path}/run-*.gguf"])
 
 
 def test_the_library_refuses_what_is_not_of_checkpoints(run: Path) -> None:
