@@ -151,7 +151,7 @@ def test_a_checkpoint_compared_with_itself_differs_in_no_head(run: Path, attnviz
 
     assert result.status == 0, result.err
     assert result.out.startswith("No head differs: all 8 heads have the same weights in both\n")
-    assert "the strongest head of each kind" in result.out
+    assert "how many of 8 heads are of each kind" in result.out
     assert "no link changes" not in result.out  # a table of zeros
 
 

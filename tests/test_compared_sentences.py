@@ -24,7 +24,7 @@ from attnviz.tokens.tokens import tokens_of_words
 from attnviz.views.grids.grid import Grid
 from attnviz.views.inspection.two_sentences import only_different_words
 from tests.conftest import Attnviz
-from tests.small_transformers import KINDS, save
+from tests.small_transformers import KINDS, Saved, save
 
 TIRED = "The animal didn't cross the street because it was too tired"
 WIDE = "The animal didn't cross the street because it was too wide"

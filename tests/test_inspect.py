@@ -194,7 +194,7 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
     labels = minilm.trace.tokens.labels
 
     view = looked(minilm.trace, query="it").view()
-    _, by_token, by_head = view.screen.panels
+    by_token, by_head = (each for each in view.screen.panels if isinstance(each, RankedBars))
     found = looked(minilm.trace, query="it").ranking
 
     assert [link.name for link in found[:20]] == [f"L{head // 12}H{head % 12}" for head in heads]
