@@ -115,9 +115,9 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
     if not by_lift:
         return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
     note = f"{LIFT_ORDER_NOTE}, and the head where this is largest · {note}"
-    others = [float(mean.other_weights[key]) for key in keys]
+    other_means = [float(mean.other_weights[key]) for key in keys]
     return ranked_bars(
-        title, rows, weights, remarks, looking, scale, other_values=others, note=note
+        title, rows, weights, remarks, looking, scale, other_values=other_means, note=note
     )
 
 
