@@ -253,7 +253,7 @@ def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspe
 
 LINK = re.compile(
     r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention '
-    r"\((?:other tokens: (\d+)\u00a0%|(no other token can attend to it))\)"
+    r"\((?:other tokens: (\d+)\u00a0%|(no third token can attend to it))\)"
 )
 
 
@@ -287,7 +287,7 @@ def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() ->
     found = made("a cat sat", variant="causal")
     for key, others in (("sat", 0), ("cat", 0), ("a", 1)):
         view = looked(found, source="sat", to=key).view()
-        assert ("(no other token can attend to it)" in view.headline) == (others == 0)
+        assert ("(no third token can attend to it)" in view.headline) == (others == 0)
     ranked = looked(found, source="sat", to="cat").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
     assert ranked.grid.values[:, 0].tolist() == sorted(weights(found)[:, :, 2, 1].ravel())[::-1]

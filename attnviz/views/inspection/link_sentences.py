@@ -82,7 +82,7 @@ def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
     """Return the mean weight that other tokens give the same key: `other tokens: 9 %`."""
     other_units = f"other {unit_name(link.options)}"
     if not map_link.others.count:
-        return f"no {other_units} can attend to it"
+        return f"no third {unit_name(link.options)} can attend to it"
     return f"{other_units}s: {map_amount_text(map_link.map, map_link.others.mean, link.options)}"
 
 
