@@ -155,6 +155,8 @@ class TableGrid:
         letters, names = self.letters, list(zip(self.group.panel_titles, boxes, strict=False))
         gap = TABLE_GAP * letters.label * POINT
         titles = [_table_title(name, box, letters) for name, box in names]
+        size = min((title.size for title in titles), default=letters.label)
+        titles = [replace(title, size=size) for title in titles]
         ends = [text_width(f"{title.text} ", title.size) * BOLD for title in titles]
         rooms = [box[2] + gap / 2 - end for (_, box), end in zip(names, ends, strict=True)]
         numbers, size = _remark_texts([name.remarks for name, _ in names], rooms, letters)
@@ -290,7 +292,7 @@ class TrainingDrawing(Drawing):
         few = _rows_with_remark(tables, lambda remark: True)
         first = _rows_with_remark(tables, lambda remark: not remark.series)
         choices = [
-            _last_columns(group, count)
+            _even_columns(group, count)
             for group, fewest in ((tables, tables.column_count - 1), (few, FEWEST), (first, FEWEST))
             for count in range(tables.column_count, max(fewest, FEWEST) - 1, -1)
         ]
@@ -351,9 +353,9 @@ def _row_choices(group: Group) -> list[Group]:
     )
 
 
-def _last_columns(group: Group, count: int) -> Group:
-    """Return a group with `count` columns: the first one and the last ones."""
-    columns = [0, *range(group.column_count - count + 1, group.column_count)]
+def _even_columns(group: Group, count: int) -> Group:
+    """Return a group with `count` columns, evenly chosen: the first and the last are among them."""
+    columns = np.linspace(0, group.column_count - 1, count).round().astype(int).tolist()
     starts = range(0, len(group.panels), group.column_count)
     panels = tuple(group.panels[start + column] for start in starts for column in columns)
     titles = tuple(group.panel_titles[column] for column in columns)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -132,6 +133,12 @@ class GeneratedReading:
         return [frame_keys[:count] for frame_keys in keys]
 
     @cached_property
+    def _bar_names(self) -> tuple[str, ...]:
+        """The names of all keys that have a bar in any frame."""
+        names = side_axis("key (is read)", self.mean.columns).names
+        return tuple(names[key] for key in sorted({*chain.from_iterable(self.frame_keys)}))
+
+    @cached_property
     def largest_bar(self) -> float:
         """The largest weight that has a bar in any frame."""
         frames = zip(self.readings, self.frame_keys, strict=True)
@@ -171,7 +178,7 @@ class GeneratedReading:
         labels, numbers = (tuple(each[key] for key in keys) for each in (axis.labels, axis.numbers))
         bars = ranked_bars(
             f"its {measure_name(looking)}, most above that of other {unit_name(looking)}s first",
-            Axis("", "token", labels, numbers),
+            Axis("", "token", labels, numbers, reserved_labels=self._bar_names),
             [reading.weight(key) for key in keys],
             ["" for _ in keys],
             looking,
