@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, product
 
 from attnviz.renderers.picture.fit import first_fit, smaller_sizes
@@ -48,7 +49,8 @@ NAMES_GAP = 0.5  # from maps to their names, in letters
 NAMES_HEIGHT = 1.5  # the height of a line of names, in letters
 NAME_LINE, NAME_SPACE = 1.1, 0.35  # of a name below another, and between two in a line, in letters
 KEY_GAP = 1.2  # between maps and a key beside them, in letters
-MAX_NAMED_TOKENS = 32  # tokens that stand beside maps
+MAX_NAMED_TOKENS = 32  # tokens that stand beside maps,
+TOKENS_WORTH = 0.5  # if maps keep this share of their area
 BANK_GAP = 1.6  # between a bank of layers and the names of the next, in letters
 FRAME_COLORS = (5, 1, 6, 2, 3, 4, 0, 7)  # among those of heads: unlike the blue of maps first
 TAG_SIDE = 1.35  # of the sample of a frame, in letters
@@ -267,7 +269,7 @@ class MapSheet:
         )
         return RAGGED_WORTH if whole % parts else 1.0
 
-    @property
+    @cached_property
     def name_size(self) -> float:
         """The size of the names of layers and heads, in points: the largest in which all fit."""
         wide, high = self.pitch
@@ -277,7 +279,7 @@ class MapSheet:
             lambda size: widest * size <= wide and size * POINT * NAME_LINE <= high,
         )
 
-    @property
+    @cached_property
     def left_width(self) -> float:
         """The width of the names of layers and of tokens, left of the maps of a bank."""
         tokens_width = self.tokens[0].extent if self.tokens else 0.0
@@ -309,7 +311,7 @@ class MapSheet:
         legend_height = self.legend_height
         return (self.tokens[1].extent if self.tokens else 0.0) + legend_height
 
-    @property
+    @cached_property
     def legend(self) -> list[Key]:
         """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
         the text.
@@ -318,19 +320,19 @@ class MapSheet:
             self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
         )
 
-    @property
+    @cached_property
     def legend_height(self) -> float:
         """The height of the last lines."""
         return keys_height(self.legend, self.room[2], self.letters.note)
 
-    @property
+    @cached_property
     def key_room(self) -> tuple[float, float]:
         """The width and the height that the key takes from the maps; one of them is 0."""
         if self.key_beside:
             return tag_column_width(self.overview, self.letters) + KEY_GAP * self._letter, 0.0
         return 0.0, tag_lines_height(self.overview, self.letters, self.room[2])
 
-    @property
+    @cached_property
     def map_size(self) -> tuple[float, float]:
         """The size of a map: its cells are about square, if that fills the room."""
         (high, wide), (rows, columns) = self.overview.shape, self.grid_shape
@@ -350,13 +352,13 @@ class MapSheet:
         """Rows and columns of maps in a bank."""
         return self.layers_down * math.ceil(len(self.overview.columns) / self.across), self.across
 
-    @property
+    @cached_property
     def pitch(self) -> tuple[float, float]:
         """The distance from one map to the next, across and down."""
         wide, high = self.map_size
         return wide * (1 + MAP_GAP), high * (1 + MAP_GAP) + self.title_height
 
-    @property
+    @cached_property
     def top_left(self) -> tuple[float, float]:
         """The upper left end of the first map."""
         left, bottom, _, height = self.room
@@ -421,13 +423,15 @@ def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
     """
     best = max(
         possible_sheets(overview, letters, room),
-        key=lambda sheet: sheet.map_size[0] * sheet.map_size[1] * sheet.worth,
+        key=lambda sheet: math.prod(sheet.map_size) * sheet.worth,
     )
     with_tokens = _with_tokens(best)
-    high, wide = overview.shape
-    size = best.map_size if with_tokens is None else with_tokens.map_size
-    sheet = with_tokens or best
-    shape = (_cells_that_fit(high, size[1]), _cells_that_fit(wide, size[0]))
+    is_large = with_tokens and math.prod(with_tokens.map_size) > TOKENS_WORTH * math.prod(
+        best.map_size
+    )
+    sheet = with_tokens if with_tokens and is_large else best
+    (high, wide), (map_width, map_height) = overview.shape, sheet.map_size
+    shape = (_cells_that_fit(high, map_height), _cells_that_fit(wide, map_width))
     return replace(sheet, overview=overview.pooled_to(*shape))
 
 
