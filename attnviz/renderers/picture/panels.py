@@ -65,7 +65,7 @@ BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
 GROWING_ROUNDS = 8  # rounds in which letters and page grow with each other
 NATURAL_ASPECT = 1.5  # width by height of a picture that has no size given
-MAX_NAMED_ROWS, NAMED_ROW = 48, 0.115  # rows of a table that all have a name; inches
+MAX_NAMED_ROWS, NAMED_ROW = 36, 0.115  # rows of a table that all have a name; inches
 NARROWEST_PAGE, LOWEST_PAGE = 4.6, 2.2
 WIDEST_PANEL_GAP = 3.0  # times the usual one, where cells cannot become wider
 
