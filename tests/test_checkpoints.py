@@ -9,6 +9,7 @@ import shlex
 import shutil
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,17 @@ from PIL import Image
 
 import attnviz
 from attnviz.analysis.inspection.checkpoints import CheckpointComparison
+from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.renderers import Look
+from attnviz.renderers.picture.training_page import _even_columns
 from attnviz.traces.trained import loading
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.traces.trained.refusals import quiet_transformers
-from attnviz.views.grids.grid import Curves
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.views.view import Group, PanelTitle
 from tests.browser import opened
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
@@ -32,6 +39,8 @@ from tests.pages_by_hand import until, written
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
 from tests.test_gguf import FACTS, SIZES
+from tests.test_slides import SIZES as PICTURE_SIZES
+from tests.test_slides import corners, layout_of, overlapping
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -201,6 +210,43 @@ def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
         assert curves[0].x_values == STEPS
     with Image.open(tmp_path / "run.gif") as film:
         assert getattr(film, "n_frames", 1) == 3
+
+
+@pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
+def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
+    compared: CheckpointComparison, size: str
+) -> None:
+    names = ("step 1", "step 20,000", "step 1,000,000,000")
+    view = compared.view()
+    maps, curves = view.picture.groups
+    maps = replace(maps, panel_titles=tuple(map(PanelTitle, names)))
+    picture = replace(view.picture, groups=(maps, curves))
+
+    layout = layout_of(replace(view, picture=picture), Look(size=PICTURE_SIZES[size]))
+
+    sizes = [word.size for word in layout.words if word.text in names]
+    assert len(sizes) == 3
+    assert len({*sizes}) == 1
+    assert all((corners(word)[:, 0] <= layout.size[0]).all() for word in layout.words)
+    assert list(overlapping(layout.words)) == []
+
+
+@pytest.mark.parametrize(("count", "columns"), [(5, [0, 1, 2, 3, 4]), (3, [0, 2, 4]), (2, [0, 4])])
+def test_steps_that_have_room_are_evenly_chosen(count: int, columns: list[int]) -> None:
+    axis, cells, scale = (
+        plain_axis("token", ["it"]),
+        unmasked_cells(np.zeros((1, 1))),
+        Scale("", 0, 1),
+    )
+    grids = [Grid(str(number), axis, axis, cells, scale) for number in range(10)]
+    titles = tuple(PanelTitle(f"step {n}") for n in range(5))
+    group = Group("course", tuple(grids), column_count=5, panel_titles=titles)
+
+    chosen = _even_columns(group, count)
+
+    assert [title.text for title in chosen.panel_titles] == [f"step {n}" for n in columns]
+    numbers = [grid.title for grid in chosen.panels if isinstance(grid, Grid)]
+    assert numbers == [str(number) for number in (*columns, *(n + 5 for n in columns))]
 
 
 def test_the_slider_of_a_page_leads_from_step_to_step(
