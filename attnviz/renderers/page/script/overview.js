@@ -95,6 +95,8 @@ function layOverview() {
   const { size } = overview.layout;
   sizeCanvas(overview.map, size);
   sized(overview.grid, size.wide, size.high);
+  const most = roomOfMaps();
+  overview.frame.style.maxHeight = most < Infinity ? `${most}px` : "";
   placeCells();
   drawOverview();
 }
