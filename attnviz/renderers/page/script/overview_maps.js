@@ -18,21 +18,49 @@ const NAMED_MAP = 118; // pixels, in which there is room for the name of one of 
 
 const widestName = (names) => Math.max(0, ...names.map((name) => widthOf(name, overviewFont)));
 
-/** How large maps are in a room, and where the first one stands. */
-function overviewLayout(wide) {
-  const [rows, columns] = [attention.rows.length, columnNames().length];
-  if (columns === 1 && rows > 1) return lineLayout(wide, rows, NAMED_MAP);
-  const least = Math.max(widestName(attention.columns) + 8, SMALLEST_OF_FEW);
-  const isLong = rows === 1 && wide / columns < SMALLEST_OF_FEW;
-  return isLong ? lineLayout(wide - SCROLL_BAR, columns, least) : gridLayout(wide, rows, columns);
+/* Which maps there are: their rows and columns, and where in them a head is. */
+
+const MOST_IN_A_MOMENT = 16; // heads, of which all moments are seen at once
+
+/** Of many heads in layers, moment by moment, those of the chosen moment alone are seen. */
+const LAYERED = /^(L\d+)(H\d+)$/;
+const isOfOneMoment = attention.rowsAre === "moment"
+  && attention.columns.length > MOST_IN_A_MOMENT
+  && attention.columns.every((name) => LAYERED.test(name));
+
+const isSeenInOverview = (head) =>
+  !isOfOneMoment || heads[head].place[0] === heads[state.head].place[0];
+const headsInOverview = () => choosable.filter(isSeenInOverview);
+
+const mapGrid = isOfOneMoment ? gridOfMoment() : gridOfPlaces();
+
+function gridOfMoment() {
+  const names = attention.columns.map((name) => LAYERED.exec(name).slice(1));
+  const [rows, columns] = [0, 1].map((side) => [...new Set(names.map((each) => each[side]))]);
+  const placeOf = ({ place }) => {
+    const [layer, head] = names[place[1]];
+    return [rows.indexOf(layer), columns.indexOf(head)];
+  };
+  return { rows, columns, placeOf };
 }
 
 /** A mean of all heads, which alone is in its row and its column, stands above the first heads. */
-const hasMean = () => {
+function gridOfPlaces() {
+  const { rows = [], columns = [] } = attention;
   const first = choosable.filter((head) => heads[head].place.includes(0));
-  return first.length === 1 && attention.columns.length > 2;
-};
-const columnNames = () => attention.columns.slice(hasMean() ? 1 : 0);
+  const skipped = Number(first.length === 1 && columns.length > 2);
+  const placeOf = ({ place: [row, column] }) => [row, Math.max(0, column - skipped)];
+  return { rows, columns: columns.slice(skipped), placeOf };
+}
+
+/** How large maps are in a room, and where the first one stands. */
+function overviewLayout(wide) {
+  const [rows, columns] = [mapGrid.rows.length, mapGrid.columns.length];
+  if (columns === 1 && rows > 1) return lineLayout(wide, rows, NAMED_MAP);
+  const least = Math.max(widestName(mapGrid.columns) + 8, SMALLEST_OF_FEW);
+  const isLong = rows === 1 && wide / columns < SMALLEST_OF_FEW;
+  return isLong ? lineLayout(wide - SCROLL_BAR, columns, least) : gridLayout(wide, rows, columns);
+}
 
 /** What is left of a window's first sight; of a narrow page, and of paper, there is no end. */
 function roomOfMaps() {
@@ -44,11 +72,12 @@ function roomOfMaps() {
 
 /** Layers below each other; in several parts, side by side, where maps are larger so. */
 function gridLayout(room, rows, columns) {
-  const beside = widestName(attention.rows);
+  const beside = widestName(mapGrid.rows);
   const left = Math.min(beside, 0.35 * room) + (beside > 0 ? 8 : 0);
   const whole = room + BETWEEN_PARTS;
-  const top = attention.columns.some(Boolean) ? ABOVE_MAPS : 2;
-  const open = Math.min(roomOfMaps(), Math.max(ROOM_OF_ROWS, 1.1 * rows * SMALLEST_OF_FEW)) - top - 2;
+  const top = mapGrid.columns.some(Boolean) ? ABOVE_MAPS : 2;
+  const endless = Math.max(ROOM_OF_ROWS, 1.1 * rows * SMALLEST_OF_FEW);
+  const open = Math.min(roomOfMaps(), endless) - top - 2;
   const inParts = (parts) => {
     const across = (whole / parts - BETWEEN_PARTS - left) / columns;
     const inPart = Math.ceil(rows / parts);
@@ -96,12 +125,11 @@ function crispSide(side, cells) {
 
 /** The row and column in which its map is seen, counted over all parts. */
 function placeOfMap(head) {
-  const [row, column] = heads[head].place;
+  const [row, column] = mapGrid.placeOf(heads[head]);
   if (overview.layout === null) return [row, column];
   const { inLine, inPart, columns } = overview.layout;
   if (inLine) return [Math.floor((row + column) / inLine), (row + column) % inLine];
-  const shown = Math.max(0, column - Number(hasMean()));
-  return [row % inPart, Math.floor(row / inPart) * columns + shown];
+  return [row % inPart, Math.floor(row / inPart) * columns + column];
 }
 
 function boxOfHead(head) {
@@ -117,7 +145,7 @@ function drawOverview() {
   if (overview.layout === null) return;
   overview.painted = new OffscreenCanvas(overview.map.width, overview.map.height);
   const brush = freshBrush(overview.painted);
-  for (const head of choosable) drawSmallMap(brush, head);
+  for (const head of headsInOverview()) drawSmallMap(brush, head);
   drawOverviewNames(brush);
   frameHeads();
   showOverviewColors();
@@ -195,17 +223,17 @@ function drawOverviewNames(brush) {
   Object.assign(brush, { font: overviewFont, fillStyle: inks().ink, textBaseline: "middle" });
   if (overview.layout.inLine) return drawNamesAbove(brush);
   const { left, top, across, down, wide, high, inPart, columns, aside } = overview.layout;
-  const step = everyNth(across, widestName(columnNames()) + 4);
+  const step = everyNth(across, widestName(mapGrid.columns) + 4);
   const stepDown = everyNth(down, OVERVIEW_NAME + 2);
-  attention.rows.forEach((name, row) => {
-    const [start, place] = [Math.floor(row / inPart) * aside, row % inPart];
+  mapGrid.rows.forEach((name, row) => {
+    const [start, place] = [Math.floor(row / inPart) * aside + left, row % inPart];
     const cut = cutText(name, left - 8, overviewFont);
     brush.textAlign = "right";
-    if (place % stepDown === 0) brush.fillText(cut, start + left - 8, top + place * down + high / 2);
+    if (place % stepDown === 0) brush.fillText(cut, start - 8, top + place * down + high / 2);
     brush.textAlign = "center";
     if (place > 0) return;
-    columnNames().forEach((each, column) => {
-      const middle = start + left + column * across + wide / 2;
+    mapGrid.columns.forEach((each, column) => {
+      const middle = start + column * across + wide / 2;
       if (column % step === 0) brush.fillText(each, middle, top - 9);
     });
   });
@@ -214,10 +242,10 @@ function drawOverviewNames(brush) {
 function drawNamesAbove(brush) {
   const { across } = overview.layout;
   brush.textAlign = "left";
-  for (const head of choosable) {
+  for (const head of headsInOverview()) {
     const { x, y } = boxOfHead(head);
-    const name = attention.columns[heads[head].place[1]];
-    const shown = attention.columns.length > 1 ? name : heads[head].name;
+    const [, column] = mapGrid.placeOf(heads[head]);
+    const shown = mapGrid.columns.length > 1 ? mapGrid.columns[column] : heads[head].name;
     brush.fillText(cutText(shown, across - 6, overviewFont), x, y - 9);
   }
 }
@@ -235,6 +263,7 @@ function drawFrames(brush) {
 const flagColor = () => (forcedColors.matches ? "CanvasText" : themeColors().series[0]);
 
 function frameHead(brush, head, color, line) {
+  if (!isSeenInOverview(head)) return;
   const { x, y, wide, high } = boxOfHead(head);
   brush.strokeStyle = color;
   brush.lineWidth = Math.min(line, wide / 6);
