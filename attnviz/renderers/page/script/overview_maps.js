@@ -274,7 +274,7 @@ function frameHead(brush, head, color, line) {
 function drawLetter(brush, { head }, place) {
   const { x, y, wide } = boxOfHead(head);
   const first = attention.flags.findIndex((flag) => flag.head === head);
-  if (wide < LETTER_FROM || place !== first) return;
+  if (wide < LETTER_FROM || place !== first || !isSeenInOverview(head)) return;
   const side = Math.min(Math.max(wide * 0.34, 11), 20);
   brush.fillStyle = flagColor();
   brush.fillRect(x + wide - side, y, side, side);
