@@ -68,29 +68,29 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
     four_heads: Trace, chromium: Browser, tmp_path: Path
 ) -> None:
     wide, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
-    path = page_of_many_heads(four_heads, 16, 5, tmp_path)
+    path = page_of_many_heads(four_heads, 24, 5, tmp_path)
     with opened(chromium, path, "#head=L0H4", viewport=wide) as seen:
         page, maps = seen.page, seen.page.locator("#overview [role=gridcell]")
         until(page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10)
         settled(page)
         boxes = maps.evaluate_all(f"{BOXES} [left, top, right, bottom])")
-        assert len({tuple(box) for box in boxes}) == len(boxes) == 80
+        assert len({tuple(box) for box in boxes}) == len(boxes) == 120
         assert max(box[2] for box in boxes) <= 1280
         assert max(box[3] for box in boxes) <= 800
-        assert len({box[1] for box in boxes}) == 8
+        assert len({box[1] for box in boxes}) == 12
         matrix = page.locator("#matrix .matrix-frame").bounding_box()
         assert matrix is not None
         assert matrix["y"] + matrix["height"] <= 800
         page.focus("#overview [tabindex='0']")
         page.keyboard.press("ArrowRight")
-        assert page.evaluate(FOCUSED).startswith("L8H0")
+        assert page.evaluate(FOCUSED).startswith("L12H0")
         page.keyboard.press("Enter")
-        until(page, lambda: "head=L8H0" in page.url)
+        until(page, lambda: "head=L12H0" in page.url)
     with opened(chromium, path, "#view=overview", viewport=phone) as seen:
         maps = seen.page.locator("#overview [role=gridcell]")
         until(seen.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 400
-        assert len(set(maps.evaluate_all(f"{BOXES} top)"))) == 16
+        assert len(set(maps.evaluate_all(f"{BOXES} top)"))) == 24
 
 
 def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
