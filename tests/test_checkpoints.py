@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import shutil
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +21,26 @@ from PIL import Image
 
 import attnviz
 from attnviz.analysis.inspection.checkpoints import CheckpointComparison
+from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.renderers import Look
+from attnviz.renderers.picture.training_page import _even_columns
 from attnviz.traces.trained import loading
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.traces.trained.refusals import quiet_transformers
-from attnviz.views.grids.grid import Curves
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.views.view import Group, PanelTitle
 from tests.browser import opened
 from tests.conftest import Attnviz
+from tests.gguf_files import write_model
 from tests.pages_by_hand import until, written
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
+from tests.test_gguf import FACTS, SIZES
+from tests.test_slides import SIZES as PICTURE_SIZES
+from tests.test_slides import corners, layout_of, overlapping
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -148,6 +160,8 @@ def test_a_checkpoint_compared_with_itself_differs_in_no_head(run: Path, attnviz
 
     assert result.status == 0, result.err
     assert result.out.startswith("No head differs: all 8 heads have the same weights in both\n")
+    assert "how many of 8 heads are of each kind" in result.out
+    assert "no link changes" not in result.out  # a table of zeros
 
 
 def test_a_pattern_that_a_shell_expands_is_one_too(
@@ -196,6 +210,43 @@ def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
         assert curves[0].x_values == STEPS
     with Image.open(tmp_path / "run.gif") as film:
         assert getattr(film, "n_frames", 1) == 3
+
+
+@pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
+def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
+    compared: CheckpointComparison, size: str
+) -> None:
+    names = ("step 1", "step 20,000", "step 1,000,000,000")
+    view = compared.view()
+    maps, curves = view.picture.groups
+    maps = replace(maps, panel_titles=tuple(map(PanelTitle, names)))
+    picture = replace(view.picture, groups=(maps, curves))
+
+    layout = layout_of(replace(view, picture=picture), Look(size=PICTURE_SIZES[size]))
+
+    sizes = [word.size for word in layout.words if word.text in names]
+    assert len(sizes) == 3
+    assert len({*sizes}) == 1
+    assert all((corners(word)[:, 0] <= layout.size[0]).all() for word in layout.words)
+    assert list(overlapping(layout.words)) == []
+
+
+@pytest.mark.parametrize(("count", "columns"), [(5, [0, 1, 2, 3, 4]), (3, [0, 2, 4]), (2, [0, 4])])
+def test_steps_that_have_room_are_evenly_chosen(count: int, columns: list[int]) -> None:
+    axis, cells, scale = (
+        plain_axis("token", ["it"]),
+        unmasked_cells(np.zeros((1, 1))),
+        Scale("", 0, 1),
+    )
+    grids = [Grid(str(number), axis, axis, cells, scale) for number in range(10)]
+    titles = tuple(PanelTitle(f"step {n}") for n in range(5))
+    group = Group("course", tuple(grids), column_count=5, panel_titles=titles)
+
+    chosen = _even_columns(group, count)
+
+    assert [title.text for title in chosen.panel_titles] == [f"step {n}" for n in columns]
+    numbers = [grid.title for grid in chosen.panels if isinstance(grid, Grid)]
+    assert numbers == [str(number) for number in (*columns, *(n + 5 for n in columns))]
 
 
 def test_the_slider_of_a_page_leads_from_step_to_step(
@@ -292,7 +343,7 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
     "no match": (
         lambda folder: None,
         ["nothing-*"],
-        "no folder is called, or matches, 'nothing-*'",
+        "no folder or GGUF file is called, or matches, 'nothing-*'",
         "give the folders of a training, as a pattern in quotes: --checkpoints 'run/checkpoint-*'",
     ),
     "one match": (
@@ -330,7 +381,11 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
         _adapter,
         ["checkpoint-*"],
         "'checkpoint-10' has an adapter (PEFT) without the model that it changes",
-        "save both together: model.merge_and_unload().save_pretrained(folder)",
+        "save both together, in another folder: python -c 'import peft, transformers; model = "
+        'peft.AutoPeftModel.from_pretrained("checkpoint-10"); base = '
+        'model.peft_config["default"].base_model_name_or_path; transformers.AutoTokenizer'
+        '.from_pretrained(base).save_pretrained("merged/checkpoint-10"); '
+        'model.merge_and_unload().save_pretrained("merged/checkpoint-10")\'',
     ),
     "no step": (
         lambda folder: (folder / "checkpoint-10").rename(folder / "checkpoint-last"),
@@ -378,6 +433,56 @@ def test_what_are_no_checkpoints_is_refused_in_two_lines(
 
     assert (result.status, result.out) == (2, "")
     assert result.err == f"error: {problem}\n hint: {hint}\n"
+
+
+def test_adapters_are_compared_after_the_command_that_the_refusal_names(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    base = save(KINDS["llama"], tmp_path / "base-0")
+    with quiet_transformers():
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained(base)
+        model = peft.get_peft_model(
+            model, peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+        )
+        for step in (1, 20):
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.data.fill_(step / 10)
+            model.save_pretrained(tmp_path / f"checkpoint-{step}")
+        for step in (1, 20):
+            with pytest.raises(AttnvizError, match="has an adapter") as refused:
+                find_checkpoints([f"{tmp_path}/checkpoint-{step}", str(base)])
+            *_, code = shlex.split(refused.value.hint)
+            exec(code, {})
+
+    found = attnviz.compare_checkpoints(TEXT, f"{tmp_path}/merged/*")
+    assert found.steps == (1, 20)
+    assert found.changes
+
+
+def test_gguf_files_are_checkpoints_in_the_order_of_the_numbers_in_their_names(
+    tmp_path: Path,
+) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with quiet_transformers():
+        model = LlamaForCausalLM(LlamaConfig(**SIZES))
+    whole = write_model(tmp_path / "model.gguf", model, "llama", FACTS)
+    names = ["run-100-Q8_0.gguf", "run-20.f16.gguf", "run-9-Q4_K_M.gguf"]
+    for name in (*names, "run-9-00002-of-00002.gguf"):
+        shutil.copy(whole, tmp_path / name)
+
+    found = find_checkpoints([f"{tmp_path}/run-*.gguf"])
+    assert [(each.step, Path(each.folder).name) for each in found] == [
+        (9, names[2]), (20, names[1]), (100, names[0])
+    ]  # fmt: skip
+    same = attnviz.compare_checkpoints(TEXT, [str(tmp_path / name) for name in names[:2]])
+    assert same.steps == (20, 100)
+    assert not same.changes
+    (tmp_path / names[0]).write_bytes(whole.read_bytes()[:-100])
+    with pytest.raises(AttnvizError, match=r"run-100-Q8_0\.gguf"):
+        find_checkpoints([f"{tmp_path}/run-*.gguf"])
 
 
 def test_the_library_refuses_what_is_not_of_checkpoints(run: Path) -> None:

@@ -24,7 +24,7 @@ from attnviz.tokens.tokens import tokens_of_words
 from attnviz.views.grids.grid import Grid
 from attnviz.views.inspection.two_sentences import only_different_words
 from tests.conftest import Attnviz
-from tests.small_transformers import KINDS, save
+from tests.small_transformers import KINDS, Saved, save
 
 TIRED = "The animal didn't cross the street because it was too tired"
 WIDE = "The animal didn't cross the street because it was too wide"
@@ -134,6 +134,31 @@ def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: TraceComp
     distances = [jensen_shannon(a, b) for a, b in zip(*found, strict=True)]
 
     assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
+
+
+def test_a_token_before_the_first_difference_is_refused_where_models_read_from_left_to_right(
+    small_transformer: Saved,
+) -> None:
+    model = str(small_transformer("gpt2"))
+    one, other = "the dog saw it was red", "the dog saw it was big"
+
+    with pytest.raises(AttnvizError) as refused:
+        compare_sentences(one, other, model=model, query="it")
+    with pytest.raises(AttnvizError) as unseen:
+        compare_sentences("the dog saw it", "the dog saw it run", model=model)
+    traced = compare_sentences(one, other, model=model)  # the last token sees what differs
+    position = len(traced.first.tokens) - 1
+
+    assert str(refused.value) == (
+        "the sentences differ only after 'it', and the model reads from left to right: what 'it' "
+        "attends to is the same in both"
+    )
+    advice = "ask for a token that sees the difference, such as the last"
+    assert refused.value.hint == f"{advice}: query={position}"
+    assert unseen.value.hint == "give sentences that differ in an earlier word"
+    assert compare_sentences(one, other, model=model, query=position).changes
+    encoder = str(small_transformer("bert"))
+    assert compare_sentences(one, other, model=encoder, query="it").changes
 
 
 def test_a_change_names_the_positions_that_query_takes(uneven: TraceComparison) -> None:
@@ -262,7 +287,7 @@ def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -
     first_change = next(place for place, (one, other) in enumerate(both) if one != other)
 
     assert first_change > 1
-    assert not compare_sentences("it was too tired", "it was too wide", model=model).shared
+    assert not compare_sentences("it was to a", "it was to b", model=model).shared
     for head in found.heads:
         assert head.largest.query >= first_change
 

@@ -115,8 +115,9 @@ def test_no_headline_ends_in_a_lonely_word(count: int) -> None:
     assert len(widths) == 1 or widths[-1] > 0.25 * max(widths)
 
 
-def test_a_long_note_stands_in_several_lines_of_its_size() -> None:
+@pytest.mark.parametrize("count", [18, 19, 20, 21, 60])
+def test_a_long_note_stands_in_several_lines_of_its_size(count: int) -> None:
     letters = lettering(SIZE)
-    below = make_frame(Captions("t", " ".join(["letters"] * 60)), SIZE, letters).lines_below
-    assert " ".join(line.text for line in below) == " ".join(["letters"] * 60)
+    below = make_frame(Captions("t", " ".join(["letters"] * count)), SIZE, letters).lines_below
+    assert " ".join(line.text for line in below) == " ".join(["letters"] * count)
     assert {line.size for line in below} == {letters.note}

@@ -13,6 +13,10 @@ import torch
 from playwright.sync_api import Browser
 
 from attnviz import AttnvizError, Inspection, inspect, trace
+from attnviz.renderers import Look
+from attnviz.renderers.picture.film import film_frames
+from attnviz.renderers.picture.items import Block
+from attnviz.renderers.picture.page_frame import Captions
 from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.forward_pass import streaming_new_text
@@ -107,8 +111,8 @@ def test_a_frame_shows_what_the_token_before_a_new_one_attends_to(generated: Ins
         np.testing.assert_allclose(
             sentence.grid.values[0][:position], weights[position - 1, :position], atol=1e-6
         )
-        assert sentence.grid.columns.labels[: position + 1] == made.tokens.labels[: position + 1]
-        assert not "".join(sentence.grid.columns.labels[position + 1 :]).strip()
+        assert sentence.grid.columns.labels == made.tokens.labels
+        assert sentence.written == position + 1
         chance = float(logits[position - 1].softmax(-1)[made.tokens.ids[position]])
         label = re.escape(made.tokens.labels[position])
         assert re.match(rf'Next: "{label}" \({100 * chance:.0f}.%\)\. ', shot.title), shot.title
@@ -126,6 +130,20 @@ def test_all_frames_have_one_scale_and_as_many_bars(generated: Inspection) -> No
     assert len({sentence.grid.scale for sentence, _ in panels}) == 1  # type: ignore[union-attr]
     assert len({len(bars.grid.rows) for _, bars in panels}) == 1  # type: ignore[union-attr]
     assert len({bars.longest for _, bars in panels}) == 1  # type: ignore[union-attr]
+
+
+def test_nothing_that_is_in_two_frames_of_a_film_moves(generated: Inspection) -> None:
+    view, look, labels = generated.view(), Look(), generated.trace.tokens.labels
+    frames = [frame.layout for frame in film_frames(view, view.shots, look, Captions())]
+
+    places = [[(block.box, block.outlined > 0) for block in frame.items_of(Block) if block.tint]
+              for frame in frames]  # fmt: skip
+    sentences = [[box for box, _ in blocks[: len(labels)]] for blocks in places]
+    assert all(boxes == sentences[0] for boxes in sentences)
+    bars = [[box[:2] for box, _ in blocks[len(labels) :]] for blocks in places]
+    assert all(corners == bars[0] for corners in bars)
+    assert len({word.size for frame in frames for word in frame.words if word.text in labels}) == 1
+    assert not any(word.text == labels[-1] for word in frames[0].words)
 
 
 def test_a_film_follows_what_a_decoder_reads_of_another_text(small_transformer: Saved) -> None:

@@ -21,6 +21,7 @@ from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
+from attnviz.traces.external.from_weights import from_weights
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
 from tests.conftest import Attnviz
@@ -174,19 +175,53 @@ def test_special_tokens_are_said_to_be_read_most_where_they_are(minilm: Inspecti
     most = int(np.isin(rows.argmax(-1), (0, 14)).sum())
 
     view = looked(minilm.trace, query="it").view()
-    mean = eager(minilm)[:, :, 10].reshape(72, -1).mean(0)
 
     start = f'In {most} of 72 heads, "it" attends most to [CLS] or [SEP]; --hide-special leaves out'
     assert view.closing[0].startswith(start)
     assert most > 36
-    assert mean.argmax() == 0
-    others = [row for row in range(15) if row not in (0, 10, 14)]  # nor special ones
-    base = eager(minilm)[:, :, others, 0].mean()
-    assert view.headline == (
-        f'In the mean of 72 heads, "it" attends most to [CLS] ({in_per_cent(mean.max())}; other '
-        f"tokens: {in_per_cent(base)})"
-    )
     assert not looked(made(), query="done").view().closing
+
+
+def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens_do_not(
+    minilm: Inspection,
+) -> None:
+    weights = eager(minilm).reshape(72, 15, 15)
+    lifts = np.full((72, 15), -np.inf)
+    for key in {*range(15)} - {10}:  # the token itself is no link
+        others = [row for row in range(1, 14) if row not in (10, key)]  # nor special ones
+        lifts[:, key] = weights[:, 10, key] - weights[:, others, key].mean(-1)
+    heads = np.argsort(-lifts.max(-1))[:20]
+    labels = minilm.trace.tokens.labels
+
+    view = looked(minilm.trace, query="it").view()
+    by_token, by_head = (each for each in view.screen.panels if isinstance(each, RankedBars))
+    found = looked(minilm.trace, query="it").ranking
+
+    assert [link.name for link in found[:20]] == [f"L{head // 12}H{head % 12}" for head in heads]
+    assert view.headline.startswith(f'In {found[0].name}, "it" gives "because" over 99.9')
+    targets = [labels[lifts[head].argmax()] for head in heads]
+    assert [words.split()[-1].strip('"') for words in by_head.remarks[:20]] == targets
+    mean = weights[:, 10].mean(0)
+    others = weights[:, [*range(1, 10), 11, 12, 13], 0].mean()
+    assert by_token.grid.rows.labels[-1] == "[CLS]"
+    assert_allclose(by_token.grid.values[-1], [mean[0], others], atol=1e-5)
+
+
+def test_a_sink_that_is_all_there_is_and_a_token_that_sees_no_other_are_stated() -> None:
+    sink = np.zeros((1, 2, 4, 4))
+    sink[..., 0] = 1  # every token attends to the first alone
+    sinking = looked(from_weights(sink, ["The", "sky", "is", "blue"]), query="blue").view()
+    alone = looked(made(variant="causal"), query=0).view()
+
+    assert sinking.headline == (
+        'In no head does "blue" attend to any token more than other tokens do'
+    )
+    assert sinking.closing == (
+        'In both heads, "blue" attends most to the first token, "The"; --hide-first leaves it out.',
+    )
+    first = made().tokens.labels[0]
+    assert alone.headline == f'"{first}" can attend only to itself, in every head'
+    assert not alone.closing
 
 
 def test_how_much_is_left_out_is_said_of_the_token_that_is_asked_for_or_of_all(
@@ -218,7 +253,7 @@ def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspe
 
 LINK = re.compile(
     r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention '
-    r"\((?:other tokens: (\d+)\u00a0%|(no other token can attend to it))\)"
+    r"\((?:other tokens: (\d+)\u00a0%|(no third token can attend to it))\)"
 )
 
 
@@ -252,7 +287,7 @@ def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() ->
     found = made("a cat sat", variant="causal")
     for key, others in (("sat", 0), ("cat", 0), ("a", 1)):
         view = looked(found, source="sat", to=key).view()
-        assert ("(no other token can attend to it)" in view.headline) == (others == 0)
+        assert ("(no third token can attend to it)" in view.headline) == (others == 0)
     ranked = looked(found, source="sat", to="cat").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
     assert ranked.grid.values[:, 0].tolist() == sorted(weights(found)[:, :, 2, 1].ravel())[::-1]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
@@ -21,7 +23,9 @@ from attnviz import inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import color_anchors, color_values
-from attnviz.renderers.picture.items import Block, Layout, Maps
+from attnviz.renderers.picture.items import Block, Box, Layout, Maps
+from attnviz.renderers.picture.small_maps import HeadsDrawing, best_sheet
+from attnviz.renderers.picture.text import POINT, lettering
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, line_segments
 from attnviz.renderers.terminal.small_maps import overview_lines
@@ -200,6 +204,38 @@ def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None
     assert max(heights) > min(heights)
 
 
+@pytest.mark.parametrize("colors", COLORS)
+@pytest.mark.parametrize(("width", "height", "most"), [(80, 24, 18), (40, 50, 45), (132, 24, 18)])
+def test_heads_that_do_not_fit_as_maps_are_letters_of_their_kinds(
+    width: int, height: int, most: int, colors: ColorDepth
+) -> None:
+    kinds = [None, 0, 1, 1, 1, 2] * 45
+    flags = [
+        replace(flag, map_index=kinds.index(number), count=kinds.count(number))
+        for number, flag in enumerate(overview_by_hand(30, 9, flags=3).flags)
+    ]
+    many = overview_by_hand(30, 9, kinds=tuple(kinds))
+    many = replace(many, flags=tuple(flags))
+    lines = list(overview_lines(many, Screen(width, height, colors), most))
+    texts = [line.plain for line in lines]
+    written = {
+        int(layer): letters.split() if " " in letters.strip() else [*letters]
+        for layer, letters in re.findall(r"L(\d+) +((?:[a-c·] ?){9})", "\n".join(texts))
+    }
+
+    assert len(lines) <= most
+    assert max(line.cell_len for line in lines) <= width
+    assert [letter for layer in range(30) for letter in written[layer]] == [
+        "·" if kind is None else "abc"[kind] for kind in kinds
+    ]
+    legend = " ".join(texts[texts.index("") :])
+    assert "a previous token 45 (L0H1 .98)" in legend
+    assert "b next token 135 (L0H2 .98)" in legend
+    assert "--layer 0 --head 1 shows one head" in legend
+    piped = len(list(overview_lines(many, Screen(width))))
+    assert piped <= 60 < len(list(overview_lines(many, Screen(width, full=True))))
+
+
 def test_every_cell_has_the_colour_of_its_number() -> None:
     whole = overview_by_hand(1, 1, 5, flags=0, values=np.linspace(0, 1, 25).reshape(1, 5, 5))
     screen = Screen(80, 24, "truecolor", theme="dark")
@@ -339,17 +375,86 @@ def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size
     assert min(widths.min(), heights.min()) * SLIDE_WIDTH / laid_out(name, size).size[0] > 0.08
 
 
-def test_every_flag_is_framed_where_its_head_stands_and_explained() -> None:
-    layout = laid_out("6 × 12", "16:9")
+def test_every_flag_is_framed_where_its_head_stands_and_explained_in_its_colour() -> None:
+    layout, overview = laid_out("6 × 12", "16:9"), drawn("6 × 12")
     (maps,) = layout.items_of(Maps)
-    framed = (each for each in layout.items_of(Block) if each.series is not None)
-    framed_maps = [each.box for each in framed if each.outlined]
+    frames = [each for each in layout.items_of(Block) if each.head is not None]
+    around, samples = frames[: len(overview.flags)], frames[len(overview.flags) :]
 
-    flags = drawn("6 × 12").flags
-    assert framed_maps == [maps.boxes[flag.map_index] for flag in flags]
+    for flag, frame, sample in zip(overview.flags, around, samples, strict=True):
+        assert centre(frame.box) == pytest.approx(centre(maps.boxes[flag.map_index]))
+        assert frame.head == sample.head
+    assert len({frame.head for frame in around}) == len(KINDS)
     told = [word.text for word in layout.words]
-    assert all(flag.kind in told for flag in flags)
-    assert all(drawn("6 × 12").names[flag.map_index] in told for flag in flags)
+    assert all(flag.kind in told for flag in overview.flags)
+    assert all(overview.names[flag.map_index] in told for flag in overview.flags)
+
+
+def centre(box: Box) -> tuple[float, float]:
+    left, bottom, width, height = box
+    return left + width / 2, bottom + height / 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    layers=st.integers(1, 40),
+    heads=st.integers(1, 32),
+    tokens=st.integers(1, 12),
+    size=st.sampled_from([(13.333, 7.5), (13.333, 10.0), (8.0, 8.0)]),
+)
+@example(layers=30, heads=9, tokens=5, size=(13.333, 7.5))
+def test_maps_fill_a_page_and_neither_names_nor_frames_cover_them(
+    layers: int, heads: int, tokens: int, size: tuple[float, float]
+) -> None:
+    assume(layers == 1 or heads <= 3 * layers)
+    overview = overview_by_hand(layers, heads, tokens, causal=True)
+    room, letters = (0.5, 1.0, size[0] - 1, size[1] - 2), lettering(size)
+    layout = Layout(size, tuple(HeadsDrawing(overview).body(room, letters)))
+    (maps,) = layout.items_of(Maps)
+    boxes = np.array(maps.boxes)
+    page = boxes[:, :2].min(axis=0), (boxes[:, :2] + boxes[:, 2:]).max(axis=0)
+
+    taken = room[2] * (room[3] - best_sheet(overview, room, letters).legend_height)
+    assert boxes[:, 2:].prod(axis=1).sum() > LEAST_FILL.get((layers, heads), 0.15) * taken
+    assert (page[0] >= np.array(room[:2]) - 1e-6).all()
+    assert (page[1] <= np.array(room[:2]) + room[2:] + 1e-6).all()
+    for word in layout.words:
+        low, _, high, _ = corners(word)
+        assert not covers(low, high, boxes).any(), word.text
+    lows, highs = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
+    for block in layout.items_of(Block):
+        if block.head is not None:
+            line, box = block.outlined * POINT / 2, np.array(block.box)
+            low, high = box[:2], box[:2] + box[2:]
+            inside = ((low + line <= lows + 1e-6) & (high - line >= highs - 1e-6)).all(axis=1)
+            assert (covers(low - line, high + line, boxes) == inside).all()
+
+
+LEAST_FILL = {(30, 9): 0.4, (12, 12): 0.4, (6, 12): 0.4, (24, 16): 0.35}
+
+
+def covers(low: np.ndarray, high: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which boxes share more than a hair with the rectangle from `low` to `high`."""
+    shared = np.minimum(high, boxes[:, :2] + boxes[:, 2:]) - np.maximum(low, boxes[:, :2])
+    return np.asarray((shared > 1e-6).all(axis=1))
+
+
+@pytest.mark.parametrize("size", ["16:9", "natural"])
+def test_270_heads_stand_in_banks_in_which_every_layer_and_head_has_its_name(size: str) -> None:
+    view = view_of(overview_by_hand(30, 9, 5, causal=True, groups=3, flags=5))
+    layout = layout_of(view, Look(size=SIZES[size]))
+    (maps,) = layout.items_of(Maps)
+    banks, others = divmod(len({round(left, 6) for left, _, _, _ in maps.boxes}), 9)
+
+    words = Counter(word.text for word in layout.words)
+    assert (others, banks > 1) == (0, True)
+    assert all(words[f"L{layer}"] == 1 for layer in range(30))
+    assert all(words[f"H{head}"] == words[f"kv {head // 3}"] == banks for head in range(9))
+    for layer in range(30):  # beside its own maps
+        (name,) = (word for word in layout.words if word.text == f"L{layer}")
+        left, bottom, _, height = maps.boxes[9 * layer]
+        assert bottom < name.y < bottom + height
+        assert 0 < left - name.x < 0.15
 
 
 def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() -> None:

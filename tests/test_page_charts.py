@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.renderers.page.charts import chart_markup, round_numbers
+from attnviz.renderers.page.charts import NAME_DISTANCE, chart_markup, round_numbers, spaced
 from attnviz.views.grids.grid import AxisSpan, Curve, Curves
 
 
@@ -37,6 +37,31 @@ def test_a_line_with_a_gap_is_drawn_in_pieces_and_a_formula_with_dashes() -> Non
     assert re.search(r'<path d="M[\d. ]+M[\d. ]+L[\d. ]+" class="line line-0">', drawn)
     assert 'class="line line-1 dashed"' in drawn
     assert drawn.count("<circle") == 3
+
+
+def test_a_few_lines_have_their_names_at_their_ends_and_many_have_a_legend() -> None:
+    values = np.array([0.0, 1.0])
+
+    def drawn(count: int, reached: int | None = None) -> str:
+        lines = tuple(Curve(f"kind {each}", values, values, values) for each in range(count))
+        return chart_markup(Curves("x", "steps", (1.0, 2.0), lines, reached_count=reached))
+
+    ends = re.findall(r'<text x="484" y="([\d.]+)">kind (\d)</text>', drawn(3))
+    assert ends == [("28.5", "0"), ("49.5", "1"), ("70.5", "2")]
+    assert "legend" not in drawn(3)
+    for other in (drawn(1), drawn(9), drawn(3, reached=1)):
+        assert 'x="484"' not in other
+        assert "legend" in other
+
+
+@given(st.lists(st.floats(10, 206), min_size=1, max_size=8))
+def test_names_at_the_ends_of_lines_do_not_overlap(heights: list[float]) -> None:
+    placed = spaced(heights)
+
+    assert np.diff(np.sort(placed)).min(initial=NAME_DISTANCE) >= NAME_DISTANCE - 1e-9
+    assert min(heights) - 8 * NAME_DISTANCE < min(placed)
+    assert max(placed) <= 206
+    assert [*np.argsort(placed)] == [*np.argsort(heights, kind="stable")]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -328,6 +328,26 @@ def test_a_model_that_reads_from_left_to_right_gets_pairs_that_it_can_tell_apart
     with pytest.raises(AttnvizError) as raised:
         pairs([row], model=str(small_transformer("gpt2")))
     assert str(raised.value) == problem
+
+
+def test_all_lines_are_named_whose_token_stands_before_what_changes(
+    small_transformer: Saved,
+) -> None:
+    row = "the dog saw a cat so it {}", "dog", "cat"
+    ends = ["x y", "x z", "y z", "y x", "z x", "z y", "x x"]
+    late = [(row[0].format(a), row[0].format(b), "it", *row[1:]) for a, b in pairwise(ends)]
+    good = ("x dog saw a cat so it ran", "z dog saw a cat so it ran", "it", "dog", "cat")
+    model = str(small_transformer("gpt2"))
+
+    with pytest.raises(AttnvizError) as one:
+        pairs([good, late[0]], model=model)
+    with pytest.raises(AttnvizError) as many:
+        pairs([good, *late], model=model)
+
+    advice = "give a token that stands after the word that changes; the same holds for"
+    assert one.value.hint == advice.partition(";")[0]
+    assert str(many.value).startswith("pair 2: the sentences differ only after 'it'")
+    assert many.value.hint == f"{advice} pair 3, pair 4, pair 5 and 2 more"
 
 
 def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from attnviz import compare, trace
+from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
@@ -19,8 +21,12 @@ from attnviz.renderers.picture.items import ColorBar, Layout, Words, panel_boxes
 from attnviz.renderers.picture.page_kinds import page_layout
 from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import BOLD, POINT, text_width
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
 from tests.conftest import Attnviz
+from tests.hand import view_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
@@ -397,3 +403,29 @@ def test_differences_of_very_many_ways_are_left_to_tables() -> None:
         panel.grid.scale.kind == "diverging"
         for panel in laid_out("compare by variant", "16:9").panels
     )
+
+
+@pytest.mark.parametrize(
+    ("heads", "columns", "rows"), [(4, 2, 2), (6, 3, 2), (7, 4, 2), (9, 3, 3), (12, 4, 3)]
+)
+def test_heads_stand_in_full_rows_where_there_are_some(heads: int, columns: int, rows: int) -> None:
+    view = trace("I am learning this now", heads=heads, dim=4 * heads).view()
+
+    lefts, bottoms, _, _ = np.array(panel_boxes(layout_of(view, Look()).items)).T.round(3)
+
+    assert (len({*lefts}), len({*bottoms})) == (columns, rows)
+
+
+@pytest.mark.parametrize("layers", [6, 30, 36])
+def test_a_table_of_heads_names_every_layer(layers: int) -> None:
+    names = plain_axis("layer", [f"L{layer}" for layer in range(layers)])
+    heads = plain_axis("head", [f"H{head}" for head in range(9)])
+    cells = unmasked_cells(np.linspace(0, 1, 9 * layers).reshape(layers, 9))
+    tables = [Grid(f"kind {n}", names, heads, cells, Scale("share", 0, 1)) for n in range(8)]
+
+    layout = layout_of(view_of(*tables), Look())
+
+    words = Counter(word.text for word in layout.words)
+    rows = len({round(bottom, 3) for _, bottom, _, _ in panel_boxes(layout.items)})
+    assert all(words[f"L{layer}"] == rows for layer in range(layers))
+    assert list(overlapping(layout.words)) == []

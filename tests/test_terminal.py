@@ -24,7 +24,7 @@ from attnviz.traces.from_text import trace
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.reading import query_readings
-from tests.hand import HOSTILE, causal_weights, many_words, vectors, words
+from tests.hand import HOSTILE, causal_weights, dimensions, many_words, vectors, words
 
 
 def drawn(grid: Grid, screen: Screen) -> list[str]:
@@ -318,6 +318,12 @@ def test_wide_vectors_say_how_many_more_there_are_and_full_shows_all() -> None:
     assert "and 18 more dimensions (--full shows all)" in cut
     assert all(any(f" {number}" in line for line in full) for number in range(1, 31))
     assert not any("more" in line for line in full)
+
+
+def test_a_matrix_between_dimensions_names_the_columns_and_rows_that_it_leaves_out() -> None:
+    matrix = replace(vectors(200, 30), rows=dimensions(200))
+
+    assert "and 18 more columns and 160 more rows (--full shows all)" in drawn(matrix, Screen(80))
 
 
 def test_long_columns_of_vectors_are_cut_with_a_word() -> None:

@@ -47,6 +47,7 @@ from attnviz.wording.words import and_list, counted
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+MAX_NAMED_LINES = 4  # that an error names; more are counted
 MIN_SHIFT = 0.01  # of a token's attention: heads that move less do not count
 CandidateWeights = Float[np.ndarray, "pair sentence candidate head"]
 Group = tuple[int, ...]  # positions of the tokens of a word or phrase
@@ -315,7 +316,9 @@ class _PairReading:
         self.head_ids += [(layer.layer, head) for head in range(layer.weights.shape[1])]
 
     def _refuse_unseen(self) -> None:
-        """Refuse a pair whose token can never see a candidate, or nothing that changes."""
+        """Refuse a pair whose token can never see a candidate, and all whose token can see nothing
+        that changes."""
+        blind = []
         for number, each in enumerate(self.located):
             sees = self.sees[2 * number] | self.sees[2 * number + 1]
             token, *candidates = each.pair.words
@@ -328,11 +331,21 @@ class _PairReading:
                     )
             end = max(each.token) + 1
             if not sees[2] and each.tokens[0].ids[:end] == each.tokens[1].ids[:end]:
-                raise each.error(
-                    f"the sentences differ only after '{token}', and the model reads from left to "
-                    "right",
-                    "give a token that stands after the word that changes",
-                )
+                blind.append(each)
+        if blind:
+            first, *more = blind
+            names = [each.pair.place.partition(" of ")[0] for each in more]
+            listed = (
+                names
+                if len(names) <= MAX_NAMED_LINES
+                else [*names[: MAX_NAMED_LINES - 1], f"{len(names) - MAX_NAMED_LINES + 1} more"]
+            )
+            also = f"; the same holds for {and_list(listed)}" if more else ""
+            raise first.error(
+                f"the sentences differ only after '{first.pair.token}', and the model reads from "
+                "left to right",
+                f"give a token that stands after the word that changes{also}",
+            )
 
     def weights(self) -> CandidateWeights:
         """Return the weights from the token to each candidate in both sentences of each pair."""

@@ -105,7 +105,7 @@ class ComparisonOptions:
         _comparison_option(
             metavar="FOLDERS",
             help="Compare the checkpoints of a training, in the order of their steps: several "
-            "folders, or a pattern in quotes, such as 'run/checkpoint-*'.",
+            "folders or .gguf files, or a pattern in quotes, such as 'run/checkpoint-*'.",
             example="'run/checkpoint-*'",
         ),
     ] = field(default_factory=list)

@@ -75,9 +75,9 @@ class Inspection(RanksHeads, Showable):
     @property
     @with_checked_arguments
     def ranking(self) -> Rows[MapLink | Effect | HeadPattern]:
-        """The chosen heads in order: by the link of `source` and `to`, by the largest weight of
-        `query`, by effect, or else by how clearly they do one thing. Each row has a name and is
-        printed in a line with its base rate, such as the weight that other tokens give.
+        """The chosen heads in order: by the link of `source` and `to`, by the links of `query`, by
+        effect, or else by how clearly they do one thing. Each row has a name and is printed in a
+        line with its base rate, such as the weight that other tokens give.
         """
         from attnviz.analysis.inspection.token_query import build_link, build_token_query
 

@@ -50,12 +50,39 @@ class TokenQuery:
         """The token's rows in all maps, sorted by largest absolute weight, highest first."""
         return sort_by_peak(self.map_rows)
 
-    @property
+    @cached_property
     def peaks(self) -> list[MapLink]:
-        """In each map the link to the key with the token's largest absolute weight, highest
-        first.
+        """In each map the link with the largest score, highest first: with `ranks_by_lift` the
+        largest lift on another token, otherwise the largest absolute weight.
         """
-        return [TokenLink(self, row.top_column).in_map(row) for row in self.by_peak]
+        if not self.ranks_by_lift:
+            return [TokenLink(self, row.top_column).in_map(row) for row in self.by_peak]
+        # other tokens' weight on the token itself is no measure of how much it gives itself
+        own = np.arange(len(self.map_rows[0].map.columns)) == self.own_column
+        keys = [int(np.where(own, -np.inf, row.lifts).argmax()) for row in self.map_rows]
+        links = [
+            TokenLink(self, key).in_map(row) for key, row in zip(keys, self.map_rows, strict=True)
+        ]
+        return sorted(links, key=lambda link: link.lift, reverse=True)
+
+    @cached_property
+    def sink_keys(self) -> list[int]:
+        """The key with the token's largest weight in each map where that is a special token; or, if
+        these are not most maps, where it is the first token.
+
+        Empty if neither are most of several maps, and for a token that sees only one key.
+        """
+        columns = self.map_rows[0].map.columns
+        tops = [row.top_column for row in self.map_rows]
+        special = [key for key in tops if columns.special[key]]
+        first = [key for key in tops if 0 in columns.groups[key]]
+        most = (keys for keys in (special, first) if 2 * len(keys) > len(tops) > 1)
+        return [] if self.mean.is_only_key else next(most, [])
+
+    @property
+    def ranks_by_lift(self) -> bool:
+        """Whether maps and keys are ranked by lift, because most maps attend most to a sink."""
+        return self.options.weigh == "weight" and bool(self.sink_keys)
 
     @property
     def own_column(self) -> int | None:
@@ -67,7 +94,9 @@ class TokenQuery:
 
     def strongest(self, column: int) -> MapRow:
         """Return the row of the map in which the token gives this key (a column) its largest
-        absolute weight."""
+        absolute weight, or with `ranks_by_lift` its largest lift."""
+        if self.ranks_by_lift:
+            return max(self.map_rows, key=lambda map_row: float(map_row.lifts[column]))
         return max(self.map_rows, key=lambda map_row: abs(map_row.weight(column)))
 
 
@@ -316,6 +345,17 @@ class MapRow:
             counts += sees.sum(0)
             totals += np.where(sees, patch.values, 0).sum(0, dtype=np.float64)
         return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+
+    @cached_property
+    def lifts(self) -> Float[np.ndarray, "key"]:
+        """The lift of the link to each key; −∞ for hidden keys."""
+        lifts = self.patch.values[0] - np.nan_to_num(self.other_weights)
+        return np.where(self.patch.hidden[0], -np.inf, lifts)
+
+    @property
+    def is_only_key(self) -> bool:
+        """Whether the token sees no more than one key."""
+        return int((~self.patch.hidden).sum()) < 2
 
     def rank(self, column: int) -> int:
         """Return the rank of the absolute weight in this column: 1 for the largest, the same for

@@ -16,7 +16,7 @@ that reads.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
@@ -48,6 +48,7 @@ from attnviz.traces.settings import SettingKeywords, Settings, settings_refused
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
+from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import (
     replace_choices,
     with_checked_arguments,
@@ -385,7 +386,8 @@ def compare_traces(
     """Compare every head of one Trace with the same head of another, the largest change first.
 
     Traces of one text with different tokens are compared by word. Refuses different words or heads,
-    and a query token without a counterpart.
+    a query token without a counterpart, and one that sees only what stands before the first
+    difference.
     """
     if are_cut_differently(first, second):
         _refuse_other_words(first, second, names)
@@ -400,6 +402,8 @@ def compare_traces(
         _compare_head(first_map, second_map, rows, columns, query)
         for first_map, second_map in zip(*maps, strict=True)
     ]
+    if all(head.largest.size < MIN_SHOWN_CHANGE for head in heads):
+        _refuse_same_beginning(rows, columns, query, heads)
     sentences = TraceComparison(
         first=first,
         second=second,
@@ -417,6 +421,44 @@ def compare_traces(
         return (apart, change) if sentences.is_one_sentence else (change, apart)
 
     return replace(sentences, heads=tuple(sorted(heads, key=order)))
+
+
+def _refuse_same_beginning(
+    rows: TokenPairs, columns: TokenPairs, query: int | None, heads: Sequence[HeadComparison]
+) -> None:
+    """Refuse two sentences that are the same up to the query, or without one up to the last pair,
+    if no head sees what follows: a model that reads from left to right."""
+    last = len(rows) - 1
+    asked = last if query is None else query
+
+    def is_same_beginning(pair: int) -> bool:
+        """Return whether both sentences are the same up to a pair of tokens, and then differ."""
+        ends = rows.first[pair] + 1, rows.second[pair] + 1
+        first, second = rows.tokens.ids, rows.others.ids
+        return first[: ends[0]] == second[: ends[1]] and first != second
+
+    numbers = rows.first[asked], rows.second[asked]
+    hides = all(
+        bool(head_map.cells.row(number).hidden[0, number + 1 :].all())
+        for head in heads
+        for head_map, number in zip((head.first, head.second), numbers, strict=True)
+    )
+    if rows is not columns or not is_same_beginning(asked) or not hides:
+        return
+    label = rows.labels(asked)[0]
+    hint, python_hint = "give sentences that differ in an earlier word", ""
+    if not is_same_beginning(last):
+        position = rows.first[last]
+        advice = "ask for a token that sees the difference, such as the last"
+        hint = f"{advice}: --query {shell_quote(rows.tokens.as_typed(position))}"
+        python_hint = f"{advice}: query={position}"
+    raise AttnvizError(
+        f"the sentences differ only after '{label}', and the model reads from left to right: "
+        f"what '{label}' attends to is the same in both",
+        hint,
+        about="query",
+        python_hint=python_hint,
+    )
 
 
 def are_cut_differently(first: Trace, second: Trace) -> bool:

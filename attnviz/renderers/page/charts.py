@@ -17,29 +17,41 @@ DRAWING_WIDTH, DRAWING_HEIGHT = 480, 250
 BOX_LEFT, BOX_TOP, BOX_RIGHT, BOX_BOTTOM = 48, 10, 468, 206
 ROUND_NUMBER_COUNT = 5  # along the left side, about
 MAX_POWERS = 6
-MIN_LABEL_DISTANCE = 44  # between numbers below the box
+MIN_LABEL_DISTANCE = 44  # between short numbers below the box
 SERIES_COLOR_COUNT = len(find_theme(DEFAULT_THEME).series)
 MAX_MARKED_POINTS = 24  # a line of more points has no marks
 ARROWS_WIDTH, ARROWS_HEIGHT, ARROWS_MARGIN = 320, 200, 16
 ARROW_HEAD_LENGTH = 9.0
 ARROW_DISTANCE = 6.0  # between two arrows in one direction
 WORD_LINE_HEIGHT = 18.0
+MAX_NAMED_ENDS, MAX_END_LETTERS = 8, 18  # names that have room beside the ends of the lines
+NAME_DISTANCE, LETTER_WIDTH = 21.0, 9.5  # of the letters of a narrow page
+LEADER_WIDTH = 16  # from the end of a line to its name
 
 
 def chart_markup(curves: Curves) -> Markup:
-    """Return a figure of curves: title, names of the lines, and a box with axes and lines."""
+    """Return a figure of curves: title, names of the lines, and a box with axes and lines.
+
+    A few short names stand at the ends of their lines, others in a legend.
+    """
     across, along = horizontal_span(curves), vertical_span(curves)
     lines = list(enumerate(curves.lines))
+    names_at_ends = list(_names_at_ends(curves, across, along))
+    longest = max((len(line.name) for line in curves.lines), default=0)
+    names_width = round(LEADER_WIDTH + longest * LETTER_WIDTH) if names_at_ends else 0
     drawing = tag(
         "svg",
         *_left_axis(along),
         *_bottom_axis(curves, across),
         *(_band_markup(curves, line, number, across, along) for number, line in lines),
         *(_line_markup(curves, line, number, across, along) for number, line in lines),
-        viewBox=f"0 0 {DRAWING_WIDTH} {DRAWING_HEIGHT}",
+        *names_at_ends,
+        viewBox=f"0 0 {DRAWING_WIDTH + names_width} {DRAWING_HEIGHT}",
         role="img",
         aria_label=describe([curves]),
     )
+    if names_at_ends:
+        return join_markup([tag("figcaption", curves.title), drawing])
     names = [_legend_item(line, number) for number, line in lines]
     legend = tag("ul", *names, class_="legend")
     return join_markup([tag("figcaption", curves.title), legend, drawing])
@@ -53,6 +65,39 @@ def _legend_item(line: Curve, number: int) -> Markup:
     piece = tag("path", d="M1 6H23", class_=_line_class(line, number))
     swatch = tag("svg", piece, viewBox="0 0 24 12", class_="swatch", aria_hidden="true")
     return tag("li", swatch, line.name)
+
+
+def _names_at_ends(curves: Curves, across: AxisSpan, along: AxisSpan) -> Iterator[Markup]:
+    """Yield the name of each line beside its end, with a leader in its colour; nothing where a
+    line is alone, does not reach the right end, or has no room for its name.
+    """
+    lines = curves.lines
+    ends = np.array([line.middle[-1] for line in lines])
+    fits = all(len(line.name) <= MAX_END_LETTERS for line in lines)
+    is_whole = curves.reached_count in (None, len(curves.x_values)) and np.isfinite(ends).all()
+    if not (1 < len(lines) <= MAX_NAMED_ENDS and fits and is_whole):
+        return
+    (x,) = _x_coordinates(across, np.array(curves.x_values[-1:]))
+    heights = _y_coordinates(along, ends)
+    for number, (line, y, name_y) in enumerate(zip(lines, heights, spaced(heights), strict=True)):
+        leader = f"M{x:.1f} {y:.1f}L{BOX_RIGHT + LEADER_WIDTH - 4} {name_y:.1f}"
+        yield tag("path", d=leader, class_=f"{_line_class(line, number)} leader")
+        yield tag("text", line.name, x=BOX_RIGHT + LEADER_WIDTH, y=f"{name_y + 4:.1f}")
+
+
+def spaced(heights: Sequence[float]) -> list[float]:
+    """Return the heights of names, in the box and NAME_DISTANCE apart at least, near these.
+
+    >>> spaced([100.0, 200.0, 205.0])
+    [100.0, 185.0, 206.0]
+    """
+    order = np.argsort(heights, kind="stable")
+    steps = np.arange(len(heights)) * NAME_DISTANCE
+    lowest = BOX_BOTTOM - steps[::-1]
+    downwards = np.maximum.accumulate(np.sort(heights) - steps) + steps
+    placed = np.empty(len(heights))
+    placed[order] = np.minimum(downwards, lowest)
+    return placed.tolist()  # type: ignore[no-any-return]
 
 
 def _line_class(line: Curve, number: int) -> str:
@@ -144,9 +189,11 @@ def _spaced_labels(x_values: Sequence[float], x: Sequence[float]) -> list[tuple[
     They come back in ascending order.
     """
     labels: list[tuple[float, float]] = []
+    longest = max((len(f"{x_value:g}") for x_value in x_values), default=0)
+    distance = max(MIN_LABEL_DISTANCE, (longest + 1) * LETTER_WIDTH)
     pairs = list(zip(x_values, x, strict=True))
     for pair in (*pairs[-1:], *pairs[:-1]):
-        if all(abs(pair[1] - other) >= MIN_LABEL_DISTANCE for _, other in labels):
+        if all(abs(pair[1] - other) >= distance for _, other in labels):
             labels.append(pair)
     return sorted(labels)
 

@@ -62,6 +62,7 @@ class BarList:
     columns: int = 1
     tracked: bool = False  # a line shows how long a bar could be, and its number stands behind it
     remarks_below: bool = False  # else beside the bars
+    reserved_labels: tuple[str, ...] = ()  # of other frames of a film, which need room too
 
     @property
     def unit(self) -> float:
@@ -95,8 +96,8 @@ class BarList:
 
     @property
     def label_width(self) -> float:
-        """The width of the widest label of all rows."""
-        return widest_line(tuple([row.label for row in self.rows]), self.size)
+        """The width of the widest label of all rows, and of other frames of a film."""
+        return widest_line((*[row.label for row in self.rows], *self.reserved_labels), self.size)
 
     @property
     def number_width(self) -> float:

@@ -18,6 +18,7 @@ NUMBER_PITCH = 1.3  # from one number to the next, in letters
 CHART_STEPS = 1000  # of a side, between which numbers are placed
 ROUND_STEPS = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
 MAX_MARKED_X_VALUES = 24  # places: more are a line without a mark at each
+LARGEST_IN_FULL = 1e9  # of whole x values
 MAX_POWERS = 6  # of ten, beside a logarithmic scale
 
 
@@ -68,7 +69,7 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
         curves.x_title,
         CHART_STEPS,
         tuple(_chart_position(x_span, value) for value in values),
-        tuple(f"{value:g}" for value in values),
+        tuple(map(x_value_text, values)),
         size,
         0,
         (1.2 + NUMBERS_GAP) * size * POINT,
@@ -103,10 +104,20 @@ def _spaced_values(
     return sorted(chosen)
 
 
+def x_value_text(value: float) -> str:
+    """Return what stands below a chart at an x value: a whole one in full.
+
+    >>> x_value_text(1e6), x_value_text(0.25), x_value_text(1e12)
+    ('1,000,000', '0.25', '1e+12')
+    """
+    in_full = value.is_integer() and abs(value) < LARGEST_IN_FULL
+    return f"{value:,.0f}" if in_full else f"{value:g}"
+
+
 def _can_both_fit(one: float, other: float, span: AxisSpan, width: float, size: float) -> bool:
     """Return whether two x values can both be written below a side of `width` inches."""
     first, second = (float(span.share(np.array(value))) * width for value in (one, other))
-    half = (text_width(f"{one:g}", size) + text_width(f"{other:g}", size)) / 2
+    half = (text_width(x_value_text(one), size) + text_width(x_value_text(other), size)) / 2
     return abs(first - second) >= half + 0.4 * size * POINT
 
 

@@ -122,6 +122,8 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
         if block.series is not None:
             edge = _series_color(block.series, colors)
             fill = "none" if block.outlined else edge
+        if block.head is not None:
+            edge = colors.heads[block.head]
         patch = Rectangle((left, bottom), width, height, transform=figure.transFigure,
                           facecolor=fill, edgecolor=edge, linewidth=block.outlined,
                           hatch="////" if hidden else None)  # fmt: skip

@@ -79,6 +79,7 @@ class Block:
     outlined: float = 0.0  # points
     faint: bool = False  # the line around it
     series: int | None = None  # has the colour of this line
+    head: int | None = None  # the line around it has the colour of this head
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ MAX_HEADLINE_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
 # The last line of a headline, and by how much others are shortened
 SHORTEST_LAST_LINE, NARROWING_STEP = 0.3, 0.96
-SMALLEST_NOTE = 0.7  # of its size; what has no room then stands in several lines
+SMALLEST_NOTE = 0.7  # of its size, where a single word has no room
 HEADLINE_GAP = 0.55  # between the headline and the panels, in letters of the headline
 MIN_SIDE_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
 UNBREAKABLE_PHRASE = re.compile(r"(?<=\d) of (?=\d)|\bwith (?=\.\d)")  # 8 of 10, with .99
@@ -175,17 +175,11 @@ def stacked_words(lines: Sequence[Line], left: float, top: float) -> Iterator[Wo
 
 def _caption_lines(text: str, size: float, width: float, *, faint: bool = False) -> list[Line]:
     """Return notes in lines no wider than `width` inches, broken at ` · `; only long
-    notes inside.
+    notes inside, rather than in smaller letters.
     """
     parts = wrap_parts(text.split(NOTE_SEPARATOR), NOTE_SEPARATOR, size, width)
-    lines = [line for part in parts for line in _note_lines(part, size, width)]
+    lines = [line for part in parts for line in wrap_parts(part.split(" "), " ", size, width)]
     return [Line(*fit_line(line, size, size * SMALLEST_NOTE, width), faint=faint) for line in lines]
-
-
-def _note_lines(part: str, size: float, width: float) -> list[str]:
-    """Return a note in one line; a long one in several lines rather than in small letters."""
-    is_long = text_width(part, size * SMALLEST_NOTE) > width
-    return wrap_parts(part.split(" "), " ", size, width) if is_long else [part]
 
 
 def _lines_height(lines: Sequence[Line]) -> float:

@@ -65,6 +65,7 @@ BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
 GROWING_ROUNDS = 8  # rounds in which letters and page grow with each other
 NATURAL_ASPECT = 1.5  # width by height of a picture that has no size given
+MAX_NAMED_ROWS, NAMED_ROW = 36, 0.115  # rows of a table that all have a name; inches
 NARROWEST_PAGE, LOWEST_PAGE = 4.6, 2.2
 WIDEST_PANEL_GAP = 3.0  # times the usual one, where cells cannot become wider
 
@@ -229,9 +230,10 @@ def _natural_letters(share: float, text: TextSize) -> Lettering:
 
 def _shape_penalty(order: PanelOrder, size: Size) -> float:
     """Return how far a page is from a shape of 1.5 to 1, as a logarithm; less if it is
-    preferred.
+    preferred, and more if its last row is not full.
     """
-    preferred = math.log(PREFERENCE_FACTOR) if order.preferred else 0.0
+    ragged = len(order.panels) % order.columns > 0
+    preferred = math.log(PREFERENCE_FACTOR) * (order.preferred - ragged)
     return abs(math.log(size[0] / size[1] / NATURAL_ASPECT)) - preferred
 
 
@@ -260,7 +262,10 @@ def _natural_panel_size(order: PanelOrder) -> Size:
         for panel in order.panels
         if panel
     )
-    return side, side * max(min(max(shape, 0.2), 1.0) for shape in shapes)
+    height = side * max(min(max(shape, 0.2), 1.0) for shape in shapes)
+    tables = (len(grid.rows) for grid in grids if grid.rows.unit != grid.columns.unit)
+    most_rows = max((rows for rows in tables if rows <= MAX_NAMED_ROWS), default=0)
+    return side, max(height, NAMED_ROW * most_rows)
 
 
 def place_panels(panels: PanelRows, room: Box) -> tuple[list[Item], float]:

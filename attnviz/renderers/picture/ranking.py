@@ -188,7 +188,15 @@ def _bar_list(
         return [f"and {counted(count - start, f'more {ranked.unit}')}"]
 
     rows = _ranking_rows(ranked)
-    bars = BarList(rows, size, box[2], max(lines, 1), more, remarks_below=below)
+    bars = BarList(
+        rows,
+        size,
+        box[2],
+        max(lines, 1),
+        more,
+        remarks_below=below,
+        reserved_labels=ranked.grid.rows.reserved_labels,
+    )
     if bars.bar_length >= SHORTEST_BAR * bars.unit:
         return bars
     return replace(bars, rows=tuple([replace(row, remark="") for row in rows]))

@@ -193,8 +193,11 @@ def _word_blocks(passage: Paragraph, boxes: dict[int, Box]) -> Iterator[Block]:
 
 
 def _word_texts(passage: Paragraph, boxes: dict[int, Box]) -> Iterator[Words]:
-    """Yield the words, each in the middle of its box."""
+    """Yield the words that are written so far, each in the middle of its box."""
+    written = passage.sentence.written
     for word in passage.words:
+        if written is not None and word.column >= written:
+            continue
         left, bottom, width, height = boxes[word.column]
         tint = cell_tint(passage.sentence.grid, 0, word.column)
         x, y = left + width / 2, bottom + height / 2 - MIDDLE * passage.unit

@@ -1,6 +1,7 @@
 """Very many heads as small maps: where each stands, and which ones are framed; in inches.
 
-What frames mean stands on the right of the maps or below them, wherever it leaves them larger.
+Layers stand in one bank, or in several beside each other, and what frames mean on the right of the
+maps or below them: whatever leaves maps larger. Frames stand around maps, in the gaps.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, product
-from string import ascii_letters
 
+from attnviz.renderers.picture.fit import first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Block, Box, Items, Maps, Stroke, Words
 from attnviz.renderers.picture.page_frame import Drawing, Key, keys_height, keys_items, scale_key
 from attnviz.renderers.picture.panel_labels import (
+    THINNING_STEPS,
     PanelStyle,
     Ticks,
     axis_items,
@@ -21,6 +24,7 @@ from attnviz.renderers.picture.panel_labels import (
     panel_style,
     row_ticks,
 )
+from attnviz.renderers.picture.panel_rows import RAGGED_WORTH
 from attnviz.renderers.picture.text import (
     BOLD,
     MIDDLE,
@@ -29,25 +33,28 @@ from attnviz.renderers.picture.text import (
     Lettering,
     fit_line,
     text_width,
+    widest_line,
 )
 from attnviz.views.grids.axes import GENERATED_NOTE, Axis
 from attnviz.views.grids.overview import COLOR_SCALE_NOTES, Flag, Overview
 
 # Points of the lines around maps, and through them
-FAINT_LINE, FRAME_LINE, BORDER_LINE = 0.5, 2.4, 1.0
+FAINT_LINE, FRAME_LINE, BORDER_LINE = 0.5, 3.2, 1.0
+FRAME_SHARE = 0.75  # of the gap between maps, a frame may fill
 MAP_GAP = 0.14  # between two maps, as a part of one
 MAP_STRETCH, MAP_SQUEEZE = 1.5, 1.25  # of a cell, so that a page is filled
 LARGEST_MAP, HIGHEST_SHEET = 2.6, 8.0  # of a map, and of all of them, on a page of its own size
 FINEST_CELL = 0.025  # of a cell
 NAMES_GAP = 0.5  # from maps to their names, in letters
 NAMES_HEIGHT = 1.5  # the height of a line of names, in letters
+NAME_LINE, NAME_SPACE = 1.1, 0.35  # of a name below another, and between two in a line, in letters
 KEY_GAP = 1.2  # between maps and a key beside them, in letters
-MAX_NAMED_TOKENS = 32  # tokens that stand beside maps
-FRAME_SERIES = 0  # the colour of frames and letters, among those of lines
-TAG_SIDE = 1.35  # of a letter's box, in letters
-TAG_SHARE = 0.26  # of a map, its letter may take
-MAX_TAG_SHARE = 0.5  # of the shorter side of a map: larger letters would hide it
-TAG_GAP = 0.5  # between a letter and its words, in letters
+MAX_NAMED_TOKENS = 32  # tokens that stand beside maps,
+TOKENS_WORTH = 0.5  # if maps keep this share of their area
+BANK_GAP = 1.6  # between a bank of layers and the names of the next, in letters
+FRAME_COLORS = (5, 1, 6, 2, 3, 4, 0, 7)  # among those of heads: unlike the blue of maps first
+TAG_SIDE = 1.35  # of the sample of a frame, in letters
+TAG_GAP = 0.5  # between a sample and its words, in letters
 TAGS_GAP = 1.8  # between two of them in a line
 TAG_LINE_PITCH = 1.8  # from one line to the next, in letters
 TAG_PAIR, TAG_LEADING = 1.2, 1.5  # from a name to what stands below it, and from there to the next
@@ -67,13 +74,16 @@ class HeadsDrawing(Drawing):
         high.
         """
         overview = self.overview
-        heads = len(overview.columns)
-        across = min(heads, round(math.sqrt(1.5 * heads))) if len(overview.rows) == 1 else heads
-        sheet = MapSheet(overview, letters, (0.0, 0.0, width, 1e3), True, max(across, 1))
+        high, sheet = max(
+            (
+                _natural_map_height(sheet)
+                for sheet in possible_sheets(overview, letters, (0.0, 0.0, width, 1e3))
+                if sheet.key_beside
+            ),
+            key=lambda choice: choice[0] ** 2 * choice[1].worth,
+        )
         sheet = _with_tokens(sheet) or sheet
-        rows = sheet.grid_shape[0] * (1 + MAP_GAP)
-        wide = sheet.pitch[0] / (1 + MAP_GAP)
-        high = min(wide * overview.shape[0] / overview.shape[1], LARGEST_MAP, HIGHEST_SHEET / rows)
+        high, rows = _natural_map_height(sheet)[0], sheet.grid_shape[0] * (1 + MAP_GAP)
         titles = sheet.title_height * (sheet.grid_shape[0] - 1)
         key_height = tag_column_height(overview, letters)
         return max(high * rows + titles, key_height) + sheet.height_above + sheet.height_below
@@ -130,17 +140,17 @@ def _head_names(sheet: MapSheet) -> Iterator[Words | Stroke]:
     if sheet.is_wrapped:
         yield from _map_titles(sheet)
         return
-    (wide, high), (left, top), size = sheet.pitch, sheet.top_left, letters.axis
+    high, size = sheet.pitch[1], sheet.name_size
     tokens_width = sheet.tokens[0].extent if sheet.tokens else 0.0
-    x = left - tokens_width - NAMES_GAP * size * POINT
-    for row in _thinned_indices(overview.rows, high, size * POINT * 1.1):
-        y = top - row * high - sheet.map_size[1] / 2 - MIDDLE * size * POINT
+    for row in _thinned_indices(overview.rows, high, size * POINT * NAME_LINE):
+        x, bottom, _, height = sheet.box(row, 0)
+        x -= tokens_width + NAMES_GAP * size * POINT
+        y = bottom + height / 2 - MIDDLE * size * POINT
         yield Words(overview.rows.labels[row], x, y, size, halign="right")
-    widest = max(text_width(label, size) for label in overview.columns.labels)
-    y = top + NAMES_GAP * size * POINT
-    for column in _thinned_indices(overview.columns, wide, widest + 0.5 * size * POINT):
-        x = left + column * wide + sheet.map_size[0] / 2
-        yield Words(overview.columns.labels[column], x, y, size, halign="center")
+    y = sheet.top_left[1] + NAMES_GAP * size * POINT
+    for bank, column in product(range(sheet.banks), _named_columns(sheet)):
+        left, _, width, _ = sheet.box(bank * sheet.layers_down, column)
+        yield Words(overview.columns.labels[column], left + width / 2, y, size, halign="center")
     for name, start, end in _key_groups(sheet):
         line_y = sheet.top_left[1] + (NAMES_HEIGHT + 0.2) * size * POINT
         yield Stroke(((start, line_y), (end, line_y)))
@@ -150,34 +160,41 @@ def _head_names(sheet: MapSheet) -> Iterator[Words | Stroke]:
 
 
 def _map_titles(sheet: MapSheet) -> Iterator[Words]:
-    """Yield the name of each map over it."""
-    size = sheet.letters.axis
-    for name, head in zip(sheet.overview.names, sheet.overview.map_cells, strict=True):
-        left, bottom, wide, high = sheet.box(*head)
-        text, points = fit_line(name, size, sheet.letters.smallest, wide)
-        yield Words(text, left, bottom + high + NAMES_GAP * size * POINT * 0.8, points)
+    """Yield the name of each map over it, all in letters of one size."""
+    overview, smallest, wide = sheet.overview, sheet.letters.smallest, sheet.map_size[0]
+    size = min(fit_line(name, sheet.letters.axis, smallest, wide)[1] for name in overview.names)
+    for name, head in zip(overview.names, overview.map_cells, strict=True):
+        left, bottom, _, high = sheet.box(*head)
+        text, _ = fit_line(name, size, size, wide)
+        yield Words(text, left, bottom + high + NAMES_GAP * size * POINT * 0.8, size)
 
 
 def _thinned_indices(axis: Axis, pitch: float, needed: float) -> range:
-    """Return every place of an axis, or every second, fourth, eighth one.
+    """Return every place of an axis, or every second, fifth, tenth one.
 
     Places are `pitch` inches apart, and a label takes `needed` inches.
     """
-    step = 1
-    while step < len(axis) and pitch * step < needed:
-        step *= 2
-    return range(0, len(axis), step)
+    steps = (1, *THINNING_STEPS)
+    return range(0, len(axis), first_fit(steps, lambda step: pitch * step >= needed))
+
+
+def _named_columns(sheet: MapSheet) -> range:
+    """Return the columns that have names."""
+    columns, size = sheet.overview.columns, sheet.name_size
+    needed = widest_line(columns.labels, size) + NAME_SPACE * size * POINT
+    return _thinned_indices(columns, sheet.pitch[0], needed)
 
 
 def _key_groups(sheet: MapSheet) -> Iterator[tuple[str, float, float]]:
     """Yield the name of each group of heads that share keys, such as `kv 0`, with its left and
-    right end.
+    right end; again for each bank.
     """
     groups = sheet.overview.groups
-    for group, columns in groupby(range(len(groups)), lambda column: groups[column]):
-        members = list(columns)
-        start, end = sheet.box(0, members[0]), sheet.box(0, members[-1])
-        yield f"kv {group}", start[0], end[0] + end[2]
+    for bank in range(sheet.banks):
+        for group, columns in groupby(range(len(groups)), lambda column: groups[column]):
+            members, layer = list(columns), bank * sheet.layers_down
+            start, end = sheet.box(layer, members[0]), sheet.box(layer, members[-1])
+            yield f"kv {group}", start[0], end[0] + end[2]
 
 
 def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
@@ -187,30 +204,30 @@ def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
     rows, columns = sheet.tokens
     last_row_start = len(sheet.overview.columns) - sheet.across
     for layer, head in sheet.overview.map_cells:
-        is_lowest = layer == len(sheet.overview.rows) - 1 and head >= last_row_start
+        is_last = layer == len(sheet.overview.rows) - 1 or (layer + 1) % sheet.layers_down == 0
+        is_lowest = is_last and head >= last_row_start
         left = rows if head % sheet.across == 0 else Ticks("", 0)
         below = columns if is_lowest else Ticks("", 0)
         yield from axis_items(left, below, sheet.box(layer, head), _sheet_style(sheet.letters))
 
 
 def _frame_items(sheet: MapSheet) -> Items:
-    """Yield a thick line around each map that has a flag, and the letter of its first flag unless
-    it would hide the map.
-    """
-    framed_maps = set[int]()
-    for number, flag in enumerate(sheet.overview.flags):
-        if flag.map_index in framed_maps:
-            continue
-        framed_maps.add(flag.map_index)
-        left, bottom, wide, high = box = sheet.box(*sheet.overview.map_cells[flag.map_index])
-        yield Block(box, outlined=FRAME_LINE, series=FRAME_SERIES)
-        if sheet.has_tags:
-            size = tag_size(min(wide, high), sheet.letters)
-            yield from tag_items(number, left + wide, bottom + high, size)
+    """Yield a thick line around each map that has a flag, in the gap, so that it hides no cell."""
+    line = min(FRAME_LINE * POINT, FRAME_SHARE * MAP_GAP * min(sheet.map_size))
+    for map_index, color in frame_colors(sheet.overview).items():
+        left, bottom, wide, high = sheet.box(*sheet.overview.map_cells[map_index])
+        box = left - line / 2, bottom - line / 2, wide + line, high + line
+        yield Block(box, outlined=line / POINT, head=color)
+
+
+def frame_colors(overview: Overview) -> dict[int, int]:
+    """Return the colour of the frame of each map that has a flag, by the index of the map."""
+    framed = dict.fromkeys(flag.map_index for flag in overview.flags)
+    return {each: FRAME_COLORS[n % len(FRAME_COLORS)] for n, each in enumerate(framed)}
 
 
 def _tag_key_items(sheet: MapSheet) -> Items:
-    """Yield the key of all letters, beside the maps or below them."""
+    """Yield the key of all frames, beside the maps or below them."""
     left, _, width, _ = sheet.room
     if sheet.key_beside:
         start = sheet.maps_right + KEY_GAP * sheet.letters.axis * POINT
@@ -229,6 +246,7 @@ class MapSheet:
     room: Box
     key_beside: bool  # whether the key stands on the right, or below
     across: int  # maps beside each other: all of a layer, or fewer of one that is alone
+    banks: int = 1  # into which layers are divided, beside each other
     tokens: tuple[Ticks, Ticks] | None = None  # beside the maps on the left, and below the last
 
     @property
@@ -237,18 +255,37 @@ class MapSheet:
         return self.letters.axis * POINT
 
     @property
-    def has_tags(self) -> bool:
-        """Whether letters at the maps leave enough of them to be seen."""
-        side = min(self.map_size)
-        return TAG_SIDE * tag_size(side, self.letters) * POINT <= MAX_TAG_SHARE * side
+    def layers_down(self) -> int:
+        """How many layers stand below each other in a bank."""
+        return math.ceil(len(self.overview.rows) / self.banks)
 
     @property
+    def worth(self) -> float:
+        """How much its shape counts, beside the size of its maps: less with a shorter last part."""
+        parts, whole = (
+            (self.across, len(self.overview.columns))
+            if self.is_wrapped
+            else (self.layers_down, len(self.overview.rows))
+        )
+        return RAGGED_WORTH if whole % parts else 1.0
+
+    @cached_property
+    def name_size(self) -> float:
+        """The size of the names of layers and heads, in points: the largest in which all fit."""
+        wide, high = self.pitch
+        widest = widest_line(self.overview.columns.labels, 1.0) + NAME_SPACE * POINT
+        return first_fit(
+            smaller_sizes(self.letters.axis, self.letters.smallest),
+            lambda size: widest * size <= wide and size * POINT * NAME_LINE <= high,
+        )
+
+    @cached_property
     def left_width(self) -> float:
-        """The width of the names of layers and of tokens, left of the maps."""
+        """The width of the names of layers and of tokens, left of the maps of a bank."""
         tokens_width = self.tokens[0].extent if self.tokens else 0.0
         if self.is_wrapped:
             return tokens_width
-        names = max(text_width(label, self.letters.axis) for label in self.overview.rows.labels)
+        names = widest_line(self.overview.rows.labels, self.letters.axis)
         return names + NAMES_GAP * self._letter + tokens_width
 
     @property
@@ -274,7 +311,7 @@ class MapSheet:
         legend_height = self.legend_height
         return (self.tokens[1].extent if self.tokens else 0.0) + legend_height
 
-    @property
+    @cached_property
     def legend(self) -> list[Key]:
         """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
         the text.
@@ -283,25 +320,26 @@ class MapSheet:
             self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
         )
 
-    @property
+    @cached_property
     def legend_height(self) -> float:
         """The height of the last lines."""
         return keys_height(self.legend, self.room[2], self.letters.note)
 
-    @property
+    @cached_property
     def key_room(self) -> tuple[float, float]:
         """The width and the height that the key takes from the maps; one of them is 0."""
         if self.key_beside:
             return tag_column_width(self.overview, self.letters) + KEY_GAP * self._letter, 0.0
         return 0.0, tag_lines_height(self.overview, self.letters, self.room[2])
 
-    @property
+    @cached_property
     def map_size(self) -> tuple[float, float]:
         """The size of a map: its cells are about square, if that fills the room."""
         (high, wide), (rows, columns) = self.overview.shape, self.grid_shape
-        across = self.room[2] - self.left_width - self.key_room[0]
+        bank_gaps = (self.banks - 1) * BANK_GAP * self._letter
+        across = self.room[2] - self.banks * self.left_width - bank_gaps - self.key_room[0]
         down = self.room[3] - self.height_above - self.height_below - self.key_room[1]
-        max_width = max(across, 0.1) / (columns + MAP_GAP * (columns - 1))
+        max_width = max(across, 0.1) / self.banks / (columns + MAP_GAP * (columns - 1))
         down -= self.title_height * (rows - 1)
         max_height = max(down, 0.1) / (rows + MAP_GAP * (rows - 1))
         aspect = high / wide
@@ -311,17 +349,16 @@ class MapSheet:
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of maps."""
-        parts = math.ceil(len(self.overview.columns) / self.across)
-        return len(self.overview.rows) * parts, self.across
+        """Rows and columns of maps in a bank."""
+        return self.layers_down * math.ceil(len(self.overview.columns) / self.across), self.across
 
-    @property
+    @cached_property
     def pitch(self) -> tuple[float, float]:
         """The distance from one map to the next, across and down."""
         wide, high = self.map_size
         return wide * (1 + MAP_GAP), high * (1 + MAP_GAP) + self.title_height
 
-    @property
+    @cached_property
     def top_left(self) -> tuple[float, float]:
         """The upper left end of the first map."""
         left, bottom, _, height = self.room
@@ -329,22 +366,25 @@ class MapSheet:
 
     def box(self, row: int, column: int) -> Box:
         """Return where a map stands; a layer that is alone may go on in the next row."""
+        bank, row = divmod(row, self.layers_down)
         extra_rows, column = divmod(column, self.across)
-        row += extra_rows
         (wide, high), (across, down), (left, top) = self.map_size, self.pitch, self.top_left
-        return left + column * across, top - row * down - high, wide, high
+        bank_pitch = self.across * across - wide * MAP_GAP + self.left_width
+        left += bank * (bank_pitch + BANK_GAP * self._letter)
+        return left + column * across, top - (row + extra_rows) * down - high, wide, high
 
     @property
     def maps_right(self) -> float:
         """Where the last map ends."""
-        left, _, wide, _ = self.box(0, self.across - 1)
+        left, _, wide, _ = self.box((self.banks - 1) * self.layers_down, self.across - 1)
         return left + wide
 
     @property
     def maps_foot(self) -> float:
         """Where maps end below, and the names of tokens."""
         tokens_height = self.tokens[1].extent if self.tokens else 0.0
-        return self.box(self.grid_shape[0] - 1, 0)[1] - tokens_height
+        last_row_top = self.top_left[1] - (self.grid_shape[0] - 1) * self.pitch[1]
+        return last_row_top - self.map_size[1] - tokens_height
 
     @property
     def key_foot(self) -> float:
@@ -356,24 +396,42 @@ class MapSheet:
         return self.maps_foot - self.key_room[1]
 
 
+def possible_sheets(overview: Overview, letters: Lettering, room: Box) -> Iterator[MapSheet]:
+    """Yield all sheets: with the key beside maps and below them, with layers in any number of
+    banks; and a layer that is alone in any number of rows.
+    """
+    layers, heads = len(overview.rows), len(overview.columns)
+    shapes = {(heads, math.ceil(layers / down)) for down in range(1, layers + 1)}
+    if layers == 1:
+        shapes = {(across, 1) for across in range(1, heads + 1)}
+    for key_beside, (across, banks) in product((True, False), sorted(shapes)):
+        yield MapSheet(overview, letters, room, key_beside, across, banks)
+
+
+def _natural_map_height(sheet: MapSheet) -> tuple[float, MapSheet]:
+    """Return how high maps want to be that fill the width of a page of their own; and the sheet."""
+    shape, rows = sheet.overview.shape, sheet.grid_shape[0] * (1 + MAP_GAP)
+    wide = sheet.pitch[0] / (1 + MAP_GAP)
+    return min(wide * shape[0] / shape[1], LARGEST_MAP, HIGHEST_SHEET / rows), sheet
+
+
 def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
     """Return the sheet with the largest maps, and with names of tokens where there is room for
     them.
 
     Cells too small to be told apart are pooled.
     """
-    heads = len(overview.columns)
-    across = range(1, heads + 1) if len(overview.rows) == 1 else (heads,)
-    layouts = product((True, False), across)
     best = max(
-        (MapSheet(overview, letters, room, *layout) for layout in layouts),
-        key=lambda sheet: sheet.map_size[0] * sheet.map_size[1],
+        possible_sheets(overview, letters, room),
+        key=lambda sheet: math.prod(sheet.map_size) * sheet.worth,
     )
     with_tokens = _with_tokens(best)
-    high, wide = overview.shape
-    size = best.map_size if with_tokens is None else with_tokens.map_size
-    sheet = with_tokens or best
-    shape = (_cells_that_fit(high, size[1]), _cells_that_fit(wide, size[0]))
+    is_large = with_tokens and math.prod(with_tokens.map_size) > TOKENS_WORTH * math.prod(
+        best.map_size
+    )
+    sheet = with_tokens if with_tokens and is_large else best
+    (high, wide), (map_width, map_height) = overview.shape, sheet.map_size
+    shape = (_cells_that_fit(high, map_height), _cells_that_fit(wide, map_width))
     return replace(sheet, overview=overview.pooled_to(*shape))
 
 
@@ -415,39 +473,12 @@ def _sheet_style(letters: Lettering) -> PanelStyle:
     return panel_style(letters, SLIDE, 1.0, 1.0)
 
 
-def tag_items(number: int, right: float, top: float, size: float) -> Items:
-    """Yield a letter in a box, whose upper right end is here.
-
-    `number` 0 is `a`, 1 is `b`; after Z they begin again.
-    """
-    side = TAG_SIDE * size * POINT
-    box = (right - side, top - side, side, side)
-    x, y = right - side / 2, top - side / 2 - MIDDLE * size * POINT
-    yield Block(box, series=FRAME_SERIES)
-    yield Words(
-        ascii_letters[number % len(ascii_letters)],
-        x,
-        y,
-        size,
-        bold=True,
-        halign="center",
-        background_series=FRAME_SERIES,
-    )
-
-
 def _tag_sample(sheet: MapSheet, number: int, right: float, top: float, size: float) -> Items:
-    """Yield the letter that stands at a map, or a frame like that around it, for the key."""
-    if sheet.has_tags:
-        yield from tag_items(number, right, top, size)
-        return
+    """Yield the frame of a flag, for the key, whose upper right end is here."""
     side, inset = TAG_SIDE * size * POINT, FRAME_LINE * POINT
     box = right - side + inset, top - side + inset, side - 2 * inset, side - 2 * inset
-    yield Block(box, outlined=FRAME_LINE, series=FRAME_SERIES)
-
-
-def tag_size(side: float, letters: Lettering) -> float:
-    """Return the size in points of the letter at a map whose shorter side is this long."""
-    return min(max(side * TAG_SHARE / POINT, letters.smallest), letters.label)
+    color = frame_colors(sheet.overview)[sheet.overview.flags[number].map_index]
+    yield Block(box, outlined=FRAME_LINE, head=color)
 
 
 def tag_column_width(overview: Overview, letters: Lettering) -> float:
@@ -468,7 +499,7 @@ def tag_column_height(overview: Overview, letters: Lettering) -> float:
 
 
 def tag_column_items(sheet: MapSheet, room: Box) -> Items:
-    """Yield what each letter means, in two lines, from the top of a room; smaller if
+    """Yield what each frame means, in two lines, from the top of a room; smaller if
     it is too low.
     """
     overview, letters = sheet.overview, sheet.letters
@@ -494,7 +525,7 @@ def tag_lines_height(overview: Overview, letters: Lettering, room: float) -> flo
 
 
 def tag_lines_items(sheet: MapSheet, room: Box) -> Items:
-    """Yield what each letter means, in lines from the top of a room."""
+    """Yield what each frame means, in lines from the top of a room."""
     overview, letters = sheet.overview, sheet.letters
     left, bottom, wide, high = room
     size, letter = letters.axis, letters.axis * POINT
@@ -557,7 +588,7 @@ def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[
 
 
 def _tag_width(pieces: TagText, size: float) -> float:
-    """Return the inches that a letter with these words takes in a line, and the gap behind it."""
+    """Return the inches that a frame with these words takes in a line, and the gap behind it."""
     return (TAG_SIDE + TAG_GAP + TAGS_GAP) * size * POINT + _pieces_width(pieces, size)
 
 

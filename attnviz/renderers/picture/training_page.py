@@ -11,7 +11,7 @@ from itertools import chain, product
 import numpy as np
 
 from attnviz.renderers.picture.boxes import Column, Space, grid_of
-from attnviz.renderers.picture.charts import chart_ticks, curves_chart
+from attnviz.renderers.picture.charts import chart_ticks, curves_chart, x_value_text
 from attnviz.renderers.picture.fit import first_fit
 from attnviz.renderers.picture.items import Box, Items, Stroke, Words, cell_box
 from attnviz.renderers.picture.matrix import CURVE_NAMES_GAP, build_panel
@@ -35,6 +35,7 @@ from attnviz.renderers.picture.text import (
     Size,
     fit_line,
     text_width,
+    widest_line,
     wrap_parts,
 )
 from attnviz.views.grids.grid import Curves, Grid
@@ -58,7 +59,7 @@ SIZE_ROUNDS = 4  # in which labels and tables find their sizes
 FOOT, SHORT_FOOT = 2.2, 0.5  # in letters of an axis: below a chart, with its numbers or without
 CHART_HEADING = 1.9  # in letters of a label: the room for the line above a chart
 TITLE_PITCH = 1.4  # and what a title above that line adds
-CHART_RIGHT = 1.0  # and what the last number below it needs beside it
+CHART_RIGHT = 1.0  # and what the last number below it needs beside it, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,12 @@ class TableGrid:
         gap = TABLE_GAP * self.letters.label * POINT
         return max(widths) + gap if words else 0.0
 
+    @property
+    def least_title_width(self) -> float:
+        """The width in which the longest name over a table has room in the smallest letters."""
+        names = tuple(title.text for title in self.group.panel_titles)
+        return widest_line(names, self.letters.smallest) * BOLD
+
     @cached_property
     def column(self) -> Column:
         """The room of all tables: labels beside the first table of a row, and below the last of a
@@ -104,6 +111,7 @@ class TableGrid:
             Space(
                 *self.table_size,
                 left=left if column == 0 else 0.0,
+                right=max(self.least_title_width - self.table_size[0], 0.0),
                 above=title_height if all_named or row == 0 else 0.0,
                 below=below if row == down - 1 else 0.0,
             )
@@ -154,7 +162,10 @@ class TableGrid:
         """
         letters, names = self.letters, list(zip(self.group.panel_titles, boxes, strict=False))
         gap = TABLE_GAP * letters.label * POINT
-        titles = [_table_title(name, box, letters) for name, box in names]
+        least = self.least_title_width
+        titles = [_table_title(name, box, letters, least) for name, box in names]
+        size = min((title.size for title in titles), default=letters.label)
+        titles = [replace(title, size=size) for title in titles]
         ends = [text_width(f"{title.text} ", title.size) * BOLD for title in titles]
         rooms = [box[2] + gap / 2 - end for (_, box), end in zip(names, ends, strict=True)]
         numbers, size = _remark_texts([name.remarks for name, _ in names], rooms, letters)
@@ -290,7 +301,7 @@ class TrainingDrawing(Drawing):
         few = _rows_with_remark(tables, lambda remark: True)
         first = _rows_with_remark(tables, lambda remark: not remark.series)
         choices = [
-            _last_columns(group, count)
+            _even_columns(group, count)
             for group, fewest in ((tables, tables.column_count - 1), (few, FEWEST), (first, FEWEST))
             for count in range(tables.column_count, max(fewest, FEWEST) - 1, -1)
         ]
@@ -351,9 +362,9 @@ def _row_choices(group: Group) -> list[Group]:
     )
 
 
-def _last_columns(group: Group, count: int) -> Group:
-    """Return a group with `count` columns: the first one and the last ones."""
-    columns = [0, *range(group.column_count - count + 1, group.column_count)]
+def _even_columns(group: Group, count: int) -> Group:
+    """Return a group with `count` columns, evenly chosen: the first and the last are among them."""
+    columns = np.linspace(0, group.column_count - 1, count).round().astype(int).tolist()
     starts = range(0, len(group.panels), group.column_count)
     panels = tuple(group.panels[start + column] for start in starts for column in columns)
     titles = tuple(group.panel_titles[column] for column in columns)
@@ -397,11 +408,13 @@ def _ring_around(box: Box) -> Stroke:
     return Stroke(points, RING_LINE, series=0)
 
 
-def _table_title(name: PanelTitle, box: Box, letters: Lettering) -> Words:
-    """Return a name over its table, with room beside it for the numbers of its remarks."""
+def _table_title(name: PanelTitle, box: Box, letters: Lettering, least: float) -> Words:
+    """Return a name over its table, at least `least` inches wide, with room beside it for the
+    numbers of its remarks.
+    """
     left, bottom, width, height = box
     remarks_width = sum(text_width(f" {remark.share}", letters.smallest) for remark in name.remarks)
-    room = max(width - remarks_width, width / 2) / BOLD
+    room = max(width - remarks_width, width / 2, least) / BOLD
     text, size = fit_line(name.text, letters.label, letters.smallest, room)
     return Words(text, left, bottom + height + 0.45 * letters.label * POINT, size, bold=True)
 
@@ -482,7 +495,8 @@ def _chart_items(
     """
     left, bottom, width, height = box
     foot = (FOOT if numbered else SHORT_FOOT) * letters.axis * POINT
-    wide = max(width - reach - CHART_RIGHT * letters.axis * POINT, 0.2)
+    last_half = text_width(x_value_text(curves.x_values[-1]), letters.axis) / 2
+    wide = max(width - reach - max(CHART_RIGHT * letters.axis * POINT, last_half), 0.2)
     high = max(height - foot - _heading_height(curves, letters), 0.2)
     inner = left + reach, bottom + foot, wide, high
     rows, columns = chart_ticks(curves, wide, high, letters.axis)
@@ -492,7 +506,8 @@ def _chart_items(
     sides = [*axis_items(rows, columns, inner, PanelStyle())]
     yield curves_chart(curves, inner)
     yield from sides
-    yield from _curve_names(curves, left, inner, size, letters)
+    names_width = width - CHART_RIGHT * letters.axis * POINT
+    yield from _curve_names(curves, (left, inner[1], names_width, high), size, letters)
     numbers = [item for item in sides if isinstance(item, Words) and item.halign == "center"]
     if numbers:  # what the side counts, before its first number
         leftmost = min(numbers, key=lambda word: word.x)
@@ -516,14 +531,12 @@ def _names_size(curves: Curves, box: Box, letters: Lettering) -> float:
     return max(min(letters.label, room / max(unit, 1e-6)), letters.smallest)
 
 
-def _curve_names(
-    curves: Curves, left: float, box: Box, size: float, letters: Lettering
-) -> Iterator[Words]:
-    """Yield the name of each curve in its colour, in one line that begins at `left`, above the
-    chart; above them its title, if it is `headed`.
+def _curve_names(curves: Curves, box: Box, size: float, letters: Lettering) -> Iterator[Words]:
+    """Yield the name of each curve in its colour, in one line above the box of a chart and its
+    numbers; above them its title, if it is `headed`.
     """
-    y = box[1] + box[3] + 0.5 * letters.label * POINT
-    end = box[0] + box[2]
+    left, y = box[0], box[1] + box[3] + 0.5 * letters.label * POINT
+    end = left + box[2]
     if curves.headed:
         above = y + TITLE_PITCH * letters.label * POINT
         text, points = fit_line(curves.title, letters.label, letters.smallest, end - left)

@@ -59,12 +59,17 @@ def view_lines(
 
 
 def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
-    """Yield the title and the settings on one line, cut to the screen; then the caveat."""
-    line = Text.assemble(
-        (view.heading or view.title, BOLD_STYLE), (f" · {view.settings}", DIM_STYLE)
-    )
-    line.truncate(screen.room, overflow="ellipsis")
-    yield line
+    """Yield the title and the settings on one line, cut to the screen; then the caveat.
+
+    A title that is longer than a line is in full, without the settings.
+    """
+    title = view.heading or view.title
+    if cell_len(title) > screen.room:
+        yield from wrap_note(title, screen, BOLD_STYLE)
+    else:
+        line = Text.assemble((title, BOLD_STYLE), (f" · {view.settings}", DIM_STYLE))
+        line.truncate(screen.room, overflow="ellipsis")
+        yield line
     yield from wrap_note(view.screen.caveat, screen, PLAIN_STYLE)
 
 

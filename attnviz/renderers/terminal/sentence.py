@@ -185,8 +185,12 @@ def ranking_lines(ranking: RankedBars, screen: Screen, max_rows: int) -> Iterato
     count = len(ranking.grid.rows)
     row_count = count if screen.full or screen.width is None else min(count, max_rows, MAX_BARS)
     yield from wrap_note(ranking.grid.title, screen, BOLD_STYLE)
-    note = f"{BAR_MARK} = others" if ranking.mark_title and screen.width is not None else ""
-    yield from wrap_note(" · ".join(filter(None, (note, ranking.grid.note))), screen)
+    note = ranking.grid.note
+    if ranking.mark_title and screen.width is not None:
+        # A note that says what others are goes on after the sign.
+        mark = f"{BAR_MARK} =" if note.startswith("others = ") else f"{BAR_MARK} = others ·"
+        note = f"{mark} {note}".removesuffix(" · ")
+    yield from wrap_note(note, screen)
     yield from _ranking_lines(ranking, row_count, screen)
     if count > row_count:
         yield from wrap_note(

@@ -7,7 +7,7 @@ once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -22,6 +22,7 @@ from rich.text import Text
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
+    GAP_COLUMNS,
     MASKED_SIGN,
     PLAIN_STYLE,
     Paint,
@@ -46,6 +47,11 @@ FILE_COLUMNS = 80
 MIN_MAP_COLUMNS, MIN_MAP_LINES = 3, 2
 FLAG_GAP = 3  # columns between two flags on a line
 OVERVIEW_LEGEND_COLUMNS = 8
+MAX_PIPE_LINES = 60  # of all maps where nothing says how high a screen is
+LETTERS_NOTE = (
+    f"letter = what stands out most in a head ({MASKED_SIGN} nothing), then the number of such "
+    "heads and the strongest of them"
+)
 NARROW_SCREEN_COLUMNS = 40  # a narrower screen has short names
 EMPTY_LETTER = " ", PLAIN_STYLE
 
@@ -317,8 +323,11 @@ def overview_lines(
 ) -> Iterator[Text]:
     """Yield the small maps of all heads, what the heads do, the legend and notes.
 
-    The maps are pooled to take at most `lines` lines, but have a least size.
+    The maps are pooled to take at most `lines` lines. If they are too many for that at their least
+    size, a letter for the kind of each head takes their place.
     """
+    if screen.height is None and screen.width is not None and not screen.full:
+        lines = min(lines, MAX_PIPE_LINES)
     smallest = overview.pooled_to(MIN_MAP_LINES, MIN_MAP_COLUMNS)
     for short in (False, True):
         lines_below = [
@@ -328,9 +337,78 @@ def overview_lines(
         sheet = _largest_sheet(overview, screen, lines - len(lines_below))
         if sheet.height + len(lines_below) <= lines:
             break
+    else:
+        letters = (
+            list(_letter_lines(overview, screen, lines))
+            if overview.flags and overview.kinds
+            else []
+        )
+        if letters:
+            yield from letters
+            return
     yield from sheet.text()
     yield from _flag_lines(sheet.overview, screen, short=short)
     yield from _overview_notes(sheet.overview, screen)
+
+
+def _letter_lines(overview: Overview, screen: Screen, lines: int) -> Iterator[Text]:
+    """Yield a letter for the kind of each head, layers side by side, and how many heads are of each
+    kind; the letters of a kind that most heads have are dim.
+
+    Nothing if the heads of a layer do not fit on a line.
+    """
+    layers, heads = overview.rows.labels, overview.columns.labels
+    start = max(map(cell_len, layers)) + 1
+    row, column = overview.map_cells[overview.flags[0].map_index]
+    one_head = f"--layer {layers[row].lstrip('L')} --head {heads[column].lstrip('H')}"
+    notes = [LETTERS_NOTE, f"{one_head} shows one head"]
+    notes += ["--full draws a map of each"] if screen.height is None else []
+    legend = [*_kind_lines(overview, screen), *wrap_note(" · ".join(notes), screen)]
+    for width in (2, 1):
+        layers_per_line = (screen.room + GAP_COLUMNS) // (start + width * len(heads) + GAP_COLUMNS)
+        if layers_per_line and -(-len(layers) // layers_per_line) + 1 + len(legend) <= lines:
+            break
+    if not layers_per_line:
+        return
+    height = -(-len(layers) // layers_per_line)
+    numbers = "".join(label[-width:].lstrip("H").ljust(width) for label in heads)
+    gap, count = " " * GAP_COLUMNS, -(-len(layers) // height)
+    heading = f"{'H'.ljust(start)}{numbers}"
+    yield Text(gap.join([heading] * count).rstrip(), DIM_STYLE)
+    for first in range(height):
+        line = Text(end="")
+        for layer in range(first, len(layers), height):
+            line.append(gap if layer > first else "").append(layers[layer].ljust(start))
+            numbers_by_column = {column: index for index, column in overview.maps_in_layer(layer)}
+            for column in range(len(heads)):
+                letter, style = _kind_letter(overview, numbers_by_column.get(column))
+                line.append(letter, style).append(" " * (width - 1))
+        line.rstrip()
+        yield line
+    yield Text()
+    yield from legend
+
+
+def _kind_letter(overview: Overview, index: int | None) -> StyledLetter:
+    """Return the letter of a head's kind: bold for the strongest head of the kind."""
+    kind = None if index is None else overview.kinds[index]
+    if kind is None:
+        return (" " if index is None else MASKED_SIGN), DIM_STYLE
+    flag = overview.flags[kind]
+    is_common = 2 * flag.count > len(overview.kinds)
+    style = DIM_STYLE if is_common else PLAIN_STYLE
+    return ascii_letters[kind], BOLD_STYLE if index == flag.map_index else style
+
+
+def _kind_lines(overview: Overview, screen: Screen) -> Iterator[Text]:
+    """Yield how many heads are of each kind, and the strongest: `b itself 4 (L11H6 .92)`."""
+    texts = []
+    for letter, flag in zip(ascii_letters, overview.flags, strict=False):
+        kind = flag.short if '"' in flag.kind else flag.kind  # each may attend to another token
+        name = overview.names[flag.map_index]
+        what = f" {kind} {flag.count} ({name} {flag.number})"
+        texts.append(Text.assemble((letter, BOLD_STYLE), what))
+    yield from _joined_texts(texts, screen.room, FLAG_GAP)
 
 
 def _overview_notes(overview: Overview, screen: Screen) -> Iterator[Text]:
@@ -347,10 +425,15 @@ def _flag_lines(overview: Overview, screen: Screen, *, short: bool) -> Iterator[
     """
     room = FILE_COLUMNS if screen.width is None else screen.room
     gap = FLAG_GAP - short
-    line = Text(end="")
     flags = _flag_texts(overview, short or room < NARROW_SCREEN_COLUMNS)
     scale = scale_line(overview.scale, screen, ramp=SHADE_BLOCKS, width=OVERVIEW_LEGEND_COLUMNS)
-    for text in (*flags, scale):
+    yield from _joined_texts((*flags, scale), room, gap)
+
+
+def _joined_texts(texts: Iterable[Text], room: int, gap: int) -> Iterator[Text]:
+    """Yield lines of texts with a gap between them, each text cut to the room."""
+    line = Text(end="")
+    for text in texts:
         text.truncate(room)
         if line and line.cell_len + gap + text.cell_len > room:
             yield line

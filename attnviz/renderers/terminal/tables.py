@@ -360,14 +360,21 @@ def _row_tokens_note(table: TerminalTable) -> list[Text]:
 
 
 def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
-    """Return how many columns and rows a table leaves out: '24 more dimensions and 8 more tokens'.
+    """Return how many columns and rows a table leaves out: '24 more dimensions and 8 more tokens';
+    of a matrix between dimensions '24 more columns and 8 more rows'.
 
     Empty if none, or if the table is pooled.
     """
     if table.grid.pool_note:
         return ""
+    units = grid.columns.unit, grid.rows.unit
     counts = (
-        (len(grid.columns) - len(table.grid.columns), grid.columns.unit),
-        (len(grid.rows) - len(table.grid.rows), grid.rows.unit),
+        len(grid.columns) - len(table.grid.columns),
+        len(grid.rows) - len(table.grid.rows),
     )
-    return " and ".join(counted(number, f"more {noun}") for number, noun in counts if number)
+    if all(counts) and units[0] == units[1]:
+        units = "column", "row"
+    counts_of_units = zip(counts, units, strict=True)
+    return " and ".join(
+        counted(number, f"more {noun}") for number, noun in counts_of_units if number
+    )

@@ -1,7 +1,8 @@
-"""The checkpoints of a training: folders found by patterns, checked, in order of their steps."""
+"""The checkpoints of a training, folders or GGUF files: found by patterns, checked, ordered."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,9 +15,11 @@ from attnviz.machine import files
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import (
+    GGUF_SUFFIX,
     is_folder,
     locate_transformer,
     refuse_incomplete_folder,
+    refuse_unusable_file,
 )
 from attnviz.wording.commands import shell_quote
 
@@ -26,12 +29,20 @@ STEP_IN_STATE = re.compile(rb'"global_step":\s*(\d{1,15})\b')
 # `checkpoint-10-fp16` is of step 10; of a name without such a word the last number counts.
 STEP_IN_NAME = re.compile(r".*(?:checkpoint|ckpt|step|iter)[^\da-z]?(\d{1,15})", re.IGNORECASE)
 LAST_NUMBER = re.compile(r".*?(\d{1,15})\D*\Z")
+# What a name says of the blocks and parts of a GGUF file: run-100-Q4_K_M-00001-of-00002.gguf
+GGUF_ENDING = re.compile(r"([-._](i?q\d\w*|b?f\d\d))?(-\d{5}-of-\d{5})?\.gguf\Z", re.IGNORECASE)
+LATER_PART = re.compile(r"-(?!00001-)\d{5}-of-\d{5}\.gguf\Z", re.IGNORECASE)
+ADAPTED_TASK = re.compile(rb'"task_type":\s*"(\w+)"')
+ADAPTED_CLASSES = {
+    b"CAUSAL_LM": "AutoPeftModelForCausalLM",
+    b"SEQ_2_SEQ_LM": "AutoPeftModelForSeq2SeqLM",
+}
 PATTERN_EXAMPLE = "--checkpoints 'run/checkpoint-*'"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder with the weights of a training after some steps."""
+    """A folder, or a GGUF file, with the weights of a training after some steps."""
 
     folder: str
     step: int
@@ -39,16 +50,18 @@ class Checkpoint:
 
 
 def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints in the folders that these are or that match them, in order of steps.
+    """Return the checkpoints in the folders and GGUF files that these are or that match them, in
+    order of steps.
 
     A step is the `global_step` in trainer_state.json if all folders have one, and otherwise the
-    number in the folder's name. A folder that is named twice is there twice. Refuses fewer than two
-    folders, one without a complete model or without a step, and two of one step.
+    number in its name, but for what a GGUF file's name says of its blocks and parts. A folder that
+    is named twice is there twice. Refuses fewer than two folders, one without a complete model or
+    without a step, and two of one step.
     """
     folders: list[str] = []
     for pattern in patterns:
         path = str(Path(pattern).expanduser())
-        if is_folder(path):
+        if _is_model_path(path):
             folders.append(path)
         else:
             folders += [each for each in _matching_folders(path) if each not in folders]
@@ -76,16 +89,18 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
 
 
 def _matching_folders(pattern: str) -> list[str]:
-    """Return the folders that match a pattern, by name; refuse a pattern that matches none."""
+    """Return the folders and GGUF files that match a pattern, by name, of files in parts the first
+    part; refuse a pattern that matches none."""
     base = Path(Path(pattern).anchor)
     relative = pattern.removeprefix(str(base)) if base.is_absolute() else pattern
     try:
-        matches = [str(path) for path in base.glob(relative) if path.is_dir()] if relative else []
+        paths = [*map(str, base.glob(relative))] if relative else []
+        matches = [path for path in paths if _is_model_path(path) and not LATER_PART.search(path)]
     except (ValueError, NotImplementedError, OSError):  # "a**b" is no pattern; a name is too long
         matches = []
     if not matches:
         raise AttnvizError(
-            f"no folder is called, or matches, '{pattern}'",
+            f"no folder or GGUF file is called, or matches, '{pattern}'",
             f"give the folders of a training, as a pattern in quotes: {PATTERN_EXAMPLE}",
             about="checkpoints",
         )
@@ -121,7 +136,7 @@ def _steps_of(folders: Sequence[str]) -> list[int]:
         return known
     steps = []
     for folder, in_state in zip(folders, from_state, strict=True):
-        name = Path(folder).absolute().name
+        name = GGUF_ENDING.sub("", Path(folder).absolute().name)
         match = STEP_IN_NAME.match(name) or LAST_NUMBER.match(name)
         if match is None and in_state is None:
             raise AttnvizError(
@@ -145,15 +160,38 @@ def _step_in_state(path: Path) -> int | None:
 
 def _refuse_incomplete(folder: str) -> None:
     """Refuse a folder without a whole model, of transformers or of attnviz, by headers alone."""
-    is_adapter = files.is_file(Path(folder) / "adapter_config.json")
-    if is_adapter and not files.is_file(Path(folder) / CONFIG_FILE):
+    adapter = Path(folder) / "adapter_config.json"
+    if files.is_file(adapter) and not files.is_file(Path(folder) / CONFIG_FILE):
         raise AttnvizError(
             f"'{folder}' has an adapter (PEFT) without the model that it changes",
-            "save both together: model.merge_and_unload().save_pretrained(folder)",
+            f"save both together, in another folder: {_merging_command(adapter)}",
             about="checkpoints",
         )
     location = locate_transformer(folder)
     if location is None:
         load_card(folder)
+    elif location.file is not None:
+        refuse_unusable_file(location.file)
     elif location.folder is not None:
         refuse_incomplete_folder(location.folder)
+
+
+def _merging_command(adapter: Path) -> str:
+    """Return the command that saves an adapter merged into its model, with the model's tokenizer:
+    `run/checkpoint-10` as `run/merged/checkpoint-10`."""
+    task = ADAPTED_TASK.search(files.read_content(adapter)[:STATE_BYTES_SEARCHED])
+    model_class = ADAPTED_CLASSES.get(task[1] if task else b"", "AutoPeftModel")
+    source = json.dumps(str(adapter.parent))
+    merged = json.dumps(str(adapter.parent.parent / "merged" / adapter.parent.name))
+    code = (
+        f"import peft, transformers; model = peft.{model_class}.from_pretrained({source}); "
+        'base = model.peft_config["default"].base_model_name_or_path; '
+        f"transformers.AutoTokenizer.from_pretrained(base).save_pretrained({merged}); "
+        f"model.merge_and_unload().save_pretrained({merged})"
+    )
+    return f"python -c {shell_quote(code)}"
+
+
+def _is_model_path(path: str) -> bool:
+    """Return whether a path is a folder, or a file that is called a GGUF file."""
+    return is_folder(path) or (path.lower().endswith(GGUF_SUFFIX) and files.is_file(Path(path)))

@@ -35,6 +35,7 @@ class Flag:
     kind: str  # "first token (sink)"
     short: str  # "first"
     number: str  # ".98": how much of the attention it takes
+    count: int = 0  # how many heads are of this kind
 
 
 @with_summary
@@ -63,6 +64,7 @@ class Overview:
     bend: ScaleBend = "root"
     note: str = ""
     flags: tuple[Flag, ...] = ()
+    kinds: tuple[int | None, ...] = ()  # for each map, the index of the flag of its kind
 
     @property
     def shape(self) -> tuple[int, int]:

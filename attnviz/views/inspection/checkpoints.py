@@ -89,10 +89,11 @@ def view(
     closing = tuple(map(as_sentence, checkpoint_sentences(comparison)))
     settings, courses = _settings_text(comparison), shown_courses(comparison)
     curves = Group("curves", tuple(kind_curves(comparison, courses)))
-    changes = changes_group(comparison.whole, None if full else MAX_SCREEN_HEADS)
-    tables = [*_kind_tables(comparison, courses, full=full), changes]
-    short = [*_kind_tables(comparison, courses, full=False)[:1],
-             changes_group(comparison.whole, MAX_EXCERPT_HEADS)]  # fmt: skip
+    tables = _kind_tables(comparison, courses, full=full)
+    short = _kind_tables(comparison, courses, full=False)[:1]
+    if comparison.whole.changes or not tables:  # zeros say no more than the headline
+        tables.append(changes_group(comparison.whole, None if full else MAX_SCREEN_HEADS))
+        short.append(changes_group(comparison.whole, MAX_EXCERPT_HEADS))
     return View(
         title=f"one sentence, read by {counted(len(comparison.checkpoints), 'checkpoint')}",
         headline=closing[0].removesuffix("."),

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -35,7 +36,6 @@ from attnviz.wording.words import bidi_isolated
 
 MAX_STORED_CELLS = 2**24  # a mean of more cells is computed again for each frame
 MAX_FRAME_BARS = 6  # of keys beside the sentence of a frame
-LINE_END = "↵"  # in a label
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,12 @@ class GeneratedReading:
         return [frame_keys[:count] for frame_keys in keys]
 
     @cached_property
+    def _bar_names(self) -> tuple[str, ...]:
+        """The names of all keys that have a bar in any frame."""
+        names = side_axis("key (is read)", self.mean.columns).names
+        return tuple(names[key] for key in sorted({*chain.from_iterable(self.frame_keys)}))
+
+    @cached_property
     def largest_bar(self) -> float:
         """The largest weight that has a bar in any frame."""
         frames = zip(self.readings, self.frame_keys, strict=True)
@@ -154,16 +160,11 @@ class GeneratedReading:
 
     def _sentence(self, query: TokenQuery, reading: MapRow) -> Sentence:
         """Return the sentence as it was when the token was written: later ones are blank."""
-        sentence = coloured_sentence(query, reading)
-        axis, side = sentence.grid.columns, reading.map.columns
+        sentence, side, written = coloured_sentence(query, reading), reading.map.columns, None
         if side.tokens is reading.map.rows.tokens:
             last = reading.map.rows.groups[reading.row + 1][-1]
-            labels = zip(axis.labels, side.groups, strict=True)
-            axis = replace(axis, labels=tuple(
-                label if group[0] <= last else _blank(label) for label, group in labels
-            ))  # fmt: skip
-        grid = replace(sentence.grid, columns=axis, scale=self.scale)
-        return replace(sentence, grid=grid)
+            written = sum(group[0] <= last for group in side.groups)
+        return replace(sentence, grid=replace(sentence.grid, scale=self.scale), written=written)
 
     def _bars(self, reading: MapRow, keys: Sequence[int]) -> RankedBars:
         """Return bars of the weights of these keys, beside the means from other tokens."""
@@ -171,7 +172,7 @@ class GeneratedReading:
         labels, numbers = (tuple(each[key] for key in keys) for each in (axis.labels, axis.numbers))
         bars = ranked_bars(
             f"its {measure_name(looking)}, most above that of other {unit_name(looking)}s first",
-            Axis("", "token", labels, numbers),
+            Axis("", "token", labels, numbers, reserved_labels=self._bar_names),
             [reading.weight(key) for key in keys],
             ["" for _ in keys],
             looking,
@@ -201,11 +202,6 @@ class GeneratedReading:
             amount += f"; other {unit_name(looking)}s: {others_text}"
         name = "itself" if key == own else side_label(columns, key)
         return f"Next: {token.text}. {side_label(rows, token.row)} attends to {name} ({amount})"
-
-
-def _blank(label: str) -> str:
-    """Return spaces in place of a label; a line's end stays, so that other words do not move."""
-    return " " * len(label.removesuffix(LINE_END)) + LINE_END * label.endswith(LINE_END)
 
 
 def _lifts(reading: MapRow) -> np.ndarray:

@@ -159,9 +159,16 @@ def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
             else _with_unit_of_map(kind.name, inspection),
             kind.short,
             share_text(patterns.score(head, kind)),
+            patterns.kinds.count(kind),
         )
         for kind, head in _strongest_heads(patterns)
     )
+
+
+def flag_indices(inspection: Inspection) -> tuple[int | None, ...]:
+    """Return for each head the index of its kind among `head_flags`; None for one without kind."""
+    kinds = [kind for kind, _ in _strongest_heads(inspection.patterns)]
+    return tuple(None if kind is None else kinds.index(kind) for kind in inspection.patterns.kinds)
 
 
 def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> str:

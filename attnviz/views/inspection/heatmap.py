@@ -175,8 +175,11 @@ def _first_token_share(maps: Sequence[Map]) -> float:
     return float(np.mean(shares))
 
 
-def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
-    """Return a small map for each head, arranged by layer and head; `flags` mark some of them.
+def heads_overview(
+    inspection: Inspection, flags: Sequence[Flag] = (), kinds: Sequence[int | None] = ()
+) -> Overview:
+    """Return a small map for each head, arranged by layer and head; `flags` mark some of them, and
+    `kinds` are each head's flag.
 
     Maps of long texts are pooled. Refuses --log if any number is below 0.
     """
@@ -210,6 +213,7 @@ def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overvi
         bend="log" if looking.log else "root",
         note=" · ".join((OVERVIEW_NOTE, *letter_notes, *map_captions(looking, maps))),
         flags=tuple(flags),
+        kinds=tuple(kinds),
     )
 
 

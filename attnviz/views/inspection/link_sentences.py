@@ -24,7 +24,7 @@ from attnviz.views.inspection.map_numbers import (
     unit_name,
 )
 from attnviz.views.inspection.token_reading import map_phrase, rank_remark
-from attnviz.wording.numbers import percent_text
+from attnviz.wording.numbers import SUM_ROUNDING, percent_text
 from attnviz.wording.words import and_list, counted
 
 RENORMALISED_NOTE = "what is left is divided by its sum"
@@ -82,7 +82,7 @@ def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
     """Return the mean weight that other tokens give the same key: `other tokens: 9 %`."""
     other_units = f"other {unit_name(link.options)}"
     if not map_link.others.count:
-        return f"no {other_units} can attend to it"
+        return f"no third {unit_name(link.options)} can attend to it"
     return f"{other_units}s: {map_amount_text(map_link.map, map_link.others.mean, link.options)}"
 
 
@@ -90,7 +90,7 @@ def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
     """Return the heads of these links: `L5H11`, `the mean of 72 heads`; above four, how many."""
     if len(similar_links) == 1:
         return map_phrase(similar_links[0].map_row)
-    names = [head_name(map_link.map) for map_link in similar_links]
+    names = [map_link.name for map_link in similar_links]
     return and_list(names) if len(names) <= MAX_NAMED_ITEMS else counted(len(names), "head")
 
 
@@ -136,7 +136,7 @@ def _shared_link_suffix(link: TokenLink, map_link: MapLink) -> str:
 def _next_head_text(link: TokenLink, map_link: MapLink) -> str:
     """Return `L3H2 follows with 40 % (other tokens: 9 %)`, the head that is ranked next."""
     amount_text = map_amount_text(map_link.map, map_link.weight, link.options)
-    name, others_text = head_name(map_link.map), _other_tokens_text(link, map_link)
+    name, others_text = map_link.name, _other_tokens_text(link, map_link)
     return f"{name} follows with {amount_text} ({others_text}){_shared_link_suffix(link, map_link)}"
 
 
@@ -156,12 +156,25 @@ def reading_title(token_query: TokenQuery) -> str:
     """Return what a token attends to most: `In L3H1, "it" attends most to "animal" (64 %; other
     tokens: 9 %)`; without others if no other token can see the key.
 
-    For several heads it is about their mean. With --weigh, or if several keys tie, the title only
+    For several heads it is about their mean; or, if most of them attend most to a sink, about the
+    head that gives a key most beyond others. With --weigh, or if several keys tie, the title only
     states what is shown: `What "it" attends to in L3H1`.
     """
     reading, looking = token_query.mean, token_query.options
     attention_map, sizes = reading.map, abs(reading.patch.values[0])
     map_text, query_name = map_phrase(reading), side_label(attention_map.rows, token_query.row)
+    if token_query.ranks_by_lift:
+        best = token_query.peaks[0]
+        if best.lift > SUM_ROUNDING:
+            link = TokenLink(token_query, best.column)
+            return _link_weight_text(link, link.top_links)
+        units = unit_name(looking)
+        return f"In no head does {query_name} attend to any {units} more than other {units}s do"
+    if reading.is_only_key and len(token_query.map_rows) > 1 and looking.weigh == "weight":
+        only_key = int(reading.patch.hidden[0].argmin())
+        is_own = only_key == token_query.own_column
+        key_name = "itself" if is_own else side_label(attention_map.columns, only_key)
+        return f"{query_name} can attend only to {key_name}, in every head"
     if looking.weigh != "weight" or (sizes == sizes.max()).sum() > 1:
         verb = "draws on" if looking.merge == "rollout" else "attends to"
         return f"What {query_name} {verb} in {map_text}"
@@ -192,22 +205,24 @@ def rollout_title(attention_map: Map) -> str:
 
 
 def sink_sentences(token_query: TokenQuery) -> Iterator[str]:
-    """Yield a hint to use --hide-special if in most heads the token attends most to special tokens.
+    """Yield in how many heads the token attends most to special tokens, or to the first token, if
+    these are most heads, and the option that leaves these tokens out.
 
     Nothing otherwise, and for a single head.
     """
     rows, columns = token_query.map_rows[0].map.rows, token_query.map_rows[0].map.columns
-    top_keys = [reading.top_column for reading in token_query.map_rows]
-    special_keys = [key for key in top_keys if columns.special[key]]
-    if len(top_keys) > 1 and 2 * len(special_keys) > len(top_keys):
-        *names, last_name = [side_label(columns, key) for key in sorted(set(special_keys))]
+    sink_keys, count = token_query.sink_keys, len(token_query.map_rows)
+    if sink_keys:
+        *names, last_name = [side_label(columns, key) for key in sorted(set(sink_keys))]
         targets = f"{', '.join(names)} or {last_name}" if names else last_name
-        are_all = len(special_keys) == len(top_keys)
-        quantifier = "all" if are_all else f"{len(special_keys)} of"
-        yield (
-            f"in {quantifier} {len(top_keys)} heads, {side_label(rows, token_query.row)} attends "
-            f"most to {targets}; --hide-special leaves out what the tokenizer added"
-        )
+        hint = "--hide-special leaves out what the tokenizer added"
+        if not columns.special[sink_keys[0]]:
+            targets = f"the first {unit_name(token_query.options)}, {targets}"
+            hint = "--hide-first leaves it out"
+        all_heads = "both heads" if count == 2 else f"all {count} heads"
+        are_all = len(sink_keys) == count
+        heads = all_heads if are_all else f"{len(sink_keys)} of {count} heads"
+        yield (f"in {heads}, {side_label(rows, token_query.row)} attends most to {targets}; {hint}")
 
 
 def left_out_sentences(

@@ -28,6 +28,7 @@ from attnviz.views.inspection.map_numbers import (
 from attnviz.wording.numbers import share_text
 
 ALL_ZERO_REMARK = "all are 0"
+LIFT_ORDER_NOTE = "sorted by weight − others"
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
@@ -83,20 +84,23 @@ def coloured_sentence(
 
 
 def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Return bars of the keys by mean weight, the largest first and hidden keys left out.
+    """Return bars of the keys by mean weight, the largest first and hidden keys left out; with
+    `ranks_by_lift` by mean lift, beside the mean from other tokens.
 
-    A remark beside each names the map that gives the key the most.
+    A remark beside each names the map that gives the key the most, or the largest lift.
     """
-    looking, mean = token_query.options, token_query.mean
+    looking, mean, by_lift = token_query.options, token_query.mean, token_query.ranks_by_lift
     values = mean.patch.values[0]
-    keys = [key for key in np.argsort(-np.abs(values), kind="stable") if mean.sees(key)]
+    sizes = mean.lifts if by_lift else np.abs(values)
+    keys = [key for key in np.argsort(-sizes, kind="stable") if mean.sees(key)]
     axis = side_axis("key (is read)", token_query.map_rows[0].map.columns)
     labels, numbers = (tuple(texts[key] for key in keys) for texts in (axis.labels, axis.numbers))
     remarks = []
     for key in keys:
         reading = token_query.strongest(key)
         weight = format_map_value(reading.weight(key), looking)
-        remarks.append(f"{_top_map_text(token_query, key, reading)}: {weight}")
+        where = head_name(reading.map) if by_lift else _top_map_text(token_query, key, reading)
+        remarks.append(f"{where}: {weight}")
         if not np.isnan(reading.other_weights[key]):
             mean_weight = float(reading.other_weights[key])
             others = (
@@ -108,7 +112,13 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
     title, weights = f"its mean {measure_name(looking)}", [float(values[key]) for key in keys]
     rows = Axis("", "token", labels, numbers)
     note = _others_note(token_query, "the key")
-    return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
+    if not by_lift:
+        return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
+    note = f"{note} · {LIFT_ORDER_NOTE}, largest in the named head"
+    other_means = [float(mean.other_weights[key]) for key in keys]
+    return ranked_bars(
+        title, rows, weights, remarks, looking, scale, other_values=other_means, note=note
+    )
 
 
 def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str:
@@ -120,24 +130,30 @@ def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str
 
 
 def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Return bars of the maps by the query's largest weight in each, with the key that gets it."""
-    columns = token_query.map_rows[0].map.columns
-    remarks = [
-        f"to {side_label(columns, reading.top_column)}" if reading.peak else ALL_ZERO_REMARK
-        for reading in token_query.by_peak
-    ]
+    """Return bars of the maps by the query's largest weight in each, with the key that gets it;
+    with `ranks_by_lift` by its largest lift.
+
+    What others are is said beside the keys.
+    """
+    columns, links = token_query.map_rows[0].map.columns, token_query.peaks
+    by_lift = token_query.ranks_by_lift
     return ranked_bars(
-        f"its largest {measure_name(token_query.options)} in each head",
-        _heads_axis(token_query.by_peak),
-        [reading.peak for reading in token_query.by_peak],
-        remarks,
+        "what it attends to more than others do, in each head"
+        if by_lift
+        else f"its largest {measure_name(token_query.options)} in each head",
+        _heads_axis([link.map_row for link in links]),
+        [link.weight for link in links],
+        [
+            f"to {side_label(columns, link.column)}" if link.map_row.peak else ALL_ZERO_REMARK
+            for link in links
+        ],
         token_query.options,
         scale,
         other_values=[
-            reading.other_weights[reading.top_column] if reading.peak else np.nan
-            for reading in token_query.by_peak
+            link.others.mean if link.others.count and link.map_row.peak else np.nan
+            for link in links
         ],
-        note=_others_note(token_query, "this key"),
+        note=f"{LIFT_ORDER_NOTE} · attention to itself is left out" if by_lift else "",
     )
 
 
@@ -169,7 +185,7 @@ def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
     elif looking.weigh == "gradient":
         yield f"sorted by the distance of {measure} from others"
     else:
-        yield f"sorted by {measure} − others"
+        yield LIFT_ORDER_NOTE
     yield _others_note(link.token_query, key_name)
 
 
@@ -250,5 +266,5 @@ def _heads_axis(readings: Sequence[MapRow]) -> Axis:
 
 def map_phrase(reading: MapRow) -> str:
     """Return a map's name in a sentence: `L5H11`, or of merged maps `the mean of 72 heads`."""
-    name = head_name(reading.map)
+    name = reading.map.name
     return f"the {name}" if reading.map.merged_maps else name

@@ -23,6 +23,7 @@ from attnviz.views.headline import attention_headline
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.generated import generation_film
 from attnviz.views.inspection.head_kinds import (
+    flag_indices,
     head_flags,
     head_kind_sentences,
     head_kind_title,
@@ -219,7 +220,8 @@ def _last_sentence_title(sentences: Sequence[str]) -> str:
 
 def _overview_group(inspection: Inspection) -> Group:
     """Return the overview of all heads, in which the strongest of each kind are flagged."""
-    return Group("all heads", (heads_overview(inspection, head_flags(inspection)),))
+    flags, kinds = head_flags(inspection), flag_indices(inspection)
+    return Group("all heads", (heads_overview(inspection, flags, kinds),))
 
 
 def _show_heads(inspection: Inspection) -> ShownInspection:

@@ -39,7 +39,8 @@ function overviewElements() {
 function nameOfAll() {
   const { columns, rowsAre, columnsAre } = attention;
   const all = rowsAre === "layer" || columns.length > 1 ? columnsAre : rowsAre;
-  const along = all === rowsAre || rowsAre === "layer" ? "" : `, ${rowsAre} by ${rowsAre}`;
+  const isAll = all === rowsAre || rowsAre === "layer" || isOfOneMoment;
+  const along = isAll ? "" : `, ${rowsAre} by ${rowsAre}`;
   return element("strong", {}, `All ${all}s${along}`);
 }
 
@@ -95,6 +96,8 @@ function layOverview() {
   const { size } = overview.layout;
   sizeCanvas(overview.map, size);
   sized(overview.grid, size.wide, size.high);
+  const most = roomOfMaps();
+  overview.frame.style.maxHeight = most < Infinity ? `${most}px` : "";
   placeCells();
   drawOverview();
 }
@@ -104,7 +107,9 @@ function placeCells() {
   overview.cells ??= [...overview.grid.querySelectorAll("[role=gridcell]")];
   if (overview.layout === null) return;
   for (const cell of overview.cells) {
-    const { x, y, wide, high } = boxOfHead(Number(cell.dataset.head));
+    const head = Number(cell.dataset.head);
+    cell.hidden = !isSeenInOverview(head);
+    const { x, y, wide, high } = boxOfHead(head);
     Object.assign(cell.style, { left: `${x}px`, top: `${y}px` });
     sized(cell, wide, high);
   }
@@ -119,6 +124,7 @@ function chooseInOverview() {
     cell.setAttribute("aria-selected", String(head === state.head));
     cell.tabIndex = head === state.head ? 0 : -1;
   }
+  if (isOfOneMoment) return layOverview();
   frameHeads();
   if (overview.layout !== null) showOverviewColors();
 }
@@ -189,13 +195,13 @@ function nextHead(head, down, across) {
     const along = below * down + beside * across;
     return along > 0 ? along + 100 * Math.abs(down ? beside : below) : Infinity;
   };
-  const nearest = choosable.reduce((one, other) => (away(other) < away(one) ? other : one));
+  const nearest = headsInOverview().reduce((one, other) => (away(other) < away(one) ? other : one));
   return away(nearest) < Infinity ? nearest : head;
 }
 
 /** The first, or the last, of some heads. */
 function headAtEnd(among, end) {
-  const places = choosable.filter(among);
+  const places = headsInOverview().filter(among);
   const at = (head) => placeOfMap(head)[0] * 1e4 + placeOfMap(head)[1];
   return places.reduce((one, other) => ((at(other) - at(one)) * end > 0 ? other : one));
 }
