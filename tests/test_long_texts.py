@@ -139,7 +139,7 @@ def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     streamed = trace(WORDS, stream=True)
-    monkeypatch.setattr(memory, "free_bytes", lambda: 5000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 4999)
 
     with pytest.raises(AttnvizError) as refused:
         streamed.layers[0].attended.weights.sum()

@@ -361,7 +361,8 @@ for options in (
     read = {"heads": int, "kv_heads": int, "layers": int, "dropout": float, "soft_cap": float}
     settings = Settings(tokenizer="spaces", **{n: read.get(n, str)(v) for n, v in made.items()})
     limited(estimate_source_memory(build_source(text, settings))[0].total_bytes + SLACK)
-    print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *WHOLE, *as_typed]), file=sys.stderr)
+    words = ["run", text, "-t", "spaces", "-q", "-o", "out.npz", *WHOLE, *as_typed]
+    print(main(words), file=sys.stderr)
     limited(10**10)
 limited(20_000_000)
 print(main(["run", text, "-t", "spaces", "-q", *WHOLE]), file=sys.stderr)

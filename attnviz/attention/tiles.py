@@ -165,7 +165,7 @@ def attend_by_tiles(head: AttentionHead, rows: slice, width: int, pool: Pool) ->
 
 
 def _attend(block: QueryBlock, width: int, pool: Pool, *, is_online: bool) -> OnlineSoftmax:
-    """Return the softmax over all keys: relative to the largest logit if it `is_online`, else to 0."""
+    """Return the softmax over all keys: relative to the largest logit if `is_online`, else to 0."""
     head, values = block.head, block.head.values.T
     across = -(-len(head.keys) // width)
     softmax = OnlineSoftmax(head, block.count, across, LEAST_LOGIT if is_online else 0)

@@ -18,6 +18,7 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_scale, weight_scale
@@ -101,10 +102,10 @@ class LongHead:
         top, tokens = self.most_read[0], counted_text(len(self.received))
         share = self.received_share(top)
         if top and self.received[top] >= NEEDLE_FACTOR * self.received.mean():
-            token = f"{quoted_piece(self.keys, top)}, token {top + 1:,},"
+            token = f"{quoted_label(self.keys, top)}, token {top + 1:,},"
             return f"{token} receives {percent_text(share)} of the attention of {tokens}"
         if not top and share >= SINK_SHARE:
-            token = f"the first token, {quoted_piece(self.keys, 0)},"
+            token = f"the first token, {quoted_label(self.keys, 0)},"
             return f"{token} receives {percent_text(share)} of the attention of {tokens}"
         distance, near_share = self._near_half()
         if distance <= NEARBY_SHARE * len(self.received):
@@ -125,7 +126,7 @@ class LongHead:
 
     def map_grid(self, *, log: bool) -> Grid:
         """Return the map of blocks as a Grid."""
-        summary, keys = self.summary, len(self.keys)
+        summary = self.summary
         hidden = tensor_to_numpy(head_mask(self.head, summary.hidden))
         cells = StoredCells(tensor_to_numpy(summary.pooled[self.head]).astype(float), hidden)
         scale = weight_scale(cells)
@@ -138,7 +139,7 @@ class LongHead:
             rows=block_axis("query (reads)", self.trace.tokens, height),
             columns=block_axis("key (is read)", self.keys, width),
             cells=cells,
-            scale=logarithmic_scale(scale, keys) if log else scale,
+            scale=logarithmic_scale(scale, cells.shape[1]) if log else scale,
             note=" · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * is_mean]),
             share=is_mean,
             pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
@@ -167,7 +168,7 @@ class LongHead:
         positions = self.most_read
         shares = np.array([[self.received_share(position)] for position in positions])
         numbers = tuple(f"{position + 1:,}" for position in positions)
-        labels = tuple(piece_label(self.keys.pieces[position]) for position in positions)
+        labels = tuple(label_at(self.keys, position) for position in positions)
         cells = unmasked_cells(shares)
         grid = Grid(
             title=" · ".join(filter(None, ("share of all attention received", self.name))),
@@ -191,6 +192,7 @@ class LongHead:
             columns=plain_axis("measure", names),
             cells=unmasked_cells(np.stack(columns, axis=1)),
             scale=colorless_scale("measure"),
+            decimals=2,
         )
 
 
@@ -199,26 +201,26 @@ def counted_text(tokens: int) -> str:
     return counted(tokens, "token").replace(str(tokens), f"{tokens:,}")
 
 
-def quoted_piece(tokens: Tokens, position: int) -> str:
-    """Return a token in quotes, without making the labels of all tokens."""
-    label = tokens.words[position] if tokens.words else piece_label(tokens.pieces[position])
-    return f'"{bidi_isolated(label)}"'
+def label_at(tokens: Tokens, position: int) -> str:
+    """Return the label of one token, without making those of all tokens."""
+    return tokens.words[position] if tokens.words else piece_label(tokens.pieces[position])
+
+
+def quoted_label(tokens: Tokens, position: int) -> str:
+    """Return the label of one token in quotes."""
+    return f'"{bidi_isolated(label_at(tokens, position))}"'
 
 
 def passage(tokens: Tokens, position: int) -> str:
-    """Return a token with those around it, itself in brackets."""
-    start, stop = max(0, position - PASSAGE_TOKENS), position + PASSAGE_TOKENS + 1
-    before, word, after = (
-        b"".join(tokens.pieces[part]).decode(errors="replace")
-        for part in (
-            slice(start, position),
-            slice(position, position + 1),
-            slice(position + 1, stop),
-        )
-    )
-    indent = word[: len(word) - len(word.lstrip())]
-    text = " ".join(f"{before}{indent}[{word.strip()}]{after}".split())
-    return f"{'…' * (start > 0)}{text}{'…' * (stop < len(tokens))}"
+    """Return the labels of a token and of those around it, its own in brackets."""
+    positions = range(len(tokens))[
+        max(0, position - PASSAGE_TOKENS) : position + PASSAGE_TOKENS + 1
+    ]
+    text = ""
+    for each in positions:
+        label = label_at(tokens, each)
+        text += " " * tokens.spaced[each] + (f"[{label}]" if each == position else label)
+    return f"{'…' * (positions.start > 0)}{text.strip()}{'…' * (positions.stop < len(tokens))}"
 
 
 def paragraph_starts(tokens: Tokens) -> tuple[int, ...]:
@@ -282,10 +284,31 @@ def view_long(trace: Trace, *, log: bool = False) -> View:
         settings=settings,
         screen=build_page(screen, settings, caveat),
         picture=build_page(picture, settings, caveat),
+        head_explorer=lambda: explore_maps(heads, maps),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), log=log or None),
     )
+
+
+def explore_maps(heads: Sequence[LongHead], maps: Sequence[LongMap]) -> HeadExplorer:
+    """Return the maps of all heads, for a reader of a page to choose from."""
+    explored = [
+        (
+            head.layer.name,
+            f"H{head.head}",
+            HeadMap(
+                name=attention_head_name(head.trace, head.layer, head.head),
+                query_axis=long_map.grid.rows,
+                key_axis=long_map.grid.columns,
+                weights=long_map.grid.cells,
+                share=long_map.grid.share,
+            ),
+        )
+        for head, long_map in zip(heads, maps, strict=True)
+    ]
+    pool_note = maps[0].grid.pool_note
+    return arrange_heads(explored, note=" · ".join(filter(None, (AXES_NOTE, pool_note))))
 
 
 def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
