@@ -293,22 +293,30 @@ def view_long(trace: Trace, *, log: bool = False) -> View:
 
 def explore_maps(heads: Sequence[LongHead], maps: Sequence[LongMap]) -> HeadExplorer:
     """Return the maps of all heads, for a reader of a page to choose from."""
-    explored = [
-        (
-            head.layer.name,
-            f"H{head.head}",
-            HeadMap(
-                name=attention_head_name(head.trace, head.layer, head.head),
-                query_axis=long_map.grid.rows,
-                key_axis=long_map.grid.columns,
-                weights=long_map.grid.cells,
-                share=long_map.grid.share,
-            ),
+    explored = []
+    for head, long_map in zip(heads, maps, strict=True):
+        grid = long_map.grid
+        queries = _axis_of_words(grid.rows)
+        reads_itself = head.keys is head.trace.tokens  # then both sides are one
+        head_map = HeadMap(
+            name=attention_head_name(head.trace, head.layer, head.head),
+            query_axis=queries,
+            key_axis=queries if reads_itself else _axis_of_words(grid.columns),
+            weights=grid.cells,
+            share=grid.share,
         )
-        for head, long_map in zip(heads, maps, strict=True)
-    ]
+        explored.append((head.layer.name, f"H{head.head}", head_map))
     pool_note = maps[0].grid.pool_note
     return arrange_heads(explored, note=" · ".join(filter(None, (AXES_NOTE, pool_note))))
+
+
+def _axis_of_words(axis: Axis) -> Axis:
+    """Return an axis whose blocks are words, as a page writes them one after another."""
+    if any(axis.labels):
+        return axis
+    count = len(axis)
+    spaced = (True,) * count
+    return replace(axis, unit="block", labels=axis.numbers, numbers=("",) * count, spaced=spaced)
 
 
 def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
