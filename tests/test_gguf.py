@@ -19,6 +19,7 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 import attnviz as attnviz_library
 from attnviz.errors import Note
+from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import model_location
 from attnviz.traces.trained.gguf_blocks import read_tensor
@@ -27,6 +28,7 @@ from attnviz.traces.trained.gguf_tokenizer import build_tokenizer, find_end_ids
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import ModelLocation, locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.views.inspection.generated import generated_text_notes
 from attnviz.views.survey import view as view_of_survey
 from attnviz.wording.words import counted
 from tests.conftest import Attnviz
@@ -457,11 +459,18 @@ def test_a_model_stops_at_the_end_of_a_turn_and_its_special_tokens_are_not_shown
     struct.pack_into("<i", content, types + 4 * new_ids[0], gguf.TokenType.CONTROL)
     path.write_bytes(content)
 
-    shown = attnviz_library.inspect("it was", model=path, generate=8).view().closing
+    made = attnviz_library.trace("it was", model=path, generate=8)
 
-    special = whole.tokens.pieces[whole.prompt].decode().strip()
-    (written,) = [line for line in shown if line.startswith("the model wrote")]
-    assert special not in written
+    kept = [
+        piece
+        for number, piece in zip(new_ids, whole.tokens.pieces[whole.prompt :], strict=True)
+        if number != new_ids[0]
+    ]
+    assert made.tokens.ids == whole.tokens.ids
+    assert 0 < len(kept) < len(new_ids)
+    assert generated_text_notes(made) == (
+        f'the model wrote "{piece_phrase(b"".join(kept).strip())}"',
+    )
     path = write_model(path, _small_llama(), "llama", {**FACTS, "eot_token_id": end})
     with pytest.warns(Note, match=f"the model ended the text after {counted(count, 'token')}"):
         stopped = attnviz_library.trace("it was", model=path, generate=8)

@@ -79,6 +79,16 @@ def garbled(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(b"\xff" * 2000)
 
 
+def pointing(folder: Path) -> None:
+    (folder / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\nsize 12345\n")
+
+
+def infinite(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    weights["bert.encoder.layer.1.output.dense.bias"][0] = float("nan")
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+
+
 def with_code(folder: Path) -> None:
     """A torch file that would run something, as whoever unpickles it does."""
 
@@ -159,7 +169,7 @@ SPOILED = {
     elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
     pointing: f"'{{}}/{WEIGHTS}' holds no weights: it is a Git LFS pointer",
     infinite: "the model 'mine' (bert) has weights that are infinite or not a number (NaN), in "
-    "encoder.layer.1.output.dense.bias",
+    "bert.encoder.layer.1.output.dense.bias",
     lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",
     remote: "the model 'mine' comes with Python code of its own, which is not run by default",
