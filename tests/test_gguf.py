@@ -393,7 +393,7 @@ def _small_llama() -> Any:
 
     torch.manual_seed(0)
     with quiet_transformers():
-        return LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+        return LlamaForCausalLM(LlamaConfig(**SIZES))
 
 
 def test_a_file_without_a_suffix_is_read_as_ollama_stores_it(

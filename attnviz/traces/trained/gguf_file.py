@@ -256,26 +256,30 @@ def _read_parts(
 
 def _refuse_other_parts(header: GGUFFile, parts: list[GGUFFile]) -> None:
     """Refuse parts that are others than their names say, and a part that is named as a whole."""
-    claimed = header.facts.get("split.count", 1)
-    total = header.facts.get("split.tensors.count", len(header.tensors))
-    problem = hint = None
     for number, part in enumerate(parts):
-        if part.facts.get("split.no", number) != number:
-            problem = f"'{part.path}' contains part {int(part.facts['split.no']) + 1}"
-            hint = "copy or download that part again"
-            break
-    if problem is None and len(parts) != max(claimed, 1):
-        problem = f"'{header.path}' is one of {claimed} parts of a model, and its name "
-        problem += "does not say which" if len(parts) == 1 else f"says {len(parts)}"
-        hint = "give the parts their names again: model-00001-of-00003.gguf"
-    elif problem is None and total != len(header.tensors):
-        problem = (
-            f"the parts of '{header.path}' have {counted(len(header.tensors), 'tensor')}, and the "
-            f"header of the first one says {total:,}"
+        contained = part.count("split.no", number, least=0)
+        if contained != number:
+            raise AttnvizError(
+                f"'{part.path}' contains part {contained + 1}",
+                "copy or download that part again",
+                about="model",
+            )
+    claimed, found = header.count("split.count", 1, least=0), len(header.tensors)
+    if len(parts) != max(claimed, 1):
+        named = "does not say which" if len(parts) == 1 else f"says {len(parts)}"
+        raise AttnvizError(
+            f"'{header.path}' is one of {claimed} parts of a model, and its name {named}",
+            "give the parts their names again: model-00001-of-00003.gguf",
+            about="model",
         )
-        hint = "copy or download all its parts again"
-    if problem is not None:
-        raise AttnvizError(problem, hint, about="model")
+    total = header.count("split.tensors.count", found, least=0)
+    if total != found:
+        raise AttnvizError(
+            f"the parts of '{header.path}' have {counted(found, 'tensor')}, and the header of the "
+            f"first one says {total:,}",
+            "copy or download all its parts again",
+            about="model",
+        )
 
 
 def find_parts(path: Path) -> list[Path]:
