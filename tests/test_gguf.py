@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -17,15 +18,19 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 import attnviz as attnviz_library
+from attnviz.errors import Note
+from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import model_location
 from attnviz.traces.trained.gguf_blocks import read_tensor
 from attnviz.traces.trained.gguf_file import BLOCK_TYPES, BlockType, read_gguf
-from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
+from attnviz.traces.trained.gguf_tokenizer import build_tokenizer, find_end_ids
 from attnviz.traces.trained.loading import load_transformer
-from attnviz.traces.trained.model_location import locate_transformer
+from attnviz.traces.trained.model_location import ModelLocation, locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.views.inspection.generated import generated_text_notes
 from attnviz.views.survey import view as view_of_survey
+from attnviz.wording.words import counted
 from tests.conftest import Attnviz
 from tests.gguf_files import (
     CORPUS,
@@ -243,7 +248,22 @@ LLAMA3_THEN_BYTES = pre_tokenizers.Sequence(
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     ]
 )
-ORIGINALS = {"gpt-2": BYTES, "smollm": DIGITS_THEN_BYTES, "llama-bpe": LLAMA3_THEN_BYTES}
+DEEPSEEK_THEN_BYTES = pre_tokenizers.Sequence(
+    [
+        *(
+            pre_tokenizers.Split(Regex(pattern), "isolated")
+            for pattern in (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+")
+        ),
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+)
+ORIGINALS = {
+    "gpt-2": BYTES,
+    "smollm": DIGITS_THEN_BYTES,
+    "llama-bpe": LLAMA3_THEN_BYTES,
+    "deepseek-coder": DEEPSEEK_THEN_BYTES,
+}
 SAMPLES = st.text("aeht .,'\n\r\t2é🙂tired" + "THE", max_size=30)
 
 
@@ -368,13 +388,98 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     assert "<end>" in ours.convert_ids_to_tokens(ours("ab<end>cd")["input_ids"])
 
 
-def test_results_of_many_texts_say_how_the_weights_are_stored(tmp_path: Path) -> None:
+def _small_llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    torch.manual_seed(0)
     with quiet_transformers():
-        model = LlamaForCausalLM(LlamaConfig(**SIZES))
+        return LlamaForCausalLM(LlamaConfig(**SIZES))
+
+
+def test_a_file_without_a_suffix_is_read_as_ollama_stores_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digits = "0123456789abcdef" * 4
+    (tmp_path / "blobs").mkdir()
+    path = write_model(tmp_path / f"blobs/sha256-{digits}", _small_llama(), "llama", FACTS)
+    path.with_name("weights").write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+
+    for name, shown in (
+        (str(path), "sha256-0123456789ab"),
+        (f"blobs/sha256-{digits}", "sha256-0123456789ab"),
+        ("blobs/weights", "weights"),
+    ):
+        assert locate_transformer(name) == ModelLocation(shown, None, Path(name))
+    made = attnviz_library.trace("it", model=f"blobs/sha256-{digits}")
+    assert made.trained is not None
+    assert (made.trained.name, made.trained.kind) == ("sha256-0123456789ab", "llama")
+    (tmp_path / "blobs/weights").write_bytes(b"GGML")
+    assert locate_transformer("blobs/weights") == ModelLocation("blobs/weights", None)
+
+
+def test_ends_are_those_of_the_header_and_special_tokens_known_by_name(tmp_path: Path) -> None:
+    control, own, plain = (
+        gguf.TokenType.CONTROL,
+        gguf.TokenType.USER_DEFINED,
+        gguf.TokenType.NORMAL,
+    )
+    tokens = {
+        2: ("<|im_end|>", control),
+        3: ("</s>", plain),  # a text that is written so
+        4: ("<|end|>", own),
+        5: ("<|im_start|>", control),
+    }
+    words = {number: (f"word{number}", plain) for number in range(10)} | tokens
+    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list([words[number][0] for number in range(10)])
+    writer.add_token_types([words[number][1] for number in range(10)])
+    writer.add_eos_token_id(0)
+    writer.add_eot_token_id(7)
+    writer.add_eom_token_id(8)
+    writer.add_array("tokenizer.ggml.eos_token_ids", [6, 99])  # of Ollama
+    writer.add_tensor("token_embd.weight", np.zeros((10, 2), np.float32))
+    path = finish(writer)
+
+    assert find_end_ids(read_gguf(path)) == [0, 2, 4, 6, 7, 8]
+
+
+def test_a_model_stops_at_the_end_of_a_turn_and_its_special_tokens_are_not_shown(
+    tmp_path: Path,
+) -> None:
+    path = write_model(tmp_path / "model.gguf", _small_llama(), "llama", FACTS)
+    whole = attnviz_library.trace("it was", model=path, generate=8)
+    assert whole.prompt is not None
+    new_ids = whole.tokens.ids[whole.prompt :]
+    end = next(number for number in new_ids if number != new_ids[0])
+    count = new_ids.index(end)
+    content = bytearray(path.read_bytes())
+    types = content.index(b"tokenizer.ggml.token_type") + len("tokenizer.ggml.token_type") + 16
+    struct.pack_into("<i", content, types + 4 * new_ids[0], gguf.TokenType.CONTROL)
+    path.write_bytes(content)
+
+    made = attnviz_library.trace("it was", model=path, generate=8)
+
+    kept = [
+        piece
+        for number, piece in zip(new_ids, whole.tokens.pieces[whole.prompt :], strict=True)
+        if number != new_ids[0]
+    ]
+    assert made.tokens.ids == whole.tokens.ids
+    assert 0 < len(kept) < len(new_ids)
+    assert generated_text_notes(made) == (
+        f'the model wrote "{piece_phrase(b"".join(kept).strip())}"',
+    )
+    path = write_model(path, _small_llama(), "llama", {**FACTS, "eot_token_id": end})
+    with pytest.warns(Note, match=f"the model ended the text after {counted(count, 'token')}"):
+        stopped = attnviz_library.trace("it was", model=path, generate=8)
+    assert stopped.tokens.ids == (*whole.tokens.ids[: whole.prompt], *new_ids[:count])
+
+
+def test_results_of_many_texts_say_how_the_weights_are_stored(tmp_path: Path) -> None:
     kind = gguf.GGMLQuantizationType.Q8_0
-    path = write_model(tmp_path / "model.gguf", model, "llama", FACTS, kind)
+    path = write_model(tmp_path / "model.gguf", _small_llama(), "llama", FACTS, kind)
     survey = attnviz_library.survey(["it was too tired", "it was it"], model=path)
 
     surveyed = view_of_survey(survey)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import struct
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz import AttnvizError
+from attnviz import AttnvizError, survey
 from attnviz.machine import memory
 from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import read_gguf
+from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
 from tests.gguf_files import add_byte_vocabulary, finish
 
@@ -76,7 +78,7 @@ def write(tmp_path: Path) -> Write:
     return write_file
 
 
-def _change(path: Path, position: int, value: int, code: str = "<Q") -> None:
+def _change(path: Path, position: int, value: float, code: str = "<Q") -> None:
     content = bytearray(path.read_bytes())
     struct.pack_into(code, content, position, value)
     path.write_bytes(content)
@@ -114,7 +116,10 @@ def test_a_truncated_file(write: Write, attnviz: Attnviz) -> None:
 HUGE = 2**60
 LIES = {
     "tensors": (8, "its header has {huge} tensors, too many for its {size} bytes"),
-    "facts": (16, "its header has {huge} facts, too many for its {size} bytes"),
+    "metadata entries": (
+        16,
+        "its header has {huge} metadata entries, too many for its {size} bytes",
+    ),
     "the length of a name": (
         24,
         "its header says that {huge} bytes follow byte 32, and the file has {size}",
@@ -203,13 +208,29 @@ def test_a_file_that_is_none(tmp_path: Path, write: Write, attnviz: Attnviz) -> 
     assert _error(attnviz, path) == (
         f"error: there is no file '{path}' to load a model from\n hint: check its path\n"
     )
+    path = tmp_path / "pointer.gguf"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    assert _error(attnviz, path) == (
+        f"error: '{path}' is no GGUF file: it is a Git LFS pointer\n"
+        " hint: fetch the file itself: git lfs pull\n"
+    )
+
+
+def test_a_file_of_another_version_or_of_a_big_endian_machine(
+    write: Write, attnviz: Attnviz
+) -> None:
     path = write()
-    for version, more in ((1, ""), (3 << 24, " (it may be of a big-endian machine)")):
+    for version, hint in ((1, CONVERT), (9, " hint: pip install --upgrade attnviz\n")):
         _change(path, 4, version, "<I")
         assert _error(attnviz, path) == (
-            f"error: '{path}' is of version {version} of GGUF{more}, and attnviz reads 2 and 3\n"
-            + CONVERT
+            f"error: '{path}' is of version {version} of GGUF, and attnviz reads 2 and 3\n{hint}"
         )
+    _change(path, 4, 3, ">I")
+    assert _error(attnviz, path) == (
+        f"error: '{path}' is a big-endian GGUF file, and attnviz reads little-endian ones\n"
+        " hint: convert it with llama.cpp's own package: pip install gguf; gguf-convert-endian "
+        f"{path} little\n"
+    )
 
 
 def test_a_vocabulary_without_merges(tmp_path: Path, attnviz: Attnviz) -> None:
@@ -231,8 +252,8 @@ def test_a_vocabulary_without_merges(tmp_path: Path, attnviz: Attnviz) -> None:
 def test_a_vocabulary_of_an_unknown_kind(write: Write, attnviz: Attnviz) -> None:
     path = write(pre="klingon")
     assert _error(attnviz, path).startswith(
-        f"error: the vocabulary of '{path}' is split by 'klingon', which attnviz does not know\n"
-        " hint: use a model whose vocabulary is one of these: default, gpt-2, gpt2, "
+        f"error: '{path}' cannot be read: its text is cut by the rule 'klingon', which attnviz "
+        "does not know\n hint: use a model with one of these rules (tokenizer.ggml.pre): default, "
     )
     path = write(shapes={"token_embd": (200, 32)})
     assert _error(attnviz, path) == (
@@ -265,8 +286,8 @@ def test_a_split_file_with_missing_parts(write: Write, tmp_path: Path, attnviz: 
     )
 
 
-def test_a_split_file_is_read_from_any_of_its_parts(write: Write, tmp_path: Path) -> None:
-    whole = read_gguf(write())
+def _write_parts(whole: GGUFFile, tmp_path: Path) -> Path:
+    """Write a file in two parts; return the last one."""
     names = list(whole.tensors)
     for number, part in ((1, names[:4]), (2, names[4:])):
         writer = gguf.GGUFWriter(tmp_path / f"model-0000{number}-of-00002.gguf", "llama")
@@ -278,8 +299,36 @@ def test_a_split_file_is_read_from_any_of_its_parts(write: Write, tmp_path: Path
         for name in part:
             writer.add_tensor(name, np.ones(whole.tensors[name].shape, np.float32))
         path = finish(writer)
+    return path
 
-    header = read_gguf(path)
+
+def test_a_part_under_another_parts_name_is_refused(
+    write: Write, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    second = _write_parts(read_gguf(write()), tmp_path)
+    first = second.with_name("model-00001-of-00002.gguf")
+    content = first.read_bytes()
+    shutil.copy(first, second)
+    assert _error(attnviz, first) == (
+        f"error: '{second}' contains part 1\n hint: copy or download that part again\n"
+    )
+    _change(first, _after(first, "split.count") + 4, 5, "<H")
+    _change(second, _after(second, "split.no") + 4, 1, "<H")
+    assert _error(attnviz, first) == (
+        f"error: '{first}' is one of 5 parts of a model, and its name says 2\n"
+        " hint: give the parts their names again: model-00001-of-00003.gguf\n"
+    )
+    first.write_bytes(content)
+    assert _error(attnviz, first) == (
+        f"error: the parts of '{first}' have 4 tensors, and the header of the first one says 11\n"
+        " hint: copy or download all its parts again\n"
+    )
+
+
+def test_a_split_file_is_read_from_any_of_its_parts(write: Write, tmp_path: Path) -> None:
+    whole = read_gguf(write())
+
+    header = read_gguf(_write_parts(whole, tmp_path))
 
     assert header.architecture == "llama"
     assert {name: tensor.shape for name, tensor in header.tensors.items()} == {
@@ -324,8 +373,9 @@ def test_other_kinds_of_models_are_refused_by_name(write: Write, attnviz: Attnvi
 
 
 ODD_FACTS = {
-    "block_count": (10**6, "1000000", "a whole number from 1 to 1,000"),
-    "head_count": ([2, 2], "2 values", "a whole number from 1 on"),
+    "block_count": (10**6, "1,000,000", "a whole number from 1 to 1,000"),
+    "context_length": (2**31, "2,147,483,648", "a whole number from 1 to 2,147,483,647"),
+    "head_count": ([2, 2], "2 values", "a whole number from 1 to 2,147,483,647"),
     "layer_norm_rms_eps": (-1.0, "-1.0", "a number above 0"),
 }
 
@@ -344,14 +394,25 @@ def test_facts_that_make_no_sense(name: str, write: Write, attnviz: Attnviz) -> 
 
 
 OTHER_TENSORS: dict[str, tuple[dict[str, tuple[int, ...] | None], str]] = {
-    "missing": ({"blk.0.attn_q": None}, "lacks model.layers.0.self_attn.q_proj.weight"),
+    "missing": (
+        {"blk.0.attn_q": None, "output_norm": None},
+        "lacks blk.0.attn_q.weight and output_norm.weight",
+    ),
+    "missing in number": (
+        {name: None for name in SHAPES if name.startswith("blk.0.attn")},
+        "lacks blk.0.attn_k.weight, blk.0.attn_norm.weight, blk.0.attn_output.weight and 2 more",
+    ),
     "unknown": (
         {"blk.0.ssm_a": (2,)},
         "has blk.0.ssm_a.weight, which its kind of model does not have",
     ),
     "of another shape": (
         {"blk.0.ffn_up": (64, 32)},
-        "has blk.0.ffn_up.weight as 64 × 32, and its facts say 32 × 32",
+        "has blk.0.ffn_up.weight as 64 × 32, and its header says 32 × 32",
+    ),
+    "of another layer": (
+        {"blk.1.attn_q": (32, 32), "blk.1.attn_k": (32, 32)},
+        "has tensors of 2 layers, and its header says 1",
     ),
 }
 
@@ -365,17 +426,105 @@ def test_tensors_that_are_not_those_of_the_facts(name: str, write: Write, attnvi
     )
 
 
+CONTRADICTIONS: dict[str, tuple[dict[str, int], str]] = {
+    "more numbers rotate than a head has": (
+        {"head_count": 8, "rope_dimension_count": 16},
+        "embedding_length / attention.head_count = 32 / 8 = 4, and rope.dimension_count is 16",
+    ),
+    "heads do not divide the width": (
+        {"head_count": 3, "rope_dimension_count": 16},
+        "embedding_length / attention.head_count = 32 / 3 is no whole number, and "
+        "rope.dimension_count is 16",
+    ),
+    "no rotation is given": (
+        {"head_count": 3},
+        "embedding_length / attention.head_count = 32 / 3 is no whole number",
+    ),
+    "the width is given": (
+        {"key_length": 8, "rope_dimension_count": 16},
+        "attention.key_length is 8, and rope.dimension_count is 16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_header_that_contradicts_itself_about_the_width_of_heads(
+    name: str, write: Write, attnviz: Attnviz
+) -> None:
+    facts, contradiction = CONTRADICTIONS[name]
+    path = write(**facts)
+    assert _error(attnviz, path) == (
+        f"error: the header of '{path}' contradicts itself: the width of a head, {contradiction}\n"
+        + CONVERT
+    )
+    path = write(rope_dimension_count=8)  # of 16
+    assert "(llama) with heads that rotate only in part, which" in _error(attnviz, path)
+
+
+def test_merges_of_another_vocabulary(write: Write, attnviz: Attnviz) -> None:
+    path = write()
+    place = path.read_bytes().index("Ġt".encode())  # a token, and then a merge
+    content = bytearray(path.read_bytes())
+    content[place : place + 3] = b"\xc4\xa0~"
+    path.write_bytes(content)
+    assert _error(attnviz, path) == (
+        f"error: '{path}' has merges of another vocabulary than its own: 'Ġt' is in its merges, "
+        "and none of its tokens\n"
+        " hint: use another file of this model, or a folder that transformers wrote\n"
+    )
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["blk.0.ffn_up.weight", "token_embd.weight"])
+def test_weights_that_are_no_numbers_are_refused_by_the_name_in_the_file(
+    name: str, number: float, write: Write, attnviz: Attnviz
+) -> None:
+    path = write()
+    stored = read_gguf(path).tensors[name]
+    for row in range(stored.shape[0]):
+        _change(path, stored.start + 4 * 32 * row, number, "<f")
+    error = (
+        f"error: the model 'model' (llama) has weights that are infinite or not a number (NaN), in "
+        f"{name}\n hint: copy or download it again; if you trained it, use an earlier checkpoint\n"
+    )
+
+    assert _error(attnviz, path) == error
+    with pytest.raises(AttnvizError, match=f"NaN.*, in {name}\n"):
+        survey(["it was", "was it"], model=path)
+
+
+def test_what_the_header_alone_refutes_is_refused_before_transformers_is_imported(
+    write: Write,
+) -> None:
+    path = write(pre="klingon")
+    code = (
+        "import sys, attnviz\n"
+        "try:\n"
+        f"    attnviz.trace('it', model={str(path)!r})\n"
+        "except attnviz.AttnvizError as error:\n"
+        "    print('klingon' in str(error), 'transformers' in sys.modules)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout == "True False\n"
+
+
 def test_a_model_beyond_the_memory_is_refused_by_its_header(
     write: Write, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write()
-    monkeypatch.setattr(memory, "free_bytes", lambda: 10_000)
     numbers = sum(int(np.prod(shape)) for shape in SHAPES.values())
+    for free, hint in (
+        (10, "close other programs, or take a machine with more memory"),
+        (40, "--dtype bfloat16 takes half"),
+    ):
+        monkeypatch.setattr(memory, "free_bytes", lambda free=free: 1000 * free)
 
-    assert _error(attnviz, path) == (
-        f"error: the model in '{path}', {numbers:,} numbers as float32, takes about 67.5 KB, and "
-        "there are 10 KB free\n hint: --dtype bfloat16 takes half\n"
-    )
+        assert _error(attnviz, path) == (
+            f"error: the model in '{path}', {numbers:,} numbers as float32, takes about 67.5 KB, "
+            f"and there are {free} KB free\n hint: {hint}\n"
+        )
 
 
 def test_no_change_of_a_header_raises_another_error(write: Write) -> None:

@@ -19,6 +19,7 @@ from attnviz.wording.commands import shell_quote
 
 MAX_PATH_BYTES = 255, 4096  # of a name, and of a path with its final zero byte, by default
 TEMPORARY_NAME_BYTES = 25  # of a temporary file in machine/atomic_files.py
+LFS_START, LFS_HINT = b"version https://git-lfs", "fetch the file itself: git lfs pull"
 PIPE_WAIT_SECONDS = 1.0  # before a note says that a pipe is being waited for
 
 FolderState = tuple[tuple[str, int, int], ...]  # path, size and time of change of each file
@@ -158,6 +159,12 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Return whether a file only says which file Git LFS has in its place."""
+    with path.open("rb") as file:
+        return file.read(len(LFS_START)) == LFS_START
 
 
 def read_folder_state(folder: Path) -> FolderState:

@@ -38,6 +38,16 @@ def and_list(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def short_list(names: Sequence[str], most: int = 3) -> str:
+    """Return at most `most` names joined by commas and a final "and", and how many more there are.
+
+    >>> short_list(["a", "b", "c"]), short_list(["a", "b", "c", "d", "e"])
+    ('a, b and c', 'a, b, c and 2 more')
+    """
+    more = len(names) - most
+    return and_list([*names[:most], f"{more:,} more"] if more > 0 else names)
+
+
 def shape_text(sizes: Iterable[object]) -> str:
     """Return sizes with a × between them.
 

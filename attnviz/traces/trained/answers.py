@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.settings import AttentionKind
@@ -25,7 +25,7 @@ from attnviz.traces.trace import Outputs
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import reporting_tokenizer_errors, tokenizer_spelling
 from attnviz.wording.commands import option_name
-from attnviz.wording.words import and_list
+from attnviz.wording.words import and_list, counted
 
 MAX_SCORED_POSITIONS = 64  # the last of a text
 ANSWERS_PER_POSITION = 10
@@ -199,6 +199,21 @@ def build_outputs(result: PassResult, with_all_heads: PassResult | None) -> Outp
     return Outputs(result.vectors, None if with_all_heads is None else with_all_heads.vectors)
 
 
+def _note_answers_without_token(
+    model: LoadedTransformer, answers: Sequence[int], answer_count: int
+) -> None:
+    """Give a note if some answers are ids that no token has, as of a table padded to a round size.
+
+    A trained model gives those next to no probability, so that they are hardly ever among answers.
+    """
+    tokens = len(model.tokenizer)
+    if answers and max(answers) >= tokens:
+        warn_with_note(
+            f"⟨id {max(answers)}⟩ is no word: the model '{model.name}' chooses among "
+            f"{answer_count:,} ids, and its vocabulary has {counted(tokens, 'token')}"
+        )
+
+
 def build_prediction(
     model: LoadedTransformer,
     tokens: Tokens,
@@ -220,6 +235,7 @@ def build_prediction(
     likeliest = torch.cat(shares).topk(min(ANSWERS_PER_POSITION, logits.shape[-1])).indices
     answer_ids: Tensor = torch.unique(likeliest)
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_ids(answer_ids.tolist())
+    _note_answers_without_token(model, answer_ids.tolist(), logits.shape[-1])
     mask_token, scored = model.tokenizer.mask_token, list(answer_positions.scored_positions)
 
     def spread(numbers: Float[Tensor, "scored answer"]) -> Float[Tensor, "token kept"]:

@@ -349,7 +349,41 @@ def run_model(
         capturing_result(model, answer_positions, model_input.kind) as result,
     ):
         outputs = part(**model_tensors(model, model_input), **keywords)
-    return result.of_item(0), outputs
+    first = result.of_item(0)
+    if not is_finite(first):
+        refuse_infinite_weights(model)
+    return first, outputs
+
+
+def is_finite(result: PassResult) -> bool:
+    """Return whether no number that a pass computed is NaN or infinite, but for logits of -∞."""
+    numbers = (result.vectors, result.logits)
+    return all(each is None or bool(each.max().isfinite()) for each in numbers)
+
+
+def refuse_infinite_weights(model: LoadedTransformer) -> None:
+    """Refuse a model with weights that are infinite or NaN, and name the first tensor of them."""
+    for name, weights in model.model.named_parameters():
+        is_known = weights.is_floating_point() and weights.device.type != "meta"
+        if is_known and not bool(weights.float().isfinite().all()):
+            raise AttnvizError(
+                f"the model '{model.name}' ({model.config.model_type}) has weights that are "
+                f"infinite or not a number (NaN), in {model.names_in_file.get(name, name)}",
+                "copy or download it again; if you trained it, use an earlier checkpoint",
+                about="model",
+            )
+
+
+def refuse_infinite_result(model: LoadedTransformer, result: PassResult) -> None:
+    """Refuse a result with numbers that are infinite or none, of a model with finite weights."""
+    if not is_finite(result):
+        is_narrow = model.dtype in ("float16", "bfloat16")
+        raise AttnvizError(
+            f"the model '{model.name}' ({model.config.model_type}) computes numbers on this text "
+            f"that are infinite or not a number (NaN), as {model.dtype}",
+            "give --dtype float32" if is_narrow else "use another text, or another model",
+            about="dtype" if is_narrow else "model",
+        )
 
 
 def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str, Tensor]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.trained.gguf_file import GGUFFile
+from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,11 +64,10 @@ def _llama_config(file: GGUFFile) -> Config:
     """Return the config of a model like Llama; other kinds change some of it."""
     heads, width = file.count(".attention.head_count"), file.count(".embedding_length")
     head_dim = file.count(".attention.key_length", width // heads, most=MAX_HEAD_WIDTH)
-    layers = file.count(".block_count", most=MAX_LAYERS)
+    layers = _count_layers(file)
     if file.count(".attention.value_length", head_dim) != head_dim:
         raise _unusual_model(file, "values of another width than keys")
-    if file.count(".rope.dimension_count", head_dim) != head_dim and file.architecture != "phi3":
-        raise _unusual_model(file, "heads that rotate only in part")
+    _refuse_other_rotation(file, head_dim, heads, width)
     if file.has(".expert_count") and file.count(".expert_count", least=0):
         raise _unusual_model(file, "experts")
     token_ids = {
@@ -93,6 +93,40 @@ def _llama_config(file: GGUFFile) -> Config:
         "attention_bias": "blk.0.attn_q.bias" in file.tensors,
         **token_ids,
     }
+
+
+def _count_layers(file: GGUFFile) -> int:
+    """Return how many layers a model has; refuse a file with tensors of another number."""
+    layers = file.count(".block_count", most=MAX_LAYERS)
+    found = len({name.split(".")[1] for name in file.tensors if name.startswith("blk.")})
+    if found != layers:
+        raise file.wrong_tensors(
+            f"has tensors of {counted(found, 'layer')}, and its header says {layers:,}"
+        )
+    return layers
+
+
+def _refuse_other_rotation(file: GGUFFile, head_dim: int, heads: int, width: int) -> None:
+    """Refuse heads that rotate only in part, except in Phi-3, and a header in which the width of
+    heads and the count of numbers that rotate contradict each other."""
+    rotated = file.count(".rope.dimension_count", head_dim)
+    is_given, is_whole = file.has(".attention.key_length"), width % heads == 0
+    if rotated > head_dim or rotated % 2 or not (is_given or is_whole):
+        value = f"= {head_dim:,}" if is_whole else "is no whole number"
+        size = (
+            f"attention.key_length is {head_dim:,}"
+            if is_given
+            else f"embedding_length / attention.head_count = {width:,} / {heads:,} {value}"
+        )
+        rotation = f", and rope.dimension_count is {rotated:,}" * file.has(".rope.dimension_count")
+        raise AttnvizError(
+            f"the header of '{file.path}' contradicts itself: the width of a head, {size}"
+            f"{rotation}",
+            CONVERT_HINT,
+            about="model",
+        )
+    if rotated != head_dim and file.architecture != "phi3":
+        raise _unusual_model(file, "heads that rotate only in part")
 
 
 def _rotation(file: GGUFFile) -> Config:
@@ -191,7 +225,7 @@ def _gpt2_config(file: GGUFFile) -> Config:
         "vocab_size": file.tensor("token_embd.weight").shape[0],
         "n_positions": file.count(".context_length", most=MAX_GPT2_POSITIONS),  # squared in a mask
         "n_embd": width,
-        "n_layer": file.count(".block_count", most=MAX_LAYERS),
+        "n_layer": _count_layers(file),
         "n_head": file.count(".attention.head_count"),
         "n_inner": file.count(".feed_forward_length", 4 * width),
         "layer_norm_epsilon": file.number(".attention.layer_norm_epsilon"),

@@ -12,6 +12,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite, prod
@@ -20,18 +21,20 @@ from typing import Any, BinaryIO
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.commands import shell_quote
+from attnviz.wording.words import counted, short_list
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 MAX_HEADER_BYTES = 2**26  # vocabularies included; 262,144 tokens with their merges take 15 MB
 FIRST_BYTES = 2**22  # read at once, enough for most headers
 MAX_DIMENSIONS, MAX_COUNT = 4, 2**31 - 1
 DEFAULT_ALIGNMENT, MAX_ALIGNMENT = 32, 2**16
-SMALLEST_ENTRIES = {"facts": 13, "tensors": 24}  # bytes of a fact and of a tensor's description
+SMALLEST_ENTRIES = {"metadata entries": 13, "tensors": 24}  # bytes of the shortest ones
 STRING, ARRAY, UINT32, UINT64 = 8, 9, 4, 10  # types of values
 FORMATS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))  # of struct
 PART_NAME = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 AGAIN_HINT = "copy or download it again"
+CONVERT_HINT = "convert the model again, with a newer version of llama.cpp"
 OTHER_CONTENTS = {  # by general.type
     "adapter": "an adapter, which needs the model that it was made for",
     "mmproj": "the part of a model that reads pictures or sound",
@@ -130,43 +133,42 @@ class GGUFFile:
         default."""
         value = self._fact(key, default)
         if type(value) is not int or not least <= value <= most:
-            wanted = f"a whole number from {least:,}" + f" to {most:,}" * (most < MAX_COUNT)
-            raise self._odd_fact(key, wanted if most < MAX_COUNT else f"{wanted} on")
+            raise self.odd_fact(key, f"a whole number from {least:,} to {most:,}")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
         """Return a number above 0; refuse another value, or none without a default."""
         value = self._fact(key, default)
         if type(value) not in (int, float) or not isfinite(value) or value <= 0:
-            raise self._odd_fact(key, "a number above 0")
+            raise self.odd_fact(key, "a number above 0")
         return float(value)
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text; refuse another value, or none without a default."""
         value = self._fact(key, default)
         if not isinstance(value, str):
-            raise self._odd_fact(key, "a text")
+            raise self.odd_fact(key, "a text")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
         """Return whether something is so; refuse a value that is not yes or no."""
         value = self._fact(key, default)
         if type(value) is not bool:
-            raise self._odd_fact(key, "true or false")
+            raise self.odd_fact(key, "true or false")
         return value
 
     def texts(self, key: str) -> list[str]:
         """Return a list of texts, at least one; refuse another value, or none."""
         value = self._fact(key, None)
         if not isinstance(value, list) or not value:
-            raise self._odd_fact(key, "a list of texts")
+            raise self.odd_fact(key, "a list of texts")
         return value
 
     def numbers(self, key: str, length: int) -> array[Any]:
         """Return a list of `length` numbers; refuse another value, or none."""
         value = self._fact(key, None)
         if not isinstance(value, array) or len(value) != length:
-            raise self._odd_fact(key, f"a list of {length:,} numbers")
+            raise self.odd_fact(key, f"a list of {length:,} numbers")
         return value
 
     def tensor(self, name: str) -> StoredTensor:
@@ -197,22 +199,37 @@ class GGUFFile:
         if value is None:
             raise AttnvizError(
                 f"'{self.path}' does not give its {self._full_key(key)}",
-                "convert the model again, with a newer version of llama.cpp",
+                CONVERT_HINT,
                 about="model",
             )
         return value
 
-    def _odd_fact(self, key: str, wanted: str) -> AttnvizError:
+    def odd_fact(self, key: str, wanted: str) -> AttnvizError:
+        """Return the error for a fact that is not what is wanted."""
         value = self._fact(key, None)
-        value_text = (
-            f"{len(value):,} values" if isinstance(value, list | array) else str(value)[:40]
-        )
+        if isinstance(value, list | array):
+            value_text = f"{len(value):,} values"
+        else:
+            value_text = f"{value:,}" if type(value) is int else str(value)[:40]
         return AttnvizError(
             f"'{self.path}' gives {value_text} as its {self._full_key(key)}, "
             f"and it must be {wanted}",
-            "convert the model again, with a newer version of llama.cpp",
+            CONVERT_HINT,
             about="model",
         )
+
+
+def is_gguf(name: str) -> bool:
+    """Return whether a path is a file that begins as a GGUF file does, whatever its name.
+
+    False for a name that no path can have. Ollama's files have no suffix: `sha256-…`.
+    """
+    with suppress(OSError, ValueError):
+        path = Path(name)
+        if name and path.is_file():
+            with path.open("rb") as file:
+                return file.read(len(MAGIC)) == MAGIC
+    return False
 
 
 def read_gguf(path: Path) -> GGUFFile:
@@ -233,15 +250,36 @@ def _read_parts(
     tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
     header = GGUFFile(path, parts[0].facts, tensors)
     _refuse_other_contents(header)
-    claimed = header.facts.get("split.count", 1)
-    total = header.facts.get("split.tensors.count", len(tensors))
-    if len(parts) != max(claimed, 1) or total != len(tensors):
+    _refuse_other_parts(header, parts)
+    return header
+
+
+def _refuse_other_parts(header: GGUFFile, parts: list[GGUFFile]) -> None:
+    """Refuse parts that are others than their names say, and a part that is named as a whole."""
+    for number, part in enumerate(parts):
+        contained = part.count("split.no", number, least=0)
+        if contained != number:
+            raise AttnvizError(
+                f"'{part.path}' contains part {contained + 1}",
+                "copy or download that part again",
+                about="model",
+            )
+    claimed, found = header.count("split.count", 1, least=0), len(header.tensors)
+    if len(parts) != max(claimed, 1):
+        named = "does not say which" if len(parts) == 1 else f"says {len(parts)}"
         raise AttnvizError(
-            f"'{path}' is one of {claimed} parts of a model, and its name does not say which",
+            f"'{header.path}' is one of {claimed} parts of a model, and its name {named}",
             "give the parts their names again: model-00001-of-00003.gguf",
             about="model",
         )
-    return header
+    total = header.count("split.tensors.count", found, least=0)
+    if total != found:
+        raise AttnvizError(
+            f"the parts of '{header.path}' have {counted(found, 'tensor')}, and the header of the "
+            f"first one says {total:,}",
+            "copy or download all its parts again",
+            about="model",
+        )
 
 
 def find_parts(path: Path) -> list[Path]:
@@ -253,10 +291,9 @@ def find_parts(path: Path) -> list[Path]:
     names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(1, count + 1)]
     missing = [name for name in names if not files.is_file(path.with_name(name))]
     if missing or not names:
-        more = f" and {len(missing) - 3} more" * (len(missing) > 3)
         raise AttnvizError(
             f"the model '{path}' is in {counted(count, 'part')}, and its folder lacks "
-            f"{and_list(missing[:3]) if not more else ', '.join(missing[:3])}{more}",
+            f"{short_list(missing)}",
             "copy or download all its parts",
             about="model",
         )
@@ -286,20 +323,13 @@ def _read_header(path: Path) -> GGUFFile:
     with files.reporting_unreadable(path), path.open("rb") as file:
         reader = _HeaderReader(path, file)
         if reader.size < len(MAGIC) or reader.take(4) != MAGIC:
-            raise AttnvizError(
-                f"'{path}' is no GGUF file: it does not begin with GGUF", AGAIN_HINT, about="model"
-            )
+            raise _other_format_error(path)
         version = reader.value(UINT32)
         if version not in VERSIONS:
-            big_endian = " (it may be of a big-endian machine)" * (version > 2**16)
-            raise AttnvizError(
-                f"'{path}' is of version {version} of GGUF{big_endian}, and attnviz reads 2 and 3",
-                "convert the model again, with a newer version of llama.cpp",
-                about="model",
-            )
+            raise _other_version_error(path, version)
         tensor_count = reader.entry_count("tensors")
         facts: dict[str, Any] = {}
-        for _ in range(reader.entry_count("facts")):
+        for _ in range(reader.entry_count("metadata entries")):
             key = reader.value(STRING)
             if key in facts:
                 raise reader.damaged(f"it gives its {key[:80]} twice")
@@ -310,6 +340,33 @@ def _read_header(path: Path) -> GGUFFile:
             raise reader.damaged(f"its general.alignment is {str(alignment)[:40]}")
         begin = -(-reader.position // alignment) * alignment
         return GGUFFile(path, facts, reader.place_tensors(tensors, begin))
+
+
+def _other_format_error(path: Path) -> AttnvizError:
+    """Return the error for a file that does not begin as a GGUF file does."""
+    if files.is_lfs_pointer(path):
+        return AttnvizError(
+            f"'{path}' is no GGUF file: it is a Git LFS pointer", files.LFS_HINT, about="model"
+        )
+    return AttnvizError(
+        f"'{path}' is no GGUF file: it does not begin with GGUF", AGAIN_HINT, about="model"
+    )
+
+
+def _other_version_error(path: Path, version: int) -> AttnvizError:
+    """Return the error for a version that is too old or too new, or with its bytes swapped."""
+    if int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS:
+        return AttnvizError(
+            f"'{path}' is a big-endian GGUF file, and attnviz reads little-endian ones",
+            "convert it with llama.cpp's own package: pip install gguf; gguf-convert-endian "
+            f"{shell_quote(str(path))} little",
+            about="model",
+        )
+    return AttnvizError(
+        f"'{path}' is of version {version} of GGUF, and attnviz reads 2 and 3",
+        CONVERT_HINT if version < min(VERSIONS) else "pip install --upgrade attnviz",
+        about="model",
+    )
 
 
 class _HeaderReader:

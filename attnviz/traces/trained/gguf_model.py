@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +18,11 @@ from attnviz.traces.trained.gguf_config import (
     find_architecture,
 )
 from attnviz.traces.trained.gguf_file import GGUFFile
+from attnviz.traces.trained.gguf_tokenizer import find_end_ids
 from attnviz.traces.trained.model_location import ModelLocation
 from attnviz.traces.trained.refusals import reporting_load_errors
-from attnviz.wording.words import and_list
+from attnviz.wording.words import shape_text, short_list
 
-MAX_NAMED_TENSORS = 3  # that are missing or unknown
 NOT_WEIGHTS = (FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS)
 
 
@@ -64,6 +65,7 @@ def build_model(file: GGUFFile, dtype: torch.dtype) -> Any:
     }
     model.load_state_dict(weights, strict=False, assign=True)  # tied and computed ones are absent
     model.tie_weights()
+    model.generation_config.eos_token_id = find_end_ids(file) or None
     if FREQUENCY_FACTORS in file.tensors:
         frequencies = model.model.rotary_emb.inv_freq
         frequencies /= torch.tensor(file.read_factors(FREQUENCY_FACTORS, len(frequencies)))
@@ -75,27 +77,36 @@ def _full_name(name: str, names: Mapping[str, str]) -> str:
     return ".".join(names.get(part, part) for part in name.split("."))
 
 
+def name_in_file(parameter: str, names: Mapping[str, str]) -> str:
+    """Return what a GGUF file calls a parameter of transformers: `blk.3.attn_norm.weight`."""
+    module, kind = parameter.rsplit(".", 1)
+    own_names = {full_name: name for name, full_name in names.items()}
+    in_layer = re.fullmatch(rf"{re.escape(names['blk'])}\.(\d+)\.(.+)", module)
+    if in_layer is None:
+        return f"{own_names.get(module, module)}.{kind}"
+    return f"blk.{in_layer[1]}.{own_names.get(in_layer[2], in_layer[2])}.{kind}"
+
+
 def _refuse_other_tensors(
     file: GGUFFile, names: Mapping[str, str], parameters: Mapping[str, Tensor]
 ) -> None:
     """Refuse a file whose tensors are not those of the model, or have other shapes."""
     weights = {name: stored for name, stored in file.tensors.items() if name not in NOT_WEIGHTS}
     unknown = [name for name in weights if names[name] not in parameters]
-    if unknown == ["output.weight"]:  # tied, and written nevertheless
-        unknown = []
-    present = {names[name] for name in weights}
-    missing = [name for name in parameters if name not in present]
-    for absence, tensors in (("lacks", missing), ("has", unknown)):
-        if tensors:
-            more = " …" * (len(tensors) > MAX_NAMED_TENSORS)
-            listed = and_list(sorted(tensors)[:MAX_NAMED_TENSORS]) + more
-            suffix = ", which its kind of model does not have" * (absence == "has")
-            raise file.wrong_tensors(f"{absence} {listed}{suffix}")
+    present, known = {names[name] for name in weights}, find_architecture(file).names
+    missing = [name_in_file(name, known) for name in parameters if name not in present]
+    if missing:
+        raise file.wrong_tensors(f"lacks {short_list(sorted(missing))}")
+    if unknown and unknown != ["output.weight"]:  # tied, and written nevertheless
+        listed = short_list(sorted(unknown))
+        raise file.wrong_tensors(f"has {listed}, which its kind of model does not have")
     is_transposed = file.architecture == "gpt2"
     for name, stored in weights.items():
         wanted = tuple(parameters[names[name]].shape)
         if is_transposed and name.startswith("blk."):
             wanted = wanted[::-1]
         if stored.shape != wanted:
-            shapes = [" × ".join(map(str, shape)) for shape in (stored.shape, wanted)]
-            raise file.wrong_tensors(f"has {name} as {shapes[0]}, and its facts say {shapes[1]}")
+            raise file.wrong_tensors(
+                f"has {name} as {shape_text(stored.shape)}, and its header says "
+                f"{shape_text(wanted)}"
+            )

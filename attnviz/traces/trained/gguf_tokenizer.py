@@ -6,17 +6,22 @@ for each token (`llama`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.trained.gguf_file import GGUFFile
-from attnviz.traces.trained.model_location import ModelLocation
-from attnviz.traces.trained.refusals import reporting_load_errors
+from attnviz.machine import memory
+from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
 
 SPACE_MARK = "▁"
 CONTROL, USER_DEFINED = 3, 4  # types of tokens
+END_KEYS = ("eos", "eot", "eom")  # end of text, of a turn, of a message
+END_NAMES = frozenset((  # of tokens that end what a model writes, whatever the header says of them
+    "</s>", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|end|>",
+    "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<EOT>", "_<EOT>", "[EOT]",
+    "<end_of_utterance>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<|tool_response>",
+))  # fmt: skip
 # How a text is split before merges, by the name of the splitter in the file. Spaces begin words.
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 GPT2_SPLIT = rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
@@ -31,6 +36,13 @@ GPT4O_SPLIT = (
     rf"[^\r\n\p{{L}}\p{{N}}]?[{UPPER}]*[{LOWER}]+(?i:{CONTRACTIONS})?"
     rf"|[^\r\n\p{{L}}\p{{N}}]?[{UPPER}]+[{LOWER}]*(?i:{CONTRACTIONS})?"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK_CODER_SPLITS = (
+    r"[\r\n]",
+    r"\s?\p{L}+",
+    r"\s?\p{P}+",
+    "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+",
+    ONE_DIGIT,
 )
 TEKKEN_SPLIT = GPT4O_SPLIT.replace(f"(?i:{CONTRACTIONS})?", "").replace(r"\p{N}{1,3}", r"\p{N}")
 
@@ -67,6 +79,7 @@ SPLITTERS = {
     "dbrx": Splitter((LLAMA3_SPLIT,)),
     "qwen2": QWEN2,
     "deepseek-r1-qwen": QWEN2,
+    "deepseek-coder": Splitter(DEEPSEEK_CODER_SPLITS),
     "stablelm2": QWEN2,
     "megrez": QWEN2,
     "gpt-4o": Splitter((GPT4O_SPLIT,)),
@@ -74,31 +87,57 @@ SPLITTERS = {
 }
 
 
-def build_tokenizer(file: GGUFFile) -> Any:
-    """Return the tokenizer of a file as one of transformers, with special tokens and chat template.
-
-    Refuses a vocabulary of more tokens than the model has vectors for, one without merges or
-    scores, and one that is split in an unknown way.
-    """
-    from tokenizers import AddedToken
-    from transformers import PreTrainedTokenizerFast
-
+def refuse_unusable_vocabulary(file: GGUFFile) -> None:
+    """Refuse a vocabulary that no tokenizer can be built from, by the header alone: of an unknown
+    kind or rule, of more tokens than the model has vectors for, without merges or scores."""
     kind, tokens = file.text("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
     vectors = file.tensor("token_embd.weight").shape[0]
     if len(tokens) > vectors:
         raise file.wrong_tensors(f"has {len(tokens):,} tokens, and vectors for {vectors:,} of them")
-    builders = {"gpt2": _byte_level_tokenizer, "llama": _sentencepiece_tokenizer}
-    if kind not in builders:
-        raise _unusual_vocabulary(file, f"is of the kind {kind[:40]}", ", ".join(builders))
-    backend, begins = builders[kind](file, tokens)
-    added: list[Any] = []
-    if file.has("tokenizer.ggml.token_type"):
-        types = file.numbers("tokenizer.ggml.token_type", len(tokens))
-        added = [
-            AddedToken(token, normalized=False, special=token_type == CONTROL)
-            for token, token_type in zip(tokens, types, strict=True)
-            if token_type in (CONTROL, USER_DEFINED) and token
-        ]
+    if kind not in TOKENIZER_BUILDERS:
+        raise AttnvizError(
+            f"the vocabulary of '{file.path}' is of the kind {kind[:40]}, which attnviz does not "
+            "know",
+            f"use a model whose vocabulary is one of these: {', '.join(TOKENIZER_BUILDERS)}",
+            about="model",
+        )
+    _special_tokens(file, tokens)
+    _token_types(file, tokens)
+    if kind == "llama":
+        file.numbers("tokenizer.ggml.scores", len(tokens))
+        return
+    rule = file.text("tokenizer.ggml.pre", "default")
+    if rule not in SPLITTERS:
+        raise AttnvizError(
+            f"'{file.path}' cannot be read: its text is cut by the rule '{rule[:40]}', which "
+            "attnviz does not know",
+            f"use a model with one of these rules (tokenizer.ggml.pre): {', '.join(SPLITTERS)}",
+            about="model",
+        )
+    if not file.has("tokenizer.ggml.merges"):
+        raise AttnvizError(
+            f"'{file.path}' has a vocabulary without merges, so no text can be cut into its tokens",
+            CONVERT_HINT,
+            about="model",
+        )
+
+
+def build_tokenizer(file: GGUFFile) -> Any:
+    """Return the tokenizer of a file as one of transformers, with special tokens and chat template.
+
+    Refuses a vocabulary that no tokenizer can be built from.
+    """
+    from tokenizers import AddedToken
+    from transformers import PreTrainedTokenizerFast
+
+    refuse_unusable_vocabulary(file)
+    tokens = file.texts("tokenizer.ggml.tokens")
+    backend, begins = TOKENIZER_BUILDERS[file.text("tokenizer.ggml.model")](file, tokens)
+    added: list[Any] = [
+        AddedToken(token, normalized=False, special=token_type == CONTROL or token in END_NAMES)
+        for token, token_type in zip(tokens, _token_types(file, tokens), strict=False)
+        if token_type in (CONTROL, USER_DEFINED) and token
+    ]
     backend.add_tokens(added)
     specials = _special_tokens(file, tokens)
     _add_ends(file, backend, specials, begins)
@@ -110,6 +149,32 @@ def build_tokenizer(file: GGUFFile) -> Any:
         chat_template=template or None,
         **specials,
     )
+
+
+def find_end_ids(file: GGUFFile) -> list[int]:
+    """Return the ids of the tokens that end what a model writes, as llama.cpp finds them.
+
+    Those are the ends of a text, a turn and a message in the header, and all special tokens that
+    are known to end a turn by their names.
+    """
+    tokens = file.texts("tokenizer.ggml.tokens")
+    keys = [f"tokenizer.ggml.{name}_token_id" for name in END_KEYS]
+    end_ids = {file.count(key, least=0, most=len(tokens) - 1) for key in keys if file.has(key)}
+    listed = file.facts.get("tokenizer.ggml.eos_token_ids", ())  # which Ollama writes
+    end_ids |= {number for number in listed if number in range(len(tokens))}
+    types = _token_types(file, tokens) or [CONTROL] * len(tokens)
+    end_ids |= {
+        number
+        for number, (token, token_type) in enumerate(zip(tokens, types, strict=True))
+        if token in END_NAMES and token_type in (CONTROL, USER_DEFINED)
+    }
+    return sorted(end_ids)
+
+
+def _token_types(file: GGUFFile, tokens: list[str]) -> Sequence[int]:
+    """Return the type of each token; nothing if the file does not say."""
+    key = "tokenizer.ggml.token_type"
+    return file.numbers(key, len(tokens)) if file.has(key) else ()
 
 
 def _special_tokens(file: GGUFFile, tokens: list[str]) -> dict[str, str]:
@@ -145,21 +210,16 @@ def _byte_level_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]
     begin token unless the file says otherwise."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-    name = file.text("tokenizer.ggml.pre", "default")
-    splitter = SPLITTERS.get(name)
-    if splitter is None:
-        raise _unusual_vocabulary(file, f"is split by '{name[:40]}'", ", ".join(SPLITTERS))
-    if not file.has("tokenizer.ggml.merges"):
-        raise AttnvizError(
-            f"'{file.path}' has a vocabulary without merges, so no text can be cut into its tokens",
-            "convert the model again, with a newer version of llama.cpp",
-            about="model",
-        )
+    splitter = SPLITTERS[file.text("tokenizer.ggml.pre", "default")]
     parts = (merge.partition(" ") for merge in file.texts("tokenizer.ggml.merges"))
     merges = [(left, right) for left, _, right in parts]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    with reporting_load_errors(ModelLocation("", None, file.path)):  # of merges of unknown tokens
+    try:
         model = models.BPE(vocabulary, merges, ignore_merges=splitter.whole_words)
+    except Exception as error:  # of the package, for a merge of what is no token
+        if memory.is_out_of_memory(error):
+            raise
+        raise _other_merges_error(file, vocabulary, merges) from None
     backend = Tokenizer(model)
     if splitter.composed:
         backend.normalizer = normalizers.NFC()
@@ -203,9 +263,20 @@ def _sentencepiece_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bo
     return backend, True
 
 
-def _unusual_vocabulary(file: GGUFFile, fault: str, known: str) -> AttnvizError:
+def _other_merges_error(
+    file: GGUFFile, vocabulary: Mapping[str, int], merges: list[tuple[str, str]]
+) -> AttnvizError:
+    """Return the error for merges that are not of the vocabulary: it names the first of them."""
+    words = (word for pair in merges for word in (*pair, "".join(pair)) if word not in vocabulary)
     return AttnvizError(
-        f"the vocabulary of '{file.path}' {fault}, which attnviz does not know",
-        f"use a model whose vocabulary is one of these: {known}",
+        f"'{file.path}' has merges of another vocabulary than its own: '{next(words, '')[:40]}' is "
+        "in its merges, and none of its tokens",
+        "use another file of this model, or a folder that transformers wrote",
         about="model",
     )
+
+
+TOKENIZER_BUILDERS: dict[str, Callable[[GGUFFile, list[str]], tuple[Any, bool]]] = {
+    "gpt2": _byte_level_tokenizer,
+    "llama": _sentencepiece_tokenizer,
+}

@@ -7,7 +7,8 @@ weight that a checkpoint lacks at random; here that is an error.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
@@ -20,12 +21,14 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
     ModelLocation,
     find_weights_dtype,
     locate_transformer,
     refuse_incomplete_folder,
+    refuse_unusable_file,
     refuse_weights_beyond_memory,
 )
 from attnviz.traces.trained.model_state import ModelResults
@@ -34,6 +37,7 @@ from attnviz.traces.trained.refusals import (
     quiet_transformers,
     reporting_load_errors,
 )
+from attnviz.wording.words import short_list
 
 AUTO_CLASSES = (
     "AutoModelForCausalLM",
@@ -42,7 +46,6 @@ AUTO_CLASSES = (
     "AutoModel",
 )
 HUB_TIMEOUT_SECONDS = 10  # for the first answer; someone offline should not wait for five of them
-MAX_NAMED_WEIGHTS = 3  # of missing weights
 DOWNLOAD_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
 UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
 OTHER_INPUT_NAMES = ("pixel_values", "input_features", "input_values")  # of pictures and sound
@@ -58,6 +61,7 @@ class LoadedTransformer:
     stored_as: str  # the dtype of the checkpoint
     dtype: str = "float32"  # in which it computes, except for parts with a dtype of their own
     in_memory: bool = False  # whether the caller loaded it
+    names_in_file: Mapping[str, str] = field(default_factory=dict)  # of weights, where they differ
     results: ModelResults | None = None  # of a model in memory, as it was when it was given
 
     @property
@@ -149,16 +153,24 @@ def _load_once(
 
 def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> LoadedTransformer:
     """Load a GGUF file; refuse one that is damaged, too large, or of an unknown kind of model."""
+    refuse_unusable_file(file)  # before transformers is imported
     header = read_gguf(file)
     refuse_weights_beyond_memory(location, dtype)
     with quiet_transformers():
-        from attnviz.traces.trained.gguf_model import build_model
+        from attnviz.traces.trained.gguf_model import build_model, name_in_file
         from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
 
         tokenizer = build_tokenizer(header)  # first: it costs less to refuse
         model = build_model(header, getattr(torch, dtype))
-    model = model.eval().requires_grad_(False).to(device)
-    return LoadedTransformer(location.name, model, tokenizer, header.stored_as, dtype)
+    model, known = model.eval().requires_grad_(False).to(device), find_architecture(header).names
+    return LoadedTransformer(
+        location.name,
+        model,
+        tokenizer,
+        header.stored_as,
+        dtype,
+        names_in_file={name: name_in_file(name, known) for name, _ in model.named_parameters()},
+    )
 
 
 def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
@@ -208,10 +220,9 @@ def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any
         if not any(part in name for part in UNUSED_WEIGHTS)
     )
     if absent:
-        more = " …" * (len(absent) > MAX_NAMED_WEIGHTS)
         raise AttnvizError(
             f"the checkpoint of '{location.name}' lacks {len(absent)} of the model's weights: "
-            f"{', '.join(absent[:MAX_NAMED_WEIGHTS])}{more}",
+            f"{short_list(absent)}",
             "use the whole checkpoint: these weights would be random",
             about="model",
         )

@@ -30,6 +30,7 @@ from attnviz.traces.trained.forward_pass import (
     CapturedPass,
     ModelInput,
     capture_pass,
+    refuse_infinite_result,
     run_model,
 )
 from attnviz.traces.trained.loading import LoadedTransformer
@@ -107,6 +108,7 @@ def compute_model_attention(
     else:
         attention = _returned_attention(model, model_input, layers, answer_positions, runs=runs)
         _refuse_ablation(model, settings)
+    refuse_infinite_result(model, attention.result)
     if "parameters" not in known:
         known["parameters"] = model.model.num_parameters()
     numbers = attention.layer_numbers

@@ -26,7 +26,8 @@ from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
 from attnviz.traces.models.model_names import shipped_names as own_names
 from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import read_gguf
+from attnviz.traces.trained.gguf_file import is_gguf, read_gguf
+from attnviz.traces.trained.gguf_tokenizer import refuse_unusable_vocabulary
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list, counted
 
@@ -87,6 +88,7 @@ VECTOR_FILE_SUFFIXES = frozenset(
     (".npy", ".npz", ".safetensors", ".txt", ".vec", ".csv", ".tsv", ".gz", ".bin", ".pt")
 )
 GGUF_SUFFIX = ".gguf"
+OLLAMA_NAME = re.compile(r"(sha256-[0-9a-f]{12})[0-9a-f]{52}")  # shown by its first digits
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 INDEX_SUFFIX = ".index.json"  # of weights in several files
 TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
@@ -146,8 +148,9 @@ def locate_transformer(name: str) -> ModelLocation | None:
         folder = _package_folder(name)
         _refuse_altered_package(name, folder, files.read_folder_state(folder))
         last_file = folder / list(WEIGHTS_PACKAGES[name].sha256)[-1]
-        is_gguf = last_file.suffix == GGUF_SUFFIX
-        return ModelLocation(name, None, last_file) if is_gguf else ModelLocation(name, folder)
+        if last_file.suffix == GGUF_SUFFIX:
+            return ModelLocation(name, None, last_file)
+        return ModelLocation(name, folder)
     if name in own_names() or name.endswith(".toml"):
         return None
     if is_folder(name):
@@ -157,6 +160,9 @@ def locate_transformer(name: str) -> ModelLocation | None:
     if name.lower().endswith(GGUF_SUFFIX):
         files.refuse_missing_file(Path(name), "load a model from")
         return ModelLocation(Path(name).stem, None, Path(name))
+    if is_gguf(name):
+        is_blob = OLLAMA_NAME.fullmatch(Path(name).name)
+        return ModelLocation(is_blob[1] if is_blob else Path(name).name, None, Path(name))
     return ModelLocation(name, None) if HUB_NAME.fullmatch(name) or _is_cached(name) else None
 
 
@@ -256,9 +262,11 @@ def refuse_incomplete_folder(folder: Path) -> None:
 
 
 def refuse_unusable_file(file: Path) -> None:
-    """Refuse a GGUF file that is damaged or incomplete, or whose kind of model is not known."""
+    """Refuse a GGUF file that is damaged or incomplete, or whose kind of model or vocabulary is not
+    known."""
     header = read_gguf(file)
     find_architecture(header).config(header)
+    refuse_unusable_vocabulary(header)
 
 
 def refuse_weights_beyond_memory(location: ModelLocation, dtype: str) -> None:
@@ -269,11 +277,13 @@ def refuse_weights_beyond_memory(location: ModelLocation, dtype: str) -> None:
     else:
         assert location.folder is not None
         numbers = sum(prod(item["shape"]) for item in _tensor_headers(location.folder))
-    half_hint = "--dtype bfloat16 takes half"
+    free = memory.free_bytes() or 0
+    parts = {size["float64"]: "a quarter", size["float32"]: "half"}
+    fits = size[dtype] in parts and numbers * size["bfloat16"] <= free
     memory.refuse_too_little_memory(
         numbers * size[dtype],
         f"the model in '{location.file or location.folder}', {numbers:,} numbers as {dtype},",
-        half_hint if size[dtype] > size["bfloat16"] else memory.MORE_MEMORY_HINT,
+        f"--dtype bfloat16 takes {parts[size[dtype]]}" if fits else memory.MORE_MEMORY_HINT,
     )
 
 
@@ -365,6 +375,10 @@ def read_safetensors_header(path: Path) -> Header:
         is_complete = max(ends, default=0) + 8 + length == size
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         is_complete = False
+    if not is_complete and files.is_lfs_pointer(path):
+        raise AttnvizError(
+            f"'{path}' holds no weights: it is a Git LFS pointer", files.LFS_HINT, about="model"
+        )
     if not is_complete:
         raise AttnvizError(
             f"'{path}' is damaged or incomplete: its header gives another size than it has",

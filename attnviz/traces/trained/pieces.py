@@ -73,7 +73,10 @@ class TokenizerSpelling:
     def special_ids(self) -> frozenset[int]:
         """Ids of tokens that stand for no text; [MASK] and unknown words stand for some."""
         tokenizer = self.tokenizer
-        return frozenset(tokenizer.all_special_ids) - {tokenizer.mask_token_id, self.unknown_id}
+        added = tokenizer.added_tokens_decoder
+        special = {number for number, token in added.items() if token.special}
+        special.update(tokenizer.all_special_ids)
+        return frozenset(special) - {tokenizer.mask_token_id, self.unknown_id}
 
     @cached_property
     def unknown_id(self) -> int | None:
