@@ -263,6 +263,16 @@ def test_the_step_in_a_name_is_found(run: Path, tmp_path: Path, name: str, step:
     assert find_checkpoints([f"{tmp_path}/*"])[0].step == step
 
 
+def test_a_folder_that_several_names_mean_is_there_once(run: Path) -> None:
+    named = [f"{run}/checkpoint-*", f"{run}/checkpoint-9", f"{run}/../{run.name}/checkpoint-10/"]
+
+    for patterns in (named, named[::-1], [named[1], *named]):
+        found = find_checkpoints(patterns)
+        assert [each.name for each in found] == ["step 9", "step 10", "step 100"]
+    alone = find_checkpoints([named[1], named[1]])
+    assert [each.name for each in alone] == ["step 9", "step 9 (2)"]
+
+
 def test_models_of_attnviz_are_checkpoints_too(tmp_path: Path) -> None:
     package = Path(attnviz.__file__).parent / "traces" / "models" / "agreement"
     for step in (1, 2):

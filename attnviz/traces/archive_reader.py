@@ -363,8 +363,8 @@ class _TraceReader:
         tensors = self._read_parts(PARTS_OF_PREDICTION, stored)
         return Prediction(
             answers=tuple(map(str, stored["answers"])),
-            answer_ids=tuple(map(int, stored.get("answer_ids") or ())),
-            answer_texts=tuple(map(str, stored.get("answer_texts") or ())),
+            answer_ids=tuple(map(int, stored.get("answer_ids", ()))),
+            answer_texts=tuple(map(str, stored.get("answer_texts", ()))),
             predicts=_match_choice(PREDICTS, self.facts["predicts"]),
             scoring=_build_scoring(tensors),
             logits=tensors["logits"],
