@@ -445,11 +445,28 @@ def test_files_without_texts_and_models_that_learned_a_task_are_refused(
         "error: --texts ranks the heads of a trained transformer, but 'agreement' is not one\n"
         " hint: leave --texts out: the heads of 'agreement' are ranked on sentences of its task\n"
     )
-    result = attnviz("heads", "--model", "agreement", "--pairs", "2")
-    assert result.err == (
-        "error: --pairs is about switching heads off on texts, and none are given\n"
-        " hint: give a file with a text on each line: --texts texts.txt\n"
-    )
+    for option in ("--pairs", "--layer", "--head"):
+        result = attnviz("heads", "--model", "agreement", option, "0")
+        assert result.err == (
+            f"error: {option} is about switching heads off on texts, and none are given\n"
+            " hint: give a file with a text on each line: --texts texts.txt\n"
+        )
+
+
+def test_heads_ranks_only_the_layer_or_the_head_that_is_asked_for(
+    attnviz: Attnviz, small_transformer: Saved, tmp_path: Path
+) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text(f"{GAP}\n", encoding="utf-8")
+    command = ("heads", "--model", str(small_transformer("bert")), "--texts", str(path), "--json")
+
+    layer = json.loads(attnviz(*command, "--layer", "1").out)
+    head = json.loads(attnviz(*command, "--head", "L0H2").out)
+
+    assert {row["head"][:2] for row in layer["heads"]} == {"L1"}
+    assert len(layer["heads"]) == 4
+    assert [row["head"] for row in head["heads"]] == ["L0H2"]
+    assert "--layer 1" in layer["attnviz"]["command"]
 
 
 HINT = "return one number, such as float(outputs.logits[0, -1, 5])"
