@@ -121,7 +121,7 @@ def test_two_answers_are_compared_by_their_logits(
     told = " ".join(result.out.split())
     top = found.heads[0]
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
-    name = "the logit of “the” − the logit of “was”"
+    name = "the logit of the minus the logit of was"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
     (pair,) = inspect(
         GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2
@@ -142,7 +142,7 @@ def test_an_answer_says_whether_it_has_a_space_before_it(
     folder = str(small_transformer("gpt2"))
     found = inspect(TEXTS[0], model=folder, by="effect", toward="was", instead_of="it")
 
-    assert found.effects.metric_name == "logit of “was” − logit of “ it”"
+    assert found.effects.metric_name == "logit of was (without a space) minus logit of it"
 
 
 def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) -> None:
@@ -334,7 +334,7 @@ def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Sa
         r"the answers change by \d\.\d{3} bits": {},
         r"logit_difference changes by -?\d\.\d{3}": {"metric": logit_difference},
         r"the metric changes by -?\d\.\d{3}": {"metric": lambda outputs: outputs.logits[0, 0, 0]},
-        r"logit of “ the” − logit of “ it” changes by -?\d\.\d{3}": two,
+        r"logit of the minus logit of it changes by -?\d\.\d{3}": two,
     }
     for change, options in units.items():
         (row,) = inspect(TEXT, model=folder, by="effect", **options).top(1)

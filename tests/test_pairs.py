@@ -190,7 +190,9 @@ def test_a_causal_model_can_be_asked_about_the_pairs_made_for_it() -> None:
     asked = read_pairs(CAUSAL_SAMPLE)
     for pair in asked:
         first, second = (sentence.split() for sentence in pair.sentences)
-        [place] = [i for i, words in enumerate(zip(first, second, strict=True)) if len({*words}) > 1]
+        [place] = [
+            i for i, words in enumerate(zip(first, second, strict=True)) if len({*words}) > 1
+        ]
         assert place < first.index(pair.token)
 
     result = pairs(CAUSAL_SAMPLE, model="smollm2")
