@@ -55,8 +55,8 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
 
     A step is the `global_step` in trainer_state.json if all folders have one, and otherwise the
     number in its name, but for what a GGUF file's name says of its blocks and parts. Each folder is
-    there once, unless it is the only one and named twice. Refuses fewer than two folders, one without a complete model or
-    without a step, and two of one step.
+    there once, unless it is the only one and named twice. Refuses fewer than two folders, one
+    without a complete model or without a step, and two of one step.
     """
     folders: list[str] = []
     for pattern in patterns:

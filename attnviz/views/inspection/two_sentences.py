@@ -166,15 +166,16 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
-    counts_text = "" if all_paired else f" (of {' and '.join(map(str, counts))})"
     names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
     settings = two_settings_line(sentences.first, sentences.second, names)
     lengths = [len(trace.tokens) for trace in (sentences.first, sentences.second)]
-    cut = f" ({and_list([*map(str, lengths)])} tokens)" if sentences.options.words else ""
+    remarks = [] if all_paired else [f"of {' and '.join(map(str, counts))}"]
+    remarks += [f"{and_list([*map(str, lengths)])} tokens"] if sentences.options.words else []
     units = counted(len(rows), _unit(sentences))
     if not all_paired:
-        units += f" {'is' if len(rows) == 1 else 'are'} in both{counts_text}"
-    return f"{units}{cut} · {settings}"
+        units += f" {'is' if len(rows) == 1 else 'are'} in both"
+    remark = f" ({'; '.join(remarks)})" if remarks else ""
+    return f"{units}{remark} · {settings}"
 
 
 def _unit(sentences: TraceComparison) -> str:
@@ -336,10 +337,10 @@ def _no_change_sentence(sentences: TraceComparison) -> str:
 
 def _hardly_any_change_sentence(sentences: TraceComparison) -> str:
     """State that the heads' attention is nearly the same, where every distance is written as 0."""
-    distance = "rows are less than 0.001 bits apart on average"
+    distance = "rows are under 0.001 bits apart on average"
     if len(sentences.heads) == 1:
         return f"{sentences.heads[0].name} hardly changes: its {distance}"
-    return f"hardly any head changes: each one's {distance}"
+    return f"hardly any head changes: {distance}"
 
 
 def _largest_change_sentence(sentences: TraceComparison) -> str:
