@@ -20,11 +20,13 @@ from PIL import Image
 
 import attnviz
 from attnviz.analysis.inspection.checkpoints import CheckpointComparison
+from attnviz.analysis.inspection.patterns import BROAD_PATTERN
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained import loading
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.grids.grid import Curves
+from attnviz.views.inspection.checkpoints import kind_curves
 from tests.browser import opened
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
@@ -261,6 +263,21 @@ def test_the_step_in_a_name_is_found(run: Path, tmp_path: Path, name: str, step:
     shutil.copytree(run / "checkpoint-9", tmp_path / "checkpoint-99999")
 
     assert find_checkpoints([f"{tmp_path}/*"])[0].step == step
+
+
+def test_the_rule_of_kinds_stands_only_below_curves_that_it_counts(run: Path) -> None:
+    comparison = attnviz.compare_checkpoints(TEXT, f"{run}/checkpoint-*")
+    broad = [course for course in comparison.courses if course.kind is BROAD_PATTERN]
+    other = [course for course in comparison.courses if course.kind is not BROAD_PATTERN][:1]
+
+    notes = [kind_curves(comparison, courses)[-1].note for courses in (broad, other, broad + other)]
+
+    assert notes[0] == "broad: its entropy is at least .80 of the largest"
+    assert notes[1].replace("\N{NO-BREAK SPACE}", " ") == (
+        "a head is of a kind if its score is above that of even attention by at least 25 % of what "
+        "is missing there to 1"
+    )
+    assert notes[2] == f"{notes[1]} · {notes[0]}"
 
 
 def test_a_folder_that_several_names_mean_is_there_once(run: Path) -> None:

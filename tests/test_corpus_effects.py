@@ -123,6 +123,7 @@ def test_two_answers_are_compared_by_their_logits(
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
     name = "the logit of the minus the logit of was"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
+    assert "logit of the minus logit of was: change without each head" in told
     (pair,) = inspect(
         GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2
     ).effects.pairs

@@ -405,7 +405,7 @@ def test_tables_of_a_model_in_few_bits_say_so_in_their_last_column(tmp_path: Pat
         attnviz_library.inspect(few_bits).view(): stored,
         attnviz_library.inspect(few_bits, by="effect").view(): stored,
         attnviz_library.survey([text, text], model=paths[0]).view(): stored,
-        attnviz_library.compare_models(text, *paths).view(): f"{stored} and float32",
+        attnviz_library.compare_models(text, paths[0], paths[1]).view(): f"{stored} and float32",
         full.view(): None,
     }
     for view, expected in views.items():
