@@ -191,6 +191,29 @@ def test_outputs_are_read_again(tmp_path: Path) -> None:
     assert vector_shift_sentences(read(str(file))) == vector_shift_sentences(made)
 
 
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_answers_that_look_alike_are_told_apart_in_files(
+    suffix: str, small_transformer: Saved, tmp_path: Path
+) -> None:
+    made, file = trace(TEXT, model=small_transformer("llama")), tmp_path / f"made{suffix}"
+    tokenizer = load_transformer(made.origin.settings).tokenizer
+    assert made.prediction is not None
+    ids, texts = made.prediction.answer_ids, made.prediction.answer_texts
+
+    made.view().save(file)
+    again = read(str(file)).prediction
+
+    assert again is not None
+    assert (again.answers, again.answer_ids, again.answer_texts) == (
+        made.prediction.answers, ids, texts,
+    )  # fmt: skip
+    assert len(ids) == len({*ids}) == len(texts) == made.prediction.logits.shape[1]
+    words = tokenizer.convert_ids_to_tokens(list(ids))
+    assert all(text.startswith(" ") for text, word in zip(texts, words, strict=True)
+               if word.startswith("Ġ"))  # fmt: skip
+    assert any(text.startswith(" ") for text in texts)
+
+
 def test_an_encoder_that_answers_nothing_says_so_in_two_lines(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "a b", "--predict", "--layer", "0", "--head", "0")
     assert result.err == (

@@ -21,6 +21,7 @@ from PIL import Image
 
 import attnviz
 from attnviz.analysis.inspection.checkpoints import CheckpointComparison
+from attnviz.analysis.inspection.patterns import BROAD_PATTERN
 from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look
@@ -31,6 +32,7 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
+from attnviz.views.inspection.checkpoints import kind_curves
 from attnviz.views.view import Group, PanelTitle
 from tests.browser import opened
 from tests.conftest import Attnviz
@@ -307,6 +309,31 @@ def test_the_step_in_a_name_is_found(run: Path, tmp_path: Path, name: str, step:
     shutil.copytree(run / "checkpoint-9", tmp_path / "checkpoint-99999")
 
     assert find_checkpoints([f"{tmp_path}/*"])[0].step == step
+
+
+def test_the_rule_of_kinds_stands_only_below_curves_that_it_counts(run: Path) -> None:
+    comparison = attnviz.compare_checkpoints(TEXT, f"{run}/checkpoint-*")
+    broad = [course for course in comparison.courses if course.kind is BROAD_PATTERN]
+    other = [course for course in comparison.courses if course.kind is not BROAD_PATTERN][:1]
+
+    notes = [kind_curves(comparison, courses)[-1].note for courses in (broad, other, broad + other)]
+
+    assert notes[0] == "broad: its entropy is at least .80 of the largest"
+    assert notes[1].replace("\N{NO-BREAK SPACE}", " ") == (
+        "a head is of a kind if its score is above that of even attention by at least 25 % of what "
+        "is missing there to 1"
+    )
+    assert notes[2] == f"{notes[1]} · {notes[0]}"
+
+
+def test_a_folder_that_several_names_mean_is_there_once(run: Path) -> None:
+    named = [f"{run}/checkpoint-*", f"{run}/checkpoint-9", f"{run}/../{run.name}/checkpoint-10/"]
+
+    for patterns in (named, named[::-1], [named[1], *named]):
+        found = find_checkpoints(patterns)
+        assert [each.name for each in found] == ["step 9", "step 10", "step 100"]
+    alone = find_checkpoints([named[1], named[1]])
+    assert [each.name for each in alone] == ["step 9", "step 9 (2)"]
 
 
 def test_models_of_attnviz_are_checkpoints_too(tmp_path: Path) -> None:

@@ -343,7 +343,7 @@ def test_it_is_said_that_words_are_compared_and_which_special_tokens_one_model_h
     said = " ".join(result.out.split())
 
     assert result.status == 0, result.err
-    assert "8 of 8 and 9 words are in both (31 and 12 tokens) · " in said
+    assert "8 words are in both (of 8 and 9; 31 and 12 tokens) · " in said
     assert (
         "<s> and [CLS] are compared because they are at the same position. The sentence is cut "
         "into different tokens (31 in llama, 12 in bert), and weights are compared by word: summed "

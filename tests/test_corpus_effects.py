@@ -121,8 +121,9 @@ def test_two_answers_are_compared_by_their_logits(
     told = " ".join(result.out.split())
     top = found.heads[0]
     ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
-    name = "the logit of “the” − the logit of “was”"
+    name = "the logit of the minus the logit of was"
     assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
+    assert "logit of the minus logit of was: change without each head" in told
     (pair,) = inspect(
         GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2
     ).effects.pairs
@@ -142,7 +143,7 @@ def test_an_answer_says_whether_it_has_a_space_before_it(
     folder = str(small_transformer("gpt2"))
     found = inspect(TEXTS[0], model=folder, by="effect", toward="was", instead_of="it")
 
-    assert found.effects.metric_name == "logit of “was” − logit of “ it”"
+    assert found.effects.metric_name == "logit of was (without a space) minus logit of it"
 
 
 def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) -> None:
@@ -334,7 +335,7 @@ def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Sa
         r"the answers change by \d\.\d{3} bits": {},
         r"logit_difference changes by -?\d\.\d{3}": {"metric": logit_difference},
         r"the metric changes by -?\d\.\d{3}": {"metric": lambda outputs: outputs.logits[0, 0, 0]},
-        r"logit of “ the” − logit of “ it” changes by -?\d\.\d{3}": two,
+        r"logit of the minus logit of it changes by -?\d\.\d{3}": two,
     }
     for change, options in units.items():
         (row,) = inspect(TEXT, model=folder, by="effect", **options).top(1)
@@ -445,11 +446,28 @@ def test_files_without_texts_and_models_that_learned_a_task_are_refused(
         "error: --texts ranks the heads of a trained transformer, but 'agreement' is not one\n"
         " hint: leave --texts out: the heads of 'agreement' are ranked on sentences of its task\n"
     )
-    result = attnviz("heads", "--model", "agreement", "--pairs", "2")
-    assert result.err == (
-        "error: --pairs is about switching heads off on texts, and none are given\n"
-        " hint: give a file with a text on each line: --texts texts.txt\n"
-    )
+    for option in ("--pairs", "--layer", "--head"):
+        result = attnviz("heads", "--model", "agreement", option, "0")
+        assert result.err == (
+            f"error: {option} is about switching heads off on texts, and none are given\n"
+            " hint: give a file with a text on each line: --texts texts.txt\n"
+        )
+
+
+def test_heads_ranks_only_the_layer_or_the_head_that_is_asked_for(
+    attnviz: Attnviz, small_transformer: Saved, tmp_path: Path
+) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text(f"{GAP}\n", encoding="utf-8")
+    command = ("heads", "--model", str(small_transformer("bert")), "--texts", str(path), "--json")
+
+    layer = json.loads(attnviz(*command, "--layer", "1").out)
+    head = json.loads(attnviz(*command, "--head", "L0H2").out)
+
+    assert {row["head"][:2] for row in layer["heads"]} == {"L1"}
+    assert len(layer["heads"]) == 4
+    assert [row["head"] for row in head["heads"]] == ["L0H2"]
+    assert "--layer 1" in layer["attnviz"]["command"]
 
 
 HINT = "return one number, such as float(outputs.logits[0, -1, 5])"

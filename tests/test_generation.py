@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser
 
-from attnviz import AttnvizError, Inspection, inspect, trace
+from attnviz import AttnvizError, Inspection, from_weights, inspect, trace
 from attnviz.renderers import Look
 from attnviz.renderers.picture.film import film_frames
 from attnviz.renderers.picture.items import Block
@@ -122,6 +123,39 @@ def test_a_frame_shows_what_the_token_before_a_new_one_attends_to(generated: Ins
             assert weight == pytest.approx(weights[position - 1, key], abs=1e-6)
             if rows:
                 assert others == pytest.approx(weights[rows, key].mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "title", "first_bar"),
+    [
+        (
+            [[1], [0.9999, 0.0001], [0.9999, 0.0001, 0], [0.9999, 0, 0.0001, 0]],
+            'Next: "d". In L0H0, "c" gives "a" over 99.9 %; nothing else stands out',
+            "a",
+        ),
+        (
+            [[1], [0.9, 0.1], [0.7, 0.25, 0.05], [0.85, 0.05, 0.05, 0.05]],
+            'Next: "d". In L0H0, "c" gives "a" 70 % and "b" 25 % (other tokens: 5 %)',
+            "b",
+        ),
+        (
+            [[1], [0.1, 0.9], [0.1, 0.3, 0.6], [0.1, 0.1, 0.1, 0.7]],
+            'Next: "d". In L0H0, "c" gives itself 60 % and "b" 30 % (other tokens: 10 %)',
+            "c",
+        ),
+    ],
+)
+def test_a_frame_names_what_gets_most_before_what_gets_more_than_elsewhere(
+    rows: list[list[float]], title: str, first_bar: str
+) -> None:
+    weights = np.array([row + [0] * (4 - len(row)) for row in rows])
+    made = replace(from_weights(weights, ["a", "b", "c", "d"]), prompt=3)
+
+    [shot] = generation_film(inspect(made))
+
+    assert shot.title.replace("\u00a0", " ") == title
+    assert isinstance(shot.panels[1], RankedBars)
+    assert shot.panels[1].grid.rows.labels[0] == first_bar
 
 
 def test_all_frames_have_one_scale_and_as_many_bars(generated: Inspection) -> None:

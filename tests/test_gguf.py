@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 import struct
 from importlib.util import find_spec
@@ -18,7 +21,9 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 import attnviz as attnviz_library
+from attnviz import trace
 from attnviz.errors import Note
+from attnviz.renderers import render
 from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import model_location
@@ -487,6 +492,38 @@ def test_results_of_many_texts_say_how_the_weights_are_stored(tmp_path: Path) ->
     assert surveyed.settings.startswith("model model · 2 lines · ")
     assert surveyed.settings.endswith(" tokens · stored as 8-bit weights (Q8_0)")
     assert survey.provenance.settings["stored_as"] == "8-bit weights (Q8_0)"
+
+
+def test_tables_of_a_model_in_few_bits_say_so_in_their_last_column(tmp_path: Path) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with quiet_transformers():
+        model = LlamaForCausalLM(LlamaConfig(**SIZES))
+    paths = [
+        write_model(tmp_path / f"{kind.name}.gguf", model, "llama", FACTS, kind)
+        for kind in (gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F32)
+    ]
+    text, stored = "it was too", "8-bit weights (Q8_0)"
+    few_bits, full = (trace(text, model=path) for path in paths)
+    views = {
+        few_bits.view(): stored,
+        attnviz_library.inspect(few_bits).view(): stored,
+        attnviz_library.inspect(few_bits, by="effect").view(): stored,
+        attnviz_library.survey([text, text], model=paths[0]).view(): stored,
+        attnviz_library.compare_models(text, paths[0], paths[1]).view(): f"{stored} and float32",
+        full.view(): None,
+    }
+    for view, expected in views.items():
+        header, *rows = csv.reader(render(view, ".csv").decode().splitlines())
+        assert {len(row) for row in rows} == {len(header)}
+        assert ("stored as" in header) == bool(expected)
+        if expected:
+            assert header[-1] == "stored as"
+            assert {row[-1] for row in rows} == {expected}
+            record = json.loads(render(view, ".json"))["attnviz"]["settings"]["stored_as"]
+            assert stored in record
+            with np.load(io.BytesIO(render(view, ".npz"))) as arrays:
+                assert json.loads(str(arrays["attnviz"]))["settings"]["stored_as"] == record
 
 
 def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -> None:

@@ -161,7 +161,18 @@ def test_no_bar_of_a_reading_goes_beyond_the_stated_end(tokens: int) -> None:
         assert tokens > 16 or grid.scale.high == 1
 
 
-@pytest.mark.parametrize("power", [-3, -12, -13, -20, -40, -299])
+def test_small_numbers_have_as_many_digits_behind_their_zeros() -> None:
+    grid = vectors(1, 3)
+    for values, expected in (
+        ([0.022, 0.0184, 0.0008], ["0.022", "0.018", "0.001"]),
+        ([0.0049, -0.0012, 0.0], ["0.0049", "-0.0012", "0.0000"]),
+        ([0.00049, 0.0002, 0.0], ["4.9e-04", "2.0e-04", "0"]),
+    ):
+        small = replace(grid, cells=unmasked_cells(np.array([values])))
+        assert [cell_format(small, 2)(value) for value in values] == expected
+
+
+@pytest.mark.parametrize("power", [-4, -12, -13, -20, -40, -299])
 def test_numbers_of_any_size_are_written_and_coloured(power: int) -> None:
     """Down to where a power of ten is none any more."""
     cells = unmasked_cells(np.array([[-1.0, 0.0, 0.5, 1.0]]) * 10.0**power)

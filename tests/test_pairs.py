@@ -23,6 +23,7 @@ from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 
 SAMPLE = Path(__file__).parent.parent / "sample_texts" / "pairs.tsv"
+CAUSAL_SAMPLE = SAMPLE.with_name("pairs_causal.tsv")
 START = "The animal did not cross the street because it was too"
 ROW = (f"{START} tired.", f"{START} wide.", "it", "animal", "street")
 
@@ -183,6 +184,24 @@ def test_pairs_fit_a_terminal_of_24_lines(sample_result: MinimalPairs) -> None:
     assert lines[0].startswith("None of 72 heads is shown to follow the meaning in 12 pairs")
     assert any(line.startswith("L3H7   1.7 █") for line in lines)
     assert any(line.endswith("16.5, 14.8 · 0.5 to 3.2 · 10 of 12 · p .12") for line in lines)
+
+
+def test_a_causal_model_can_be_asked_about_the_pairs_made_for_it() -> None:
+    asked = read_pairs(CAUSAL_SAMPLE)
+    for pair in asked:
+        first, second = (sentence.split() for sentence in pair.sentences)
+        [place] = [
+            i for i, words in enumerate(zip(first, second, strict=True)) if len({*words}) > 1
+        ]
+        assert place < first.index(pair.token)
+
+    result = pairs(CAUSAL_SAMPLE, model="smollm2")
+
+    assert result.has_enough
+    assert len(result.heads) == 270
+    shifts = np.array([head.shifts for head in result.heads])
+    assert shifts.shape == (270, len(asked))
+    assert abs(shifts).max() > MIN_SHIFT
 
 
 def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(

@@ -81,9 +81,10 @@ class EffectOptions:
         return {name: getattr(self, name) for name in names
                 if getattr(self, name) != getattr(EffectOptions, name)}  # fmt: skip
 
-    def refuse_without_texts(self) -> None:
-        """Refuse options that only mean something with texts of one's own, if none are given."""
-        for name in self.changed() if self.texts is None else ():
+    def refuse_without_texts(self, chosen_heads: Iterable[str]) -> None:
+        """Refuse options that only mean something with texts of one's own, if none are given;
+        `chosen_heads` are those about heads ("layer") that were typed."""
+        for name in (*chosen_heads, *self.changed()) if self.texts is None else ():
             raise AttnvizError(
                 f"{option_name(name)} is about switching heads off on texts, and none are given",
                 "give a file with a text on each line: --texts texts.txt",

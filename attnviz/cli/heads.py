@@ -50,7 +50,8 @@ class AnsweringModelOptions(ModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsOptions:
-    """The option --task of `attnviz heads`: the task on which the heads are tested."""
+    """The options of `attnviz heads` about the heads: the task on which those of a model that
+    learned one are tested, and which heads of a trained transformer are switched off."""
 
     task: Annotated[
         str | None,
@@ -64,6 +65,33 @@ class HeadsOptions:
             example="reverse",
         ),
     ] = None
+    layer: Annotated[
+        str | None,
+        section_option(
+            "Heads",
+            "--layer",
+            metavar="N",
+            help="With --texts: only heads of this layer, from 0, or of several: 4,5.",
+            example="4",
+        ),
+    ] = None
+    head: Annotated[
+        str | None,
+        section_option(
+            "Heads",
+            "--head",
+            metavar="N",
+            help="With --texts: only this head, from 0, or several: 1,11. Its name L5H11 says its "
+            "layer, too.",
+            example="7",
+        ),
+    ] = None
+
+    @property
+    def chosen_heads(self) -> dict[str, str]:
+        """The layer and the head, those of them that are given."""
+        given = {"layer": self.layer, "head": self.head}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @accept_options(without=SENTENCE_OPTIONS)
@@ -92,13 +120,14 @@ def heads_command(
         raise AttnvizError(
             "no model is given, so there are no heads to rank", f"try --model {model_name}"
         )
-    effect.refuse_without_texts()
+    effect.refuse_without_texts(heads_options.chosen_heads)
     groups = (model, heads_options, effect, trained)
     command = Command(name="heads", options=changed_options(*groups))
     settings = replace(Settings(model=model.model), **vars(trained))
     if effect.texts is not None:
         refuse_task_beside_texts(model.model, heads_options.task)
-        deliver_corpus_effects(command, effect.texts, settings, effect.changed(), outputs, pictures)
+        chosen = heads_options.chosen_heads | effect.changed()
+        deliver_corpus_effects(command, effect.texts, settings, chosen, outputs, pictures)
         return
     refuse_ranking_trained(model.model)
     refuse_trained_only_settings(settings)

@@ -21,7 +21,14 @@ import orjson
 from orjson import Fragment
 
 from attnviz.renderers import Look
-from attnviz.views.view import NumberColumn, TableData, TableLines, View, WordColumns
+from attnviz.views.view import (
+    QUANTISATION_COLUMN,
+    NumberColumn,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+)
 from attnviz.wording.printable import exact_json, printable_text
 
 SINGLE_TEXT_PATHS = ("attnviz", "trace")  # objects that .npz holds as one text each
@@ -52,10 +59,17 @@ def npz(view: View, look: Look) -> Iterator[bytes]:
 
 
 def csv(view: View, look: Look) -> Iterator[bytes]:
-    """Yield the view's data as CSV: a header, then a line per row; missing numbers are empty."""
-    data = _data_of_view(view)
+    """Yield the view's data as CSV: a header, then a line per row; missing numbers are empty.
+
+    The last column says how a model stores its weights, if it does so in few bits.
+    """
+    data, ending = _data_of_view(view), ""
     yield ",".join(data.header).encode()
-    yield from map(_csv_lines, data.lines())
+    if view.quantisation:
+        yield f",{QUANTISATION_COLUMN}".encode()
+        ending = f",{_csv_word(view.quantisation)}"
+    for lines in data.lines():
+        yield _csv_lines(lines, ending)
     yield b"\n"
 
 
@@ -97,8 +111,9 @@ def _write_array(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
             yield
 
 
-def _csv_lines(lines: TableLines) -> bytes:
-    """Return CSV lines that share their first words, each behind a line break.
+def _csv_lines(lines: TableLines, ending: str) -> bytes:
+    """Return CSV lines that share their first words, each behind a line break and with `ending` as
+    its end.
 
     orjson writes them, since it is fast.
     """
@@ -111,7 +126,8 @@ def _csv_lines(lines: TableLines) -> bytes:
     for position, column in enumerate(columns, start=1):
         cells[position :: len(columns)] = column
     # No word holds a line break, so each one begins a line.
-    return orjson.dumps(cells)[1:-1].replace(b"\n", f"\n{start}".encode())
+    text = orjson.dumps(cells)[1:-1].replace(b"\n", f"{ending}\n{start}".encode())
+    return text[len(ending.encode()) :] + ending.encode() * bool(text)
 
 
 def _csv_cells(column: NumberColumn) -> list[Any]:

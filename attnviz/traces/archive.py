@@ -107,10 +107,15 @@ def trace_contents(trace: Trace) -> Contents:
 
 
 def _prediction_contents(trace: Trace, prediction: Prediction) -> Contents:
-    """Return the answers, the positions (from 1) they are predicted for, and the arrays by name."""
+    """Return the answers, the positions (from 1) they are predicted for, and the arrays by name.
+
+    The answers of a trained transformer are tokens: their ids tell those with the same label apart.
+    """
     tensors = {part.data: part.find(trace, trace.layers[-1]) for part in PARTS_OF_PREDICTION}
+    token_names = {"answer_ids": prediction.answer_ids, "answer_texts": prediction.answer_texts}
     return {
         "answers": list(prediction.answers),
+        **{name: list(values) for name, values in token_names.items() if values},
         "asked": [position + 1 for position in prediction.asked_positions],
         **_tensors_to_numpy(tensors),
     }

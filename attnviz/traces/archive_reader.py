@@ -364,6 +364,8 @@ class _TraceReader:
         tensors = self._read_parts(PARTS_OF_PREDICTION, stored)
         return Prediction(
             answers=tuple(map(str, stored["answers"])),
+            answer_ids=tuple(map(int, stored.get("answer_ids", ()))),
+            answer_texts=tuple(map(str, stored.get("answer_texts", ()))),
             predicts=_match_choice(PREDICTS, self.facts["predicts"]),
             scoring=_build_scoring(tensors),
             logits=tensors["logits"],
@@ -456,6 +458,9 @@ def _refuse_inconsistent_trace(trace: Trace) -> None:
     if (prediction := trace.prediction) is not None:
         if prediction.logits.shape != (len(trace.tokens), len(prediction.answers)):
             raise ValueError(prediction.logits.shape)
+        token_counts = {len(prediction.answer_ids), len(prediction.answer_texts)}
+        if not token_counts <= {0, len(prediction.answers)} or len(token_counts) > 1:
+            raise ValueError(prediction.answer_ids)
         if not set(prediction.asked_positions) <= set(range(len(trace.tokens))):
             raise ValueError(prediction.asked_positions)
     if not trace.layers or not len(trace.tokens):

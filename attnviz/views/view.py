@@ -28,7 +28,7 @@ from attnviz.wording.commands import Command
 from attnviz.wording.keywords import LookKeywords, built_by, check_keywords, with_checked_arguments
 from attnviz.wording.old_names import with_old_names
 from attnviz.wording.printable import exact_json, is_printable, printable_text
-from attnviz.wording.words import counted, with_summary
+from attnviz.wording.words import and_list, counted, with_summary
 
 if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
     import pandas
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
     from attnviz.traces.trace import Provenance
 
 
+QUANTISATION_COLUMN = "stored as"  # the last column, where a model stores weights in few bits
 VIEW_FUNCTIONS = {  # imported only when they are needed
     "Trace": "attnviz.views.trace:view",
     "Comparison": "attnviz.views.comparison:view",
@@ -256,6 +257,16 @@ class View:
         """The command, settings, seed and versions as JSON; empty if there is no provenance."""
         return "" if self.provenance is None else exact_json(asdict(self.provenance))
 
+    @property
+    def quantisation(self) -> str:
+        """How a model stores its weights in few bits, as in "4-bit weights (Q4_1)", of several
+        models each one's; empty if none does. Tables have a column for it.
+        """
+        stored = "" if self.provenance is None else self.provenance.settings.get("stored_as", "")
+        each_stored = stored if isinstance(stored, list) else [stored]
+        is_in_few_bits = any("-bit weights" in str(each) for each in each_stored)
+        return and_list([str(each) for each in each_stored if each]) if is_in_few_bits else ""
+
     def steps_of_query(self, position: int) -> tuple[str, tuple[Section, ...]]:
         """Return the title and the steps for the query at this position, made printable; a title of
         the user's choice stays. Only for views of steps.
@@ -365,6 +376,9 @@ class View:
             for (name, column), values in zip(columns.items(), cells, strict=True):
                 is_number = name in TOKEN_NUMBER_COLUMNS
                 column.extend([int(value) - 1 for value in values] if is_number else values)
+        if self.quantisation:
+            rows = len(next(iter(columns.values())))
+            columns[QUANTISATION_COLUMN] = [self.quantisation] * rows
         names = [_python_name(name) for name in columns]
         if len({*names}) < len(names):  # of models that are called alike
             names = [*columns]

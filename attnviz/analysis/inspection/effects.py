@@ -243,8 +243,14 @@ class EffectMeter:
             decode, ids = self.model_run.model.tokenizer.decode, self.answer_ids
             if not ids:
                 self.metric_value(self.full_result)  # which finds the tokens: " the", or "the"
-            words = [decode([ids[about]]) for about in ("toward", "instead_of")]
-            return OutputMeasure("metric", f"logit of “{words[0]}” − logit of “{words[1]}”")
+            texts = [decode([ids[about]]) for about in ("toward", "instead_of")]
+            is_spaced = [text.startswith(" ") for text in texts]
+            first, second = (  # a token with a space before it is another one than without
+                f"logit of {text.strip() or 'a space'}"
+                f"{' (without a space)' if any(is_spaced) and not spaced else ''}"
+                for text, spaced in zip(texts, is_spaced, strict=True)
+            )
+            return OutputMeasure("metric", f"{first} minus {second}")
         name = getattr(self.metric, "__name__", "")
         return OutputMeasure("metric", name if name.isidentifier() else "the metric")
 

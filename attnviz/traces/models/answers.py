@@ -42,6 +42,8 @@ class Prediction:
     asked_positions: tuple[int, ...]  # the positions at which the model is asked for an answer
     with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities without ablation
     asking_words: tuple[str, ...] = ()  # words that ask for an answer; (): every word does
+    answer_ids: tuple[int, ...] = ()  # of a trained transformer: each answer's token,
+    answer_texts: tuple[str, ...] = ()  # and its text with the space before it: " Paris"
     answer_count: int | None = None  # number of possible answers, if only the likeliest are kept
 
     def best(self, position: int, count: int) -> list[int]:

@@ -54,9 +54,9 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
     order of steps.
 
     A step is the `global_step` in trainer_state.json if all folders have one, and otherwise the
-    number in its name, but for what a GGUF file's name says of its blocks and parts. A folder that
-    is named twice is there twice. Refuses fewer than two folders, one without a complete model or
-    without a step, and two of one step.
+    number in its name, but for what a GGUF file's name says of its blocks and parts. Each folder is
+    there once, unless it is the only one and named twice. Refuses fewer than two folders, one
+    without a complete model or without a step, and two of one step.
     """
     folders: list[str] = []
     for pattern in patterns:
@@ -65,6 +65,8 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
             folders.append(path)
         else:
             folders += [each for each in _matching_folders(path) if each not in folders]
+    different = {Path(folder).resolve(): folder for folder in reversed(folders)}
+    folders = list(different.values()) if len(different) > 1 else folders
     if len(folders) < 2:
         raise _too_few_error(patterns, folders)
     steps = _steps_of(folders)

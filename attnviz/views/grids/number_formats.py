@@ -22,7 +22,8 @@ from attnviz.wording.numbers import (
 MAX_WHOLE_NUMBER = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
 MEASURE_DECIMALS = 3
-SMALL_VALUES_BELOW = 0.1  # values all below it are too, where `decimals` is not given
+SMALL_VALUES_BELOW = 0.1  # values all below it get more decimals, where `decimals` is not given
+TINY_VALUES_BELOW = 0.001  # values all below it are written with powers of ten
 
 HEAD_SUFFIX = re.compile(  # the end of a title
     r"( ·)? ((\w+ (cross )?)?heads? \d+(–\d+)?|\w*\d( cross )?H\d+)( \(off\))?$"
@@ -84,11 +85,13 @@ def _value_format(grid: Grid, digits: int, heads: Sequence[Grid]) -> NumberForma
         head.values.size and _are_whole_numbers(head.values) for head in heads
     ):
         return lambda value: fixed_text(value, 0)
-    if 0 < largest < (smallest_fixed_value(digits) if has_decimals else SMALL_VALUES_BELOW):
+    if 0 < largest < (smallest_fixed_value(digits) if has_decimals else TINY_VALUES_BELOW):
         return lambda value: power_text(value, max(digits - 1, 0))
     # One decimal less for numbers from 100 on, none from 1000 on, unless decimals are given.
     reach = reach if reach < POWERS_OF_TEN_FROM else ordinary_reach(grid)
     decimals = digits if has_decimals else max(0, digits - max(0, len(str(int(reach))) - 2))
+    if not has_decimals and 0 < largest < SMALL_VALUES_BELOW:  # as many digits, behind the zeros
+        decimals = digits + (1 if largest >= SMALL_VALUES_BELOW / 10 else 2)
     return lambda value: (
         power_text(value, digits)
         if abs(value) >= POWERS_OF_TEN_FROM

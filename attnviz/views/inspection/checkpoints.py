@@ -22,10 +22,11 @@ from attnviz.traces.trace import Provenance
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.inspection.head_kinds import STANDS_OUT_NOTE, nan_to_none
+from attnviz.views.inspection.head_kinds import BROAD_RULE_NOTE, STANDS_OUT_NOTE, nan_to_none
 from attnviz.views.inspection.two_sentences import (
     MAX_EXCERPT_HEADS,
     MAX_SCREEN_HEADS,
+    MIN_SHOWN_DIVERGENCE,
     change_sentences,
     changes_group,
 )
@@ -57,7 +58,6 @@ MAX_SCREEN_STEPS = 12
 SCORES_TITLE, COUNTS_TITLE = "highest score", "number of heads"
 SCORE_NOTE = "score = share of a token's attention, averaged over the tokens that can show it"
 REPEATS_NOTE = "induction: on random tokens that are repeated, whatever the sentence is"
-MIN_SHOWN_DIVERGENCE = 5e-4  # bits; less is written as 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +177,10 @@ def kind_curves(
     without lines, and no score of broad heads, as some head is broad from the first step on."""
     steps = tuple(map(float, comparison.steps))
     ticks = steps if len(steps) <= MAX_PAGE_TRACES else ()
-    scored = _scored(courses)
+    scored, rule = _scored(courses), _counting_note(courses)
     charts = (
         (SCORES_TITLE, [(each, each.highest) for each in scored], _kinds_note(courses), 1.0),
-        (COUNTS_TITLE, [(each, each.counts.astype(float)) for each in courses], STANDS_OUT_NOTE, 0),
+        (COUNTS_TITLE, [(each, each.counts.astype(float)) for each in courses], rule, 0),
     )
     return [
         Curves(
@@ -209,6 +209,14 @@ def _kinds_note(courses: Sequence[KindCourse]) -> str:
     """Return what a score is, and what induction on repeats is if it is among the kinds."""
     is_there = any(course.kind is REPEATS_KIND for course in courses)
     return f"{SCORE_NOTE} · {REPEATS_NOTE}" if is_there else SCORE_NOTE
+
+
+def _counting_note(courses: Sequence[KindCourse]) -> str:
+    """Return which heads are counted: the rule of these kinds, which is another for broad heads."""
+    rules = [STANDS_OUT_NOTE] if _scored(courses) else []
+    if any(each.kind is BROAD_PATTERN for each in courses):
+        rules.append(BROAD_RULE_NOTE)
+    return " · ".join(rules)
 
 
 def _kind_tables(
@@ -243,7 +251,7 @@ def _kind_tables(
             _kinds_axis(courses),
             unmasked_cells(numbers),
             Scale("heads", 0.0, float(len(names))),
-            note=" · ".join([STANDS_OUT_NOTE, *more]),
+            note=" · ".join([_counting_note(courses), *more]),
             decimals=0,
         )
         tables.append(Group("counts", (counts,)))

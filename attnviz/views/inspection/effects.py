@@ -59,9 +59,11 @@ def ranked_effects(inspection: Inspection) -> RankedBars:
 
 
 def effects_title(output: OutputMeasure) -> str:
-    """Return what bars of effects show: `how much the answers change without each head (bits)`."""
-    verb, unit = "changes" if output.kind == "metric" else "change", output.unit
-    return f"how much {output.name} {verb} without each head{f' ({unit})' if unit else ''}"
+    """Return what bars of effects show: `how much the answers change without each head (bits)`,
+    `logit of Paris minus logit of London: change without each head`."""
+    if output.kind == "metric":
+        return f"{output.name}: change without each head"
+    return f"how much {output.name} change without each head ({output.unit})"
 
 
 def ranked_pairs(inspection: Inspection) -> RankedBars | None:
@@ -120,7 +122,7 @@ def effect_bars(
 def _effects_note(effects: Effects, tokens: Tokens) -> str:
     """Return what the bars measure, and over which tokens it is a mean."""
     if effects.measured == "metric":
-        return f"change = {effects.metric_name}, without the head minus with it"
+        return "change = its value without the head, less that with it"
     over_tokens = f"mean over {counted(len(effects.tokens), 'token')}"
     if effects.measured == "vectors":
         return f"change = length of the difference / length of the last vector, {over_tokens}"
@@ -175,7 +177,7 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def metric_phrase(name: str) -> str:
-    """Return a metric in a sentence: `the logit of “a” − the logit of “b”`; a name as it is."""
+    """Return a metric in a sentence: `the logit of a minus the logit of b`; a name as it is."""
     return name.replace(LOGIT_NAME, f"the {LOGIT_NAME}") if name.startswith(LOGIT_NAME) else name
 
 

@@ -29,13 +29,14 @@ from attnviz.views.inspection.map_numbers import (
     side_label,
     unit_name,
 )
-from attnviz.views.inspection.token_reading import coloured_sentence, ranked_bars
+from attnviz.views.inspection.token_reading import coloured_sentence, map_phrase, ranked_bars
 from attnviz.views.view import Group, Shot
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.words import bidi_isolated
+from attnviz.wording.words import and_list, bidi_isolated
 
 MAX_STORED_CELLS = 2**24  # a mean of more cells is computed again for each frame
 MAX_FRAME_BARS = 6  # of keys beside the sentence of a frame
+MIN_NAMED_SHARE = 0.01  # of a row: a key that gets less does not stand out
 
 
 @dataclass(frozen=True)
@@ -117,17 +118,24 @@ class GeneratedReading:
         key, count = Counter(keys).most_common(1)[0] if keys else (0, 0)
         return key if is_majority(count, len(keys)) else None
 
-    def _keys_by_lift(self, reading: MapRow) -> list[int]:
-        """Return the keys that the row's token sees, without the sink, those first that get most
-        above what other tokens give them."""
-        hidden, lifts = reading.patch.hidden[0], _lifts(reading)
-        keys = [key for key in np.argsort(-lifts, kind="stable").tolist() if not hidden[key]]
-        return [key for key in keys if key != self.sink] or keys
+    @cached_property
+    def key_without_bar(self) -> int | None:
+        """The sink, unless no other key gets enough in any frame for a bar to be seen."""
+        is_worth_a_bar = any(
+            _row_share(reading, key) >= MIN_NAMED_SHARE
+            for reading in self.readings
+            for key in _keys_by_lift(reading, self.sink)
+            if key != self.sink
+        )
+        return self.sink if is_worth_a_bar else None
 
     @cached_property
     def frame_keys(self) -> list[list[int]]:
-        """The keys that have bars in each frame: as many in all, most above other tokens first."""
-        keys = [self._keys_by_lift(reading) for reading in self.readings]
+        """The keys that have bars in each frame: as many in all, most above other tokens first,
+        behind the sink if it has one."""
+        keys = [_keys_by_lift(reading, self.sink) for reading in self.readings]
+        if self.sink is not None and self.key_without_bar is None:
+            keys = [list(dict.fromkeys((self.sink, *frame_keys))) for frame_keys in keys]
         count = min(MAX_FRAME_BARS, *map(len, keys))
         return [frame_keys[:count] for frame_keys in keys]
 
@@ -184,24 +192,55 @@ class GeneratedReading:
 
     def _sink_note(self) -> str:
         """Return which key has no bar, and why; empty if all may have one."""
-        if self.sink is None:
+        if self.key_without_bar is None:
             return ""
-        name, units = side_label(self.mean.columns, self.sink), unit_name(self.inspection.options)
+        name = side_label(self.mean.columns, self.key_without_bar)
+        units = unit_name(self.inspection.options)
         return f"without a bar: {name}, to which most {units}s attend most"
 
     def _title(self, token: GeneratedToken, reading: MapRow) -> str:
-        """Return what was read before a token, as a sentence with its base rate."""
-        rows, columns, looking = reading.map.rows, reading.map.columns, self.inspection.options
-        keys = self._keys_by_lift(reading)
+        """Return what was read before a token, as a sentence: `Next: "Paris" (77 %). In L4H2, "is"
+        gives "The" 94 % and "of" 3 % (other tokens: 2 %)`.
+
+        It names the sink, the key with the largest weight, and the one that gets most above what
+        other tokens give it, if that stands out; that none does is said, too.
+        """
+        attention_map, looking = reading.map, self.inspection.options
         own = TokenQuery(looking, token.row, (reading,)).own_column
-        key = next((key for key in keys if key != own), keys[0])
-        amount = map_amount_text(reading.map, reading.weight(key), looking)
-        others = float(reading.other_weights[key])
-        if not math.isnan(others):
-            others_text = map_amount_text(reading.map, others, looking)
-            amount += f"; other {unit_name(looking)}s: {others_text}"
-        name = "itself" if key == own else side_label(columns, key)
-        return f"Next: {token.text}. {side_label(rows, token.row)} attends to {name} ({amount})"
+        keys = _keys_by_lift(reading, self.sink)
+        lifted = next((key for key in keys if key != own), keys[0])
+        others = float(reading.other_weights[lifted])
+        others_text = "" if math.isnan(others) else map_amount_text(attention_map, others, looking)
+        is_above = reading.weight(lifted) > np.nan_to_num(others)
+        stands_out = bool(is_above) and _row_share(reading, lifted) >= MIN_NAMED_SHARE
+        first = reading.top_column if self.sink is None else self.sink
+        named = dict.fromkeys([first, reading.top_column, *[lifted] * stands_out])
+        amounts = []
+        for key in named:
+            name = "itself" if key == own else side_label(attention_map.columns, key)
+            amounts.append(f"{name} {map_amount_text(attention_map, reading.weight(key), looking)}")
+            if key == lifted and others_text:
+                amounts[-1] += f" (other {unit_name(looking)}s: {others_text})"
+        where = f"In {map_phrase(reading)}" + f", by {measure_name(looking)}" * (
+            looking.weigh != "weight"
+        )
+        ending = "" if lifted in named else "; nothing else stands out"
+        giver = side_label(attention_map.rows, token.row)
+        return f"Next: {token.text}. {where}, {giver} gives {and_list(amounts)}{ending}"
+
+
+def _row_share(reading: MapRow, key: int) -> float:
+    """Return a key's share of the sum of its row; 0 of a row of zeros."""
+    total = float(reading.patch.values[0].sum())
+    return reading.weight(key) / total if total else 0.0
+
+
+def _keys_by_lift(reading: MapRow, left_out: int | None) -> list[int]:
+    """Return the keys that the row's token sees, without `left_out` if there are others, those
+    first that get most above what other tokens give them."""
+    hidden, lifts = reading.patch.hidden[0], _lifts(reading)
+    keys = [key for key in np.argsort(-lifts, kind="stable").tolist() if not hidden[key]]
+    return [key for key in keys if key != left_out] or keys
 
 
 def _lifts(reading: MapRow) -> np.ndarray:

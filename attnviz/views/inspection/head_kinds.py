@@ -13,6 +13,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     COLUMN_PATTERN,
+    MIN_BROAD_ENTROPY,
     MIN_PATTERN_EXCESS,
     PATTERN_KINDS,
     HeadPatterns,
@@ -44,8 +45,10 @@ WEIGH_OPENINGS: dict[Weigh, tuple[str, ...]] = {  # before a sentence on what he
 }
 REMAINDER_PHRASE = "of what is left"  # where tokens are hidden
 STANDS_OUT_NOTE = (
-    f"a head stands out from {percent_text(MIN_PATTERN_EXCESS)} of the way from even to 1 on"
+    "a head is of a kind if its score is above that of even attention by at least "
+    f"{percent_text(MIN_PATTERN_EXCESS)} of what is missing there to 1"
 )
+BROAD_RULE_NOTE = f"broad: its entropy is at least {share_text(MIN_BROAD_ENTROPY)} of the largest"
 BROAD_NOTE = "broad = entropy, as a share of the largest"
 COLUMN_NOTE = (
     "column = one token, neither the first nor a separator, that most tokens give their largest "

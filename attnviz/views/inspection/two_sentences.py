@@ -38,7 +38,7 @@ from attnviz.views.settings_line import two_settings_line
 from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import distinguishing_digits, number_or_none, percent_text
-from attnviz.wording.words import and_list, as_sentence, bidi_isolated
+from attnviz.wording.words import and_list, as_sentence, bidi_isolated, counted
 
 MAX_SCREEN_HEADS = 10
 MAX_EXCERPT_HEADS = 5  # where a screen is small
@@ -54,6 +54,7 @@ DIVERGENCE_NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
     "no key in common"
 )
+MIN_SHOWN_DIVERGENCE = 5e-4  # bits; less is written as 0
 MAX_NAMING_WORD_LENGTH = 20  # characters
 UNPAIRED_NOTE = (
     "attention to tokens without a counterpart in the other sentence counts as one number"
@@ -165,13 +166,16 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
-    counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
     names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
     settings = two_settings_line(sentences.first, sentences.second, names)
     lengths = [len(trace.tokens) for trace in (sentences.first, sentences.second)]
-    cut = f" ({and_list([*map(str, lengths)])} tokens)" if sentences.options.words else ""
-    units = f"{_unit(sentences)}s{'' if all_paired else ' are in both'}"
-    return f"{len(rows)}{counts_text} {units}{cut} · {settings}"
+    remarks = [] if all_paired else [f"of {' and '.join(map(str, counts))}"]
+    remarks += [f"{and_list([*map(str, lengths)])} tokens"] if sentences.options.words else []
+    units = counted(len(rows), _unit(sentences))
+    if not all_paired:
+        units += f" {'is' if len(rows) == 1 else 'are'} in both"
+    remark = f" ({'; '.join(remarks)})" if remarks else ""
+    return f"{units}{remark} · {settings}"
 
 
 def _unit(sentences: TraceComparison) -> str:
@@ -309,7 +313,10 @@ def change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     """
     if not sentences.changes:
         return (_no_change_sentence(sentences), *_word_sentences(sentences))
+    largest = max(head.divergence for head in sentences.heads)
+    hardly = sentences.is_one_sentence and largest < MIN_SHOWN_DIVERGENCE
     return (
+        *((_hardly_any_change_sentence(sentences),) if hardly else ()),
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
         *_others_sentences(sentences),
@@ -326,6 +333,14 @@ def _no_change_sentence(sentences: TraceComparison) -> str:
     count = len(sentences.heads)
     subject = f"all {count} heads have" if count > 1 else f"{sentences.heads[0].name} has"
     return f"no head differs: {subject} the same weights in both"
+
+
+def _hardly_any_change_sentence(sentences: TraceComparison) -> str:
+    """State that the heads' attention is nearly the same, where every distance is written as 0."""
+    distance = "rows are under 0.001 bits apart on average"
+    if len(sentences.heads) == 1:
+        return f"{sentences.heads[0].name} hardly changes: its {distance}"
+    return f"hardly any head changes: {distance}"
 
 
 def _largest_change_sentence(sentences: TraceComparison) -> str:
