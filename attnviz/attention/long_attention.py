@@ -1,0 +1,332 @@
+"""Attention over long texts, without a matrix of queries × keys: what it is computed from, and what
+is computed of it in memory that grows with the length and not with its square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from functools import partial, reduce
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attnviz.attention import arithmetic, fused_calls
+from attnviz.attention.mask_rule import MaskRule, select_head
+from attnviz.attention.tiles import (
+    AttentionHead,
+    Pool,
+    QueryBlock,
+    RowResults,
+    RowStatistics,
+    attend_by_fused_calls,
+    attend_by_tiles,
+    describe_rows,
+    pool_rows,
+    summing_dtype,
+)
+from attnviz.cells import FULL_SLICE
+from attnviz.wording.words import with_summary
+
+ROWS_AT_ONCE = {"cpu": 128}
+ROWS_AT_ONCE_ELSEWHERE = 512
+CELLS_OF_ROWS = 2**22  # of one head, while exact rows are computed
+CELLS_FOR_THREADS = 2**22  # a smaller head is done before threads have begun
+Progress = Callable[[int], object]  # is told how many queries are done, in all heads
+
+
+@with_summary
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LongAttention:
+    """What attention is computed from. Half precision is computed in 32 bits."""
+
+    queries: Float[Tensor, "head query width"]
+    keys: Float[Tensor, "group key width"]
+    values: Float[Tensor, "group key value_width"]
+    scale: float
+    mask: MaskRule
+    soft_cap: float | None = None
+    slopes: Float[Tensor, "head"] | None = None  # of ALiBi: subtracted per token of distance
+    bias: Float[Tensor, "*#head query key"] | None = None  # added to scores by positions
+    mask_scores: Float[Tensor, "*#head query key"] | None = None  # added to scores by a mask
+    sink: Float[Tensor, "head"] | None = None  # scores of a key without a value
+    w_score: Float[Tensor, "out"] | None = None  # of additive scores, for all heads side by side
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The numbers of heads, queries and keys."""
+        return (*self.queries.shape[:2], self.keys.shape[1])
+
+    @property
+    def device(self) -> torch.device:
+        return self.queries.device
+
+    def rows(
+        self, rows: slice, columns: slice = FULL_SLICE, *, heads: Sequence[int] | None = None
+    ) -> Float[Tensor, "head row column"]:
+        """Return the exact weights of some queries on some keys.
+
+        The softmax runs over all keys that a query may attend to.
+        """
+        count, queries, keys = self.shape
+        start, stop, _ = rows.indices(queries)
+        chosen = [*(range(count) if heads is None else heads)]
+        width = len(range(keys)[columns])
+        dtype = _precision(self.queries)
+        weights = self.queries.new_empty(len(chosen), max(stop - start, 0), width, dtype=dtype)
+        step = max(1, CELLS_OF_ROWS // keys)
+        for number, head in enumerate(self.head(each) for each in chosen):
+            for first in range(start, stop, step):
+                part, place = slice(first, min(first + step, stop)), first - start
+                hidden = head.mask.hidden(part, slice(0, keys), self.device)
+                logits = QueryBlock(head, part).logits(slice(0, keys), hidden).T[None]
+                sink = None if head.sink is None else head.sink[None]
+                visible = torch.ones_like(logits, dtype=torch.bool)
+                rows_of_weights = arithmetic.attention_weights(logits, visible, sink)[0]
+                weights[number, place : place + step] = rows_of_weights[:, columns]
+        return weights
+
+    def summarize(
+        self,
+        *,
+        resolution: int = 512,
+        pool: Pool = "mean",
+        statistics: bool = True,
+        heads: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> AttentionSummary:
+        """Return the contexts, a map of at most `resolution` blocks per side, and statistics.
+
+        `heads`: which, in their order; None: all.
+        """
+        choice = SummaryChoice(resolution, pool, statistics, heads)
+        return summarize_part(self, self.row_blocks(), choice, progress)
+
+    def row_blocks(self) -> list[slice]:
+        """Return the queries in blocks that are computed at once, which parts can be dealt."""
+        step = ROWS_AT_ONCE.get(self.device.type, ROWS_AT_ONCE_ELSEWHERE)
+        queries = self.queries.shape[1]
+        return [slice(first, min(first + step, queries)) for first in range(0, queries, step)]
+
+    def distance_edges(self) -> list[int]:
+        """Return where the bins of distances begin, and where the last one ends.
+
+        They double (0, 1, 2, 4, 8 …): one for each power of two tells the neighbour from the
+        sentence and the page, and 18 bins are enough for 100,000 tokens.
+        """
+        _, queries, keys = self.shape
+        furthest = max(queries - 1 + self.mask.offset, keys - 1 - self.mask.offset, 1)
+        return [0, *(2**power for power in range(furthest.bit_length() + 1))]
+
+    def head(self, number: int) -> AttentionHead:
+        """Return the inputs of one head, in the precision in which it is computed."""
+        heads, group = len(self.queries), len(self.keys)
+        shared = number * group // heads
+        dtype = _precision(self.queries)
+        w_score = None if self.w_score is None else self.w_score.view(heads, -1)[number]
+        added = (select_head(matrix, number) for matrix in (self.bias, self.mask_scores))
+        vectors = (self.queries[number], self.keys[shared], self.values[shared])
+        queries, keys, values = (part.detach().to(dtype) for part in vectors)
+        return AttentionHead(
+            queries=queries,
+            keys=keys,
+            values=values,
+            scale=self.scale,
+            mask=self.mask.for_head(number),
+            soft_cap=self.soft_cap,
+            slope=None if self.slopes is None else float(self.slopes[number]),
+            added=[matrix.detach() for matrix in added if matrix is not None],
+            sink=None if self.sink is None else self.sink[number].detach().to(dtype),
+            w_score=None if w_score is None else w_score.detach().to(dtype),
+        )
+
+
+class SummaryChoice(NamedTuple):
+    """What a summary has."""
+
+    resolution: int = 512
+    pool: Pool = "mean"
+    statistics: bool = True
+    heads: Sequence[int] | None = None
+
+
+@with_summary
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionSummary:
+    """What long attention gives: a row without visible keys has 0 everywhere, and position −1.
+
+    A part of it has 0 for the queries that are not in it, and its sums are of its own queries.
+    """
+
+    contexts: Float[Tensor, "head query value_width"]
+    log_sums: Float[Tensor, "head query"]  # logarithm of the sum of exponentials
+    pooled: Float[Tensor, "head down across"]  # share of a block of keys, mean of its queries; max
+    hidden: Bool[Tensor, "*#head down across"]  # the whole block is
+    row_height: int  # queries per block
+    column_width: int  # keys per block
+    pool: Pool
+    entropy: Float[Tensor, "head query"] | None = None  # in bits
+    largest_weight: Float[Tensor, "head query"] | None = None
+    largest_position: Int[Tensor, "head query"] | None = None
+    on_first: Float[Tensor, "head query"] | None = None  # weight on the first key
+    on_self: Float[Tensor, "head query"] | None = None
+    on_previous: Float[Tensor, "head query"] | None = None
+    mean_distance: Float[Tensor, "head query"] | None = None  # in tokens
+    received: Float[Tensor, "head key"] | None = None  # sum of all queries' weights on a key
+    by_distance: Float[Tensor, "head distance_bin"] | None = None  # share, mean of all queries
+    distance_edges: list[int] | None = None  # bin number i is from edge i to before edge i + 1
+
+
+def summarize_part(
+    attention: LongAttention,
+    blocks: Sequence[slice],
+    choice: SummaryChoice,
+    progress: Progress | None = None,
+) -> AttentionSummary:
+    """Return the part of a summary that is of some blocks of queries: see `join_parts`."""
+    height, width = (max(1, -(-size // choice.resolution)) for size in attention.shape[1:])
+    chosen = [*(range(len(attention.queries)) if choice.heads is None else choice.heads)]
+    part = _empty_part(attention, choice, len(chosen), height, width)
+    done, edges = 0, attention.distance_edges()
+    for number, head_number in enumerate(chosen):
+        head = attention.head(head_number)
+        compute = partial(_compute_block, head, choice, edges, width)
+        for rows, results in zip(blocks, _in_threads(compute, blocks, head), strict=True):
+            _place_block(part, number, rows, *results)
+            done += rows.stop - rows.start
+            if progress is not None:
+                progress(done)
+    return part
+
+
+def join_parts(parts: Iterable[AttentionSummary]) -> AttentionSummary:
+    """Return the summary of which these are the parts: their sums, and the larger of maxima.
+
+    So processes can add up their tensors, too.
+    """
+    return reduce(_add_parts, parts)
+
+
+def _add_parts(first: AttentionSummary, second: AttentionSummary) -> AttentionSummary:
+    joined = {}
+    for name, value in vars(first).items():
+        other = getattr(second, name)
+        if not isinstance(value, Tensor) or name == "hidden":
+            joined[name] = value
+        elif name == "pooled" and first.pool == "max":
+            joined[name] = torch.maximum(value, other)
+        else:
+            joined[name] = value + other
+    return AttentionSummary(**joined)
+
+
+def _empty_part(
+    attention: LongAttention, choice: SummaryChoice, heads: int, height: int, width: int
+) -> AttentionSummary:
+    """Return a part of a summary without any query."""
+    _, queries, keys = attention.shape
+    dtype = _precision(attention.queries)
+    precise = summing_dtype(attention.device)
+    new = partial(attention.queries.new_zeros, dtype=dtype)
+    down, across = -(-queries // height), -(-keys // width)
+    hidden = attention.mask.hidden_blocks(queries, keys, height, width, attention.device)
+    if hidden.ndim == 3 and choice.heads is not None and len(hidden) > 1:
+        hidden = hidden[[*choice.heads]]
+    edges = attention.distance_edges()
+    statistics = {}
+    if choice.statistics:
+        by_query = [
+            name for name in RowStatistics._fields if name not in ("received", "by_distance")
+        ]
+        statistics = {name: new(heads, queries) for name in by_query}
+        statistics["largest_position"] = new(heads, queries, dtype=torch.int64)
+        statistics["received"] = new(heads, keys, dtype=precise)
+        statistics["by_distance"] = new(heads, len(edges) - 1, dtype=precise)
+    return AttentionSummary(
+        contexts=new(heads, queries, attention.values.shape[-1]),
+        log_sums=new(heads, queries),
+        pooled=new(heads, down, across, dtype=precise),
+        hidden=hidden,
+        row_height=height,
+        column_width=width,
+        pool=choice.pool,
+        distance_edges=edges if choice.statistics else None,
+        **statistics,
+    )
+
+
+@torch.no_grad()
+def _compute_block(
+    head: AttentionHead, choice: SummaryChoice, edges: list[int], width: int, rows: slice
+) -> tuple[RowResults, RowStatistics | None]:
+    """Return what one head computes for some queries; a map is made in the last pass over them."""
+    results = None
+    if choice.statistics and fused_calls.is_faster_than_tiles(head.device):
+        results = attend_by_fused_calls(head, rows)
+    if results is None:
+        results = attend_by_tiles(head, rows, width, choice.pool)
+    if not choice.statistics:
+        return results, None
+    statistics, pooled = describe_rows(head, rows, results.log_sums, edges, width, choice.pool)
+    return results._replace(pooled=pooled), statistics
+
+
+def _place_block(
+    part: AttentionSummary,
+    number: int,
+    rows: slice,
+    results: RowResults,
+    statistics: RowStatistics | None,
+) -> None:
+    """Write what was computed for some queries of a head into a summary, or add it."""
+    part.contexts[number, rows] = results.contexts
+    part.log_sums[number, rows] = results.log_sums
+    height, queries = part.row_height, part.contexts.shape[1]
+    assert results.pooled is not None
+    blocks = pool_rows(results.pooled.T, height, part.pool, before=rows.start % height)
+    down = slice(rows.start // height, rows.start // height + len(blocks))
+    pooled = part.pooled[number, down]
+    if part.pool == "max":
+        torch.maximum(pooled, blocks.to(pooled), out=pooled)
+    else:
+        starts = torch.arange(down.start, down.stop, device=pooled.device) * height
+        pooled += blocks / (queries - starts).clamp(max=height)[:, None]
+    for name, values in {} if statistics is None else statistics._asdict().items():
+        target = getattr(part, name)[number]
+        if name == "received":
+            target += values
+        elif name == "by_distance":
+            target += values / queries
+        else:
+            target[rows] = values
+
+
+def _in_threads(
+    compute: Callable[[slice], tuple[RowResults, RowStatistics | None]],
+    blocks: Sequence[slice],
+    head: AttentionHead,
+) -> Iterator[tuple[RowResults, RowStatistics | None]]:
+    """Yield the results of all blocks in order, computed by as many threads as torch may use.
+
+    Each thread computes a block of its own: splitting the operations on one tile, as torch does,
+    costs more than it saves. Ctrl-C waits for the blocks that have begun.
+    """
+    threads = torch.get_num_threads()
+    small = len(head.queries) * len(head.keys) < CELLS_FOR_THREADS
+    if threads == 1 or small or head.device.type != "cpu":
+        yield from map(compute, blocks)
+        return
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield from pool.map(compute, blocks)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # the initializer also sets that of threads begun later
+
+
+def _precision(tensor: Tensor) -> torch.dtype:
+    """Return the dtype in which attention of such inputs is computed."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32

@@ -1,0 +1,152 @@
+"""Which keys each query may attend to, as a rule that is applied to one tile of keys at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+from attnviz.attention.variants import Variant
+
+KeyIndex = slice | Int[Tensor, "key"]
+
+
+class KeyTile(NamedTuple):
+    """Some of the keys that some queries may attend to."""
+
+    keys: slice
+    hidden: Bool[Tensor, "key query"] | None  # None: every query may attend to every key
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MaskRule:
+    """A band of keys around each query's position, a matrix, or both; without them, all keys."""
+
+    before: int | None = None  # keys at most so far before a query are visible; None: all
+    after: int | None = None  # the same after it; 0: causal
+    offset: int = 0  # the position of the first query, if the queries are the last of more tokens
+    matrix: Bool[Tensor, "*#head query key"] | None = None  # only keys where it is True are visible
+
+    @classmethod
+    def of_variant(cls, variant: Variant, offset: int = 0) -> MaskRule:
+        """Return the rule that hides what `variant.sees` does not see."""
+        reach = None if variant.window is None else variant.window - 1
+        return cls(before=reach, after=0 if variant.causal else reach, offset=offset)
+
+    def for_head(self, head: int) -> MaskRule:
+        """Return the rule of one head."""
+        return replace(self, matrix=select_head(self.matrix, head))
+
+    def hidden(
+        self, rows: slice, keys: KeyIndex, device: torch.device
+    ) -> Bool[Tensor, "key query"]:
+        """Return, for one head, which of these keys are hidden from the queries in `rows`."""
+        places = index_positions(rows, device, torch.int32) + self.offset
+        ahead = index_positions(keys, device, torch.int32)[:, None] - places
+        hidden = torch.zeros_like(ahead, dtype=torch.bool)
+        if self.before is not None:
+            hidden |= ahead < -self.before
+        if self.after is not None:
+            hidden |= ahead > self.after
+        return hidden if self.matrix is None else hidden | ~self.matrix[rows, keys].T
+
+    def tiles(
+        self, rows: slice, keys: int, *, multiple: int, most: int, device: torch.device
+    ) -> Iterator[KeyTile]:
+        """Yield tiles of the keys, for one head, without those that are hidden from all `rows`.
+
+        Each has at most `most` keys, or `multiple` if that is more, and begins at a multiple of
+        `multiple`. Where the band ends, tiles are as small as possible, to build small masks.
+        """
+        most = max(1, most // multiple) * multiple
+        for start, stop, inside in self._key_ranges(rows, keys, multiple):
+            for first in range(start, stop, most):
+                tile = slice(first, min(first + most, stop))
+                if self.matrix is None:
+                    yield KeyTile(tile, None if inside else self.hidden(rows, tile, device))
+                    continue
+                hidden = self.hidden(rows, tile, device)
+                if not hidden.all():
+                    yield KeyTile(tile, hidden if hidden.any() else None)
+
+    def _key_ranges(self, rows: slice, keys: int, multiple: int) -> list[tuple[int, int, bool]]:
+        """Return the ranges of keys in the band of some of the queries, cut at multiples.
+
+        The third number is whether the range is in the band of all of them.
+        """
+        first, last = rows.start + self.offset, rows.stop - 1 + self.offset
+        starts = [0, 0] if self.before is None else [first - self.before, last - self.before]
+        stops = [keys, keys]
+        if self.after is not None:
+            stops = [first + self.after + 1, last + self.after + 1]
+        some_start, all_start = (min(max(start, 0), keys) for start in starts)
+        all_stop, some_stop = (min(max(stop, 0), keys) for stop in stops)
+        some_start -= some_start % multiple
+        some_stop = min(some_stop + -some_stop % multiple, keys)
+        all_start += -all_start % multiple
+        if all_stop < keys:
+            all_stop -= all_stop % multiple
+        if all_start >= all_stop:
+            return [(some_start, some_stop, False)]
+        bounds = pairwise((some_start, all_start, all_stop, some_stop))
+        return [(start, stop, number == 1) for number, (start, stop) in enumerate(bounds)]
+
+    def hidden_blocks(
+        self, queries: int, keys: int, height: int, width: int, device: torch.device
+    ) -> Bool[Tensor, "*#head down across"]:
+        """Return which blocks of `height` × `width` cells are hidden as a whole."""
+        down, across = (
+            torch.arange(0, size, step, device=device)
+            for size, step in ((queries, height), (keys, width))
+        )
+        # How far the keys of a block are after its queries: the least and the most.
+        places = down + self.offset
+        least = across - (places + height - 1).clamp(max=queries - 1 + self.offset)[:, None]
+        most = (across + width - 1).clamp(max=keys - 1) - places[:, None]
+        hidden = torch.zeros_like(least, dtype=torch.bool)
+        if self.before is not None:
+            hidden |= most < -self.before
+        if self.after is not None:
+            hidden |= least > self.after
+        if self.matrix is None:
+            return hidden
+        matrices = self.matrix if self.matrix.ndim == 3 else self.matrix[None]
+        rules = (replace(self, matrix=matrix) for matrix in matrices)
+        return torch.stack([rule._hidden_in_matrix(hidden, height, width) for rule in rules])
+
+    def _hidden_in_matrix(
+        self, outside: Bool[Tensor, "down across"], height: int, width: int
+    ) -> Bool[Tensor, "down across"]:
+        """Return which blocks of one head's matrix are hidden; `outside`: by the band alone."""
+        assert self.matrix is not None
+        queries, keys = self.matrix.shape
+        hidden = outside.clone()
+        for number, row in enumerate(hidden):
+            rows = slice(number * height, min((number + 1) * height, queries))
+            by_key = self.hidden(rows, slice(0, keys), outside.device).all(1)
+            padding = by_key.new_ones(-keys % width)
+            row |= torch.cat([by_key, padding]).view(-1, width).all(1)
+        return hidden
+
+
+def index_positions(
+    index: KeyIndex, device: torch.device, dtype: torch.dtype = torch.int64
+) -> Int[Tensor, "position"]:
+    """Return the positions in a slice (with both ends) or tensor of them."""
+    if isinstance(index, Tensor):
+        return index.to(dtype)
+    return torch.arange(index.start, index.stop, device=device, dtype=dtype)
+
+
+def select_head(
+    matrix: Shaped[Tensor, "*#head query key"] | None, head: int
+) -> Shaped[Tensor, "query key"] | None:
+    """Return one head's matrix, from one for all heads or one for each; None stays None."""
+    if matrix is None or matrix.ndim == 2:
+        return matrix
+    return matrix[min(head, len(matrix) - 1)]
