@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from attnviz.attention.tiles import (
 from attnviz.cells import FULL_SLICE
 from attnviz.wording.words import with_summary
 
-ROWS_AT_ONCE = {"cpu": 128}
+ROWS_AT_ONCE = {"cpu": 512}
 ROWS_AT_ONCE_ELSEWHERE = 512
 CELLS_OF_ROWS = 2**22  # of one head, while exact rows are computed
 CELLS_FOR_THREADS = 2**22  # a smaller head is done before threads have begun

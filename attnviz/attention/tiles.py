@@ -6,10 +6,11 @@ and both products are in the order that is fastest, which together costs less th
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, log
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -20,10 +21,9 @@ from attnviz.attention.arithmetic import additive_similarity
 from attnviz.attention.mask_rule import KeyIndex, KeyTile, MaskRule, index_positions
 
 Pool = Literal["mean", "max"]
-KEYS_PER_TILE = {"cpu": 1024}  # 128 × 1024 numbers fit into a processor's second cache
+KEYS_PER_TILE = {"cpu": 512}  # 512 × 512 numbers fit into a processor's second cache
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # instead of −∞, of which differences and products are no numbers
-KEYS_OF_SEARCH = 32
 LEAST_SUM, LARGEST_SUM = 1e-20, 1e30  # of exponentials that 32 bits hold with all their digits
 
 
@@ -165,7 +165,7 @@ def attend_by_tiles(head: AttentionHead, rows: slice, width: int, pool: Pool) ->
 
 
 def _attend(block: QueryBlock, width: int, pool: Pool, *, is_online: bool) -> OnlineSoftmax:
-    """Return the softmax over all keys: relative to the largest logit if it `is_online`, else to 0."""
+    """Return the softmax over all keys; unless it `is_online`, its sums are relative to 0."""
     head, values = block.head, block.head.values.T
     across = -(-len(head.keys) // width)
     softmax = OnlineSoftmax(head, block.count, across, LEAST_LOGIT if is_online else 0)
@@ -175,9 +175,11 @@ def _attend(block: QueryBlock, width: int, pool: Pool, *, is_online: bool) -> On
             tile.sub_(softmax.rescale(tile.amax(0), blocks.start))
         tile.exp_()
         softmax.contexts.addmm_(values[:, keys], tile)
-        pooled = pool_rows(tile, width, pool)
-        softmax.pooled[blocks] = pooled
-        softmax.sums += (pooled if pool == "mean" else tile).sum(0)
+        pool_rows(tile, width, pool, out=softmax.pooled[blocks])
+        if pool == "max":
+            softmax.sums += tile.sum(0)
+    if pool == "mean":
+        softmax.sums += softmax.pooled.sum(0)
     return softmax
 
 
@@ -227,21 +229,24 @@ def describe_rows(
     position = torch.full_like(log_sums, -1, dtype=torch.int64)
     pooled = shift.new_zeros(-(-len(head.keys) // width), block.count)
     from_edges = shift.new_zeros(len(edges), dtype=summing_dtype(head.device))
+    memory = shift.new_empty(0)
     for keys, hidden in block.tiles(width):
         start = keys.start - block.first  # how far the first key is after the first query
         logs = block.logits(keys, hidden).sub_(shift)
         if hidden is not None or head.added:
             logs.clamp_(min=LEAST_LOGIT)
-        weights = logs.exp()
-        pooled[block_slice(keys, width)] = pool_rows(weights, width, pool)
+        if len(memory) < logs.numel():
+            memory = logs.new_empty(logs.numel())
+        weights = torch.exp(logs, out=memory[: logs.numel()].view_as(logs))
+        pool_rows(weights, width, pool, out=pooled[block_slice(keys, width)])
         received[keys] = by_key = weights.sum(1)
-        sums += weights.sum(0)
         surprise -= logs.mul_(weights).sum(0)
-        distance += _summed_distances(weights, start)
-        from_edges += _sums_from_distances(weights, by_key, start, edges, head.mask.after != 0)
-        tile_largest, index = _largest(weights)
-        position = torch.where(tile_largest > largest, index + keys.start, position)
-        largest = torch.maximum(largest, tile_largest)
+        _add_distances(sums, distance, weights, start)
+        _add_from_edges(from_edges, weights, by_key, start, edges, head.mask.after)
+        tile_largest = weights.amax(0)
+        if len(larger := (tile_largest > largest).nonzero()[:, 0]):
+            position[larger] = weights[:, larger].argmax(0) + keys.start
+            largest = torch.maximum(largest, tile_largest)
         if keys.start == 0:
             on_first = weights[0].clone()
         _place_diagonal(on_self, weights, start)
@@ -272,8 +277,13 @@ def _place_diagonal(
     chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
 
 
-def _summed_distances(weights: Float[Tensor, "key query"], start: int) -> Float[Tensor, "query"]:
-    """Return the sums of weight × distance over the keys.
+def _add_distances(
+    sums: Float[Tensor, "query"],
+    distances: Float[Tensor, "query"],
+    weights: Float[Tensor, "key query"],
+    start: int,
+) -> None:
+    """Add the weights to `sums`, and weight × distance to `distances`.
 
     `start`: how far the first key is after the first query. Where all keys are before the queries,
     or after them, distance is linear, and two sums are enough.
@@ -282,62 +292,48 @@ def _summed_distances(weights: Float[Tensor, "key query"], start: int) -> Float[
     place = torch.arange(count, device=weights.device, dtype=weights.dtype)
     ahead = torch.arange(start, start + keys, device=weights.device, dtype=weights.dtype)
     before, after = (min(max(edge - start, 0), keys) for edge in (0, count))
-    own = (ahead[before:after, None] - place).abs_().mul_(weights[before:after])
-    distances = own.sum(0)
     for part, sign in ((slice(before), 1), (slice(after, None), -1)):
         if len(ahead[part]):
-            linear = place * weights[part].sum(0) - weights[part].T @ ahead[part]
-            distances += sign * linear
-    return distances
+            part_sums = weights[part].sum(0)
+            sums += part_sums
+            distances += sign * (place * part_sums - weights[part].T @ ahead[part])
+    if before < after:
+        own = weights[before:after]
+        sums += own.sum(0)
+        distances += (ahead[before:after, None] - place).abs_().mul_(own).sum(0)
 
 
-def _sums_from_distances(
+def _add_from_edges(
+    from_edges: Float[Tensor, "edge"],
     weights: Float[Tensor, "key query"],
     by_key: Float[Tensor, "key"],
     start: int,
     edges: list[int],
-    has_later: bool,
-) -> Float[Tensor, "edge"]:
-    """Return, for each edge, the sum of the weights whose key and query are at least so far apart.
+    after: int | None,
+) -> None:
+    """Add to each edge the weights whose key and query are at least so far apart.
 
     `start`: how far the first key is after the first query; `by_key`: the sums of the keys'
-    weights, which are enough where all queries are on one side of an edge.
+    weights, which are enough where all queries are on one side of an edge. In between is a
+    triangle. `after`: of the mask.
     """
     keys, count = weights.shape
-    precise = by_key.to(summing_dtype(by_key.device))
-    until = torch.cat([precise.new_zeros(1), precise.cumsum(0)])
-
-    def within(number: int) -> int:
-        return min(max(number, 0), keys)
-
-    whole = [keys, *(within(1 - start - edge) for edge in edges[1:])]
-    sums = until[torch.tensor(whole, device=until.device)]
-    for number, (edge, first) in enumerate(zip(edges, whole, strict=True)):
-        if (last := within(count - start - edge)) > first:
-            sums[number] += weights[first:last].triu(start + edge + first).sum()
-    if has_later:
-        whole = [keys, *(within(count - 1 - start + edge) for edge in edges[1:])]
-        sums += until[-1] - until[torch.tensor(whole, device=until.device)]
-        for number, (edge, last) in enumerate(zip(edges, whole, strict=True)):
-            if number and (first := within(edge - start)) < last:
-                sums[number] += weights[first:last].tril(first + start - edge).sum()
-    return sums
-
-
-def _largest(
-    weights: Float[Tensor, "key query"],
-) -> tuple[Float[Tensor, "query"], Int[Tensor, "query"]]:
-    """Return each query's largest weight and its key, as `weights.max(0)`.
-
-    That takes as long as a product of matrices; maxima of 32 keys, and a search in one of them for
-    each query, a sixth.
-    """
-    largest, block = pool_rows(weights, KEYS_OF_SEARCH, "max").max(0)
-    first = (block * KEYS_OF_SEARCH)[:, None]
-    searched = first + torch.arange(KEYS_OF_SEARCH, device=weights.device)
-    searched.clamp_(max=len(weights) - 1)
-    columns = torch.arange(weights.shape[1], device=weights.device)[:, None]
-    return largest, block * KEYS_OF_SEARCH + weights[searched, columns].argmax(1)
+    total = by_key.sum()
+    from_edges[0] += total
+    # Keys before their queries, then keys after them.
+    passed, reached = bisect(edges, 1 - keys - start), bisect(edges, count - 1 - start)
+    from_edges[1:passed] += total
+    for number in range(max(passed, 1), reached):
+        first, last = (max(0, edge - start - edges[number]) for edge in (1, count))
+        triangle = weights[first:last].triu(start + edges[number] + first)
+        from_edges[number] += by_key[:first].sum() + triangle.sum()
+    furthest = start + keys - 1 if after is None else min(start + keys - 1, after)
+    passed, reached = bisect(edges, start - count + 1), bisect(edges, furthest)
+    from_edges[1:passed] += total
+    for number in range(max(passed, 1), reached):
+        first, last = (max(0, edges[number] - start + edge) for edge in (0, count - 1))
+        triangle = weights[first:last].tril(first + start - edges[number])
+        from_edges[number] += by_key[last:].sum() + triangle.sum()
 
 
 def summing_dtype(device: torch.device) -> torch.dtype:
@@ -351,17 +347,21 @@ def block_slice(keys: slice, width: int) -> slice:
 
 
 def pool_rows(
-    cells: Float[Tensor, "row column"], height: int, pool: Pool = "mean", before: int = 0
+    cells: Float[Tensor, "row column"],
+    height: int,
+    pool: Pool = "mean",
+    before: int = 0,
+    out: Float[Tensor, "block column"] | None = None,
 ) -> Float[Tensor, "block column"]:
     """Return the sum (for a "mean") or the maximum of each block of `height` rows.
 
     `before`: how many rows of the first block are missing; the last may be smaller, too.
     """
-    reduce = torch.amax if pool == "max" else torch.sum
+    combine: Any = torch.amax if pool == "max" else torch.sum
     if not before and len(cells) % height == 0:
-        return reduce(cells.view(-1, height, cells.shape[1]), 1)
+        blocks: Tensor = combine(cells.view(-1, height, cells.shape[1]), 1, out=out)
+        return blocks
     first = min((height - before) % height, len(cells))
     stop = len(cells) - (len(cells) - first) % height
     parts = [cells[:first][None], cells[first:stop].unflatten(0, (-1, height)), cells[stop:][None]]
-    pooled = [reduce(part, 1) for part in parts if part.numel()]
-    return pooled[0] if len(pooled) == 1 else torch.cat(pooled)
+    return torch.cat([combine(part, 1) for part in parts if part.numel()], out=out)
