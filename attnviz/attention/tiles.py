@@ -115,21 +115,23 @@ class QueryBlock:
 
 
 class OnlineSoftmax:
-    """A softmax over keys that come in parts: sums and contexts relative to the largest logit yet.
+    """A softmax over keys that come in parts: sums and contexts relative to the largest logit yet,
+    or to 0 if it is not online.
 
     As in Milakov and Gimelshein, https://arxiv.org/abs/1805.02867
     """
 
     def __init__(
-        self, head: AttentionHead, queries: int, across: int = 0, largest: float = LEAST_LOGIT
+        self, head: AttentionHead, queries: int, across: int = 0, *, is_online: bool = True
     ) -> None:
         width = head.values.shape[1]
-        self.largest = head.keys.new_full((queries,), largest)
+        self.largest = head.keys.new_full((queries,), LEAST_LOGIT if is_online else 0)
         self._state = head.keys.new_zeros(1 + width + across, queries)  # is rescaled at once
         self.sums, self.contexts = self._state[0], self._state[1 : 1 + width]
         self.pooled = self._state[1 + width :]
         if head.sink is not None:  # one more key, without a value
-            self.rescale(head.sink)
+            if is_online:
+                self.largest.copy_(head.sink)
             self.sums += (head.sink - self.largest).exp()
 
     def rescale(self, largest: Float[Tensor, "*query"], blocks: int = 0) -> Float[Tensor, "query"]:
@@ -168,7 +170,7 @@ def _attend(block: QueryBlock, width: int, pool: Pool, *, is_online: bool) -> On
     """Return the softmax over all keys; unless it `is_online`, its sums are relative to 0."""
     head, values = block.head, block.head.values.T
     across = -(-len(head.keys) // width)
-    softmax = OnlineSoftmax(head, block.count, across, LEAST_LOGIT if is_online else 0)
+    softmax = OnlineSoftmax(head, block.count, across, is_online=is_online)
     for keys, hidden in block.tiles(width):
         tile, blocks = block.logits(keys, hidden), block_slice(keys, width)
         if is_online:
