@@ -81,10 +81,10 @@ class LongAttention:
         for number, head in enumerate(self.head(each) for each in chosen):
             for first in range(start, stop, step):
                 part, place = slice(first, min(first + step, stop)), first - start
-                hidden = head.mask.hidden(part, slice(0, keys), self.device)
-                logits = QueryBlock(head, part).logits(slice(0, keys), hidden).T[None]
+                every = slice(0, keys)
+                visible = ~head.mask.hidden(part, every, self.device).T
+                logits = QueryBlock(head, part).logits(every).T[None]
                 sink = None if head.sink is None else head.sink[None]
-                visible = torch.ones_like(logits, dtype=torch.bool)
                 rows_of_weights = arithmetic.attention_weights(logits, visible, sink)[0]
                 weights[number, place : place + step] = rows_of_weights[:, columns]
         return weights
