@@ -27,7 +27,8 @@ def is_faster_than_tiles(device: torch.device) -> bool:
     With MKL tiles take 0.8 times as long as the CPU's kernel, which other libraries may not reach;
     on GPUs each operation on a tile waits for memory.
     """
-    return device.type == "cuda" or (device.type == "cpu" and not torch.backends.mkl.is_available())
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return device.type == "cuda" or (device.type == "cpu" and not has_mkl)
 
 
 def attend(

@@ -1,5 +1,6 @@
-"""Attention over long texts, without a matrix of queries × keys: what it is computed from, and what
-is computed of it in memory that grows with the length and not with its square.
+"""Attention over long texts, computed without a matrix of queries × keys.
+
+Contexts, a map of blocks, statistics and exact rows take memory that grows with the length.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from attnviz.attention.tiles import (
 from attnviz.cells import FULL_SLICE
 from attnviz.wording.words import with_summary
 
-ROWS_AT_ONCE = {"cpu": 512}
+ROWS_AT_ONCE = {"cpu": 384}
 ROWS_AT_ONCE_ELSEWHERE = 512
 CELLS_OF_ROWS = 2**22  # of one head, while exact rows are computed
 CELLS_FOR_THREADS = 2**22  # a smaller head is done before threads have begun

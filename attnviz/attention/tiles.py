@@ -22,7 +22,7 @@ from attnviz.attention.arithmetic import additive_similarity
 from attnviz.attention.mask_rule import KeyTile, MaskRule
 
 Pool = Literal["mean", "max"]
-KEYS_PER_TILE = {"cpu": 512}  # 512 × 512 numbers fit into a processor's second cache
+KEYS_PER_TILE = {"cpu": 384}  # 384 × 384 numbers fit into a processor's second cache
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # of rows without keys: differences of −∞ are no numbers
 KEYS_OF_SEARCH = 32
@@ -438,5 +438,6 @@ def pool_rows(
         return blocks
     first = min((height - before) % height, len(cells))
     stop = len(cells) - (len(cells) - first) % height
-    parts = [cells[:first][None], cells[first:stop].unflatten(0, (-1, height)), cells[stop:][None]]
+    whole = cells[first:stop].reshape(-1, height, cells.shape[1])
+    parts = [cells[:first][None], whole, cells[stop:][None]]
     return torch.cat([combine(part, 1) for part in parts if part.numel()], out=out)
