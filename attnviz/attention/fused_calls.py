@@ -27,7 +27,8 @@ def is_faster_than_tiles(device: torch.device) -> bool:
     With MKL tiles take 0.8 times as long as the CPU's kernel, which other libraries may not reach;
     on GPUs each operation on a tile waits for memory.
     """
-    return device.type == "cuda" or (device.type == "cpu" and not torch.backends.mkl.is_available())
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return device.type == "cuda" or (device.type == "cpu" and not has_mkl)
 
 
 def attend(
@@ -44,9 +45,16 @@ def attend(
 
 
 def _call(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor) -> ContextsAndLogSums:
-    """Call a kernel on one head; kernels need vectors of one width, so zeros are appended."""
+    """Call a kernel on one head.
+
+    Kernels need vectors of one width, so zeros are appended; and numbers that are side by side:
+    the CPU's returns memory that it never wrote for transposed queries, without an error.
+    """
     width = max(keys.shape[1], values.shape[1])
-    padded = (pad(part, (0, width - part.shape[1]))[None, None] for part in (queries, keys, values))
+    padded = (
+        pad(part, (0, width - part.shape[1])).contiguous()[None, None]
+        for part in (queries, keys, values)
+    )
     contexts, log_sums = kernel(*padded)
     # CUDA's log-sum-exp is padded to a multiple of 32 queries.
     return contexts[0, 0, :, : values.shape[1]], log_sums.reshape(-1)[: len(queries)]

@@ -1,5 +1,6 @@
-"""Attention over long texts, without a matrix of queries × keys: what it is computed from, and what
-is computed of it in memory that grows with the length and not with its square.
+"""Attention over long texts, computed without a matrix of queries × keys.
+
+Contexts, a map of blocks, statistics and exact rows take memory that grows with the length.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from attnviz.attention.tiles import (
 from attnviz.cells import FULL_SLICE
 from attnviz.wording.words import with_summary
 
-ROWS_AT_ONCE = {"cpu": 128}
+ROWS_AT_ONCE = {"cpu": 384}
 ROWS_AT_ONCE_ELSEWHERE = 512
 CELLS_OF_ROWS = 2**22  # of one head, while exact rows are computed
 CELLS_FOR_THREADS = 2**22  # a smaller head is done before threads have begun
@@ -81,10 +82,10 @@ class LongAttention:
         for number, head in enumerate(self.head(each) for each in chosen):
             for first in range(start, stop, step):
                 part, place = slice(first, min(first + step, stop)), first - start
-                hidden = head.mask.hidden(part, slice(0, keys), self.device)
-                logits = QueryBlock(head, part).logits(slice(0, keys), hidden).T[None]
+                every = slice(0, keys)
+                visible = ~head.mask.hidden(part, every, self.device).T
+                logits = QueryBlock(head, part).logits(every).T[None]
                 sink = None if head.sink is None else head.sink[None]
-                visible = torch.ones_like(logits, dtype=torch.bool)
                 rows_of_weights = arithmetic.attention_weights(logits, visible, sink)[0]
                 weights[number, place : place + step] = rows_of_weights[:, columns]
         return weights

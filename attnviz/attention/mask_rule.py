@@ -8,12 +8,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
-
-KeyIndex = slice | Int[Tensor, "key"]
 
 
 class KeyTile(NamedTuple):
@@ -50,17 +48,16 @@ class MaskRule:
             return self.matrix
         return ~self.hidden(slice(0, queries), slice(0, keys), device).T
 
-    def hidden(
-        self, rows: slice, keys: KeyIndex, device: torch.device
-    ) -> Bool[Tensor, "key query"]:
+    def hidden(self, rows: slice, keys: slice, device: torch.device) -> Bool[Tensor, "key query"]:
         """Return, for one head, which of these keys are hidden from the queries in `rows`."""
-        places = index_positions(rows, device, torch.int32) + self.offset
-        ahead = index_positions(keys, device, torch.int32)[:, None] - places
-        hidden = torch.zeros_like(ahead, dtype=torch.bool)
+        size = keys.stop - keys.start, rows.stop - rows.start
+        cells = torch.ones(size, dtype=torch.bool, device=device)
+        ahead = keys.start - rows.start - self.offset  # of the first query is the first key
+        hidden = torch.zeros_like(cells)
         if self.before is not None:
-            hidden |= ahead < -self.before
+            hidden |= cells.triu(ahead + self.before + 1)
         if self.after is not None:
-            hidden |= ahead > self.after
+            hidden |= cells.tril(ahead - self.after - 1)
         return hidden if self.matrix is None else hidden | ~self.matrix[rows, keys].T
 
     def tiles(
@@ -140,15 +137,6 @@ class MaskRule:
             padding = by_key.new_ones(-keys % width)
             row |= torch.cat([by_key, padding]).view(-1, width).all(1)
         return hidden
-
-
-def index_positions(
-    index: KeyIndex, device: torch.device, dtype: torch.dtype = torch.int64
-) -> Int[Tensor, "position"]:
-    """Return the positions in a slice (with both ends) or tensor of them."""
-    if isinstance(index, Tensor):
-        return index.to(dtype)
-    return torch.arange(index.start, index.stop, device=device, dtype=dtype)
 
 
 def select_head(

@@ -1,0 +1,426 @@
+"""Attention over long texts, computed without a matrix: it is held against the plain arithmetic."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import Float
+from torch import Tensor
+from torch.testing import assert_close
+
+from attnviz.analysis.measures import entropy, normalize_rows
+from attnviz.attention import arithmetic, fused_calls, long_attention, tiles
+from attnviz.attention.arithmetic import AttentionStages
+from attnviz.attention.long_attention import (
+    AttentionSummary,
+    LongAttention,
+    SummaryChoice,
+    join_parts,
+    summarize_part,
+)
+from attnviz.attention.mask_rule import MaskRule
+from attnviz.attention.variants import VARIANTS, Variant
+from attnviz.cells import StoredCells
+from attnviz.vectors.positions import alibi_slopes, distance_bias
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of few tokens, so that short texts have many."""
+    monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", {"cpu": 8})
+    monkeypatch.setattr(tiles, "KEYS_PER_TILE", {"cpu": 12})
+
+
+def random_attention(
+    query_count: int, key_count: int, dtype: torch.dtype = torch.float64, **changes: Any
+) -> LongAttention:
+    """Two heads that share the keys of one group, with values of another width."""
+    chance = torch.Generator().manual_seed(query_count * 1000 + key_count)
+    vectors = [
+        torch.randn(size, generator=chance, dtype=torch.float64).to(dtype)
+        for size in ((2, query_count, 6), (1, key_count, 6), (1, key_count, 5))
+    ]
+    names = dict(zip(("queries", "keys", "values"), vectors, strict=True))
+    return LongAttention(**{"scale": 0.4, "mask": MaskRule(), **names, **changes})
+
+
+def whole_attention(attention: LongAttention) -> AttentionStages:
+    """The same by the plain arithmetic, in the same precision."""
+    heads, queries, keys = attention.shape
+    dtype = torch.float64 if attention.queries.dtype == torch.float64 else torch.float32
+    keys_of_heads = arithmetic.repeat_groups(attention.keys.to(dtype), heads)
+    score: Any = arithmetic.similarity
+    extra = () if attention.w_score is None else (attention.w_score,)
+    if extra:
+        score = arithmetic.additive_similarity
+    bias = attention.bias
+    if attention.slopes is not None:
+        places = torch.arange(queries)[:, None] + attention.mask.offset
+        distance = (places - torch.arange(keys)).abs()
+        bias = -attention.slopes[:, None, None] * distance
+    return arithmetic.compute_attention(
+        score(attention.queries.to(dtype), keys_of_heads, *extra),
+        attention.values.to(dtype),
+        visible_cells(attention),
+        scale=attention.scale,
+        soft_cap=attention.soft_cap,
+        bias=bias,
+        mask=attention.mask_scores,
+        sink=attention.sink,
+    )
+
+
+def visible_cells(attention: LongAttention) -> Tensor:
+    """The rule as a matrix for each head, by comparing all positions at once."""
+    heads, queries, keys = attention.shape
+    rule = attention.mask
+    ahead = torch.arange(keys) - (torch.arange(queries)[:, None] + rule.offset)
+    band = (rule.before is None or ahead >= -rule.before) & torch.ones_like(ahead, dtype=torch.bool)
+    band &= torch.tensor(True) if rule.after is None else ahead <= rule.after
+    return (band if rule.matrix is None else band & rule.matrix).expand(heads, queries, keys)
+
+
+def assert_same(attention: LongAttention, resolution: int = 5) -> None:
+    """Every field of the summary equals what the whole matrix gives, and so do all rows."""
+    stages = whole_attention(attention)
+    weights = stages.weights
+    tolerance = TOLERANCE[weights.dtype]
+
+    def same(found: Tensor | None, expected: Tensor) -> None:
+        assert found is not None
+        assert_close(found.double(), expected.double(), atol=tolerance, rtol=tolerance)
+
+    summary = attention.summarize(resolution=resolution)
+    same(attention.rows(slice(None)), weights)
+    same(summary.contexts, stages.contexts)
+    for name, expected in expected_statistics(attention, weights).items():
+        same(getattr(summary, name), expected)
+    assert_largest(summary, weights)
+    hidden = ~visible_cells(attention).numpy()
+    for head in range(len(weights)):
+        cells = StoredCells(weights[head].numpy(), hidden[head])
+        pooled = cells.pooled(summary.row_height, summary.column_width, share=True)
+        same(summary.pooled[head], torch.from_numpy(pooled.values))
+        blocks = (
+            summary.hidden
+            if summary.hidden.ndim == 2
+            else summary.hidden[head % len(summary.hidden)]
+        )
+        assert blocks.tolist() == pooled.hidden.tolist()
+
+
+def expected_statistics(
+    attention: LongAttention, weights: Float[Tensor, "head query key"]
+) -> dict[str, Tensor]:
+    """The statistics by their definitions."""
+    _, queries, keys = weights.shape
+    place = torch.arange(queries)[:, None] + attention.mask.offset
+    distance = (place - torch.arange(keys)).abs()
+    shares = normalize_rows(weights)
+    edges = attention.distance_edges()
+    bins = [(distance >= low) & (distance < high) for low, high in pairwise(edges)]
+    return {
+        "entropy": entropy(shares),
+        "largest_weight": weights.amax(-1),
+        "on_first": weights[..., 0],
+        "on_self": (weights * (torch.arange(keys) == place)).sum(-1),
+        "on_previous": (weights * (torch.arange(keys) == place - 1)).sum(-1),
+        "mean_distance": (shares * distance).sum(-1),
+        "received": weights.sum(-2),
+        "by_distance": torch.stack([(weights * each).sum((1, 2)) for each in bins], -1) / queries,
+    }
+
+
+def assert_largest(summary: AttentionSummary, weights: Float[Tensor, "head query key"]) -> None:
+    """The largest weight is where it is said to be; a row without keys has none."""
+    assert summary.largest_position is not None
+    empty = weights.sum(-1) == 0
+    assert (summary.largest_position[empty] == -1).all()
+    there = weights.gather(-1, summary.largest_position.clamp(min=0)[..., None])[..., 0]
+    assert_close(there, weights.amax(-1), atol=1e-6, rtol=1e-6)
+
+
+LENGTHS = st.tuples(st.integers(1, 45), st.integers(1, 45))
+REACHES = st.none() | st.integers(0, 30)
+
+
+@given(LENGTHS, REACHES, REACHES, st.integers(0, 20), st.integers(1, 60))
+def test_any_length_window_offset_and_resolution_gives_the_numbers_of_the_matrix(
+    lengths: tuple[int, int], before: int | None, after: int | None, offset: int, resolution: int
+) -> None:
+    rule = MaskRule(before=before, after=after, offset=offset)
+    assert_same(random_attention(*lengths, mask=rule), resolution)
+
+
+@given(LENGTHS, st.integers(1, 60), st.data())
+def test_maxima_of_blocks_are_those_of_the_matrix(
+    lengths: tuple[int, int], resolution: int, data: st.DataObject
+) -> None:
+    attention = random_attention(*lengths, mask=MaskRule(after=data.draw(REACHES)))
+
+    summary = attention.summarize(
+        resolution=resolution, pool="max", statistics=data.draw(st.booleans())
+    )
+
+    height, width = summary.row_height, summary.column_width
+    weights = whole_attention(attention).weights.numpy()
+    down, across = (
+        range(0, size, step) for size, step in zip(lengths, (height, width), strict=True)
+    )
+    expected = np.maximum.reduceat(np.maximum.reduceat(weights, down, axis=1), across, axis=2)
+    assert_close(summary.pooled, torch.from_numpy(expected), atol=1e-12, rtol=1e-10)
+
+
+WINDOWED = Variant("windowed", "", window=7), Variant("local", "", window=7, causal=True)
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS.values(), *WINDOWED], ids=lambda each: each.name)
+def test_each_variant_hides_what_it_does_not_see(variant: Variant) -> None:
+    rule = MaskRule.of_variant(variant)
+    hidden = rule.hidden(slice(3, 30), slice(0, 25), torch.device("cpu"))
+    visible = arithmetic.visible_cells(variant, 30, torch.device("cpu"), 25)[3:]
+    assert hidden.tolist() == (~visible.T).tolist()
+
+    queries = random_attention(30, 25).queries * variant.compared
+    scale = arithmetic.score_scale(variant, 6)
+    assert_same(random_attention(30, 25, queries=queries, scale=scale, mask=rule))
+
+
+EXTRAS: dict[str, Any] = {
+    "alibi": {"slopes": torch.tensor(alibi_slopes(2))},
+    "soft cap": {"soft_cap": 0.5},
+    "sink": {"sink": torch.tensor([0.3, 50.0], dtype=torch.float64)},
+    "bias of each head": {"bias": torch.arange(3200.0).view(2, 40, 40) % 7},
+    "scores of a mask": {"mask_scores": torch.arange(1600.0).view(40, 40) / 99},
+    "a mask of -inf": {"mask_scores": (1 - torch.eye(40)).log()},
+    "additive": {"w_score": torch.linspace(-1, 1, 12, dtype=torch.float64)},
+    "large scores": {"scale": 200.0},
+    "small scores": {"scale": 0.1, "bias": torch.full((1, 40, 40), -500.0)},
+    "one matrix": {"mask": MaskRule(matrix=torch.eye(40).roll(3, 0) + torch.eye(40) > 0)},
+    "a matrix in a band": {
+        "mask": MaskRule(before=9, matrix=torch.arange(1600).view(40, 40) % 3 > 0)
+    },
+    "a matrix for each head": {
+        "mask": MaskRule(matrix=torch.arange(3200).view(2, 40, 40) // 70 % 3 > 0)
+    },
+    "rows without keys": {"mask": MaskRule(matrix=(torch.arange(40) > 20)[:, None].expand(40, 40))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_whatever_changes_scores_gives_the_numbers_of_the_matrix(extra: str) -> None:
+    attention = random_attention(40, 40, **EXTRAS[extra])
+    assert_same(attention)
+    assert_same(replace(attention, mask=replace(attention.mask, after=0)), resolution=512)
+
+
+def test_slopes_give_the_bias_of_alibi() -> None:
+    bias = distance_bias(2, 9, 9)
+    plain = random_attention(9, 9, bias=bias)
+    slopes = torch.tensor(alibi_slopes(2))
+    assert_close(replace(plain, bias=None, slopes=slopes).rows(slice(9)), plain.rows(slice(9)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [0.4, 30.0])
+def test_other_dtypes_are_computed_in_32_bits(dtype: torch.dtype, scale: float) -> None:
+    assert_same(random_attention(40, 40, dtype, scale=scale, mask=MaskRule(after=0)))
+
+
+def test_no_exponential_is_denormal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those take a processor up to 200 times as long."""
+    exponents: list[Tensor] = []
+    exp_ = torch.Tensor.exp_
+
+    def listen(tensor: Tensor) -> Tensor:
+        exponents.append(tensor.clone())
+        return exp_(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "exp_", listen)
+
+    far = random_attention(40, 40, torch.float32, slopes=torch.tensor([30.0, 9.0]))
+    far.summarize(statistics=False)
+
+    tiles_seen = [tensor for tensor in exponents if tensor.ndim == 2]
+    assert tiles_seen
+    assert min(float(tensor.min()) for tensor in tiles_seen) >= -88
+
+
+def test_a_row_without_keys_has_zeros_and_no_largest_weight() -> None:
+    summary = random_attention(3, 3, mask=MaskRule(matrix=torch.zeros(3, 3) > 0)).summarize()
+
+    assert summary.hidden.all()
+    assert summary.log_sums.tolist() == [[-torch.inf] * 3] * 2
+    for name in ("contexts", "pooled", "entropy", "largest_weight", "mean_distance", "by_distance"):
+        assert not getattr(summary, name).any(), name
+    assert summary.largest_position is not None
+    assert summary.largest_position.tolist() == [[-1] * 3] * 2
+
+
+@given(st.integers(1, 45), st.integers(1, 60), st.integers(1, 7), st.booleans())
+def test_parts_joined_equal_the_whole(
+    tokens: int, resolution: int, ranks: int, maximum: bool
+) -> None:
+    attention = random_attention(tokens, tokens, mask=MaskRule(after=0))
+    choice = SummaryChoice(resolution, "max" if maximum else "mean")
+    blocks = attention.row_blocks()
+
+    parts = [summarize_part(attention, blocks[rank::ranks], choice) for rank in range(ranks)]
+
+    whole = attention.summarize(resolution=resolution, pool=choice.pool)
+    for name, value in vars(join_parts(parts)).items():
+        if isinstance(value, Tensor):
+            assert_close(value, getattr(whole, name), atol=1e-12, rtol=1e-12, msg=name)
+
+
+def test_a_summary_of_some_heads_is_that_part_of_all() -> None:
+    matrix = torch.arange(800).view(2, 20, 20) // 70 % 3 > 0
+    attention = random_attention(20, 20, mask=MaskRule(matrix=matrix))
+
+    some, every = attention.summarize(heads=[1]), attention.summarize()
+
+    for name in ("contexts", "pooled", "hidden", "entropy", "received", "by_distance"):
+        assert_close(getattr(some, name), getattr(every, name)[1:])
+    assert_close(attention.rows(slice(4, 9), heads=[1]), attention.rows(slice(4, 9))[1:])
+
+
+def test_a_window_is_a_part_of_the_exact_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    attention = random_attention(30, 40, mask=MaskRule(after=0, offset=10))
+    weights = whole_attention(attention).weights
+    monkeypatch.setattr(long_attention, "CELLS_OF_ROWS", 100)
+
+    assert_close(attention.rows(slice(7, 20), slice(5, 33)), weights[:, 7:20, 5:33])
+    assert_close(attention.rows(slice(-2, None)), weights[:, -2:])
+
+
+def test_progress_counts_the_queries_of_all_heads() -> None:
+    done: list[int] = []
+    random_attention(20, 20).summarize(progress=done.append)
+    assert done == [8, 16, 20, 28, 36, 40]
+
+
+@pytest.fixture
+def _fused() -> Iterator[None]:
+    fused_calls._checked_kernel.cache_clear()
+    yield
+    fused_calls._checked_kernel.cache_clear()
+
+
+RULES = (MaskRule(), MaskRule(after=0), MaskRule(before=9, after=2), MaskRule(after=0, offset=7))
+
+
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fused_calls_and_tiles_agree(
+    rule: MaskRule, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Tensor] = []
+
+    def kernel(*vectors: Tensor) -> tuple[Tensor, Tensor]:
+        calls.extend(vectors)
+        return fused_calls._cpu_kernel(*vectors)
+
+    monkeypatch.setattr(fused_calls, "is_faster_than_tiles", lambda device: True)
+    monkeypatch.setattr(fused_calls, "KERNELS", {"cpu": kernel})
+
+    assert_same(random_attention(33, 40, dtype, mask=rule))
+
+    assert len(calls) > 3  # more than its check
+
+
+def _raise(*vectors: Tensor) -> tuple[Tensor, Tensor]:
+    raise AttributeError("no such op")
+
+
+def _wrong(*vectors: Tensor) -> tuple[Tensor, Tensor]:
+    contexts, log_sums = fused_calls._cpu_kernel(*vectors)
+    return contexts, log_sums * 1.001
+
+
+@pytest.mark.usefixtures("_fused")
+@pytest.mark.parametrize("kernel", [_raise, _wrong])
+def test_a_fused_call_that_is_missing_or_wrong_is_not_used(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_calls, "is_faster_than_tiles", lambda device: True)
+    monkeypatch.setattr(fused_calls, "KERNELS", {"cpu": kernel})
+
+    assert fused_calls.attend(*random_attention(5, 5).queries[[0, 1, 0]]) is None
+    assert_same(random_attention(33, 40, mask=MaskRule(after=0)))
+
+
+def test_several_threads_give_the_same_numbers_and_leave_torch_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attention = random_attention(40, 40, mask=MaskRule(after=0))
+    alone = attention.summarize()
+    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        together = attention.summarize()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+    for name, value in vars(together).items():
+        if isinstance(value, Tensor):
+            assert torch.equal(value, getattr(alone, name)), name
+
+
+def test_an_interrupted_summary_ends_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(done: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            random_attention(400, 400).summarize(progress=interrupt)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+MEMORY_SCRIPT = """
+import resource, torch
+from attnviz.attention.long_attention import LongAttention
+from attnviz.attention.mask_rule import MaskRule
+
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+def summarize(tokens):
+    vectors = torch.randn(1, tokens, 8)
+    rule = MaskRule(before=600, after=0)
+    LongAttention(queries=vectors, keys=vectors, values=vectors, scale=1, mask=rule).summarize()
+
+summarize(1000)
+before = peak()
+summarize(20_000)
+print(peak() - before)
+"""
+
+
+def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY_SCRIPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert int(run.stdout) < 60e6  # the matrix would take 1.6 GB
