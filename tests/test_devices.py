@@ -28,7 +28,10 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
 ) -> None:
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
 
-    result = attnviz("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu")
+    result = attnviz(
+        *("run", "a" * 1000, "-t", "chars", "-v", "multi-head", "--device", "cpu"),
+        *("--memory-budget", "1GB"),
+    )
 
     assert result.err == (
         "error: 1,000 tokens make 2,000,000 weights; all steps together take 51.4 MB, and cpu "
@@ -39,7 +42,7 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
 
 def test_the_hint_names_the_longest_text_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
-    two = Settings(variant="multi-head")
+    two = Settings(variant="multi-head", memory_budget="1GB")
 
     trace("a" * 392, two, tokenizer="chars")
     with pytest.raises(AttnvizError, match="393 tokens make 308,898 weights"):

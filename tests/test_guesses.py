@@ -260,7 +260,7 @@ def test_every_option_that_a_suggestion_names_is_there() -> None:
     assert set(re.findall(r"--[a-z][\w-]*", told)) <= NAMES
     expected = {f"--{name}" for names in parsing.OPTION_HINTS for name in names}
     elsewhere = {  # other commands have them
-        *("--ablation", "--head", "--save", "--steps", "--to", "--target")
+        *("--ablation", "--head", "--resolution", "--save", "--steps", "--to", "--target")
     }
     assert expected & NAMES <= elsewhere
     assert not set(parsing.OPTION_ALIASES) & NAMES

@@ -111,7 +111,7 @@ def test_streamed_weights_are_those_of_matrices(
             values = np.vstack([each.values for each in bands])
             assert np.allclose(values, whole(right).values, atol=1e-5)
             assert np.array_equal(whole(found).hidden, whole(right).hidden)
-    texts = [each.view(show=["weights"]).render(".txt") for each in (streamed, kept)]
+    texts = [each.view(show=["weights"], as_="heatmap").render(".txt") for each in (streamed, kept)]
     assert texts[0] == texts[1]
 
 

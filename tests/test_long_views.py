@@ -217,3 +217,16 @@ def test_a_mask_that_does_not_fit_is_refused_and_not_built(monkeypatch: pytest.M
 
     with pytest.raises(AttnvizError, match=r"^the mask of 241 tokens as a matrix takes about"):
         streamed.layers[0].visible.sum()
+
+
+def test_the_row_of_a_query_is_exact_and_lists_what_it_attends_to() -> None:
+    streamed = needle_trace()
+    view = streamed.view(query=500)
+    weights = streamed.layers[0].weights.head(0)[500]
+    text = view.render(".txt").decode()
+
+    share = re.escape(f"{100 * weights[NEEDLE]:.1f}")
+    assert re.fullmatch(
+        rf'"w500" \(token 501\) attends most to "w420" \(token 421\): {share}\xa0%', view.headline
+    )
+    assert "421 w420" in text

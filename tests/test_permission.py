@@ -216,7 +216,7 @@ def test_every_setting_that_names_something_to_load_is_information_in_a_file() -
 
     assert named == set(SHIPPED_NAMES)
     assert {*texts} - named == {  # these are words of a table, sentences, a device, or heads
-        "variant", "memory", "target", "without", "device",
+        "variant", "memory", "target", "without", "device", "memory_budget",
     }  # fmt: skip
     assert changed_options(Settings(**untrusted_settings({"model": "a b"}))) == {"model": "a b"}
 

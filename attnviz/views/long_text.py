@@ -34,7 +34,7 @@ from attnviz.wording.words import bidi_isolated, counted
 SINK_SHARE = 0.2  # of all attention, from which the first token is the finding
 NEEDLE_FACTOR = 50.0  # times the mean of all keys, from which another token is the finding
 NEARBY_SHARE = 0.05  # of the text, up to which half of the attention is nearby
-MOST_READ = 10  # tokens that are listed
+MOST_READ, MOST_ATTENDED = 10, 20  # tokens that are listed
 PASSAGE_TOKENS = 4  # on either side of a token that is listed
 TABLE_ROWS = 8  # of the numbers along the text on a terminal
 PROFILES = (  # what is drawn along the text: the name in a summary, in words, and the unit
@@ -165,17 +165,62 @@ class LongHead:
 
     def most_read_bars(self) -> RankedBars:
         """Return the tokens that receive the most attention as bars, each with its passage."""
-        positions = self.most_read
-        shares = np.array([[self.received_share(position)] for position in positions])
+        shares = [self.received_share(position) for position in self.most_read]
+        return self._token_bars("share of all attention received", "share", self.most_read, shares)
+
+    def row(self, query: int) -> Float[np.ndarray, "key"]:
+        """Return the exact weights of one query."""
+        patch = self.layer.weights.cells("mixing", self.head).row(query)
+        weights: Float[np.ndarray, "key"] = patch.values[0].astype(float)
+        return weights
+
+    def row_finding(self, query: int) -> str:
+        """Return a sentence on the key that a query attends to most."""
+        weights = self.row(query)
+        top = int(weights.argmax())
+        name = "itself" if top == query and self.keys is self.trace.tokens else self._named(top)
+        share = percent_text(float(weights[top]), 1)
+        token = f"{quoted_label(self.trace.tokens, query)} (token {query + 1:,})"
+        return f"{token} attends most to {name}: {share}"
+
+    def row_bars(self, query: int) -> RankedBars:
+        """Return the keys that a query attends to most as bars, each with its passage."""
+        weights = self.row(query)
+        order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED]
+        positions = [int(position) for position in order if weights[position] > 0]
+        title = f"what {quoted_label(self.trace.tokens, query)} attends to"
+        return self._token_bars(title, "weight", positions, weights[positions].tolist())
+
+    def row_table(self, query: int) -> Grid:
+        """Return how much of a query's attention goes to each part of the text, as a table."""
+        weights = self.row(query)
+        size = -(-len(weights) // TABLE_ROWS)
+        sums = np.add.reduceat(weights, np.arange(0, len(weights), size))
+        return Grid(
+            title=" · ".join(filter(None, ("sums along the text", self.name))),
+            rows=block_axis("keys", self.keys, size),
+            columns=plain_axis("sum", ["weight"]),
+            cells=unmasked_cells(sums[:, None]),
+            scale=colorless_scale("weight"),
+            decimals=3,
+        )
+
+    def _named(self, position: int) -> str:
+        return f"{quoted_label(self.keys, position)} (token {position + 1:,})"
+
+    def _token_bars(
+        self, title: str, measure: str, positions: Sequence[int], values: Sequence[float]
+    ) -> RankedBars:
+        """Return tokens as bars, each with its passage."""
         numbers = tuple(f"{position + 1:,}" for position in positions)
         labels = tuple(label_at(self.keys, position) for position in positions)
-        cells = unmasked_cells(shares)
+        cells = unmasked_cells(np.array(values)[:, None])
         grid = Grid(
-            title=" · ".join(filter(None, ("share of all attention received", self.name))),
+            title=" · ".join(filter(None, (title, self.name))),
             rows=Axis("token", "token", labels, numbers, (False,) * len(positions)),
-            columns=plain_axis("share", ["share"]),
+            columns=plain_axis(measure, [measure]),
             cells=cells,
-            scale=replace(bar_scale(cells), label="share"),
+            scale=replace(bar_scale(cells), label=measure),
         )
         return RankedBars(grid, tuple(passage(self.keys, position) for position in positions))
 
@@ -261,23 +306,28 @@ def block_means(values: Float[np.ndarray, "token"], size: int) -> Float[np.ndarr
     return means
 
 
-def view_long(trace: Trace, *, log: bool = False) -> View:
-    """Return the View of a Trace whose weights are computed only where they are shown."""
+def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False) -> View:
+    """Return the View of a Trace whose weights are computed only where they are shown; with a
+    query, of its exact row.
+    """
     heads = [
         LongHead(trace, layer, head)
         for layer in trace.attention_layers
         for head in range(layer.heads)
     ]
-    maps = [head.long_map(log=log) for head in heads]
-    has_one = len(heads) == 1
-    screen = [
-        Group("weights", tuple(long_map.grid for long_map in maps)),
-        *(Group("along the text", (head.profile_table(),)) for head in heads[:1] if has_one),
-        Group("most read", (heads[0].most_read_bars(),)),
-    ]
-    picture = [Group("weights", tuple(maps) if has_one else tuple(each.grid for each in maps))]
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
-    finding = heads[0].finding if has_one else f"{heads[0].name}: {heads[0].finding}"
+    maps = [head.long_map(log=log) for head in heads]
+    if query is None:
+        finding, typed = heads[0].finding, None
+        screen, picture = _map_groups(heads, maps)
+    else:
+        position = trace.tokens.index(query, "query")
+        finding, typed = heads[0].row_finding(position), trace.tokens.as_typed(query)
+        bars = [Group("readings", tuple(head.row_bars(position) for head in heads))]
+        tables = [Group("along the text", tuple(head.row_table(position) for head in heads))]
+        screen, picture = [*bars, *tables], bars
+    if len(heads) > 1:
+        finding = f"{heads[0].name}: {finding}"
     return View(
         title=attention_headline(trace),
         headline=f"{finding[:1].upper()}{finding[1:]}",
@@ -287,8 +337,22 @@ def view_long(trace: Trace, *, log: bool = False) -> View:
         head_explorer=lambda: explore_maps(heads, maps),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
-        command=source_command("run", build_source(trace), log=log or None),
+        command=source_command("run", build_source(trace), query=typed, log=log or None),
     )
+
+
+def _map_groups(
+    heads: Sequence[LongHead], maps: Sequence[LongMap]
+) -> tuple[list[Group], list[Group]]:
+    """Return the groups of a screen and of a picture: maps, numbers along the text of a single
+    head, and what is read most.
+    """
+    grids = tuple(long_map.grid for long_map in maps)
+    screen = [Group("weights", grids), Group("most read", (heads[0].most_read_bars(),))]
+    if len(heads) > 1:
+        return screen, [Group("weights", grids)]
+    screen.insert(1, Group("along the text", (heads[0].profile_table(),)))
+    return screen, [Group("weights", tuple(maps))]
 
 
 def explore_maps(heads: Sequence[LongHead], maps: Sequence[LongMap]) -> HeadExplorer:

@@ -112,11 +112,17 @@ def view(
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
-    is_plain = (show, query, as_, layer, head, predict) == (None, None, None, None, None, False)
-    if is_plain and isinstance(trace.layers[0].weights_on_demand, LongWeights):
+    shows_weights = show is None or tuple(parts_to_show(show)) == PICTURE_PARTS
+    is_whole = (as_, layer, head, predict) == (None, None, None, False)
+    if (
+        shows_weights
+        and is_whole
+        and isinstance(trace.layers[0].weights_on_demand, LongWeights)
+        and not any(layer.cross for layer in trace.layers)
+    ):
         from attnviz.views.long_text import view_long
 
-        return view_long(trace, log=log)
+        return view_long(trace, query, log=log)
     if log:
         raise AttnvizError(
             "--log colours the map of a long text, and this shows something else",
