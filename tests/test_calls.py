@@ -522,15 +522,15 @@ def test_an_error_says_the_true_reason(call: Callable[[], Any], problem: str, hi
 
 def test_a_path_is_a_file_to_read_wherever_a_text_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "story.txt"
-    path.write_text("I am\n")
+    path.write_text("I am here\n")
     other = tmp_path / "other.txt"
-    other.write_text("I was")
+    other.write_text("I was here")
 
-    assert attnviz.trace(path).text == attnviz.steps(path).trace.text == "I am"
-    assert attnviz.inspect(path, **tiny()).trace.text == "I am"
-    assert attnviz.compare(path, other=other).alternatives[1].tokens.text == "I was"
+    assert attnviz.trace(path).text == attnviz.steps(path).trace.text == "I am here"
+    assert attnviz.inspect(path, **tiny()).trace.text == "I am here"
+    assert attnviz.compare(path, other=other).alternatives[1].tokens.text == "I was here"
     both = attnviz.compare_sentences(path, other, **tiny())
-    assert (both.first.text, both.second.text) == ("I am", "I was")
+    assert (both.first.text, both.second.text) == ("I am here", "I was here")
     assert attnviz.survey(path, **tiny()).lines == attnviz.survey(str(path), **tiny()).lines == 1
     assert attnviz.head_effects(path, **tiny()).texts == 1
     assert attnviz.trace(str(path)).text == str(path)

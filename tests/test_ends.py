@@ -63,7 +63,7 @@ def test_a_picture_says_what_is_left_out_of_it(asked: dict[str, Any]) -> None:
     hidden = inspect(TEXT, model="minilm", hide_special=True, renormalise=True, **asked)
     said = "left out: [CLS] and [SEP] (renormalised)"
     assert said in hidden.view().picture.caption
-    assert "left out" not in inspect(TEXT, model="minilm", **asked).view().picture.caption
+    assert "left out: " not in inspect(TEXT, model="minilm", **asked).view().picture.caption
 
 
 def test_a_picture_of_answers_is_told_of_by_them(small_transformer: Saved) -> None:

@@ -247,7 +247,7 @@ def build_prediction(
     return Prediction(
         answers=tuple(piece.label for piece in pieces),
         answer_ids=tuple(piece.id for piece in pieces),
-        answer_texts=tuple(piece.letters.decode(errors="replace") for piece in pieces),
+        answer_texts=tuple(piece.letters.decode(errors="backslashreplace") for piece in pieces),
         predicts="next" if answer_positions.next else "here",
         scoring=None,
         logits=spread(logits),
