@@ -43,7 +43,7 @@ class Prediction:
     with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities without ablation
     asking_words: tuple[str, ...] = ()  # words that ask for an answer; (): every word does
     answer_ids: tuple[int, ...] = ()  # of a trained transformer: each answer's token,
-    answer_texts: tuple[str, ...] = ()  # its text with the space before it: " Paris"; \xe2 for a byte alone
+    answer_texts: tuple[str, ...] = ()  # its text with its space: " Paris"; \\xe2 of bytes alone
     answer_count: int | None = None  # number of possible answers, if only the likeliest are kept
 
     def best(self, position: int, count: int) -> list[int]:
