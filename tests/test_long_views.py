@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from itertools import pairwise
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from attnviz import Settings, Trace, trace
+from attnviz.cli import messages
 from attnviz.errors import AttnvizError, Note
 from attnviz.tokens.tokens import tokens_of_words
 from attnviz.traces import memory_estimate
@@ -230,3 +232,21 @@ def test_the_row_of_a_query_is_exact_and_lists_what_it_attends_to() -> None:
         rf'"w500" \(token 501\) attends most to "w420" \(token 421\): {share}\xa0%', view.headline
     )
     assert "421 w420" in text
+
+
+class FakeTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_many_rows_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = FakeTerminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    with messages.showing_row_progress(quiet=False):
+        trace("a b c d " * 300, tokenizer="spaces", stream=True)
+
+    assert "1,200 of 1,200 rows of weights" in terminal.getvalue()
+    assert "left" in terminal.getvalue()

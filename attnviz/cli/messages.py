@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, redirect_stdout, suppress
 from shutil import get_terminal_size
@@ -30,6 +32,7 @@ DEFAULT_PAGER = "less -FRX"
 NO_PAGERS = ("", "cat")
 KILLED_STATUS = 128  # and above: a shell's exit status for a command that a signal ended
 SECONDS_BEFORE_TIMER = 1.0
+BAR_WIDTH = 10  # columns of a terminal, which has to hold the numbers beside it
 StepItem = TypeVar("StepItem")
 
 
@@ -187,14 +190,17 @@ def showing_row_progress(*, quiet: bool) -> Iterator[None]:
     from attnviz.traces.long_weights import reporting_progress
 
     bars: list[Progress] = []
+    start = time.monotonic()
 
     def show(total: int, done: int) -> None:
         """Show a bar from the first report on: rich takes time to load."""
         if not bars:
             bars.append(_row_progress_bar())
-            bars[0].add_task("attention", total=total)
             bars[0].start()
-        bars[0].update(bars[0].task_ids[0], total=total, completed=done)
+        speed = done / max(time.monotonic() - start, 1e-3)
+        left = datetime.timedelta(seconds=round((total - done) / max(speed, 1e-3)))
+        about = f"{done:,} of {total:,} rows of weights · {speed:,.0f}/s · {left} left"
+        bars[0].update(bars[0].task_ids[0], total=total, completed=done, description=about)
 
     try:
         with reporting_progress(show):
@@ -205,13 +211,14 @@ def showing_row_progress(*, quiet: bool) -> Iterator[None]:
 
 
 def _row_progress_bar() -> Progress:
-    """Return a bar with rows done, rows in a second and the time left; it vanishes in the end."""
+    """Return a bar with a line of text beside it, which vanishes in the end."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    counts = TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows · {task.speed:,.0f}/s")
-    columns = TextColumn("{task.description}"), BarColumn(20), counts, TimeRemainingColumn()
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    columns = BarColumn(BAR_WIDTH), TextColumn("{task.description}")
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task("")
+    return bar
 
 
 @contextmanager
