@@ -137,9 +137,34 @@ def test_of_a_long_text_only_the_beginning_is_cut(
     assert result.status == 2
     assert result.err == (
         "error: the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
+        "their vectors take 167.8 MB, and there are 8 MB free\n"
+        " hint: give a text of at most about 50,000 tokens\n"
+    )
+
+    needs_all = attnviz(
+        "run", "--file", str(tmp_path / "long.txt"), "-t", "chars", "--dropout", "0.1"
+    )
+
+    assert needs_all.err == (
+        "error: the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
         "their weights take 4.4 TB, and there are 8 MB free\n"
         " hint: give a text of at most about 577 tokens\n"
     )
+
+
+def test_a_text_whose_weights_have_no_room_is_streamed_by_the_command(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: 12_000_000)
+    (tmp_path / "long.txt").write_text("a b c " * 1000, encoding="utf-8")
+    picture = tmp_path / "map.png"
+
+    long_text = ("--file", str(tmp_path / "long.txt"), "-t", "spaces", "--resolution", "50")
+    result = attnviz("run", *long_text, "-o", str(picture))
+
+    assert result.status == 0, result.err
+    assert "all weights of 3,000 tokens would take 271.1 MB" in result.err
+    assert picture.stat().st_size > 10_000
 
 
 def test_a_text_is_at_most_as_large_as_is_said_and_a_limit_raises_it(

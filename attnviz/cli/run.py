@@ -151,7 +151,7 @@ def trace_from_options(
             next((getattr(group, token) for group in groups if hasattr(group, token)), None)
             for token in ("query", "key")
         )
-        early_checks.refuse_unusable_text(words, settings, *query_and_key)
+        early_checks.refuse_unusable_text(words, settings, *query_and_key, streams=name == "run")
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for

@@ -41,22 +41,29 @@ from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
 BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
+VECTORS_PER_TOKEN = 5  # embedding, query, key, value, context
 MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
 
 
 def refuse_unusable_text(
-    text: str | None, settings: Settings, query: str | None = None, key: str | None = None
+    text: str | None,
+    settings: Settings,
+    query: str | None = None,
+    key: str | None = None,
+    *,
+    streams: bool = False,
 ) -> None:
     """Refuse a text that cannot be tokenized or is too long for the memory, a --memory text that
     cannot be tokenized, and a query or key token that is not in the text.
 
-    Of a text for a trained model, only an empty one is refused: its tokenizer would import torch.
+    `streams`: the command can do without all weights at once. Of a text for a trained model, only
+    an empty one is refused: its tokenizer would import torch.
     """
     if is_trained(settings.model):  # its tokenizer would import torch
         if text is not None:
             refuse_empty_text(text)
         return
-    tokens = None if text is None else _tokenize_early(text, settings)
+    tokens = None if text is None else _tokenize_early(text, settings, streams=streams)
     tokenize_memory(settings)
     if tokens is not None and query is not None:
         tokens.index(query, "query")
@@ -64,20 +71,35 @@ def refuse_unusable_text(
         tokens.index(key, "key")
 
 
-def _tokenize_early(text: str, settings: Settings) -> Tokens:
+def _tokenize_early(text: str, settings: Settings, *, streams: bool) -> Tokens:
     """Return the tokens of a text, by the tokenizer of the settings or their shipped model.
 
     Refuses a text too long for the free memory, judging a very long one by its beginning.
     """
     if settings.model is not None:
         return load_card(settings.model).cut(text)
+    needs_all = not streams or settings.dropout is not None or settings.given is not None
+    refuse_oversized = _refuse_oversized_text if needs_all else _refuse_oversized_vectors
     if len(text) > SAMPLE_CHARACTERS:
         sample = tokenize(text[:SAMPLE_CHARACTERS], settings.tokenizer)
         subject = f"the first {SAMPLE_CHARACTERS:,} letters of the text alone make"
-        _refuse_oversized_text(len(sample) - 1, settings, subject)  # the sample may cut a token
+        refuse_oversized(len(sample) - 1, settings, subject)  # the sample may cut a token
     tokens = tokenize(text, settings.tokenizer)
-    _refuse_oversized_text(len(tokens), settings, "the text makes")
+    refuse_oversized(len(tokens), settings, "the text makes")
     return tokens
+
+
+def _refuse_oversized_vectors(count: int, settings: Settings, subject: str) -> None:
+    """Refuse `count` tokens if their vectors do not fit in the free memory; see the other check."""
+    token_bytes = VECTORS_PER_TOKEN * settings.width * BYTES_BY_DTYPE[settings.dtype]
+    free = memory.free_bytes()
+    if free is not None and count * token_bytes > free:
+        raise AttnvizError(
+            f"{subject} {count:,} tokens ({settings.tokenizer}); their vectors take "
+            f"{memory.format_size(count * token_bytes)}, and there are "
+            f"{memory.format_size(free)} free",
+            f"give a text of at most about {free // token_bytes:,} tokens",
+        )
 
 
 def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None:
