@@ -171,7 +171,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
 TEXT = CORPUS[0]
 
 
-def _compare_with_original(path: Path, original: Any) -> None:
+def _assert_equals_original(path: Path, original: Any) -> None:
     loaded = load_transformer(Settings(model=str(path)))
     ids = torch.tensor([loaded.tokenizer(TEXT)["input_ids"]])
     with torch.no_grad():
@@ -200,7 +200,7 @@ def test_a_model_in_a_gguf_file_gives_the_numbers_of_transformers(
         torch.nn.init.normal_(parameter, 0, 0.3)
     path = write_model(tmp_path / "model.gguf", model, kind, FACTS | facts)
 
-    _compare_with_original(path, model)
+    _assert_equals_original(path, model)
 
 
 def test_gpt2_in_a_gguf_file_gives_the_numbers_of_transformers(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_gpt2_in_a_gguf_file_gives_the_numbers_of_transformers(tmp_path: Path) -
     facts = {name: FACTS[name] for name in names} | {"layer_norm_eps": 1e-5}
     path = write_model(tmp_path / "model.gguf", model, "gpt2", facts)
 
-    _compare_with_original(path, model)
+    _assert_equals_original(path, model)
 
 
 @pytest.mark.parametrize(("number", "block"), BLOCK_TYPES.items())

@@ -157,7 +157,7 @@ def test_a_saved_trace_says_that_the_model_was_in_memory_and_takes_it_again(
     assert torch.equal(again.weights, made.weights)
     assert again.trained == made.trained
     assert "a model in memory" in again.view().settings
-    refuses(
+    assert_refused(
         lambda: inspect(again).effects,
         "the trace is of a model in memory, 'llama', which it does not contain",
         "give that model: inspect(trace, model=model, tokenizer=tokenizer); or its folder",
@@ -187,7 +187,7 @@ def test_a_model_is_freed_with_its_last_trace(small_transformer: Saved) -> None:
     assert freed() is None
 
 
-def refuses(call: Callable[[], object], problem: str, hint: str) -> None:
+def assert_refused(call: Callable[[], object], problem: str, hint: str) -> None:
     with pytest.raises(AttnvizError) as told:
         call()
     assert (str(told.value), told.value.hint) == (problem, hint)
@@ -246,22 +246,22 @@ def test_a_mistake_is_told_in_two_lines(
     changes: Given, problem: str, hint: str, llama: Given
 ) -> None:
     for call in (trace, inspect, steps):
-        refuses(lambda call=call: call(TEXT, **{**llama, **changes}), problem, hint)  # type: ignore[misc]
+        assert_refused(lambda call=call: call(TEXT, **{**llama, **changes}), problem, hint)  # type: ignore[misc]
 
 
 def test_what_is_nothing_for_a_transformer_is_refused(llama: Given) -> None:
     problem = "the trained model 'llama' decides how it attends, so nothing can be compared by mask"
     hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
     made = trace(TEXT, **llama)
-    refuses(lambda: compare(TEXT, by="mask", **llama), problem, hint)
-    refuses(lambda: compare(made, by="mask"), problem, hint)
-    refuses(
+    assert_refused(lambda: compare(TEXT, by="mask", **llama), problem, hint)
+    assert_refused(lambda: compare(made, by="mask"), problem, hint)
+    assert_refused(
         lambda: rank(llama["model"]),
         "the model 'llama' is in memory, but rank only takes models that learned a task of attnviz",
         "see the effect of each head on a text: inspect(text, model=model, tokenizer=tokenizer, "
         'by="effect")',
     )
-    refuses(
+    assert_refused(
         lambda: steps(made, **llama),
         "'model' says how to trace a text, but a finished Trace is given",
         "leave 'model' out, or give the text",
@@ -306,7 +306,7 @@ def test_a_model_that_changed_after_its_trace_is_not_run_in_its_place(llama: Giv
     with torch.no_grad():
         llama["model"].model.layers[0].self_attn.v_proj.weight.mul_(2)
     for call in (lambda: steps(made), lambda: inspect(made, weigh="norm").maps):
-        refuses(
+        assert_refused(
             call,
             "the model 'llama' changed after the trace was made, so its matrices are others",
             "trace the text again",
@@ -314,7 +314,7 @@ def test_a_model_that_changed_after_its_trace_is_not_run_in_its_place(llama: Giv
 
 
 def test_attention_that_cannot_be_exchanged_must_be_eager(small_transformer: Saved) -> None:
-    refuses(
+    assert_refused(
         lambda: trace(TEXT, **load(small_transformer("falcon"))),
         "the model 'falcon' (falcon) was loaded with attn_implementation='sdpa', which does not "
         "return its weights",
@@ -487,7 +487,7 @@ def test_a_coarse_dtype_is_judged_by_its_own_rounding(small_transformer: Saved) 
     assert made.trained is not None
     assert (made.provenance.dtype, made.trained.fallback) == ("bfloat16", False)
     given["model"].model.layers[0].input_layernorm.float()
-    refuses(
+    assert_refused(
         lambda: trace(TEXT, **given),
         "the model 'llama' (llama) cannot be run as bfloat16: expected m1 and m2 to have the same "
         "dtype, but got: float != c10::BFloat16",

@@ -237,7 +237,8 @@ with undo_on_signal(lambda: os.write(1, b"tidied")), stop_on_interrupt() as stop
 
 @pytest.mark.terminal
 def test_a_second_ctrl_c_leaves_as_ever() -> None:
-    first, second = once(b"\x03", b"begun"), once(b"\x03", b"stopped")
+    # With the end of the line: a terminal that gets Ctrl-C drops what was not yet read.
+    first, second = once(b"\x03", b"begun\r\n"), once(b"\x03", b"stopped\r\n")
 
     text, status = shown_on_terminal(
         [sys.executable, "-c", STOPPING], {}, lambda shown: first(shown) or second(shown)

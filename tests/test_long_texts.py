@@ -147,7 +147,7 @@ def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     assert str(refused.value) == (
         "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free"
     )
-    assert refused.value.hint == "give a shorter text, or show a part of it"
+    assert refused.value.hint == ("give a shorter text, or ask for the row of one token: --query 1")
 
 
 def test_scores_of_streamed_texts_are_refused() -> None:
@@ -155,7 +155,7 @@ def test_scores_of_streamed_texts_are_refused() -> None:
         trace(WORDS, stream=True).view(show=["scores"])
 
     assert str(refused.value) == (
-        "only the weights of so long a text can be shown, and this needs its scores"
+        "only weights are computed where they are shown, and this needs the scores"
     )
 
 

@@ -152,11 +152,11 @@ def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Pat
     archive = np.load(files[1])
     lines = [*csv.DictReader(files[2].read_text(encoding="utf-8").splitlines())]
     received = np.array([float(line["received"]) for line in lines])
-    layer = data["layers"]["L0"]
+    layer = data["maps"]["L0"]
     pooled = np.array(layer["map"][0])
     assert pooled.shape == (50, 50)
     assert np.allclose(received.sum(), len(lines), rtol=1e-4)
-    assert np.allclose(archive["layers.L0.received"][0], received, atol=1e-4)
+    assert np.allclose(archive["maps.L0.received"][0], received, atol=1e-4)
     assert np.allclose(pooled.sum(1), 1, atol=1e-4)
     assert layer["queries_per_row"] == -(-len(lines) // 50)
 
@@ -209,8 +209,76 @@ def test_a_setting_of_a_long_text_is_in_its_command() -> None:
     assert command.line == "attnviz run 'I am' --stream --resolution 64 --pool max"
 
 
-def test_a_text_with_one_token_has_a_map() -> None:
-    assert "receives 100" in trace("I", stream=True).view().headline
+@pytest.mark.parametrize(
+    ("text", "settings", "title"),
+    [
+        ("I", {}, "100\xa0% of the attention of 1 token stays on the token itself"),
+        (
+            "I am learning this",
+            {"window": 1},
+            "100\xa0% of the attention of 4 tokens stays on the token itself",
+        ),
+        (
+            "I am learning this",
+            {"variant": "average"},
+            'The first token, "I", receives 52\xa0% of the attention of 4 tokens',
+        ),
+        (
+            "I am learning this",
+            {},
+            "Attention is as broad as an even spread over 3.0 of 4 tokens",
+        ),
+    ],
+    ids=["one token", "window of one", "even and causal", "random"],
+)
+def test_titles_are_true_of_short_texts(text: str, settings: dict[str, Any], title: str) -> None:
+    assert trace(text, stream=True, **settings).view().headline == title
+
+
+def test_a_query_says_which_keys_tie_and_that_all_are_masked() -> None:
+    even = trace("I am learning this", variant="average", stream=True).view(query=3)
+    masked = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
+    blind = trace("a b", tokenizer="spaces", given=masked, stream=True)
+
+    assert even.headline == ('"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each')
+    assert blind.view(query=1).headline == ('"b" (token 2) attends to nothing: every key is masked')
+    assert "each row sums to 1" not in blind.view().grids()[0].note
+
+
+def test_a_head_that_is_off_is_marked_and_noted() -> None:
+    view = trace("I am learning this", heads=2, without="L0H1", stream=True).view()
+
+    assert [all(grid.off) and bool(grid.off) for grid in view.grids()[:2]] == [False, True]
+    assert view.notes[0].startswith("head 1 is switched off: its output is replaced by 0")
+
+
+def test_small_models_stream_and_trained_ones_are_refused(attnviz: Attnviz) -> None:
+    model = attnviz("run", "the dogs near the tree", "--model", "agreement", "--stream")
+    trained = attnviz("run", "I am", "--model", "minilm", "--stream")
+
+    assert model.status == 0, model.err
+    assert trained.err == (
+        "error: --stream is given, but the trained model 'minilm' is not read so\n"
+        " hint: leave --stream out, or --model\n"
+    )
+
+
+def test_what_a_long_text_writes_is_no_trace(attnviz: Attnviz, tmp_path: Path) -> None:
+    for path in (str(tmp_path / "a.npz"), str(tmp_path / "a.json")):
+        attnviz("run", "I am", "--stream", "-o", path)
+        again = attnviz("run", "--trace", path)
+
+        assert again.err.startswith(f"error: '{path}' holds no trace that can be read again\n")
+
+
+def test_checks_that_need_scores_are_refused_before_anything_is_shown(attnviz: Attnviz) -> None:
+    done = attnviz("run", "I am", "--stream", "--verify")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "error: only weights are computed where they are shown, and this needs the scores\n"
+        " hint: leave --stream out, or give a larger --memory-budget or a shorter text\n"
+    )
 
 
 def test_a_mask_that_does_not_fit_is_refused_and_not_built(monkeypatch: pytest.MonkeyPatch) -> None:

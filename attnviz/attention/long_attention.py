@@ -194,7 +194,7 @@ def summarize_part(
     done, edges = 0, attention.distance_edges()
     for number, head_number in enumerate(chosen):
         head = attention.head(head_number)
-        compute = partial(_compute_block, head, choice, edges, width)
+        compute = partial(_compute_rows, head, choice, edges, width)
         for rows, results in zip(blocks, _in_threads(compute, blocks, head), strict=True):
             _place_block(part, number, rows, *results)
             done += rows.stop - rows.start
@@ -260,7 +260,7 @@ def _empty_part(
 
 
 @torch.no_grad()
-def _compute_block(
+def _compute_rows(
     head: AttentionHead, choice: SummaryChoice, edges: list[int], width: int, rows: slice
 ) -> tuple[RowResults, RowStatistics | None]:
     """Return what one head computes for some queries; a map is made in the last pass over them."""

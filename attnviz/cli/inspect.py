@@ -28,7 +28,12 @@ from attnviz.cli.options import (
     take_model_options,
 )
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.run import print_checks, refuse_lines_without_picture, trace_from_options
+from attnviz.cli.run import (
+    print_checks,
+    refuse_lines_without_picture,
+    run_checks,
+    trace_from_options,
+)
 from attnviz.cli.trace_options import (
     AttentionOptions,
     ModelOptions,
@@ -235,7 +240,7 @@ def inspect_command(
     output.deliver_view(view, outputs, pictures)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:
-        print_checks(trace, outputs)
+        print_checks(run_checks(trace), outputs)
 
 
 def refuse_beside_texts(text: TextOptions, saved: SavedOptions, options: LookingOptions) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, redirect_stdout, suppress
 from shutil import get_terminal_size
 from threading import Timer
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
 
@@ -189,36 +189,45 @@ def showing_row_progress(*, quiet: bool) -> Iterator[None]:
         return
     from attnviz.traces.long_weights import reporting_progress
 
-    bars: list[Progress] = []
-    start = time.monotonic()
+    reports: list[RowReport] = []  # the first and the last one of the layer that is measured
 
-    def show(total: int, done: int) -> None:
-        """Show a bar from the first report on: rich takes time to load."""
-        if not bars:
-            bars.append(_row_progress_bar())
-            bars[0].start()
-        speed = done / max(time.monotonic() - start, 1e-3)
-        left = datetime.timedelta(seconds=round((total - done) / max(speed, 1e-3)))
-        about = f"{done:,} of {total:,} rows of weights · {speed:,.0f}/s · {left} left"
-        bars[0].update(bars[0].task_ids[0], total=total, completed=done, description=about)
+    with text_progress_bar() as bar:
+        task = bar.add_task("")
 
-    try:
+        def show(total: int, done: int) -> None:
+            """Show a line from the second report of a layer on, when its speed is known."""
+            if not reports or done < reports[-1].done:
+                reports[:] = [RowReport(done, time.monotonic())] * 2
+                return
+            reports[1] = RowReport(done, time.monotonic())
+            speed = (done - reports[0].done) / max(reports[1].time - reports[0].time, 1e-3)
+            left = datetime.timedelta(seconds=round((total - done) / max(speed, 1e-3)))
+            about = f"{done:,} of {total:,} rows of weights · {speed:,.0f}/s · {left} left"
+            bar.update(task, total=total, completed=done, description=about)
+
         with reporting_progress(show):
             yield
-    finally:
-        if bars:
-            bars[0].stop()
 
 
-def _row_progress_bar() -> Progress:
-    """Return a bar with a line of text beside it, which vanishes in the end."""
+class RowReport(NamedTuple):
+    """How many rows were done at a time."""
+
+    done: int
+    time: float
+
+
+@contextmanager
+def text_progress_bar() -> Iterator[Progress]:
+    """Yield a narrow bar with a line of text beside it, on standard error; it vanishes in the end,
+    and when a signal ends the program.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = BarColumn(BAR_WIDTH), TextColumn("{task.description}")
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task("")
-    return bar
+    with bar, exit_handling.undo_on_signal(bar.stop):
+        yield bar
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -43,6 +43,7 @@ from attnviz.traces import early_checks
 from attnviz.views.drawing_ways import refuse_impossible_way
 
 if TYPE_CHECKING:
+    from attnviz.analysis.checks import Check
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
@@ -95,13 +96,13 @@ def run_command(
             predict=show_options.predict,
             log=long_text.log,
         )
+    checks = run_checks(trace) if show_options.verify else []
     output.deliver_view(view, outputs, pictures)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     text_source.note_first_item(
         trace, settings.item, quiet=outputs.quiet or saved.trace is not None
     )
-    if show_options.verify:
-        print_checks(trace, outputs)
+    print_checks(checks, outputs)
 
 
 def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
@@ -169,11 +170,15 @@ def trace_from_options(
     return read_saved_trace(name, saved.trace, *groups, **model_overrides)
 
 
-def print_checks(trace: Trace, outputs: OutputOptions) -> None:
-    """Print the self-checks of a trace, with --json on standard error; exit with 1 if one fails."""
+def run_checks(trace: Trace) -> list[Check]:
+    """Return the self-checks of a trace; refuses a trace that lacks what they need."""
     from attnviz.analysis.checks import verify_trace
 
-    checks = verify_trace(trace)
+    return verify_trace(trace)
+
+
+def print_checks(checks: Sequence[Check], outputs: OutputOptions) -> None:
+    """Print self-checks, with --json on standard error; exit with 1 if one fails."""
     for check in checks:
         print_result_line(check.text, err=outputs.json)
     if any(check.failed for check in checks):

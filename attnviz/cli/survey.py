@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attnviz.cli import output
 from attnviz.cli.corpus import count_lines, reporting_interrupt
+from attnviz.cli.messages import text_progress_bar
 from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import (
@@ -21,14 +22,12 @@ from attnviz.cli.trace_options import (
     TrainedOptions,
 )
 from attnviz.errors import AttnvizError
-from attnviz.machine import exit_handling, files
+from attnviz.machine import files
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.words import counted
-
-BAR_WIDTH = 10  # columns of a terminal, which has to hold the numbers of a million lines
 
 
 @accept_options(without=(*ONE_TEXT_OPTIONS, "query"))
@@ -89,21 +88,17 @@ def _showing_progress(
     if quiet or not sys.stderr.isatty():
         yield iter
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    with text_progress_bar() as bar:
+        task = bar.add_task("loading the model", total=total)
 
-    text_column = TextColumn("{task.description}")
-    bar = Progress(BarColumn(BAR_WIDTH), text_column, console=Console(stderr=True), transient=True)
-    task = bar.add_task("loading the model", total=total)
+        def count(lines: Iterable[int]) -> Iterator[int]:
+            """Yield the numbers of lines, and show how many there were so far, and in a second."""
+            start = time.monotonic()
+            for done, number in enumerate(lines, 1):
+                speed = done / max(time.monotonic() - start, 1e-3)
+                of_total = "" if total is None else f" of {total:,}"
+                about = f"{done:,}{of_total} lines · {speed:,.0f}/s · Ctrl-C shows what is there"
+                bar.update(task, completed=done, description=about)
+                yield number
 
-    def count(lines: Iterable[int]) -> Iterator[int]:
-        """Yield the numbers of lines, and show how many there were, and how many in a second."""
-        start = time.monotonic()
-        for done, number in enumerate(lines, 1):
-            speed = done / max(time.monotonic() - start, 1e-3)
-            about = f"{done:,}{'' if total is None else f' of {total:,}'} lines · {speed:,.0f}/s"
-            bar.update(task, completed=done, description=f"{about} · Ctrl-C shows what is there")
-            yield number
-
-    with bar, exit_handling.undo_on_signal(bar.stop):
         yield count

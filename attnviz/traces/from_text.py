@@ -38,6 +38,7 @@ from attnviz.traces.memory_estimate import (
 from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import (
+    LONG_TEXT_SETTINGS,
     SettingKeywords,
     Settings,
     refuse_odd_rotary,
@@ -264,7 +265,11 @@ def _text_provenance(
     return Provenance(
         version=__version__,
         command=command,
-        settings=asdict(plan.settings)
+        settings={
+            name: value
+            for name, value in asdict(plan.settings).items()
+            if plan.streams or name not in LONG_TEXT_SETTINGS
+        }
         | _settings_as_decided(plan, layer, has_given_tokens=has_given_tokens),
         seed=plan.settings.seed,
         device=str(layer.inputs.device),

@@ -26,7 +26,7 @@ from attnviz.wording.words import counted
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
     "progress_listener", default=None
 )
-SHORTER_HINT = "give a shorter text, or show a part of it"
+SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
 
 
 @contextmanager
@@ -77,10 +77,10 @@ class LongWeights(Weights):
 
 
 def no_matrix_error(stage: str) -> AttnvizError:
-    """Return the error that only weights of this text can be computed where they are shown."""
+    """Return the error that a stage other than the weights is not computed where it is shown."""
     return AttnvizError(
-        f"only the weights of so long a text can be shown, and this needs its {stage}",
-        "give a shorter text, or a larger --memory-budget",
+        f"only weights are computed where they are shown, and this needs the {stage}",
+        "leave --stream out, or give a larger --memory-budget or a shorter text",
     )
 
 

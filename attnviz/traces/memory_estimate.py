@@ -156,17 +156,14 @@ def memory_budget(size: str | None, free: int | None) -> int:
 
 def _unstreamed_reason(plan: Plan) -> str:
     """Return why a Trace needs all its weights in memory; empty if it does not."""
-    matrices = plan.matrices
-    names = [
-        name
-        for name in ("scores", "mask", "weights", "kept")
-        if getattr(matrices, name) is not None
-    ]
-    if plan.variant.dropout:
-        names.append("dropout")
-    if plan.mistake:
-        names.append("a mistake")
-    return f"{names[0]} needs all of them at once" if names else ""
+    reasons = {
+        "the scores are given": plan.matrices.scores is not None,
+        "a mask of numbers is given": plan.matrices.mask is not None,
+        "the weights are given": plan.matrices.weights is not None,
+        "dropout needs all of them at once": plan.variant.dropout > 0,
+        "a mistake needs all of them at once": bool(plan.mistake),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def refuse_oversized_comparison(

@@ -73,6 +73,7 @@ HeadId = tuple[int, int]  # layer and head, both from 0
 TRAINED_ONLY_SETTINGS = (
     *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
 )
+LONG_TEXT_SETTINGS = ("stream", "memory_budget", "resolution", "pool")
 SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
 SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name something to load
     "tokenizer": TOKENIZERS,

@@ -17,25 +17,29 @@ from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
-from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
+from attnviz.views.attention_facts import do_rows_sum_to_one
+from attnviz.views.grids.axes import ALL_MASKED_TEXT, AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_scale, weight_scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.headline import attention_headline
-from attnviz.views.notes import random_numbers_caveat
+from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.reading import attention_head_name, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import bidi_isolated, counted
 
-SINK_SHARE = 0.2  # of all attention, from which the first token is the finding
+SINK_SHARE, SINK_FACTOR = 0.2, 2.0  # of all attention, and times the mean of all keys, from
+# which the first token is the finding
 NEEDLE_FACTOR = 50.0  # times the mean of all keys, from which another token is the finding
+FEW_TOKENS = 10  # below, their number has a decimal
 NEARBY_SHARE = 0.05  # of the text, up to which half of the attention is nearby
 MOST_READ, MOST_ATTENDED = 10, 20  # tokens that are listed
 PASSAGE_TOKENS = 4  # on either side of a token that is listed
+EQUAL_TOLERANCE = 1e-6  # of weights, relative to the larger
 TABLE_ROWS = 8  # of the numbers along the text on a terminal
 PROFILES = (  # what is drawn along the text: the name in a summary, in words, and the unit
     ("entropy", "entropy", "bits"),
@@ -43,10 +47,13 @@ PROFILES = (  # what is drawn along the text: the name in a summary, in words, a
     ("on_first", "on the first token", ""),
 )
 QUERY_NUMBERS = (  # of each query, in data files
-    *("entropy", "largest_weight", "largest_position", "on_first", "on_self", "on_previous"),
-    "mean_distance",
+    *("entropy", "largest_weight", "on_first", "on_self", "on_previous", "mean_distance"),
 )
-NUMBER_COLUMNS = ("layer", "head", "token number", "token", "received", *QUERY_NUMBERS)
+MORE_HINT = "(--full also shows numbers along the text, and the tokens that are read most)"
+NUMBER_COLUMNS = (
+    *("layer", "head", "token number", "token", "received", *QUERY_NUMBERS),
+    "number of the most read token",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,20 +106,23 @@ class LongHead:
         """A sentence on what stands out: a token that much attention goes to, how near it stays,
         or how widely it is spread.
         """
-        top, tokens = self.most_read[0], counted_text(len(self.received))
-        share = self.received_share(top)
-        if top and self.received[top] >= NEEDLE_FACTOR * self.received.mean():
-            token = f"{quoted_label(self.keys, top)}, token {top + 1:,},"
-            return f"{token} receives {percent_text(share)} of the attention of {tokens}"
-        if not top and share >= SINK_SHARE:
-            token = f"the first token, {quoted_label(self.keys, 0)},"
+        if not self.received.any():
+            return "every key is masked, so no token attends to any"
+        top, count = self.most_read[0], len(self.received)
+        tokens, share = counted_text(len(self.trace.tokens)), self.received_share(top)
+        factor = NEEDLE_FACTOR if top else SINK_FACTOR
+        if self.received[top] >= factor * self.received.mean() and (top or share >= SINK_SHARE):
+            label = quoted_label(self.keys, top)
+            token = f"{label}, token {top + 1:,}," if top else f"the first token, {label},"
             return f"{token} receives {percent_text(share)} of the attention of {tokens}"
         distance, near_share = self._near_half()
-        if distance <= NEARBY_SHARE * len(self.received):
-            near = f"tokens at most {distance:,} away" if distance else "the token itself"
-            return f"{percent_text(near_share)} of the attention of {tokens} goes to {near}"
-        even = round(2 ** self.numbers("entropy").mean())
-        return f"attention is as broad as an even spread over {even:,} of {tokens}"
+        if distance <= NEARBY_SHARE * count:
+            near = f"goes to tokens at most {distance:,} away"
+            near = near if distance else "stays on the token itself"
+            return f"{percent_text(near_share)} of the attention of {tokens} {near}"
+        even = float(2 ** self.numbers("entropy").mean())
+        even_text = f"{even:.1f}" if even < FEW_TOKENS else f"{even:,.0f}"
+        return f"attention is as broad as an even spread over {even_text} of {counted_text(count)}"
 
     def _near_half(self) -> tuple[int, float]:
         """Return the smallest measured distance within which half of the attention stays, and the
@@ -140,8 +150,9 @@ class LongHead:
             columns=block_axis("key (is read)", self.keys, width),
             cells=cells,
             scale=logarithmic_scale(scale, cells.shape[1]) if log else scale,
-            note=" · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * is_mean]),
+            note=" · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * (is_mean and do_rows_sum_to_one(cells))]),
             share=is_mean,
+            off=(True,) * cells.shape[0] if self.head in self.layer.off else (),
             pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
         )
 
@@ -153,14 +164,14 @@ class LongHead:
             for name, words, unit in PROFILES
         )
 
-    def long_map(self, *, log: bool) -> LongMap:
+    def long_map(self, paragraphs: tuple[int, ...], *, log: bool) -> LongMap:
         """Return the map of blocks with profiles beside it."""
         return LongMap(
             grid=self.map_grid(log=log),
             row_tokens=range(len(self.trace.tokens)),
             column_tokens=range(len(self.keys)),
             profiles=self.profiles(),
-            paragraphs=paragraph_starts(self.keys),
+            paragraphs=paragraphs,
         )
 
     def most_read_bars(self) -> RankedBars:
@@ -175,12 +186,17 @@ class LongHead:
         return weights
 
     def row_finding(self, query: int) -> str:
-        """Return a sentence on the key that a query attends to most."""
+        """Return a sentence on the key that a query attends to most, or those that tie for it."""
         weights = self.row(query)
         top = int(weights.argmax())
-        name = "itself" if top == query and self.keys is self.trace.tokens else self._named(top)
-        share = percent_text(float(weights[top]), 1)
+        ties = int(np.isclose(weights, weights[top], rtol=EQUAL_TOLERANCE, atol=0).sum())
         token = f"{quoted_label(self.trace.tokens, query)} (token {query + 1:,})"
+        share = percent_text(float(weights[top]), 1)
+        if not weights[top]:
+            return f"{token} attends to {ALL_MASKED_TEXT}"
+        if ties > 1:
+            return f"{token} attends most to {counted_text(ties)}, equally: {share} each"
+        name = "itself" if top == query and self.keys is self.trace.tokens else self._named(top)
         return f"{token} attends most to {name}: {share}"
 
     def row_bars(self, query: int) -> RankedBars:
@@ -316,16 +332,17 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
         for head in range(layer.heads)
     ]
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
-    maps = [head.long_map(log=log) for head in heads]
+    excerpt, typed = None, None
     if query is None:
-        finding, typed = heads[0].finding, None
-        screen, picture = _map_groups(heads, maps)
+        finding = heads[0].finding
+        screen, picture = _map_groups(heads, log=log)
+        excerpt = Excerpt(tuple(screen[:1]), MORE_HINT)
     else:
         position = trace.tokens.index(query, "query")
         finding, typed = heads[0].row_finding(position), trace.tokens.as_typed(query)
-        bars = [Group("readings", tuple(head.row_bars(position) for head in heads))]
+        picture = [Group("readings", tuple(head.row_bars(position) for head in heads))]
         tables = [Group("along the text", tuple(head.row_table(position) for head in heads))]
-        screen, picture = [*bars, *tables], bars
+        screen = [*picture, *tables]
     if len(heads) > 1:
         finding = f"{heads[0].name}: {finding}"
     return View(
@@ -334,32 +351,33 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
         settings=settings,
         screen=build_page(screen, settings, caveat),
         picture=build_page(picture, settings, caveat),
-        head_explorer=lambda: explore_maps(heads, maps),
+        excerpt=excerpt,
+        closing=heads_off_notes(trace),
+        head_explorer=lambda: explore_maps(heads, log=log),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), query=typed, log=log or None),
     )
 
 
-def _map_groups(
-    heads: Sequence[LongHead], maps: Sequence[LongMap]
-) -> tuple[list[Group], list[Group]]:
+def _map_groups(heads: Sequence[LongHead], *, log: bool) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture: maps, numbers along the text of a single
     head, and what is read most.
     """
-    grids = tuple(long_map.grid for long_map in maps)
-    screen = [Group("weights", grids), Group("most read", (heads[0].most_read_bars(),))]
+    grids = Group("weights", tuple(head.map_grid(log=log) for head in heads))
+    most_read = Group("most read", (heads[0].most_read_bars(),))
     if len(heads) > 1:
-        return screen, [Group("weights", grids)]
-    screen.insert(1, Group("along the text", (heads[0].profile_table(),)))
-    return screen, [Group("weights", tuple(maps))]
+        return [grids, most_read], [grids]
+    paragraphs = paragraph_starts(heads[0].keys)
+    picture = [Group("weights", (heads[0].long_map(paragraphs, log=log),))]
+    return [grids, Group("along the text", (heads[0].profile_table(),)), most_read], picture
 
 
-def explore_maps(heads: Sequence[LongHead], maps: Sequence[LongMap]) -> HeadExplorer:
+def explore_maps(heads: Sequence[LongHead], *, log: bool) -> HeadExplorer:
     """Return the maps of all heads, for a reader of a page to choose from."""
     explored = []
-    for head, long_map in zip(heads, maps, strict=True):
-        grid = long_map.grid
+    for head in heads:
+        grid = head.map_grid(log=log)
         queries = _axis_of_words(grid.rows)
         reads_itself = head.keys is head.trace.tokens  # then both sides are one
         head_map = HeadMap(
@@ -370,8 +388,8 @@ def explore_maps(heads: Sequence[LongHead], maps: Sequence[LongMap]) -> HeadExpl
             share=grid.share,
         )
         explored.append((head.layer.name, f"H{head.head}", head_map))
-    pool_note = maps[0].grid.pool_note
-    return arrange_heads(explored, note=" · ".join(filter(None, (AXES_NOTE, pool_note))))
+    note = " · ".join(filter(None, (AXES_NOTE, grid.pool_note)))
+    return arrange_heads(explored, log=log, note=note)
 
 
 def _axis_of_words(axis: Axis) -> Axis:
@@ -398,7 +416,7 @@ def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
     return {
         "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
         "paragraphs": np.array(paragraph_starts(trace.tokens)),
-        "layers": {
+        "maps": {
             name: {
                 "map": tensor_to_numpy(summary.pooled),
                 "hidden": tensor_to_numpy(summary.hidden),
@@ -409,7 +427,7 @@ def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
                 "contexts": tensor_to_numpy(summary.contexts),
                 **{
                     name: tensor_to_numpy(getattr(summary, name))
-                    for name in ("received", "by_distance", *QUERY_NUMBERS)
+                    for name in ("received", "by_distance", "largest_position", *QUERY_NUMBERS)
                 },
             }
             for name, summary in by_layer.items()
@@ -422,5 +440,8 @@ def _token_lines(trace: Trace, heads: Sequence[LongHead]) -> Iterator[TableLines
     numbers = tuple(str(number) for number in range(1, len(trace.tokens) + 1))
     words = WordColumns((numbers, trace.tokens.labels))
     for head in heads:
-        columns = (head.received, *(head.numbers(name) for name in QUERY_NUMBERS))
+        most_read = head.numbers("largest_position") + 1
+        reads_itself = head.keys is trace.tokens
+        received = head.received if reads_itself else np.full(len(trace.tokens), np.nan)
+        columns = (received, *(head.numbers(name) for name in QUERY_NUMBERS), most_read)
         yield TableLines((head.layer.name.removeprefix("L"), head.head), words, columns)

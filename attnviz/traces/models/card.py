@@ -16,6 +16,7 @@ from attnviz.traces.models.model_names import CONFIG_FILE, LEARN_SAVE_HINT
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import (
     FEED_FORWARD_FACTOR,
+    LONG_TEXT_SETTINGS,
     Settings,
     chosen_variant,
     head_width,
@@ -25,7 +26,7 @@ from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 
-RUN_SETTINGS = ("model", "seed", "device", "dtype")  # no model decides them
+RUN_SETTINGS = ("model", "seed", "device", "dtype", *LONG_TEXT_SETTINGS)  # no model decides them
 CHANGEABLE_SETTINGS = (  # may differ from the model's own: its tensors stay the same
     "scale",
     "causal",
@@ -49,6 +50,7 @@ CARD_FIELDS = ("name", "about", "longest", "dimensions", "heads", "facts")  # st
 SETTINGS_NOT_STORED = (
     *("embeddings", "model", "given", "item", "memory", "without"),
     *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
+    *LONG_TEXT_SETTINGS,
 )
 FACT_TYPES: dict[str, Any] = {  # of the facts that attnviz writes and reports
     "task": str,
@@ -260,7 +262,9 @@ def _refuse_odd_card(card: Card) -> None:
         not all(isinstance(string, str) for string in strings),
         len(card.dimensions) not in (0, card.settings.width),
         has_learned_positions is (card.longest is None) or (card.longest or 1) < 1,
-        any(getattr(card.settings, name) not in (None, False) for name in SETTINGS_NOT_STORED),
+        any(
+            getattr(card.settings, name) != getattr(Settings, name) for name in SETTINGS_NOT_STORED
+        ),
         not all(fits_type(card.facts[name], FACT_TYPES[name]) for name in known_facts),
     )
     if any(failures):

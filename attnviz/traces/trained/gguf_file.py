@@ -249,7 +249,7 @@ def _read_parts(
     parts = [_read_header(part) for part in paths]
     tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
     header = GGUFFile(path, parts[0].facts, tensors)
-    _refuse_other_contents(header)
+    _refuse_other_formats(header)
     _refuse_other_parts(header, parts)
     return header
 
@@ -300,7 +300,7 @@ def find_parts(path: Path) -> list[Path]:
     return [path.with_name(name) for name in names]
 
 
-def _refuse_other_contents(header: GGUFFile) -> None:
+def _refuse_other_formats(header: GGUFFile) -> None:
     """Refuse a file of something other than a language model."""
     kind = header.facts.get("general.type", "model")
     contents = OTHER_CONTENTS.get(kind) if isinstance(kind, str) else None

@@ -77,7 +77,7 @@ def _full_name(name: str, names: Mapping[str, str]) -> str:
     return ".".join(names.get(part, part) for part in name.split("."))
 
 
-def name_in_file(parameter: str, names: Mapping[str, str]) -> str:
+def tensor_name_in_file(parameter: str, names: Mapping[str, str]) -> str:
     """Return what a GGUF file calls a parameter of transformers: `blk.3.attn_norm.weight`."""
     module, kind = parameter.rsplit(".", 1)
     own_names = {full_name: name for name, full_name in names.items()}
@@ -94,7 +94,7 @@ def _refuse_other_tensors(
     weights = {name: stored for name, stored in file.tensors.items() if name not in NOT_WEIGHTS}
     unknown = [name for name in weights if names[name] not in parameters]
     present, known = {names[name] for name in weights}, find_architecture(file).names
-    missing = [name_in_file(name, known) for name in parameters if name not in present]
+    missing = [tensor_name_in_file(name, known) for name in parameters if name not in present]
     if missing:
         raise file.wrong_tensors(f"lacks {short_list(sorted(missing))}")
     if unknown and unknown != ["output.weight"]:  # tied, and written nevertheless

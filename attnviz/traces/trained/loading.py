@@ -157,7 +157,7 @@ def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> 
     header = read_gguf(file)
     refuse_weights_beyond_memory(location, dtype)
     with quiet_transformers():
-        from attnviz.traces.trained.gguf_model import build_model, name_in_file
+        from attnviz.traces.trained.gguf_model import build_model, tensor_name_in_file
         from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
 
         tokenizer = build_tokenizer(header)  # first: it costs less to refuse
@@ -169,7 +169,9 @@ def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> 
         tokenizer,
         header.stored_as,
         dtype,
-        names_in_file={name: name_in_file(name, known) for name, _ in model.named_parameters()},
+        names_in_file={
+            name: tensor_name_in_file(name, known) for name, _ in model.named_parameters()
+        },
     )
 
 

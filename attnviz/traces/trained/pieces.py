@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.machine import memory
 from attnviz.tokens.gpt2 import byte_spelling
 from attnviz.tokens.tokens import Tokens, piece_phrase
 from attnviz.traces.trained.loading import LoadedTransformer
@@ -250,6 +251,8 @@ def _as_conversation(model: LoadedTransformer, text: str) -> str:
                 [message], tokenize=False, add_generation_prompt=True
             )
     except Exception as error:  # jinja's own, and whatever the template raises
+        if memory.is_out_of_memory(error):
+            raise
         raise AttnvizError(
             f"the chat template of the model '{model.name}' fails: {shorten_message(str(error))}",
             "leave --chat out",

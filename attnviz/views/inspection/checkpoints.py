@@ -87,7 +87,7 @@ def view(
     """
     heads = CheckpointHeads(comparison.film, tuple(_head_places(comparison)), comparison)
     closing = tuple(map(as_sentence, checkpoint_sentences(comparison)))
-    settings, courses = _settings_text(comparison), shown_courses(comparison)
+    settings, courses = _checkpoint_settings(comparison), shown_courses(comparison)
     curves = Group("curves", tuple(kind_curves(comparison, courses)))
     tables = _kind_tables(comparison, courses, full=full)
     short = _kind_tables(comparison, courses, full=False)[:1]
@@ -101,14 +101,14 @@ def view(
         screen=build_page(tables, settings),
         excerpt=Excerpt(tuple(short), "--full shows all checkpoints and heads"),
         picture=build_page([still_group(heads, telling_indices(comparison)), curves], settings),
-        film=lambda: tuple(_shots(heads, courses)),
+        film=lambda: tuple(_step_shots(heads, courses)),
         slides=lambda: Excerpt((frame_group(heads, len(comparison.checkpoints) - 1), curves), ""),
         closing=closing,
         head_explorer=partial(explore_film, heads),
         data=TableData(
-            partial(_document, comparison, closing),
+            partial(_course_document, comparison, closing),
             ("step", "head", "kind", "apart", *(course.kind.name for course in comparison.courses)),
-            partial(_lines, comparison),
+            partial(_course_lines, comparison),
         ),
         provenance=_provenance(comparison, line or (command.line if command else None)),
         command=command,
@@ -128,7 +128,7 @@ def _head_place(comparison: CheckpointComparison, name: str) -> HeadPlace:
     return numbers.index(layer), head
 
 
-def _settings_text(comparison: CheckpointComparison) -> str:
+def _checkpoint_settings(comparison: CheckpointComparison) -> str:
     """Return one line: which checkpoints, how many tokens, and the settings that all share."""
     names, last = comparison.film.names, comparison.film.traces[-1]
     return " · ".join([
@@ -179,7 +179,7 @@ def kind_curves(
     ticks = steps if len(steps) <= MAX_PAGE_TRACES else ()
     scored, rule = _scored(courses), _counting_note(courses)
     charts = (
-        (SCORES_TITLE, [(each, each.highest) for each in scored], _kinds_note(courses), 1.0),
+        (SCORES_TITLE, [(each, each.highest) for each in scored], _kinds_rule(courses), 1.0),
         (COUNTS_TITLE, [(each, each.counts.astype(float)) for each in courses], rule, 0),
     )
     return [
@@ -205,7 +205,7 @@ def _scored(courses: Sequence[KindCourse]) -> list[KindCourse]:
     return [course for course in courses if course.kind is not BROAD_PATTERN]
 
 
-def _kinds_note(courses: Sequence[KindCourse]) -> str:
+def _kinds_rule(courses: Sequence[KindCourse]) -> str:
     """Return what a score is, and what induction on repeats is if it is among the kinds."""
     is_there = any(course.kind is REPEATS_KIND for course in courses)
     return f"{SCORE_NOTE} · {REPEATS_NOTE}" if is_there else SCORE_NOTE
@@ -238,7 +238,7 @@ def _kind_tables(
             _kinds_axis(scored),
             unmasked_cells(scores),
             Scale("share", 0.0, 1.0),
-            note=" · ".join([_kinds_note(courses), *more]),
+            note=" · ".join([_kinds_rule(courses), *more]),
             decimals=2,
             words=tuple(tuple(names[each.strongest[row]] for each in scored) for row in rows),
         )
@@ -263,7 +263,7 @@ def _kinds_axis(courses: Sequence[KindCourse]) -> Axis:
     return plain_axis("kind", [course.kind.short for course in courses])
 
 
-def _shots(heads: CheckpointHeads, courses: Sequence[KindCourse]) -> Iterator[Shot]:
+def _step_shots(heads: CheckpointHeads, courses: Sequence[KindCourse]) -> Iterator[Shot]:
     """Yield a frame for each checkpoint, with the curves drawn up to it."""
     for index, name in enumerate(heads.film.names):
         curves = kind_curves(heads.comparison, courses, index + 1)
@@ -294,7 +294,7 @@ def checkpoint_sentences(comparison: CheckpointComparison) -> Iterator[str]:
         yield from _interval_sentences(comparison)
 
 
-def _heads_phrase(kind: PatternKind, count: int) -> str:
+def _appearing_heads(kind: PatternKind, count: int) -> str:
     """Return heads of a kind: `a head that attends clearly to the previous token`."""
     noun, verb = ("a head", "attends") if count == 1 else (f"{count} heads", "attend")
     if kind is REPEATS_KIND:
@@ -315,7 +315,7 @@ def _appearance_text(comparison: CheckpointComparison, course: KindCourse) -> st
     unit = "the largest entropy" if course.kind is BROAD_PATTERN else "its attention"
     gone = "" if course.counts[-1] else f"; in {names[-1]} there is none"
     return (
-        f"{_heads_phrase(course.kind, count)} {'appears' if count == 1 else 'appear'} between "
+        f"{_appearing_heads(course.kind, count)} {'appears' if count == 1 else 'appear'} between "
         f"{names[index - 1]} and {names[index]}{which}, with {before} of {unit}, then {after}{gone}"
     )
 
@@ -323,7 +323,7 @@ def _appearance_text(comparison: CheckpointComparison, course: KindCourse) -> st
 def _vanishing_text(comparison: CheckpointComparison, course: KindCourse) -> str:
     """Return from which checkpoint on there is no head of a kind any more."""
     names, last = comparison.film.names, int(np.flatnonzero(course.counts)[-1])
-    heads = _heads_phrase(course.kind, int(course.counts[0]))
+    heads = _appearing_heads(course.kind, int(course.counts[0]))
     be = "is" if course.counts[0] == 1 else "are"
     return f"there {be} {heads} in {names[0]}, and none from {names[last + 1]} on"
 
@@ -341,7 +341,7 @@ def _interval_sentences(comparison: CheckpointComparison) -> Iterator[str]:
         )
 
 
-def _document(comparison: CheckpointComparison, closing: Sequence[str]) -> Contents:
+def _course_document(comparison: CheckpointComparison, closing: Sequence[str]) -> Contents:
     """Return the comparison as JSON data: each checkpoint with the kinds, scores and weights of its
     heads."""
     film = comparison.film
@@ -366,7 +366,7 @@ def _document(comparison: CheckpointComparison, closing: Sequence[str]) -> Conte
                 "step": checkpoint.step,
                 "folder": Path(checkpoint.folder).name,
                 "heads": [
-                    _head_document(comparison, index, head)
+                    _head_course(comparison, index, head)
                     for head in range(len(comparison.head_names))
                 ],
             }
@@ -384,7 +384,7 @@ def _document(comparison: CheckpointComparison, closing: Sequence[str]) -> Conte
     }  # fmt: skip
 
 
-def _head_document(comparison: CheckpointComparison, index: int, head: int) -> Contents:
+def _head_course(comparison: CheckpointComparison, index: int, head: int) -> Contents:
     """Return a head at a checkpoint: its kind, how far it is from the checkpoint before, scores."""
     scores = np.array([course.scores[index, head] for course in comparison.courses])
     kind = comparison.patterns[index].kinds[head]
@@ -398,7 +398,7 @@ def _head_document(comparison: CheckpointComparison, index: int, head: int) -> C
     }
 
 
-def _lines(comparison: CheckpointComparison) -> Iterator[TableLines]:
+def _course_lines(comparison: CheckpointComparison) -> Iterator[TableLines]:
     """Yield the lines of each checkpoint, one per head: its kind, how far it is from the checkpoint
     before, in bits, and its scores."""
     names = comparison.head_names
