@@ -19,6 +19,7 @@ from attnviz.attention import arithmetic, fused_calls
 from attnviz.attention.mask_rule import MaskRule, select_head
 from attnviz.attention.tiles import (
     AttentionHead,
+    BlockGrid,
     Pool,
     QueryBlock,
     RowResults,
@@ -26,7 +27,6 @@ from attnviz.attention.tiles import (
     attend_by_fused_calls,
     attend_by_tiles,
     describe_rows,
-    pool_rows,
     summing_dtype,
 )
 from attnviz.cells import FULL_SLICE
@@ -130,7 +130,7 @@ class LongAttention:
         w_score = None if self.w_score is None else self.w_score.view(heads, -1)[number]
         added = (select_head(matrix, number) for matrix in (self.bias, self.mask_scores))
         vectors = (self.queries[number], self.keys[shared], self.values[shared])
-        queries, keys, values = (part.detach().to(dtype) for part in vectors)
+        queries, keys, values = (part.detach().to(dtype).contiguous() for part in vectors)
         return AttentionHead(
             queries=queries,
             keys=keys,
@@ -189,12 +189,14 @@ def summarize_part(
 ) -> AttentionSummary:
     """Return the part of a summary that is of some blocks of queries: see `join_parts`."""
     height, width = (max(1, -(-size // choice.resolution)) for size in attention.shape[1:])
+    grid = BlockGrid(height, width, choice.pool)
+    bins = len(attention.distance_edges()) - 1 if choice.statistics else 0
     chosen = [*(range(len(attention.queries)) if choice.heads is None else choice.heads)]
     part = _empty_part(attention, choice, len(chosen), height, width)
-    done, edges = 0, attention.distance_edges()
+    done = 0
     for number, head_number in enumerate(chosen):
         head = attention.head(head_number)
-        compute = partial(_compute_rows, head, choice, edges, width)
+        compute = partial(_compute_rows, head, grid, bins)
         for rows, results in zip(blocks, _in_threads(compute, blocks, head), strict=True):
             _place_block(part, number, rows, *results)
             done += rows.stop - rows.start
@@ -261,18 +263,17 @@ def _empty_part(
 
 @torch.no_grad()
 def _compute_rows(
-    head: AttentionHead, choice: SummaryChoice, edges: list[int], width: int, rows: slice
+    head: AttentionHead, grid: BlockGrid, bins: int, rows: slice
 ) -> tuple[RowResults, RowStatistics | None]:
-    """Return what one head computes for some queries; a map is made in the last pass over them."""
-    results = None
-    if choice.statistics and fused_calls.is_faster_than_tiles(head.device):
-        results = attend_by_fused_calls(head, rows)
+    """Return what one head computes for some queries; without `bins` of distance, no statistics."""
+    block, results = QueryBlock(head, rows), None
+    if bins and fused_calls.is_faster_than_tiles(head.device):
+        results = attend_by_fused_calls(block)
     if results is None:
-        results = attend_by_tiles(head, rows, width, choice.pool)
-    if not choice.statistics:
+        results = attend_by_tiles(block, grid)
+    if not bins:
         return results, None
-    statistics, pooled = describe_rows(head, rows, results.log_sums, edges, width, choice.pool)
-    return results._replace(pooled=pooled), statistics
+    return describe_rows(block, results, grid, bins)
 
 
 def _place_block(
@@ -286,8 +287,8 @@ def _place_block(
     part.contexts[number, rows] = results.contexts
     part.log_sums[number, rows] = results.log_sums
     height, queries = part.row_height, part.contexts.shape[1]
-    assert results.pooled is not None
-    blocks = pool_rows(results.pooled.T, height, part.pool, before=rows.start % height)
+    blocks = results.pooled
+    assert blocks is not None
     down = slice(rows.start // height, rows.start // height + len(blocks))
     pooled = part.pooled[number, down]
     if part.pool == "max":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
@@ -18,7 +19,7 @@ class KeyTile(NamedTuple):
     """Some of the keys that some queries may attend to."""
 
     keys: slice
-    hidden: Bool[Tensor, "key query"] | None  # None: every query may attend to every key
+    visible: Float[Tensor, "key query"] | None  # 1 or 0; None: every query sees every key
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,18 +51,11 @@ class MaskRule:
 
     def hidden(self, rows: slice, keys: slice, device: torch.device) -> Bool[Tensor, "key query"]:
         """Return, for one head, which of these keys are hidden from the queries in `rows`."""
-        size = keys.stop - keys.start, rows.stop - rows.start
-        cells = torch.ones(size, dtype=torch.bool, device=device)
-        ahead = keys.start - rows.start - self.offset  # of the first query is the first key
-        hidden = torch.zeros_like(cells)
-        if self.before is not None:
-            hidden |= cells.triu(ahead + self.before + 1)
-        if self.after is not None:
-            hidden |= cells.tril(ahead - self.after - 1)
-        return hidden if self.matrix is None else hidden | ~self.matrix[rows, keys].T
+        visible = _band(*self._place_in_band(rows, keys), torch.bool, device)
+        return ~(visible if self.matrix is None else visible & self.matrix[rows, keys].T)
 
     def tiles(
-        self, rows: slice, keys: int, *, multiple: int, most: int, device: torch.device
+        self, rows: slice, keys: int, *, multiple: int, most: int, like: Float[Tensor, "*any"]
     ) -> Iterator[KeyTile]:
         """Yield tiles of the keys, for one head, without those that are hidden from all `rows`.
 
@@ -72,12 +66,34 @@ class MaskRule:
         for start, stop, inside in self._key_ranges(rows, keys, multiple):
             for first in range(start, stop, most):
                 tile = slice(first, min(first + most, stop))
-                if self.matrix is None:
-                    yield KeyTile(tile, None if inside else self.hidden(rows, tile, device))
-                    continue
-                hidden = self.hidden(rows, tile, device)
-                if not hidden.all():
-                    yield KeyTile(tile, hidden if hidden.any() else None)
+                visible = None
+                if not inside:
+                    visible = _stored_band(
+                        *self._place_in_band(rows, tile), like.dtype, like.device
+                    )
+                if self.matrix is not None:
+                    cells = self.matrix[rows, tile].T.to(like)
+                    visible = cells if visible is None else cells.mul_(visible)
+                    seen = int(visible.count_nonzero())
+                    if not seen:
+                        continue
+                    visible = None if seen == visible.numel() else visible
+                yield KeyTile(tile, visible)
+
+    def key_range(self, rows: slice, keys: int, multiple: int) -> slice:
+        """Return the keys of all tiles: the rest is hidden from all `rows`."""
+        ranges = self._key_ranges(rows, keys, multiple)
+        return slice(ranges[0][0], max(ranges[0][0], ranges[-1][1]))
+
+    def _place_in_band(
+        self, rows: slice, keys: slice
+    ) -> tuple[tuple[int, int], int | None, int | None]:
+        """Return the numbers of keys and queries, and between which diagonals keys are visible."""
+        ahead = keys.start - rows.start - self.offset  # of the first query is the first key
+        size = keys.stop - keys.start, rows.stop - rows.start
+        lowest = None if self.after is None else ahead - self.after
+        highest = None if self.before is None else ahead + self.before
+        return size, lowest, highest
 
     def _key_ranges(self, rows: slice, keys: int, multiple: int) -> list[tuple[int, int, bool]]:
         """Return the ranges of keys in the band of some of the queries, cut at multiples.
@@ -146,3 +162,21 @@ def select_head(
     if matrix is None or matrix.ndim == 2:
         return matrix
     return matrix[min(head, len(matrix) - 1)]
+
+
+def _band(
+    size: tuple[int, int],
+    lowest: int | None,
+    highest: int | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Shaped[Tensor, "key query"]:
+    """Return a matrix that is 1 between two diagonals, and on them, and 0 elsewhere."""
+    cells = torch.ones(size, dtype=dtype, device=device)
+    if lowest is not None:
+        cells = cells.triu_(lowest)
+    return cells if highest is None else cells.tril_(highest)
+
+
+# Most blocks of queries have the same; nobody may write into what it returns.
+_stored_band = lru_cache(maxsize=8)(_band)

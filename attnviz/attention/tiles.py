@@ -6,16 +6,16 @@ and both products are in the order that is fastest, which together costs less th
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf, log
 from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnviz.attention import fused_calls
 from attnviz.attention.arithmetic import additive_similarity
@@ -25,8 +25,16 @@ Pool = Literal["mean", "max"]
 KEYS_PER_TILE = {"cpu": 384}  # 384 × 384 numbers fit into a processor's second cache
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # of rows without keys: differences of −∞ are no numbers
-KEYS_OF_SEARCH = 32
+FAR_ABOVE = 20.0  # a logit the reference: sums are e^20 times as large then
 LARGEST_BOUND = 60.0  # of logits: 32 bits hold sums of their exponentials with all digits
+
+
+class BlockGrid(NamedTuple):
+    """The blocks of a map."""
+
+    height: int  # queries per block
+    width: int  # keys per block
+    pool: Pool
 
 
 class RowResults(NamedTuple):
@@ -34,7 +42,8 @@ class RowResults(NamedTuple):
 
     contexts: Float[Tensor, "query value_width"]
     log_sums: Float[Tensor, "query"]
-    pooled: Float[Tensor, "across query"] | None  # sums or maxima over blocks; None: a fused call
+    totals: Float[Tensor, "query"]  # sums of weights: 1, with a sink less, and 0 without keys
+    pooled: Float[Tensor, "down across"] | None  # only of visible keys; None: by a fused call
 
 
 class RowStatistics(NamedTuple):
@@ -90,7 +99,7 @@ class QueryBlock:
         self.queries = (head.queries[rows] * head.scale).T.contiguous()
         self._memory = self.queries.new_empty(0)
 
-    @property
+    @cached_property
     def logit_bound(self) -> float:
         """A number that no logit exceeds, of either sign; ∞ if that is not known."""
         head = self.head
@@ -103,17 +112,22 @@ class QueryBlock:
 
     def tiles(self, multiple: int, most: int | None = None) -> Iterator[KeyTile]:
         """Yield the tiles of keys that these queries may attend to; a score of −∞ hides, too."""
-        device, keys = self.head.device, len(self.head.keys)
-        most = most or KEYS_PER_TILE.get(device.type, KEYS_PER_TILE_ELSEWHERE)
+        keys = len(self.head.keys)
+        most = most or KEYS_PER_TILE.get(self.head.device.type, KEYS_PER_TILE_ELSEWHERE)
         for tile in self.head.mask.tiles(
-            self.rows, keys, multiple=multiple, most=most, device=device
+            self.rows, keys, multiple=multiple, most=most, like=self.queries
         ):
-            hidden = tile.hidden
+            visible = tile.visible
             for matrix in self.head.added:
                 infinite = matrix[self.rows, tile.keys].T.isneginf()
                 if infinite.any():
-                    hidden = infinite if hidden is None else hidden | infinite
-            yield KeyTile(tile.keys, hidden)
+                    finite = (~infinite).to(self.queries)
+                    visible = finite if visible is None else finite.mul_(visible)
+            yield KeyTile(tile.keys, visible)
+
+    def key_range(self, multiple: int) -> slice:
+        """Return the keys that are in tiles."""
+        return self.head.mask.key_range(self.rows, len(self.head.keys), multiple)
 
     def logits(self, keys: slice) -> Float[Tensor, "key query"]:
         """Return the input of the softmax, before masking; the next call overwrites it."""
@@ -130,96 +144,142 @@ class QueryBlock:
         if head.soft_cap is not None:
             logits.div_(head.soft_cap).tanh_().mul_(head.soft_cap)
         if head.slope is not None:
-            distance = _distances(len(chosen), self.count, keys.start - self.first, head.device)
-            logits.sub_(distance.to(logits), alpha=head.slope)
+            logits.sub_(self._distances(keys), alpha=head.slope)
         for matrix in head.added:
             logits.add_(matrix[self.rows, keys].T)
         return logits
 
+    def _distances(self, keys: slice) -> Float[Tensor, "key query"]:
+        places = torch.arange(self.first, self.first + self.count, device=self.head.device)
+        ahead = torch.arange(keys.start, keys.stop, device=self.head.device)[:, None] - places
+        return ahead.abs_().to(self.queries)
+
+
+class PooledRows:
+    """Sums or maxima of weights over blocks of keys, for each query."""
+
+    def __init__(self, block: QueryBlock, grid: BlockGrid) -> None:
+        self.rows, self.grid = block.rows, grid
+        self.across = block_slice(block.key_range(grid.width), grid.width)
+        self.every = -(-len(block.head.keys) // grid.width)
+        blocks = self.across.stop - self.across.start
+        self.cells = block.queries.new_zeros(blocks, block.count)
+
+    def add(self, weights: Float[Tensor, "key query"], keys: slice) -> None:
+        """Add a tile, which begins with a block."""
+        first = keys.start // self.grid.width - self.across.start
+        blocks = slice(first, first + -(-len(weights) // self.grid.width))
+        pool_keys(weights, self.grid.width, self.grid.pool, out=self.cells[blocks])
+
+    def by_block(self, shares: Float[Tensor, "query"]) -> Float[Tensor, "down across"]:
+        """Return the sums or maxima over blocks of queries, each times its share."""
+        height, rows = self.grid.height, self.rows
+        places = torch.arange(rows.start, rows.stop, device=shares.device)
+        down = places // height - rows.start // height
+        blocks = shares.new_zeros((rows.stop - 1) // height - rows.start // height + 1, self.every)
+        within = blocks[:, self.across]
+        if self.grid.pool == "mean":
+            members = shares.new_zeros(len(blocks), len(down))
+            within += members.scatter_(0, down[None], shares[None]) @ self.cells.T
+        else:
+            cells = (self.cells * shares).T
+            within.scatter_reduce_(0, down[:, None].expand(cells.shape), cells, "amax")
+        return blocks
+
 
 class PartialSoftmax:
-    """A softmax over keys that come in parts: sums and contexts relative to the largest logit yet,
-    or to 0 if logits are bounded, which saves a fifth of the time.
+    """A softmax over keys that come in parts: sums and contexts are relative to a reference for
+    each query, which is a large logit, or 0 if logits are bounded, which saves a fifth of the time.
 
-    As in Milakov and Gimelshein, https://arxiv.org/abs/1805.02867
+    As in Milakov and Gimelshein, https://arxiv.org/abs/1805.02867, but the reference is replaced
+    only where a logit exceeds it by far, which is seldom after the first tile.
     """
 
-    def __init__(self, block: QueryBlock, across: int = 0) -> None:
+    def __init__(self, block: QueryBlock) -> None:
         head, width = block.head, block.head.values.shape[1]
+        self.sink = head.sink  # one more key, without a value
         self.is_bounded = block.logit_bound <= LARGEST_BOUND
         start = 0 if self.is_bounded else LEAST_LOGIT
-        self.largest = head.keys.new_full((block.count,), start)
-        self._state = head.keys.new_zeros(1 + width + across, block.count)  # is rescaled at once
-        self.sums, self.contexts = self._state[0], self._state[1 : 1 + width]
-        self.pooled = self._state[1 + width :]
-        if head.sink is not None:  # one more key, without a value
-            if not self.is_bounded:
-                self.largest.copy_(head.sink)
-            self.sums += (head.sink - self.largest).exp()
+        self.reference = head.keys.new_full((block.count,), start)
+        if self.sink is not None and not self.is_bounded:
+            self.reference.copy_(self.sink)
+        self.sums = head.keys.new_zeros(block.count)
+        self.contexts = head.keys.new_zeros(width, block.count)
 
-    def rescale(self, largest: Float[Tensor, "query"], blocks: int = 0) -> None:
-        """Make all sums relative to the largest of these logits and of those before.
-
-        `blocks`: how many blocks of keys, from the first, can have been pooled.
-        """
-        largest = torch.maximum(self.largest, largest)
-        fade = self.largest.sub_(largest).exp_()
-        self._state[: 1 + len(self.contexts) + blocks].mul_(fade)
-        self.largest = largest
+    def rescale(
+        self, largest: Float[Tensor, "query"], *others: Float[Tensor, "*any query"]
+    ) -> None:
+        """Make all sums, and `others`, relative to these logits where they are far larger."""
+        if not (largest > self.reference + FAR_ABOVE).any():
+            return
+        reference = torch.maximum(self.reference, largest)
+        fade = (self.reference - reference).exp_()
+        for sums in (self.sums, self.contexts, *others):
+            sums.mul_(fade)
+        self.reference = reference
 
     def add(
         self,
         logits: Float[Tensor, "key query"],
-        hidden: Bool[Tensor, "key query"] | None,
+        visible: Float[Tensor, "key query"] | None,
         values: Float[Tensor, "key value_width"],
-        blocks: int = 0,
+        *others: Float[Tensor, "*any query"],
     ) -> Float[Tensor, "key query"]:
-        """Add a tile to the contexts; return its exponentials, computed in place."""
+        """Add a tile to the contexts; return its exponentials, computed in place.
+
+        `others`: what is relative to the reference, too.
+        """
         if not self.is_bounded:
-            if hidden is not None:
-                logits.masked_fill_(hidden, -inf)
-            self.rescale(logits.amax(0), blocks)
-            logits.sub_(self.largest).clamp_(min=least_exponent(logits))
+            if visible is not None:
+                logits.add_(visible - 1, alpha=-LEAST_LOGIT)
+            self.rescale(logits.amax(0), *others)
+            logits.sub_(self.reference).clamp_(min=least_exponent(logits))
         logits.exp_()
-        if hidden is not None:
-            logits.masked_fill_(hidden, 0)
+        if visible is not None:
+            logits.mul_(visible)
         self.contexts.addmm_(values.T, logits)
         return logits
 
-    def results(self) -> RowResults:
+    def results(self, pooled: PooledRows | None = None) -> RowResults:
         """Return the contexts, the log-sum-exp and the pooled weights; 0 for a row without keys."""
-        shares = torch.where(self.sums > 0, 1 / self.sums, 0)
-        log_sums = self.largest + self.sums.log()
-        return RowResults((self.contexts * shares).T, log_sums, self.pooled * shares)
+        sums = self.sums
+        if self.sink is not None:
+            sums = sums + (self.sink - self.reference).exp()
+        shares = torch.where(sums > 0, 1 / sums, 0)
+        return RowResults(
+            contexts=(self.contexts * shares).T,
+            log_sums=self.reference + sums.log(),
+            totals=self.sums * shares,
+            pooled=None if pooled is None else pooled.by_block(shares),
+        )
 
 
-def attend_by_tiles(head: AttentionHead, rows: slice, width: int, pool: Pool) -> RowResults:
-    """Return contexts, log-sum-exp and pooled weights of the queries in `rows`."""
-    block = QueryBlock(head, rows)
-    softmax = PartialSoftmax(block, -(-len(head.keys) // width))
-    for keys, hidden in block.tiles(width):
-        blocks = block_slice(keys, width)
-        tile = softmax.add(block.logits(keys), hidden, head.values[keys], blocks.start)
-        pool_rows(tile, width, pool, out=softmax.pooled[blocks])
-        if pool == "max":
-            softmax.sums += tile.sum(0)
-    if pool == "mean":
-        softmax.sums += softmax.pooled.sum(0)
-    return softmax.results()
+def attend_by_tiles(block: QueryBlock, grid: BlockGrid) -> RowResults:
+    """Return contexts, log-sum-exp and pooled weights of some queries."""
+    softmax, pooled = PartialSoftmax(block), PooledRows(block, grid)
+    for keys, visible in block.tiles(grid.width):
+        values = block.head.values[keys]
+        weights = softmax.add(block.logits(keys), visible, values, pooled.cells)
+        pooled.add(weights, keys)
+        if grid.pool == "max":
+            softmax.sums += weights.sum(0)
+    if grid.pool == "mean":
+        softmax.sums = pooled.cells.sum(0)
+    return softmax.results(pooled)
 
 
-def attend_by_fused_calls(head: AttentionHead, rows: slice) -> RowResults | None:
-    """Return contexts and log-sum-exp of the queries in `rows`; None if no kernel computes them.
+def attend_by_fused_calls(block: QueryBlock) -> RowResults | None:
+    """Return contexts and log-sum-exp of some queries; None if no kernel computes them.
 
     Keys that only some of the queries may attend to are computed by tiles.
     """
+    head = block.head
     if not head.is_product or head.soft_cap is not None:
         return None
-    block = QueryBlock(head, rows)
     softmax = PartialSoftmax(block)
-    for keys, hidden in block.tiles(1, most=len(head.keys)):
-        if hidden is not None:
-            softmax.sums += softmax.add(block.logits(keys), hidden, head.values[keys]).sum(0)
+    for keys, visible in block.tiles(1, most=len(head.keys)):
+        if visible is not None:
+            softmax.sums += softmax.add(block.logits(keys), visible, head.values[keys]).sum(0)
             continue
         results = fused_calls.attend(block.queries.T, head.keys[keys], head.values[keys])
         if results is None:
@@ -227,65 +287,66 @@ def attend_by_fused_calls(head: AttentionHead, rows: slice) -> RowResults | None
         contexts, log_sums = results
         if not softmax.is_bounded:
             softmax.rescale(log_sums)
-        weight = (log_sums - softmax.largest).exp()
+        weight = (log_sums - softmax.reference).exp()
         softmax.contexts += contexts.T * weight
         softmax.sums += weight
-    return softmax.results()._replace(pooled=None)
+    return softmax.results()
 
 
 def describe_rows(
-    head: AttentionHead,
-    rows: slice,
-    log_sums: Float[Tensor, "query"],
-    edges: list[int],
-    width: int,
-    pool: Pool,
-) -> tuple[RowStatistics, Float[Tensor, "across query"]]:
-    """Return the statistics of the queries in `rows`, and their pooled weights.
+    block: QueryBlock, results: RowResults, grid: BlockGrid, bins: int
+) -> tuple[RowResults, RowStatistics]:
+    """Return the results of some queries, with pooled weights, and their statistics.
 
-    A weight is the exp of its logit minus the row's log-sum-exp. `edges`: of the bins of distance.
+    A weight is the exp of its logit minus the row's log-sum-exp. `bins`: how many, of distance.
     """
-    block = QueryBlock(head, rows)
-    shift = log_sums.clamp(min=LEAST_LOGIT)
+    head, log_sums = block.head, results.log_sums
+    shift = torch.where(log_sums.isneginf(), 0, log_sums)
+    least = least_exponent(shift)
+    is_bounded = block.logit_bound + float(shift.abs().max()) < -least
     received = shift.new_zeros(len(head.keys))
     surprise, largest = shift.new_zeros(2, block.count)
     on_first, on_self, on_previous = shift.new_zeros(3, block.count)
     position = torch.full_like(log_sums, -1, dtype=torch.int64)
-    pooled = shift.new_zeros(-(-len(head.keys) // width), block.count)
-    totals = _DistanceTotals(shift, edges)
+    pooled = PooledRows(block, grid) if results.pooled is None else None
+    distances = _DistanceSums(shift, bins, has_keys_after=head.mask.after != 0)
     memory = shift.new_empty(0)
-    for keys, hidden in block.tiles(width):
-        start = keys.start - block.first  # how far the first key is after the first query
-        logs = block.logits(keys).sub_(shift).clamp_(min=least_exponent(shift))
+    for keys, visible in block.tiles(grid.width):
+        logs = block.logits(keys).sub_(shift)
+        if not is_bounded:
+            logs.clamp_(min=least, max=0)  # what is hidden may be larger than all that is visible
         if len(memory) < logs.numel():
             memory = logs.new_empty(logs.numel())
         weights = torch.exp(logs, out=memory[: logs.numel()].view_as(logs))
-        if hidden is not None:
-            weights.masked_fill_(hidden, 0)
-            logs.masked_fill_(hidden, 0)
-        pool_rows(weights, width, pool, out=pooled[block_slice(keys, width)])
+        if visible is not None:
+            weights.mul_(visible)
+        if pooled is not None:
+            pooled.add(weights, keys)
         received[keys] = by_key = weights.sum(1)
         surprise -= logs.mul_(weights).sum(0)
-        totals.add(weights, by_key, start)
+        start = keys.start - block.first  # how far the first key is after the first query
+        distances.add(weights, by_key, start)
         _update_largest(largest, position, weights, keys.start)
         if keys.start == 0:
             on_first = weights[0].clone()
         _place_diagonal(on_self, weights, start)
         _place_diagonal(on_previous, weights, start + 1)
-    sums, from_edges = totals.sums, totals.from_edges
-    shares = torch.where(sums > 0, 1 / sums, 0)
+    if pooled is not None:
+        results = results._replace(pooled=pooled.by_block(torch.ones_like(shift)))
+    totals = results.totals
+    shares = torch.where(totals > 0, 1 / totals, 0)
     statistics = RowStatistics(
-        entropy=(surprise * shares + torch.where(sums > 0, sums.log(), 0)) / log(2),
+        entropy=(surprise * shares + torch.where(totals > 0, totals.log(), 0)) / log(2),
         largest_weight=largest,
         largest_position=position,
         on_first=on_first,
         on_self=on_self,
         on_previous=on_previous,
-        mean_distance=totals.distances * shares,
+        mean_distance=distances.by_query(totals) * shares,
         received=received,
-        by_distance=(from_edges[:-1] - from_edges[1:]).clamp_(min=0),
+        by_distance=distances.by_bin,
     )
-    return statistics, pooled
+    return results, statistics
 
 
 def _place_diagonal(
@@ -295,8 +356,9 @@ def _place_diagonal(
 
     `first`: the number of the query on whose weight on the first key it begins.
     """
-    diagonal = weights.diagonal(first)
-    chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
+    if -len(weights) < first < len(chosen):
+        diagonal = weights.diagonal(first)
+        chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
 
 
 def _update_largest(
@@ -307,30 +369,27 @@ def _update_largest(
 ) -> None:
     """Replace the largest weights so far, and their keys, where these are larger.
 
-    torch's own maximum with indices takes as long as a product of matrices: so the maxima of some
-    keys each are compared, and then those keys searched for the few queries whose largest it is.
+    torch's maximum with indices takes as long as a product of matrices, and is computed only of the
+    few queries that it is needed of.
     """
-    blocks = pool_rows(weights, KEYS_OF_SEARCH, "max")
-    larger = (blocks.amax(0) > largest).nonzero()[:, 0]
+    larger = (weights.amax(0) > largest).nonzero()[:, 0]
     if len(larger):
-        found, block = blocks[:, larger].max(0)
-        keys = block * KEYS_OF_SEARCH + torch.arange(KEYS_OF_SEARCH, device=larger.device)[:, None]
-        keys.clamp_(max=len(weights) - 1)
+        found, keys = weights.index_select(1, larger).max(0)
         largest[larger] = found
-        position[larger] = keys[0] + weights[keys, larger].argmax(0) + start
+        position[larger] = keys + start
 
 
-class _DistanceTotals:
-    """Sums by distance over all keys: of weights, of weight × distance, and from each edge on.
+class _DistanceSums:
+    """Sums of weights by distance, and for each query the sum of weight × distance.
 
-    Where all keys are before the queries, or after them, distance is linear, and needs two sums.
-    Of an edge that only some of those pairs have reached, these are a triangle.
+    Where all keys are before the queries, or all after them, a distance is the difference of two
+    positions, and its sum takes two sums: of weights, and of weight × position.
     """
 
-    def __init__(self, like: Float[Tensor, "query"], edges: list[int]) -> None:
-        self.edges = edges
-        self.sums, self.distances = torch.zeros_like(like), torch.zeros_like(like)
-        self.from_edges = like.new_zeros(len(edges), dtype=summing_dtype(like.device))
+    def __init__(self, like: Float[Tensor, "query"], bins: int, *, has_keys_after: bool) -> None:
+        self.has_keys_after = has_keys_after
+        self.by_bin = like.new_zeros(bins, dtype=summing_dtype(like.device))
+        self.on_later, self.signed_moment = like.new_zeros(2, len(like))
 
     def add(
         self, weights: Float[Tensor, "key query"], by_key: Float[Tensor, "key"], start: int
@@ -340,69 +399,50 @@ class _DistanceTotals:
         `start`: how far the first key is after the first query.
         """
         keys, count = weights.shape
-        before, after = (min(max(edge - start, 0), keys) for edge in (0, count))
-        if before:
-            self._add_others(weights[:before], by_key[:before], start, sign=1)
-        if after < keys:
-            self._add_others(weights[after:], by_key[after:], start + after, sign=-1)
-        if before < after:
-            own = weights[before:after]
-            self.sums += own.sum(0)
-            distances = _distances(len(own), count, start + before, own.device)
-            self.distances += distances.to(own).mul_(own).sum(0)
-            bins = _distance_bins(len(own), count, start + before, own.device)
-            in_bins = torch.bincount(bins, own.flatten(), minlength=len(self.edges))
-            self.from_edges += in_bins.to(self.from_edges).flip(0).cumsum(0).flip(0)
+        nearest, furthest = sorted((start - count + 1, start + keys - 1), key=abs)
+        has_own = (nearest < 0) != (furthest < 0) or nearest == 0
+        bins = [0 if has_own else abs(nearest).bit_length(), abs(furthest).bit_length()]
+        if bins[0] == bins[1]:
+            self.by_bin[bins[0]] += by_key.sum()
+        else:
+            distances = torch.arange(1 - keys - start, count - start, device=weights.device)
+            bin_numbers = torch.frexp(distances.to(self.by_bin)).exponent.long()
+            self.by_bin.index_add_(0, bin_numbers, _sum_diagonals(weights).to(self.by_bin))
+        if not self.has_keys_after or start + keys <= 1:
+            self._add_moment(weights, start, 1)
+        elif start >= count - 1:
+            self._add_moment(weights, start, -1)
+        else:
+            before = weights.triu(start)
+            self._add_moment(before, start, 1)
+            self._add_moment(weights - before, start, -1)
 
-    def _add_others(
-        self,
-        weights: Float[Tensor, "key query"],
-        by_key: Float[Tensor, "key"],
-        start: int,
-        sign: Literal[1, -1],
-    ) -> None:
-        """Add keys that are all before the queries (`sign` 1) or all after them (−1)."""
-        keys, count = weights.shape
-        place = torch.arange(count, device=weights.device, dtype=weights.dtype)
-        ahead = torch.arange(start, start + keys, device=weights.device, dtype=weights.dtype)
-        sums = weights.sum(0)
-        self.sums += sums
-        self.distances += sign * (place * sums - weights.T @ ahead)
-        ends = (
-            (1 - start - keys, count - 1 - start)
-            if sign > 0
-            else (start - count + 1, start + keys - 1)
+    def _add_moment(self, weights: Float[Tensor, "key query"], start: int, sign: int) -> None:
+        ahead = torch.arange(
+            start, start + len(weights), device=weights.device, dtype=weights.dtype
         )
-        passed, reached = (bisect(self.edges, end) for end in ends)
-        self.from_edges[:passed] += by_key.sum()
-        for number in range(passed, reached):
-            edge = self.edges[number]
-            if sign > 0:
-                first, last = (max(0, end - start - edge) for end in (1, count))
-                triangle = weights[first:last].triu(start + edge + first)
-                whole = by_key[:first]
-            else:
-                first, last = (max(0, edge - start + end) for end in (0, count - 1))
-                triangle = weights[first:last].tril(first + start - edge)
-                whole = by_key[last:]
-            self.from_edges[number] += whole.sum() + triangle.sum()
+        self.signed_moment.addmv_(weights.T, ahead, alpha=sign)
+        if sign < 0:
+            self.on_later += weights.sum(0)
+
+    def by_query(self, totals: Float[Tensor, "query"]) -> Float[Tensor, "query"]:
+        """Return the sums of weight × distance; `totals`: sums of weights."""
+        places = torch.arange(len(totals), device=totals.device, dtype=totals.dtype)
+        return places * (totals - 2 * self.on_later) - self.signed_moment
 
 
-def _distances(
-    keys: int, queries: int, start: int, device: torch.device
-) -> Int[Tensor, "key query"]:
-    """Return the distances of keys and queries; the first key is `start` after the first query."""
-    ahead = torch.arange(start, start + keys, device=device, dtype=torch.int32)
-    return (ahead[:, None] - torch.arange(queries, device=device, dtype=torch.int32)).abs_()
+def _sum_diagonals(weights: Float[Tensor, "key query"]) -> Float[Tensor, "diagonal"]:
+    """Return the sums of all diagonals, from the last key's first query to the first key's last.
 
+    Rows of a matrix that are read as longer by one number each move to the left by one more each.
 
-@lru_cache(maxsize=4)  # as most blocks of queries have the same
-def _distance_bins(
-    keys: int, queries: int, start: int, device: torch.device
-) -> Int[Tensor, "cell"]:
-    """Return the number of each cell's bin, which is that of bits in its distance."""
-    distances = _distances(keys, queries, start, device)
-    return torch.frexp(distances.flatten().float()).exponent.long()
+    >>> _sum_diagonals(torch.tensor([[1, 2, 3], [10, 20, 30]]))
+    tensor([10, 21, 32,  3])
+    """
+    keys, queries = weights.shape
+    longer = keys + queries
+    padded = pad(weights, (keys - 1, 0, 0, 1)).flatten()
+    return padded[: keys * longer].view(keys, longer).sum(0)[:-1]
 
 
 def least_exponent(like: Float[Tensor, "*any"]) -> float:
@@ -421,23 +461,14 @@ def block_slice(keys: slice, width: int) -> slice:
     return slice(keys.start // width, -(-keys.stop // width))
 
 
-def pool_rows(
-    cells: Float[Tensor, "row column"],
-    height: int,
-    pool: Pool = "mean",
-    before: int = 0,
-    out: Float[Tensor, "block column"] | None = None,
-) -> Float[Tensor, "block column"]:
-    """Return the sum (for a "mean") or the maximum of each block of `height` rows.
-
-    `before`: how many rows of the first block are missing; the last may be smaller, too.
-    """
+def pool_keys(
+    weights: Float[Tensor, "key query"], width: int, pool: Pool, out: Float[Tensor, "block query"]
+) -> None:
+    """Write the sum (for a "mean") or the maximum of each block of keys; the last may be smaller."""
     combine: Any = torch.amax if pool == "max" else torch.sum
-    if not before and len(cells) % height == 0:
-        blocks: Tensor = combine(cells.view(-1, height, cells.shape[1]), 1, out=out)
-        return blocks
-    first = min((height - before) % height, len(cells))
-    stop = len(cells) - (len(cells) - first) % height
-    whole = cells[first:stop].reshape(-1, height, cells.shape[1])
-    parts = [cells[:first][None], whole, cells[stop:][None]]
-    return torch.cat([combine(part, 1) for part in parts if part.numel()], out=out)
+    blocks = len(weights) // width
+    whole = blocks * width
+    if blocks:
+        combine(weights[:whole].view(blocks, width, -1), 1, out=out[:blocks])
+    if whole < len(weights):
+        combine(weights[whole:], 0, out=out[blocks])
