@@ -24,6 +24,7 @@ from attnviz.attention.tiles import (
     QueryBlock,
     RowResults,
     RowStatistics,
+    TileMemory,
     attend_by_fused_calls,
     attend_by_tiles,
     describe_rows,
@@ -84,7 +85,7 @@ class LongAttention:
                 part, place = slice(first, min(first + step, stop)), first - start
                 every = slice(0, keys)
                 visible = ~head.mask.hidden(part, every, self.device).T
-                logits = QueryBlock(head, part).logits(every).T[None]
+                logits = QueryBlock(head, part, TileMemory()).logits(every).T[None]
                 sink = None if head.sink is None else head.sink[None]
                 rows_of_weights = arithmetic.attention_weights(logits, visible, sink)[0]
                 weights[number, place : place + step] = rows_of_weights[:, columns]
@@ -193,10 +194,10 @@ def summarize_part(
     bins = len(attention.distance_edges()) - 1 if choice.statistics else 0
     chosen = [*(range(len(attention.queries)) if choice.heads is None else choice.heads)]
     part = _empty_part(attention, choice, len(chosen), height, width)
-    done = 0
+    done, memory = 0, TileMemory()
     for number, head_number in enumerate(chosen):
         head = attention.head(head_number)
-        compute = partial(_compute_rows, head, grid, bins)
+        compute = partial(_compute_rows, head, grid, bins, memory)
         for rows, results in zip(blocks, _in_threads(compute, blocks, head), strict=True):
             _place_block(part, number, rows, *results)
             done += rows.stop - rows.start
@@ -263,10 +264,10 @@ def _empty_part(
 
 @torch.no_grad()
 def _compute_rows(
-    head: AttentionHead, grid: BlockGrid, bins: int, rows: slice
+    head: AttentionHead, grid: BlockGrid, bins: int, memory: TileMemory, rows: slice
 ) -> tuple[RowResults, RowStatistics | None]:
     """Return what one head computes for some queries; without `bins` of distance, no statistics."""
-    block, results = QueryBlock(head, rows), None
+    block, results = QueryBlock(head, rows, memory), None
     if bins and fused_calls.is_faster_than_tiles(head.device):
         results = attend_by_fused_calls(block)
     if results is None:

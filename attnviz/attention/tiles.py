@@ -6,16 +6,16 @@ and both products are in the order that is fastest, which together costs less th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, log
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
 from attnviz.attention import fused_calls
 from attnviz.attention.arithmetic import additive_similarity
@@ -25,6 +25,7 @@ Pool = Literal["mean", "max"]
 KEYS_PER_TILE = {"cpu": 384}  # 384 × 384 numbers fit into a processor's second cache
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # of rows without keys: differences of −∞ are no numbers
+KEYS_OF_SEARCH = 32
 FAR_ABOVE = 20.0  # a logit the reference: sums are e^20 times as large then
 LARGEST_BOUND = 60.0  # of logits: 32 bits hold sums of their exponentials with all digits
 
@@ -90,14 +91,30 @@ class AttentionHead:
         return float(self.keys.norm(dim=1).max())
 
 
-class QueryBlock:
-    """Some queries of a head, and memory for one tile of their logits, which is used again."""
+class TileMemory(threading.local):
+    """Memory that each thread uses again: to get it from the system takes as long as an exp."""
 
-    def __init__(self, head: AttentionHead, rows: slice) -> None:
+    def __init__(self) -> None:
+        self._parts: dict[str, Tensor] = {}
+
+    def take(
+        self, name: str, like: Float[Tensor, "*any"], rows: int, columns: int
+    ) -> Float[Tensor, "row column"]:
+        """Return a matrix of any numbers, which is in the same place as the last of that name."""
+        part = self._parts.get(name)
+        if part is None or part.numel() < rows * columns:
+            part = self._parts[name] = like.new_empty(rows * columns)
+        return part[: rows * columns].view(rows, columns)
+
+
+class QueryBlock:
+    """Some queries of a head."""
+
+    def __init__(self, head: AttentionHead, rows: slice, memory: TileMemory) -> None:
         self.head, self.rows, self.count = head, rows, rows.stop - rows.start
         self.first = rows.start + head.mask.offset  # the position of the first query
         self.queries = (head.queries[rows] * head.scale).T.contiguous()
-        self._memory = self.queries.new_empty(0)
+        self.memory = memory
 
     @cached_property
     def logit_bound(self) -> float:
@@ -133,10 +150,8 @@ class QueryBlock:
         """Return the input of the softmax, before masking; the next call overwrites it."""
         head, chosen = self.head, self.head.keys[keys]
         if head.w_score is None:
-            size = len(chosen) * self.count
-            if len(self._memory) < size:
-                self._memory = self.queries.new_empty(size)
-            logits = torch.mm(chosen, self.queries, out=self._memory[:size].view(-1, self.count))
+            memory = self.memory.take("logits", self.queries, len(chosen), self.count)
+            logits = torch.mm(chosen, self.queries, out=memory)
         else:
             queries = head.queries[self.rows]
             scores = additive_similarity(queries[None], chosen[None], head.w_score)
@@ -163,7 +178,7 @@ class PooledRows:
         self.across = block_slice(block.key_range(grid.width), grid.width)
         self.every = -(-len(block.head.keys) // grid.width)
         blocks = self.across.stop - self.across.start
-        self.cells = block.queries.new_zeros(blocks, block.count)
+        self.cells = block.memory.take("pooled", block.queries, blocks, block.count).zero_()
 
     def add(self, weights: Float[Tensor, "key query"], keys: slice) -> None:
         """Add a tile, which begins with a block."""
@@ -300,83 +315,93 @@ def describe_rows(
 
     A weight is the exp of its logit minus the row's log-sum-exp. `bins`: how many, of distance.
     """
-    head, log_sums = block.head, results.log_sums
+    log_sums = results.log_sums
     shift = torch.where(log_sums.isneginf(), 0, log_sums)
     least = least_exponent(shift)
     is_bounded = block.logit_bound + float(shift.abs().max()) < -least
-    received = shift.new_zeros(len(head.keys))
-    surprise, largest = shift.new_zeros(2, block.count)
-    on_first, on_self, on_previous = shift.new_zeros(3, block.count)
-    position = torch.full_like(log_sums, -1, dtype=torch.int64)
+    sums = _StatisticSums(block, bins)
     pooled = PooledRows(block, grid) if results.pooled is None else None
-    distances = _DistanceSums(shift, bins, has_keys_after=head.mask.after != 0)
-    memory = shift.new_empty(0)
     for keys, visible in block.tiles(grid.width):
         logs = block.logits(keys).sub_(shift)
         if not is_bounded:
             logs.clamp_(min=least, max=0)  # what is hidden may be larger than all that is visible
-        if len(memory) < logs.numel():
-            memory = logs.new_empty(logs.numel())
-        weights = torch.exp(logs, out=memory[: logs.numel()].view_as(logs))
+        count = len(logs)
+        padded = block.memory.take("weights", logs, count + -count % KEYS_OF_SEARCH, block.count)
+        weights = torch.exp(logs, out=padded[:count])
+        padded[count:] = 0
         if visible is not None:
             weights.mul_(visible)
         if pooled is not None:
             pooled.add(weights, keys)
-        received[keys] = by_key = weights.sum(1)
-        surprise -= logs.mul_(weights).sum(0)
-        start = keys.start - block.first  # how far the first key is after the first query
-        distances.add(weights, by_key, start)
-        _update_largest(largest, position, weights, keys.start)
-        if keys.start == 0:
-            on_first = weights[0].clone()
-        _place_diagonal(on_self, weights, start)
-        _place_diagonal(on_previous, weights, start + 1)
+        sums.add(weights, logs, padded.view(-1, KEYS_OF_SEARCH, block.count), keys)
     if pooled is not None:
         results = results._replace(pooled=pooled.by_block(torch.ones_like(shift)))
-    totals = results.totals
-    shares = torch.where(totals > 0, 1 / totals, 0)
-    statistics = RowStatistics(
-        entropy=(surprise * shares + torch.where(totals > 0, totals.log(), 0)) / log(2),
-        largest_weight=largest,
-        largest_position=position,
-        on_first=on_first,
-        on_self=on_self,
-        on_previous=on_previous,
-        mean_distance=distances.by_query(totals) * shares,
-        received=received,
-        by_distance=distances.by_bin,
-    )
-    return results, statistics
+    return results, sums.statistics(results.totals)
 
 
-def _place_diagonal(
-    chosen: Float[Tensor, "query"], weights: Float[Tensor, "key query"], first: int
-) -> None:
-    """Write a diagonal of weights into `chosen`, where their queries are.
+class _StatisticSums:
+    """What the statistics of some queries are computed from."""
 
-    `first`: the number of the query on whose weight on the first key it begins.
-    """
-    if -len(weights) < first < len(chosen):
-        diagonal = weights.diagonal(first)
-        chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
+    def __init__(self, block: QueryBlock, bins: int) -> None:
+        new = partial(block.queries.new_zeros, block.count)
+        self.first = block.first
+        self.received = block.queries.new_zeros(len(block.head.keys))
+        self.surprise, self.largest = new(), new()
+        self.position = new(dtype=torch.int64) - 1
+        self.on_first, self.on_self, self.on_previous = new(), new(), new()
+        self.distances = _DistanceSums(block, bins)
 
+    def add(
+        self,
+        weights: Float[Tensor, "key query"],
+        logs: Float[Tensor, "key query"],
+        in_blocks: Float[Tensor, "block key query"],
+        keys: slice,
+    ) -> None:
+        """Add a tile of weights; their logarithms are overwritten.
 
-def _update_largest(
-    largest: Float[Tensor, "query"],
-    position: Int[Tensor, "query"],
-    weights: Float[Tensor, "key query"],
-    start: int,
-) -> None:
-    """Replace the largest weights so far, and their keys, where these are larger.
+        `in_blocks`: the same weights, with zeros for keys that the last block lacks.
+        """
+        self.received[keys] = by_key = weights.sum(1)
+        self.surprise -= logs.mul_(weights).sum(0)
+        self._update_largest(in_blocks, keys.start)
+        start = keys.start - self.first  # how far the first key is after the first query
+        self.distances.add(weights, by_key, start)
+        if keys.start == 0:
+            self.on_first = weights[0].clone()
+        for chosen, first in ((self.on_self, start), (self.on_previous, start + 1)):
+            if -len(weights) < first < len(chosen):
+                diagonal = weights.diagonal(first)
+                chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
 
-    torch's maximum with indices takes as long as a product of matrices, and is computed only of the
-    few queries that it is needed of.
-    """
-    larger = (weights.amax(0) > largest).nonzero()[:, 0]
-    if len(larger):
-        found, keys = weights.index_select(1, larger).max(0)
-        largest[larger] = found
-        position[larger] = keys + start
+    def _update_largest(self, weights: Float[Tensor, "block key query"], start: int) -> None:
+        """Replace the largest weights so far, and their keys, where these are larger.
+
+        torch's own maximum with indices takes as long as a product of matrices: so the maxima of
+        blocks are compared, and a block is searched for the few queries whose largest is there.
+        """
+        tops = weights.amax(1)
+        larger = (tops.amax(0) > self.largest).nonzero()[:, 0]
+        if len(larger):
+            self.largest[larger], blocks = tops.index_select(1, larger).max(0)
+            within = weights[blocks, :, larger].argmax(1)
+            self.position[larger] = start + blocks * KEYS_OF_SEARCH + within
+
+    def statistics(self, totals: Float[Tensor, "query"]) -> RowStatistics:
+        """Return the statistics; `totals`: sums of weights."""
+        shares = torch.where(totals > 0, 1 / totals, 0)
+        log_totals = torch.where(totals > 0, totals.log(), 0)
+        return RowStatistics(
+            entropy=(self.surprise * shares + log_totals) / log(2),
+            largest_weight=self.largest,
+            largest_position=self.position,
+            on_first=self.on_first,
+            on_self=self.on_self,
+            on_previous=self.on_previous,
+            mean_distance=self.distances.by_query(totals) * shares,
+            received=self.received,
+            by_distance=self.distances.by_bin,
+        )
 
 
 class _DistanceSums:
@@ -386,31 +411,31 @@ class _DistanceSums:
     positions, and its sum takes two sums: of weights, and of weight × position.
     """
 
-    def __init__(self, like: Float[Tensor, "query"], bins: int, *, has_keys_after: bool) -> None:
-        self.has_keys_after = has_keys_after
-        self.by_bin = like.new_zeros(bins, dtype=summing_dtype(like.device))
-        self.on_later, self.signed_moment = like.new_zeros(2, len(like))
+    def __init__(self, block: QueryBlock, bins: int) -> None:
+        self.memory, self.has_keys_after = block.memory, block.head.mask.after != 0
+        self.by_bin = block.queries.new_zeros(bins, dtype=summing_dtype(block.head.device))
+        self.on_later, self.signed_moment = block.queries.new_zeros(2, block.count)
 
     def add(
         self, weights: Float[Tensor, "key query"], by_key: Float[Tensor, "key"], start: int
     ) -> None:
         """Add a tile of weights, and their sums for each key.
 
-        `start`: how far the first key is after the first query.
+        `start`: how far the first key is after the first query. Bins double: the number of one is
+        that of the bits of its distances.
         """
         keys, count = weights.shape
-        nearest, furthest = sorted((start - count + 1, start + keys - 1), key=abs)
-        has_own = (nearest < 0) != (furthest < 0) or nearest == 0
-        bins = [0 if has_own else abs(nearest).bit_length(), abs(furthest).bit_length()]
-        if bins[0] == bins[1]:
-            self.by_bin[bins[0]] += by_key.sum()
+        least, most = start - count + 1, start + keys - 1
+        first_bin, last_bin = sorted(abs(end).bit_length() for end in (least, most))
+        if first_bin == last_bin and (least > 0) == (most > 0):
+            self.by_bin[last_bin] += by_key.sum()
         else:
-            distances = torch.arange(1 - keys - start, count - start, device=weights.device)
-            bin_numbers = torch.frexp(distances.to(self.by_bin)).exponent.long()
-            self.by_bin.index_add_(0, bin_numbers, _sum_diagonals(weights).to(self.by_bin))
-        if not self.has_keys_after or start + keys <= 1:
+            distances = torch.arange(-most, 1 - least, device=weights.device)
+            bins = torch.frexp(distances.to(self.by_bin)).exponent.long()
+            self.by_bin.index_add_(0, bins, self._sum_diagonals(weights).to(self.by_bin))
+        if most <= 0 or not self.has_keys_after:
             self._add_moment(weights, start, 1)
-        elif start >= count - 1:
+        elif least >= 0:
             self._add_moment(weights, start, -1)
         else:
             before = weights.triu(start)
@@ -418,31 +443,29 @@ class _DistanceSums:
             self._add_moment(weights - before, start, -1)
 
     def _add_moment(self, weights: Float[Tensor, "key query"], start: int, sign: int) -> None:
-        ahead = torch.arange(
-            start, start + len(weights), device=weights.device, dtype=weights.dtype
-        )
-        self.signed_moment.addmv_(weights.T, ahead, alpha=sign)
+        ahead = torch.arange(start, start + len(weights), device=weights.device)
+        self.signed_moment.addmv_(weights.T, ahead.to(weights), alpha=sign)
         if sign < 0:
             self.on_later += weights.sum(0)
+
+    def _sum_diagonals(self, weights: Float[Tensor, "key query"]) -> Float[Tensor, "diagonal"]:
+        """Return the sums of all diagonals, from the last key's first query on.
+
+        If the rows of a matrix are read as one number longer, each is moved to the left by one
+        more number than the row before it, and diagonals become columns.
+        """
+        keys, queries = weights.shape
+        longer = keys + queries
+        padded = self.memory.take("diagonals", weights, keys + 1, longer - 1)
+        padded[:, : keys - 1] = 0
+        padded[keys] = 0
+        padded[:keys, keys - 1 :] = weights
+        return padded.flatten()[: keys * longer].view(keys, longer).sum(0)[:-1]
 
     def by_query(self, totals: Float[Tensor, "query"]) -> Float[Tensor, "query"]:
         """Return the sums of weight × distance; `totals`: sums of weights."""
         places = torch.arange(len(totals), device=totals.device, dtype=totals.dtype)
         return places * (totals - 2 * self.on_later) - self.signed_moment
-
-
-def _sum_diagonals(weights: Float[Tensor, "key query"]) -> Float[Tensor, "diagonal"]:
-    """Return the sums of all diagonals, from the last key's first query to the first key's last.
-
-    Rows of a matrix that are read as longer by one number each move to the left by one more each.
-
-    >>> _sum_diagonals(torch.tensor([[1, 2, 3], [10, 20, 30]]))
-    tensor([10, 21, 32,  3])
-    """
-    keys, queries = weights.shape
-    longer = keys + queries
-    padded = pad(weights, (keys - 1, 0, 0, 1)).flatten()
-    return padded[: keys * longer].view(keys, longer).sum(0)[:-1]
 
 
 def least_exponent(like: Float[Tensor, "*any"]) -> float:
@@ -464,7 +487,7 @@ def block_slice(keys: slice, width: int) -> slice:
 def pool_keys(
     weights: Float[Tensor, "key query"], width: int, pool: Pool, out: Float[Tensor, "block query"]
 ) -> None:
-    """Write the sum (for a "mean") or the maximum of each block of keys; the last may be smaller."""
+    """Write the sum, for a mean, or the maximum of each block of keys; the last may be smaller."""
     combine: Any = torch.amax if pool == "max" else torch.sum
     blocks = len(weights) // width
     whole = blocks * width
