@@ -86,25 +86,39 @@ class AttentionHead:
         return not self.added and self.slope is None and self.w_score is None
 
     @cached_property
-    def longest_key(self) -> float:
-        """The largest norm of a key."""
-        return float(self.keys.norm(dim=1).max())
+    def logit_bounds(self) -> Float[Tensor, "query"] | None:
+        """Numbers that no logit of a query exceeds, of either sign; None if they are not known."""
+        if not self.is_product:
+            return None
+        bounds = self.queries.norm(dim=1) * (self.scale * self.keys.norm(dim=1).max())
+        if self.soft_cap is not None:
+            bounds.clamp_(max=self.soft_cap)
+        return bounds if self.sink is None else bounds.clamp_(min=self.sink.abs())
+
+    @cached_property
+    def values_by_key(self) -> Float[Tensor, "value_width key"]:
+        """The values, seen the other way round."""
+        return self.values.T
 
 
 class TileMemory(threading.local):
     """Memory that each thread uses again: to get it from the system takes as long as an exp."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, Tensor] = {}
+        self._numbers: dict[str, Tensor] = {}
+        self._matrices: dict[str, Tensor] = {}
 
     def take(
         self, name: str, like: Float[Tensor, "*any"], rows: int, columns: int
     ) -> Float[Tensor, "row column"]:
         """Return a matrix of any numbers, which is in the same place as the last of that name."""
-        part = self._parts.get(name)
-        if part is None or part.numel() < rows * columns:
-            part = self._parts[name] = like.new_empty(rows * columns)
-        return part[: rows * columns].view(rows, columns)
+        matrix = self._matrices.get(name)
+        if matrix is None or matrix.shape != (rows, columns):
+            numbers = self._numbers.get(name)
+            if numbers is None or len(numbers) < rows * columns:
+                numbers = self._numbers[name] = like.new_empty(rows * columns)
+            matrix = self._matrices[name] = numbers[: rows * columns].view(rows, columns)
+        return matrix
 
 
 class QueryBlock:
@@ -119,13 +133,8 @@ class QueryBlock:
     @cached_property
     def logit_bound(self) -> float:
         """A number that no logit exceeds, of either sign; ∞ if that is not known."""
-        head = self.head
-        if not head.is_product:
-            return inf
-        bound = float(self.queries.norm(dim=0).max()) * head.longest_key
-        if head.soft_cap is not None:
-            bound = min(bound, head.soft_cap)
-        return bound if head.sink is None else max(bound, abs(float(head.sink)))
+        bounds = self.head.logit_bounds
+        return inf if bounds is None else float(bounds[self.rows].max())
 
     def tiles(self, multiple: int, most: int | None = None) -> Iterator[KeyTile]:
         """Yield the tiles of keys that these queries may attend to; a score of −∞ hides, too."""
@@ -165,9 +174,9 @@ class QueryBlock:
         return logits
 
     def _distances(self, keys: slice) -> Float[Tensor, "key query"]:
-        places = torch.arange(self.first, self.first + self.count, device=self.head.device)
-        ahead = torch.arange(keys.start, keys.stop, device=self.head.device)[:, None] - places
-        return ahead.abs_().to(self.queries)
+        new = partial(torch.arange, device=self.head.device, dtype=self.queries.dtype)
+        ahead = new(keys.start - self.first, keys.stop - self.first)
+        return ahead[:, None].sub(new(0, self.count)).abs_()
 
 
 class PooledRows:
@@ -237,7 +246,7 @@ class PartialSoftmax:
         self,
         logits: Float[Tensor, "key query"],
         visible: Float[Tensor, "key query"] | None,
-        values: Float[Tensor, "key value_width"],
+        values: Float[Tensor, "value_width key"],
         *others: Float[Tensor, "*any query"],
     ) -> Float[Tensor, "key query"]:
         """Add a tile to the contexts; return its exponentials, computed in place.
@@ -252,7 +261,7 @@ class PartialSoftmax:
         logits.exp_()
         if visible is not None:
             logits.mul_(visible)
-        self.contexts.addmm_(values.T, logits)
+        self.contexts.addmm_(values, logits)
         return logits
 
     def results(self, pooled: PooledRows | None = None) -> RowResults:
@@ -273,7 +282,7 @@ def attend_by_tiles(block: QueryBlock, grid: BlockGrid) -> RowResults:
     """Return contexts, log-sum-exp and pooled weights of some queries."""
     softmax, pooled = PartialSoftmax(block), PooledRows(block, grid)
     for keys, visible in block.tiles(grid.width):
-        values = block.head.values[keys]
+        values = block.head.values_by_key[:, keys]
         weights = softmax.add(block.logits(keys), visible, values, pooled.cells)
         pooled.add(weights, keys)
         if grid.pool == "max":
@@ -294,7 +303,8 @@ def attend_by_fused_calls(block: QueryBlock) -> RowResults | None:
     softmax = PartialSoftmax(block)
     for keys, visible in block.tiles(1, most=len(head.keys)):
         if visible is not None:
-            softmax.sums += softmax.add(block.logits(keys), visible, head.values[keys]).sum(0)
+            values = head.values_by_key[:, keys]
+            softmax.sums += softmax.add(block.logits(keys), visible, values).sum(0)
             continue
         results = fused_calls.attend(block.queries.T, head.keys[keys], head.values[keys])
         if results is None:
@@ -328,7 +338,8 @@ def describe_rows(
         count = len(logs)
         padded = block.memory.take("weights", logs, count + -count % KEYS_OF_SEARCH, block.count)
         weights = torch.exp(logs, out=padded[:count])
-        padded[count:] = 0
+        if len(padded) > count:
+            padded[count:] = 0
         if visible is not None:
             weights.mul_(visible)
         if pooled is not None:
@@ -362,9 +373,8 @@ class _StatisticSums:
 
         `in_blocks`: the same weights, with zeros for keys that the last block lacks.
         """
-        self.received[keys] = by_key = weights.sum(1)
-        self.surprise -= logs.mul_(weights).sum(0)
         self._update_largest(in_blocks, keys.start)
+        self.received[keys] = by_key = weights.sum(1)
         start = keys.start - self.first  # how far the first key is after the first query
         self.distances.add(weights, by_key, start)
         if keys.start == 0:
@@ -373,6 +383,7 @@ class _StatisticSums:
             if -len(weights) < first < len(chosen):
                 diagonal = weights.diagonal(first)
                 chosen[max(first, 0) : max(first, 0) + len(diagonal)] = diagonal
+        self.surprise -= logs.mul_(weights).sum(0)
 
     def _update_largest(self, weights: Float[Tensor, "block key query"], start: int) -> None:
         """Replace the largest weights so far, and their keys, where these are larger.
@@ -443,8 +454,9 @@ class _DistanceSums:
             self._add_moment(weights - before, start, -1)
 
     def _add_moment(self, weights: Float[Tensor, "key query"], start: int, sign: int) -> None:
-        ahead = torch.arange(start, start + len(weights), device=weights.device)
-        self.signed_moment.addmv_(weights.T, ahead.to(weights), alpha=sign)
+        end = start + len(weights)
+        ahead = torch.arange(start, end, dtype=weights.dtype, device=weights.device)
+        self.signed_moment.addmv_(weights.T, ahead, alpha=sign)
         if sign < 0:
             self.on_later += weights.sum(0)
 
@@ -489,9 +501,10 @@ def pool_keys(
 ) -> None:
     """Write the sum, for a mean, or the maximum of each block of keys; the last may be smaller."""
     combine: Any = torch.amax if pool == "max" else torch.sum
-    blocks = len(weights) // width
-    whole = blocks * width
+    blocks, rest = divmod(len(weights), width)
+    if not rest:
+        combine(weights.view(blocks, width, -1), 1, out=out)
+        return
     if blocks:
-        combine(weights[:whole].view(blocks, width, -1), 1, out=out[:blocks])
-    if whole < len(weights):
-        combine(weights[whole:], 0, out=out[blocks])
+        combine(weights[:-rest].view(blocks, width, -1), 1, out=out[:blocks])
+    combine(weights[-rest:], 0, out=out[blocks])
