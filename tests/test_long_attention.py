@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -156,12 +158,35 @@ LENGTHS = st.tuples(st.integers(1, 45), st.integers(1, 45))
 REACHES = st.none() | st.integers(0, 30)
 
 
-@given(LENGTHS, REACHES, REACHES, st.integers(0, 20), st.integers(1, 60))
-def test_any_length_window_offset_and_resolution_gives_the_numbers_of_the_matrix(
-    lengths: tuple[int, int], before: int | None, after: int | None, offset: int, resolution: int
+SCALES = st.sampled_from([0.4, 9.0, 200.0])  # logits are within bounds, beyond them, far beyond
+
+
+@given(LENGTHS, REACHES, REACHES, st.integers(0, 20), st.integers(1, 60), SCALES)
+def test_any_length_window_offset_resolution_and_scale_gives_the_numbers_of_the_matrix(
+    lengths: tuple[int, int],
+    before: int | None,
+    after: int | None,
+    offset: int,
+    resolution: int,
+    scale: float,
 ) -> None:
     rule = MaskRule(before=before, after=after, offset=offset)
-    assert_same(random_attention(*lengths, mask=rule), resolution)
+    assert_same(random_attention(*lengths, mask=rule, scale=scale), resolution)
+
+
+@given(LENGTHS, REACHES, SCALES, st.integers(1, 9), st.data())
+def test_any_matrix_in_a_band_gives_the_numbers_of_the_matrix(
+    lengths: tuple[int, int], before: int | None, scale: float, sparsity: int, data: st.DataObject
+) -> None:
+    """Tiles are hidden wholly, in part, or not at all, and so are rows."""
+    chance = np.random.default_rng(data.draw(st.integers(0, 99)))
+    heads = data.draw(st.integers(1, 2))
+    tiles_hidden = np.kron(chance.integers(0, 3, (heads, 8, 8)), np.ones((1, 6, 6)))
+    noise = chance.integers(0, sparsity, (heads, 48, 48))
+    visible = np.where(tiles_hidden == 1, noise > 0, tiles_hidden == 0)
+    matrix = torch.from_numpy(visible[:, : lengths[0], : lengths[1]])
+    rule = MaskRule(before=before, after=data.draw(REACHES), matrix=matrix)
+    assert_same(random_attention(*lengths, mask=rule, scale=scale))
 
 
 @given(LENGTHS, st.integers(1, 60), st.data())
@@ -394,6 +419,35 @@ def test_an_interrupted_summary_ends_its_threads(monkeypatch: pytest.MonkeyPatch
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_an_error_in_one_thread_ends_the_others_after_their_tile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A block of queries may take seconds, and Ctrl-C must not."""
+    begun, done = threading.Event(), []
+
+    def logits(block: tiles.QueryBlock, keys: slice) -> Tensor:
+        if block.rows.start == 0:
+            begun.wait(5)
+            raise KeyboardInterrupt
+        begun.set()
+        time.sleep(0.02)
+        done.append(keys)
+        return torch.zeros(len(range(400)[keys]), block.count, dtype=torch.float64)
+
+    monkeypatch.setattr(tiles.QueryBlock, "logits", logits)
+    monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", {"cpu": 200})
+    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            random_attention(400, 400).summarize()
+    finally:
+        torch.set_num_threads(before)
+
+    assert len(done) < 400 // 12  # tiles of the other block
 
 
 MEMORY_SCRIPT = """

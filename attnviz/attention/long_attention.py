@@ -5,6 +5,7 @@ Contexts, a map of blocks, statistics and exact rows take memory that grows with
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from attnviz.attention.tiles import (
 from attnviz.cells import FULL_SLICE
 from attnviz.wording.words import with_summary
 
-ROWS_AT_ONCE = {"cpu": 384}
+ROWS_AT_ONCE = {"cpu": 768}
 ROWS_AT_ONCE_ELSEWHERE = 512
 CELLS_OF_ROWS = 2**22  # of one head, while exact rows are computed
 CELLS_FOR_THREADS = 2**22  # a smaller head is done before threads have begun
@@ -79,13 +80,13 @@ class LongAttention:
         width = len(range(keys)[columns])
         dtype = _precision(self.queries)
         weights = self.queries.new_empty(len(chosen), max(stop - start, 0), width, dtype=dtype)
-        step = max(1, CELLS_OF_ROWS // keys)
+        step, memory = max(1, CELLS_OF_ROWS // keys), TileMemory(threading.Event())
         for number, head in enumerate(self.head(each) for each in chosen):
             for first in range(start, stop, step):
                 part, place = slice(first, min(first + step, stop)), first - start
                 every = slice(0, keys)
                 visible = ~head.mask.hidden(part, every, self.device).T
-                logits = QueryBlock(head, part, TileMemory()).logits(every).T[None]
+                logits = QueryBlock(head, part, memory).logits(every).T[None]
                 sink = None if head.sink is None else head.sink[None]
                 rows_of_weights = arithmetic.attention_weights(logits, visible, sink)[0]
                 weights[number, place : place + step] = rows_of_weights[:, columns]
@@ -194,11 +195,13 @@ def summarize_part(
     bins = len(attention.distance_edges()) - 1 if choice.statistics else 0
     chosen = [*(range(len(attention.queries)) if choice.heads is None else choice.heads)]
     part = _empty_part(attention, choice, len(chosen), height, width)
-    done, memory = 0, TileMemory()
+    done = 0
     for number, head_number in enumerate(chosen):
         head = attention.head(head_number)
+        memory = TileMemory(threading.Event())
         compute = partial(_compute_rows, head, grid, bins, memory)
-        for rows, results in zip(blocks, _in_threads(compute, blocks, head), strict=True):
+        in_order = _in_threads(compute, blocks, head, memory)
+        for rows, results in zip(blocks, in_order, strict=True):
             _place_block(part, number, rows, *results)
             done += rows.stop - rows.start
             if progress is not None:
@@ -311,11 +314,12 @@ def _in_threads(
     compute: Callable[[slice], tuple[RowResults, RowStatistics | None]],
     blocks: Sequence[slice],
     head: AttentionHead,
+    memory: TileMemory,
 ) -> Iterator[tuple[RowResults, RowStatistics | None]]:
     """Yield the results of all blocks in order, computed by as many threads as torch may use.
 
     Each thread computes a block of its own: splitting the operations on one tile, as torch does,
-    costs more than it saves. Ctrl-C waits for the blocks that have begun.
+    costs more than it saves. Ctrl-C waits for the tiles that have begun.
     """
     threads = torch.get_num_threads()
     small = len(head.queries) * len(head.keys) < CELLS_FOR_THREADS
@@ -326,6 +330,7 @@ def _in_threads(
     try:
         yield from pool.map(compute, blocks)
     finally:
+        memory.stopped.set()
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)  # the initializer also sets that of threads begun later
 

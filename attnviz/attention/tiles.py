@@ -102,9 +102,13 @@ class AttentionHead:
 
 
 class TileMemory(threading.local):
-    """Memory that each thread uses again: to get it from the system takes as long as an exp."""
+    """Memory that each thread uses again: to get it from the system takes as long as an exp.
 
-    def __init__(self) -> None:
+    Once `stopped` is set, no thread begins another tile, and results are of no use.
+    """
+
+    def __init__(self, stopped: threading.Event) -> None:
+        self.stopped = stopped
         self._numbers: dict[str, Tensor] = {}
         self._matrices: dict[str, Tensor] = {}
 
@@ -143,6 +147,8 @@ class QueryBlock:
         for tile in self.head.mask.tiles(
             self.rows, keys, multiple=multiple, most=most, like=self.queries
         ):
+            if self.memory.stopped.is_set():
+                return
             visible = tile.visible
             for matrix in self.head.added:
                 infinite = matrix[self.rows, tile.keys].T.isneginf()
