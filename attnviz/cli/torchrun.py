@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from attnviz.cli.app import COMMANDS, print_error, run_command_line
 from attnviz.cli.messages import print_message
 from attnviz.errors import AttnvizError
-from attnviz.machine import exit_handling
+from attnviz.machine import environment, exit_handling
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.version import __version__
 from attnviz.wording.words import counted
@@ -39,6 +39,7 @@ PRINTING_COMMANDS = ("help", "tokenizers", "variants", "version")  # with nothin
 HELP_OPTIONS = {"--help", "-h", "--help-all", "--version"}
 START_LIMIT = timedelta(minutes=5)  # for processes to start and to read the text
 ANSWER_LIMIT = timedelta(seconds=3)  # for the first process to print another's error
+LOCK_SECONDS = 1.0  # until which a signal waits for an error that is being printed
 EXPLAINING_SECONDS, LOOKING_SECONDS = 2.0, 0.1  # for torchrun to notice a process that has ended
 SECONDS_PER_BEAT = 0.5
 MISSED_BEATS = 60  # after which a process is taken for dead; one that is stopped counts none
@@ -83,6 +84,8 @@ def read_place(variables: Mapping[str, str]) -> Place:
         return int(value)
 
     ranks = number("WORLD_SIZE")
+    if ranks == 0:
+        raise AttnvizError("WORLD_SIZE is 0, and must be at least 1", TORCHRUN_HINT)
     if ranks == 1:
         return Place(0, 1, 0, 1, "", "", 0)
     rank = number("RANK")
@@ -109,42 +112,29 @@ def run_process() -> int:
 
     Only `attnviz run` is shared; help and lists are printed once, other commands are refused.
     """
+    words, is_first = sys.argv[1:], environment.is_first_process()
+    if not words or words[0] in PRINTING_COMMANDS or HELP_OPTIONS & {*words}:
+        return run_command_line() if is_first else 0
     try:
         place = read_place(os.environ)
-        if place.ranks == 1:
-            return run_command_line()
-        is_shared = _is_shared(sys.argv[1:], place.ranks)
     except AttnvizError as error:
-        is_first = os.environ.get("RANK", "0") == "0"
-        return print_error(str(error), error.hint) if is_first else 2
-    if not is_shared:
-        return 0 if place.rank else run_command_line()
+        return print_error(str(error), error.hint)
+    if place.ranks == 1:
+        return run_command_line()
+    command = words[0] if words[0] in COMMANDS else "run"
+    subject = "" if command == "run" else f"attnviz {command} works in"
+    if any(word.partition("=")[0] == "--trace" for word in words):
+        subject = "a saved trace is shown by"
+    if subject:
+        problem = f"{subject} one process, and torchrun has started {place.ranks}"
+        return print_error(problem, ALONE_HINT) if is_first else 2
     os.environ["PAGER"] = "cat"  # a pager would need a terminal that torchrun does not pass on
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or torch prints of each connection
     try:
-        processes = SharedRun.connect(place)
+        shared = SharedRun.connect(place)
     except AttnvizError as error:
         return print_error(str(error), error.hint)
-    return processes.run()
-
-
-def _is_shared(words: list[str], ranks: int) -> bool:
-    """Return whether a command line is one to share, and not one that only prints.
-
-    Refuses commands that work in one process.
-    """
-    command = words[0] if words and words[0] in COMMANDS else "run"
-    if not words or command in PRINTING_COMMANDS or HELP_OPTIONS & {*words}:
-        return False
-    if command != "run":
-        raise AttnvizError(
-            f"attnviz {command} works in one process, and torchrun has started {ranks}", ALONE_HINT
-        )
-    if any(word.partition("=")[0] == "--trace" for word in words):
-        raise AttnvizError(
-            f"a saved trace is shown by one process, and torchrun has started {ranks}", ALONE_HINT
-        )
-    return True
+    return shared.run()
 
 
 @dataclass(eq=False)
@@ -158,9 +148,11 @@ class SharedRun:
 
     place: Place
     store: Store
-    is_over: bool = False  # whether there is nothing to share any more
+    waiting_store: Store  # the same, for calls that wait
+    is_done: bool = False  # whether there is nothing to share any more
+    is_ending: bool = False  # whether this process ends before that
     is_printed: bool = False
-    lock: threading.RLock = field(default_factory=threading.RLock)  # of printing
+    lock: threading.RLock = field(default_factory=threading.RLock)  # of printing and ending
 
     @classmethod
     def connect(cls, place: Place) -> SharedRun:
@@ -168,24 +160,30 @@ class SharedRun:
         from torch.distributed import PrefixStore, TCPStore
 
         has_server = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        try:
-            store = _interruptible(
-                lambda: TCPStore(
-                    place.address,
-                    place.port,
-                    place.ranks,
-                    is_master=not has_server and not place.rank,
-                    timeout=START_LIMIT,
-                    wait_for_workers=False,
-                )
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+
+        def client(*, is_server: bool) -> Store:
+            """Return a connection to the store: a call that waits blocks others on the same one."""
+            store = TCPStore(
+                place.address,
+                place.port,
+                place.ranks,
+                is_master=is_server,
+                timeout=START_LIMIT,
+                wait_for_workers=False,
             )
+            return PrefixStore(f"attnviz/{attempt}", store)
+
+        try:
+            is_server = not has_server and not place.rank
+            store = _interruptible(lambda: client(is_server=is_server))
+            waiting_store = _interruptible(lambda: client(is_server=False))
         except RuntimeError:
             raise AttnvizError(
                 f"{place.name} cannot reach the others at {place.address}, port {place.port}",
                 TORCHRUN_HINT,
             ) from None
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        shared = cls(place, PrefixStore(f"attnviz/{attempt}", store))
+        shared = cls(place, store, waiting_store)
         shared.store.set(f"pid/{place.rank}", f"{place.machine} {os.getpid()}")
         return shared
 
@@ -212,17 +210,19 @@ class SharedRun:
         """Have the first process print an error, unless another one was reported before; return the
         exit status 2.
         """
-        if self.is_over:
+        if self.is_done:
             return print_error(problem, hint)
         is_news = False
         try:
             is_news = self.store.add("ends", 1) == 1
             if is_news:
+                if self._is_elsewhere() and self.place.name not in problem:
+                    problem = f"{self.place.name}, on {socket.gethostname()}: {problem}"
                 self.store.set("error", json.dumps((problem, hint)))
             if self.place.rank == 0:
                 self._print_reported()
             else:
-                _interruptible(lambda: self.store.wait(["printed"], ANSWER_LIMIT))
+                _interruptible(lambda: self.waiting_store.wait(["printed"], ANSWER_LIMIT))
         except RuntimeError:  # the first process, or the store, has gone
             if is_news:
                 self._print(problem, hint)
@@ -240,7 +240,7 @@ class SharedRun:
         keys = [f"work/{rank}" for rank in range(self.place.ranks)]
         self.store.set(keys[self.place.rank], json.dumps(work))
         try:
-            _interruptible(lambda: self.store.wait(keys, START_LIMIT))
+            _interruptible(lambda: self.waiting_store.wait(keys, START_LIMIT))
         except RuntimeError:
             raise AttnvizError(
                 f"not all of {self.place.ranks} processes have begun within "
@@ -303,26 +303,26 @@ class SharedRun:
         """When a signal ends this process, print an error if it came because of another process:
         torchrun ends all of a machine when one has failed.
         """
-        if self.is_over:
+        if self.is_done or self.is_ending or not self.lock.acquire(timeout=LOCK_SECONDS):
             return
-        self.is_over = True
+        self.is_ending = True
         with suppress(RuntimeError):
             if self.store.add("ends", 1) == 1:
-                dead = self._dead_processes()
-                if dead:
-                    self._print(*self._lost_process_message(dead[0]))
-                self.store.set("error", json.dumps(() if dead else self._stop_message()))
+                error: tuple[str, ...] = ()
+                if dead := self._dead_processes():
+                    error = self._lost_process_message(dead[0])
+                    self._print(*error)
+                elif self._is_elsewhere():  # where nobody sees why the others end
+                    error = f"{self.place.name} was stopped on its machine", "start the run again"
+                self.store.set("error", json.dumps(error))
             elif self.place.rank == 0 and self.store.check(["error"]):
                 self._print_reported()
 
-    def _stop_message(self) -> tuple[str, ...]:
-        """Return the error for the first process when a signal ends this one; empty if both are on
-        one machine, where somebody has pressed Ctrl-C.
-        """
-        first_machine = self.store.get("pid/0").decode().rsplit(maxsplit=1)[0]
-        if first_machine == self.place.machine:
-            return ()
-        return f"{self.place.name} was stopped on its machine", "start the run again"
+    def _is_elsewhere(self) -> bool:
+        """Return whether the first process is on another machine, as far as is known."""
+        if not self.store.check(["pid/0"]):
+            return False
+        return self.store.get("pid/0").decode().rsplit(maxsplit=1)[0] != self.place.machine
 
     def _dead_processes(self) -> list[int]:
         """Return the ranks of processes of this machine that do not run any more."""
@@ -342,7 +342,8 @@ class SharedRun:
         """End this process when another one has ended or is not heard of any more."""
         others = range(1, self.place.ranks) if self.place.rank == 0 else range(1)
         beats, missed = dict.fromkeys(others, 0), dict.fromkeys(others, 0)
-        while not self.is_over:
+        has_ended = is_lost = False  # other processes; the connection to the store
+        while not (has_ended or self.is_done or self.is_ending):
             time.sleep(SECONDS_PER_BEAT)
             try:
                 self.store.add(f"beats/{self.place.rank}", 1)
@@ -350,19 +351,27 @@ class SharedRun:
                 for rank in others:
                     before, beats[rank] = beats[rank], self.store.add(f"beats/{rank}", 0)
                     missed[rank] = missed[rank] + 1 if 0 < beats[rank] == before else 0
-                    if missed[rank] > MISSED_BEATS and not has_ended and not self.is_over:
+                    if missed[rank] > MISSED_BEATS and not (has_ended or self.is_done):
                         self.report_error(*self._lost_process_message(rank))
                         has_ended = True
-                if has_ended and self.place.rank == 0 and not self.is_over:
-                    self._print_reported()
             except RuntimeError:  # torchrun, or the machine of the store, has gone
-                has_ended = True
-                if self.place.local_rank == 0 and not self.is_over:
-                    self._print("the connection to torchrun is lost", "start the run again")
-            if has_ended and not self.is_over:
-                self.is_over = True
-                exit_handling.undo_everything()
-                os._exit(2)
+                has_ended = is_lost = True
+        with self.lock:
+            if has_ended and not (self.is_done or self.is_ending):
+                self._end_from_thread(is_lost=is_lost)
+
+    def _end_from_thread(self, *, is_lost: bool) -> None:
+        """End this process because of others. The first prints their error; if the store is lost,
+        the first of each machine says so.
+        """
+        self.is_ending = True
+        exit_handling.undo_everything()
+        with suppress(RuntimeError):
+            if is_lost and self.place.local_rank == 0:
+                self._print("the connection to torchrun is lost", "start the run again")
+            elif self.place.rank == 0:
+                self._print_reported()
+        os._exit(2)
 
 
 _current_run: ContextVar[SharedRun | None] = ContextVar("current_run", default=None)
@@ -390,12 +399,9 @@ def share_work(text: str | None, settings: Settings, *, quiet: bool) -> Iterator
     _take_gpu(place, settings.device)
     try:
         shared.refuse_other_work(text, settings)
-        ranks.join_process_group(shared.store, place.rank, place.ranks)
-        if not quiet and not place.rank:
-            print_message(
-                f"note: {place.ranks} processes share the weights, which are computed only where "
-                "they are shown, as with --stream"
-            )
+        _interruptible(
+            lambda: ranks.join_process_group(shared.waiting_store, place.rank, place.ranks)
+        )
         with summarizing_by(ranks.summarize_in_ranks):
             yield replace(settings, stream=True)
         ranks.wait_for_all()
@@ -406,7 +412,12 @@ def share_work(text: str | None, settings: Settings, *, quiet: bool) -> Iterator
             raise
         problem = str(error).replace("--stream computes", f"{place.ranks} processes compute")
         raise AttnvizError(problem, ALONE_HINT) from None
-    shared.is_over = True
+    shared.is_done = True
+    if not quiet and not place.rank:
+        print_message(
+            f"note: {place.ranks} processes have shared this work; weights are computed only where "
+            "they are shown, as with --stream"
+        )
 
 
 def _take_gpu(place: Place, device: str) -> None:
