@@ -77,7 +77,7 @@ def read_place(variables: Mapping[str, str]) -> Place:
     def number(name: str, default: str = "") -> int:
         """Return the value of a variable, which must be a whole number."""
         value = variables.get(name, default)
-        if not value:
+        if not value and name != "WORLD_SIZE":
             raise AttnvizError(f"WORLD_SIZE is set, and {name} is not", TORCHRUN_HINT)
         if not (value.isascii() and value.isdigit() and len(value) < 10):
             raise AttnvizError(f"{name} is '{value}', and must be a whole number", TORCHRUN_HINT)
@@ -91,13 +91,16 @@ def read_place(variables: Mapping[str, str]) -> Place:
     rank = number("RANK")
     local_ranks = number("LOCAL_WORLD_SIZE", "1")
     local_rank = number("LOCAL_RANK", "0" if local_ranks == 1 else "")
-    for name, value, count_name, count in (
-        ("RANK", rank, "WORLD_SIZE", ranks),
-        ("LOCAL_RANK", local_rank, "LOCAL_WORLD_SIZE", local_ranks),
-    ):
-        if value >= count:
+    bounds = (
+        ("RANK", rank, "less than", "WORLD_SIZE", ranks - 1),
+        ("LOCAL_RANK", local_rank, "less than", "LOCAL_WORLD_SIZE", local_ranks - 1),
+        ("LOCAL_WORLD_SIZE", local_ranks, "at most", "WORLD_SIZE", ranks),
+    )
+    for name, value, relation, bound_name, most in bounds:
+        if value > most:
+            bound = most + (relation == "less than")
             raise AttnvizError(
-                f"{name} is {value}, and must be less than {count_name}, which is {count}",
+                f"{name} is {value}, and must be {relation} {bound_name}, which is {bound}",
                 TORCHRUN_HINT,
             )
     address, port = variables.get("MASTER_ADDR", ""), number("MASTER_PORT")
