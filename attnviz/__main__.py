@@ -31,7 +31,11 @@ def _run_cli() -> int:
     gc.set_threshold(GARBAGE_THRESHOLD)
     from attnviz.cli.app import run_command_line  # only here: signals are handled while it loads
 
-    return run_command_line()
+    if "WORLD_SIZE" not in os.environ:
+        return run_command_line()
+    from attnviz.cli.torchrun import run_process
+
+    return run_process()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 import pkgutil
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -287,11 +287,23 @@ def attnviz_callback(
         typer.echo(context.get_help())
 
 
-def run_command_line(arguments: Sequence[str] | None = None) -> int:
+def print_error(problem: str, hint: str) -> int:
+    """Print an error as two lines on standard error, problem and hint; return the exit status 2."""
+    colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    print_message(problem, prefix="error: ", color="red" if colored else None)
+    print_message(hint, prefix=" hint: ")
+    return 2
+
+
+def run_command_line(
+    arguments: Sequence[str] | None = None,
+    report_error: Callable[[str, str], int] = print_error,
+) -> int:
     """Run a command line (None: that of the process) and return its exit status.
 
     An AttnvizError, too little memory and a full disk are printed as two lines and give 2, Ctrl-C
     130, a reader that has quit 0. Any other exception is raised, with its traceback.
+    `report_error`: what prints these two lines.
     """
     _prepare_streams()
     help.prepare_completion()
@@ -301,22 +313,22 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
             status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
     except AttnvizError as error:
-        return _print_error(str(error), error.hint)
+        return report_error(str(error), error.hint)
     except (MemoryError, RuntimeError, ImportError) as error:
         if not memory.is_out_of_memory(error):
             raise
-        return _print_error(*NO_MEMORY_MESSAGE)
+        return report_error(*NO_MEMORY_MESSAGE)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # the reader (`| head -1`) has quit
         return _discard_output()
     except OSError as error:
         if memory.is_out_of_memory(error):
-            return _print_error(*NO_MEMORY_MESSAGE)
+            return report_error(*NO_MEMORY_MESSAGE)
         if error.errno not in DISK_FULL_ERRNOS:
             raise
         _discard_output()
-        return _print_error(
+        return report_error(
             f"the output cannot be written: {error.strerror}", "write it somewhere else"
         )
     except SystemExit as exit_error:
@@ -357,11 +369,3 @@ def _discard_output() -> int:
     """Redirect standard output to nowhere, so that Python's last flush cannot fail; return 0."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
     return 0
-
-
-def _print_error(problem: str, hint: str) -> int:
-    """Print an error as two lines on standard error, problem and hint; return the exit status 2."""
-    colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    print_message(problem, prefix="error: ", color="red" if colored else None)
-    print_message(hint, prefix=" hint: ")
-    return 2

@@ -16,7 +16,7 @@ from attnviz.cli.output_options import (
     screen_from_options,
 )
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.machine import files
+from attnviz.machine import environment, files
 from attnviz.machine.atomic_files import refuse_unwritable_paths
 from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
 from attnviz.renderers.look import refuse_small_slides
@@ -37,6 +37,8 @@ def refuse_undeliverable(
     paths that cannot be written, a look that cannot be drawn, and slides that are too small.
     """
     files.set_size_limit(outputs.limit)
+    if not environment.is_first_process():  # it writes nothing, perhaps on another machine
+        return
     for path in outputs.out:
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:

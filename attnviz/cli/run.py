@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from attnviz.cli.trace_options import (
     WithoutOptions,
 )
 from attnviz.errors import AttnvizError
-from attnviz.machine import files
+from attnviz.machine import environment, files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
 from attnviz.views.drawing_ways import refuse_impossible_way
@@ -88,6 +89,8 @@ def run_command(
     trace = trace_from_options(
         "run", text, saved, settings, long_text, show_options, outputs, pictures
     )
+    if not environment.is_first_process():
+        return
     with with_timer("working out weights", quiet=outputs.quiet):
         view = trace.view(
             show=show_options.part_names(),
@@ -161,13 +164,27 @@ def trace_from_options(
         with (
             printing_new_text(quiet=quiet or settings.generate is None),
             showing_row_progress(quiet=quiet),
+            sharing_work(words, settings, quiet=quiet) as shared_settings,
         ):
-            return trace(words, settings, command=command, kept=layers)
+            return trace(words, shared_settings, command=command, kept=layers)
     files.refuse_missing_file(Path(saved.trace), "read a trace from")
 
     from attnviz.cli.saved_trace import read_saved_trace
 
     return read_saved_trace(name, saved.trace, *groups, **model_overrides)
+
+
+def sharing_work(
+    text: str | None, settings: Settings, *, quiet: bool
+) -> AbstractContextManager[Settings]:
+    """Have the processes that torchrun started, if there are several, share what is computed inside
+    the block; yields the settings for it.
+    """
+    if not environment.is_shared():
+        return nullcontext(settings)
+    from attnviz.cli.torchrun import share_work
+
+    return share_work(text, settings, quiet=quiet)
 
 
 def run_checks(trace: Trace) -> list[Check]:

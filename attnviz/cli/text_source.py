@@ -13,7 +13,7 @@ from attnviz.cli.messages import print_message
 from attnviz.cli.trace_options import TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
-from attnviz.machine import files
+from attnviz.machine import environment, files
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import shell_quote
@@ -88,7 +88,13 @@ def _knows_all_words(card: Card, text: str) -> bool:
 
 
 def _standard_input() -> bytes:
-    """Return the bytes of standard input; refuse input that cannot be read or is too large."""
+    """Return the bytes of standard input; refuse input that cannot be read or is too large, or that
+    several processes would share.
+    """
+    if environment.is_shared():
+        raise AttnvizError(
+            "several processes cannot all read standard input", "try --file book.txt"
+        )
     try:
         return files.read_stream(sys.stdin.buffer, "standard input", "text")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Environment variables that must not change a result."""
+"""Environment variables: those that must not change a result, and those of torchrun."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def without_variables(*names: str) -> Iterator[None]:
         yield
     finally:
         os.environ.update(removed)
+
+
+def is_shared() -> bool:
+    """Return whether this is one of several processes that torchrun started for one run."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def is_first_process() -> bool:
+    """Return whether this process prints and writes: the first of those that torchrun started, and
+    one that is alone."""
+    return not is_shared() or os.environ.get("RANK", "0") == "0"
 
 
 def invalid_terminal_sizes() -> list[str]:

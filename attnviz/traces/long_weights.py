@@ -14,7 +14,13 @@ from torch import Tensor
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import AttentionStages, MixedBy
-from attnviz.attention.long_attention import AttentionSummary, LongAttention
+from attnviz.attention.long_attention import (
+    AttentionSummary,
+    LongAttention,
+    Progress,
+    SummaryChoice,
+    summarize_part,
+)
 from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.errors import AttnvizError
@@ -26,6 +32,7 @@ from attnviz.wording.words import counted
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
     "progress_listener", default=None
 )
+Summarize = Callable[[LongAttention, SummaryChoice, Progress | None], AttentionSummary]
 SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
 
 
@@ -39,6 +46,26 @@ def reporting_progress(listener: Callable[[int, int], object]) -> Iterator[None]
         yield
     finally:
         _progress_listener.reset(token)
+
+
+def summarize_alone(
+    attention: LongAttention, choice: SummaryChoice, progress: Progress | None
+) -> AttentionSummary:
+    """Return a summary of which this process computes all blocks of queries."""
+    return summarize_part(attention, attention.row_blocks(), choice, progress)
+
+
+_summarize: ContextVar[Summarize] = ContextVar("summarize", default=summarize_alone)
+
+
+@contextmanager
+def summarizing_by(summarize: Summarize) -> Iterator[None]:
+    """Have `summarize` measure the weights of long texts inside the block."""
+    token = _summarize.set(summarize)
+    try:
+        yield
+    finally:
+        _summarize.reset(token)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,10 +86,10 @@ class LongWeights(Weights):
         column.
         """
         listener, (heads, queries, _) = _progress_listener.get(), self.attention.shape
-        return self.attention.summarize(
-            resolution=self.resolution,
-            pool=self.pool,
-            progress=None if listener is None else partial(listener, heads * queries),
+        return _summarize.get()(
+            self.attention,
+            SummaryChoice(self.resolution, self.pool),
+            None if listener is None else partial(listener, heads * queries),
         )
 
     def cells(self, stage: Stage, head: int) -> Cells:
