@@ -326,13 +326,15 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
     """Return the View of a Trace whose weights are computed only where they are shown; with a
     query, of its exact row.
     """
+    from attnviz.views.exact_rows import steps_of_text  # it imports this module
+
     heads = [
         LongHead(trace, layer, head)
         for layer in trace.attention_layers
         for head in range(layer.heads)
     ]
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
-    excerpt, typed = None, None
+    excerpt, typed, position = None, None, None
     if query is None:
         finding = heads[0].finding
         screen, picture = _map_groups(heads, log=log)
@@ -353,7 +355,8 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
         picture=build_page(picture, settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
-        head_explorer=lambda: explore_maps(heads, log=log),
+        head_explorer=lambda: explore_maps(heads, position, log=log),
+        query_steps=steps_of_text(heads, position),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), query=typed, log=log or None),
@@ -373,8 +376,9 @@ def _map_groups(heads: Sequence[LongHead], *, log: bool) -> tuple[list[Group], l
     return [grids, Group("along the text", (heads[0].profile_table(),)), most_read], picture
 
 
-def explore_maps(heads: Sequence[LongHead], *, log: bool) -> HeadExplorer:
-    """Return the maps of all heads, for a reader of a page to choose from."""
+def explore_maps(heads: Sequence[LongHead], query: int | None = None, *, log: bool) -> HeadExplorer:
+    """Return the maps of all heads, for a reader of a page to choose from; the row with a query is
+    followed."""
     explored = []
     for head in heads:
         grid = head.map_grid(log=log)
@@ -389,7 +393,8 @@ def explore_maps(heads: Sequence[LongHead], *, log: bool) -> HeadExplorer:
         )
         explored.append((head.layer.name, f"H{head.head}", head_map))
     note = " · ".join(filter(None, (AXES_NOTE, grid.pool_note)))
-    return arrange_heads(explored, log=log, note=note)
+    row = None if query is None else query // heads[0].summary.row_height
+    return arrange_heads(explored, query=row, log=log, note=note)
 
 
 def axis_of_words(axis: Axis) -> Axis:

@@ -14,7 +14,7 @@ from attnviz.tokens.text_part import span_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
-from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.axes import ALL_MASKED_TEXT, Axis
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.long_map import Profile
 from attnviz.views.grids.scales import logarithmic_scale, weight_scale
@@ -30,6 +30,8 @@ from attnviz.views.long_text import (
     quoted_label,
 )
 from attnviz.views.reading import attention_head_name
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import counted
 
 CELLS_AT_ONCE = 2**20  # of whole rows, while a part is read
 PARAGRAPH_SIGN = "¶ "  # before the label of a token at which a paragraph begins
@@ -187,10 +189,35 @@ class PartOfHead:
         positions = [self.keys[place] for place in places]
         return self.whole.token_bars(title, "share", positions, shares[places].tolist())
 
-    def row_bars(self) -> RankedBars:
+    def row_finding(self) -> str:
+        """Return a sentence on the keys of the part that its first query attends to most."""
+        weights, query = self.weights, self.queries[0]
+        reader, share = self.reader_text(query), percent_text(float(weights.largest[0]), 1)
+        keys = "" if self.has_all_keys else f" of {span_text(self.keys)}"
+        if not weights.largest[0]:
+            whom = f"none{keys}" if keys else ALL_MASKED_TEXT
+            return f"{reader} attends to {whom}"
+        ties = int(weights.ties[0])
+        if ties > 1:
+            return f"{reader} attends most to {counted(ties, 'token')}{keys}, equally: {share} each"
+        name = self.key_text(query, self.keys[int(weights.largest_key[0])])
+        limits = f",{keys}," if keys else ""
+        return f"{reader} attends most{limits} to {name}: {share}"
+
+    def reader_text(self, query: int) -> str:
+        """Return a query as a sentence names it."""
+        return f"{quoted_label(self.whole.trace.tokens, query)} (token {query + 1:,})"
+
+    def key_text(self, query: int, key: int) -> str:
+        """Return a key as a sentence about a query names it: itself, or its label and number."""
+        if query == key and self.whole.keys is self.whole.trace.tokens:
+            return "itself"
+        return f"{quoted_label(self.whole.keys, key)} (token {key + 1:,})"
+
+    def row_bars(self, most: int = MOST_ATTENDED) -> RankedBars:
         """Return the keys of the part that its first query attends to most as bars."""
         weights = self.weights.cells.values[0].astype(float)
-        order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED]
+        order = np.argsort(-weights, kind="stable")[:most]
         places = [int(place) for place in order if weights[place] > 0]
         title = f"what {quoted_label(self.whole.trace.tokens, self.queries[0])} attends to"
         positions = [self.keys[place] for place in places]

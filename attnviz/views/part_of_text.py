@@ -19,6 +19,7 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import do_rows_sum_to_one
+from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, AXES_NOTE, ROW_SUM_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid, with_common_scales
@@ -38,7 +39,6 @@ from attnviz.views.part_of_head import PartOfHead
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, build_page
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.words import counted
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
 MAX_DRAWN = 512  # cells on each side of a picture
@@ -69,7 +69,7 @@ def view_part(
         finding = part_finding(heads)
         screen, picture = _part_groups(heads, log=log)
     else:
-        finding = _row_finding(heads[0])
+        finding = heads[0].row_finding()
         screen = picture = [Group("readings", tuple(each.row_bars() for each in heads))]
     if query is not None and len(heads) > 1:
         finding = f"{heads[0].name}: {finding}"
@@ -78,7 +78,7 @@ def view_part(
         "query": None if query is None else str(heads[0].queries[0] + 1),
         "log": log or None,
     }
-    is_whole = layer is None and head is None
+    is_whole, block = layer is None and head is None, _page_blocks(heads)[0]
     return View(
         title=attention_headline(trace),
         headline=f"{finding[:1].upper()}{finding[1:]}",
@@ -92,6 +92,7 @@ def view_part(
         ),
         as_screen=as_screen,
         head_explorer=partial(_explore_parts, heads, log=log),
+        query_steps=None if block == (1, 1) else exact_rows(heads, block[0]),
         data=part_data(heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), **options) if is_whole else None,
@@ -185,37 +186,11 @@ def _largest_weight_text(head: PartOfHead) -> str:
     of = span_text(head.queries) + f" on {span_text(head.keys)}" * (not head.has_all_keys)
     share = percent_text(float(largest[top]), 1)
     query, key = head.queries[top], head.keys[int(weights.largest_key[top])]
-    pair = f"{_reader_text(head, query)} to {_key_text(head, query, key)}"
+    pair = f"{head.reader_text(query)} to {head.key_text(query, key)}"
     start = f"{choice}the largest weight of {of} is {share}"
     if ties > 1:
         return f"{start}, for {ties:,} pairs of tokens, {pair} among them"
     return f"{start}: {pair}"
-
-
-def _reader_text(head: PartOfHead, query: int) -> str:
-    """Return a query as a sentence names it."""
-    return f"{quoted_label(head.whole.trace.tokens, query)} (token {query + 1:,})"
-
-
-def _key_text(head: PartOfHead, query: int, key: int) -> str:
-    """Return a key as a sentence names it: itself, or its label and number."""
-    if query == key and head.whole.keys is head.whole.trace.tokens:
-        return "itself"
-    return f"{quoted_label(head.whole.keys, key)} (token {key + 1:,})"
-
-
-def _row_finding(head: PartOfHead) -> str:
-    """Return a sentence on the keys of a part that its only query attends to most."""
-    weights, query = head.weights, head.queries[0]
-    reader = _reader_text(head, query)
-    keys = "" if head.has_all_keys else f" of {span_text(head.keys)}"
-    share, ties = percent_text(float(weights.largest[0]), 1), int(weights.ties[0])
-    if not weights.largest[0]:
-        return f"{reader} attends to none{keys or ' of the tokens'}"
-    if ties > 1:
-        return f"{reader} attends most to {counted(ties, 'token')}{keys}, equally: {share} each"
-    name = _key_text(head, query, head.keys[int(weights.largest_key[0])])
-    return f"{reader} attends most{',' * bool(keys)}{keys}{',' * bool(keys)} to {name}: {share}"
 
 
 def _share_notes(heads: Sequence[PartOfHead]) -> Iterator[str]:
@@ -294,18 +269,27 @@ def _part_groups(heads: Sequence[PartOfHead], *, log: bool) -> tuple[list[Group]
     return screen, [Group("weights", (long_map,))]
 
 
+def _page_blocks(heads: Sequence[PartOfHead]) -> list[tuple[int, int]]:
+    """Return how many queries and keys are in a cell on a page: one each, unless that is too many
+    for it.
+    """
+    sides = max(len(side) for each in heads for side in (each.queries, each.keys))
+    cells = sum(len(each.queries) * len(each.keys) for each in heads)
+    is_whole = cells <= MAX_EXPLORED_CELLS and sides <= MAX_EXPLORED_TOKENS
+    return [each.block if is_whole else each.map_block(MAX_DRAWN) for each in heads]
+
+
 def _explore_parts(heads: Sequence[PartOfHead], *, log: bool) -> HeadExplorer:
     """Return the parts of all heads, for a reader of a page to choose from; a part of very many
     cells as a map of blocks.
     """
-    starts = frozenset(paragraph_starts(heads[0].whole.trace.tokens))
-    sides = max(len(side) for each in heads for side in (each.queries, each.keys))
-    cells = sum(len(each.queries) * len(each.keys) for each in heads)
-    is_whole = cells <= MAX_EXPLORED_CELLS and sides <= MAX_EXPLORED_TOKENS
+    blocks = _page_blocks(heads)
+    starts = frozenset[int]()
+    if blocks[0] == (1, 1):
+        starts = frozenset(paragraph_starts(heads[0].whole.trace.tokens))
     explored, note = list[tuple[str, str, HeadMap]](), ""
     axes_by_sides = dict[object, tuple[Axis, Axis]]()
-    for each in heads:
-        block = each.block if is_whole else each.map_block(MAX_DRAWN)
+    for each, block in zip(heads, blocks, strict=True):
         grid = each.grid(starts, "", block, log=log, title="")
         sides_of_head = (id(each.whole.keys), each.keys, block)
         query_axis, key_axis = axes_by_sides.setdefault(
@@ -323,5 +307,5 @@ def _explore_parts(heads: Sequence[PartOfHead], *, log: bool) -> HeadExplorer:
         )
         explored.append((each.whole.layer.name, f"H{each.whole.head}", head_map))
         note = grid.pool_note
-    note = " · ".join(filter(None, (_part_note(heads, starts if is_whole else frozenset()), note)))
+    note = " · ".join(filter(None, (_part_note(heads, starts), note)))
     return arrange_heads(explored, log=log, note=note)
