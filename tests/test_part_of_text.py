@@ -16,8 +16,8 @@ from hypothesis import strategies as some
 
 from attnviz import Trace, trace
 from attnviz.errors import AttnvizError
+from attnviz.machine import memory
 from attnviz.tokens.text_part import parse_part
-from attnviz.traces import early_checks
 from attnviz.traces.matrices import Matrices
 from attnviz.views import exact_rows, part_of_text
 from attnviz.views.grids.grid import Grid
@@ -405,7 +405,7 @@ def test_all_weights_are_data_where_they_are_asked_for_and_fit(
     assert np.allclose([float(each["weight"]) for each in lines], made[0, 0].flatten())
     assert made.view().render(".csv").count(b"\n") == 1 + 8
 
-    monkeypatch.setattr(early_checks.memory, "DEFAULT_BUDGET", 4 * 8**2 - 1)
+    monkeypatch.setattr(memory, "DEFAULT_BUDGET", 4 * 8**2 - 1)
     done = attnviz("run", SENTENCE, "--show", "weights", "-o", str(tmp_path / "a.csv"))
 
     assert done.err == (
@@ -433,7 +433,7 @@ def test_a_row_of_a_map_has_the_exact_row_of_its_most_decided_query() -> None:
     for row in (0, 13, 45, 59):
         title, (section,) = view.steps_of_query(row)
         span = range(10 * row, 10 * row + 10)
-        largest = [weights[query].max() if query else 0.0 for query in span]
+        largest = [float(weights[query].max()) if query else 0.0 for query in span]
         query = span[int(np.argmax(largest))]
         assert f"(token {query + 1}) attends most to" in title
         assert section.title == f'What "w{query}" (token {query + 1}) attends to'

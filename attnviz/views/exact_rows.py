@@ -58,7 +58,7 @@ def exact_rows(
         first = row * height // step * step
         span = queries[first : first + step]
         best = int(telling[first : first + step].argmax())
-        position = query if query in span else span[best]
+        position = span[best] if query is None or query not in span else query
         parts = [
             replace(head, queries=range(position, position + 1), block=(1, 1)) for head in heads
         ]

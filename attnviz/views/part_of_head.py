@@ -157,9 +157,9 @@ class PartOfHead:
             rows=rows,
             columns=columns,
             cells=cells,
-            scale=logarithmic_scale(scale, len(self.keys)) if log else scale,
+            scale=logarithmic_scale(scale, cells.shape[1]) if log else scale,
             note=note,
-            share=self.pool == "mean",
+            share=self.pool == "mean" or block == (1, 1),
             off=(True,) * len(rows) if self.is_off else (),
             pool_note=f"one cell = {height:,} × {width:,} tokens: {how}" * (block != (1, 1)),
         )
