@@ -1,5 +1,6 @@
-"""Exact rows for a page that shows a map of blocks: one query for each row of the map, or for
-several rows of it where there are many heads.
+"""Exact rows for a page that shows a map of blocks: what one token of each row attends to.
+
+Where there are many heads, several rows of the map share a token.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.tokens.text_part import span_text
+from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.long_text import LongHead
 from attnviz.views.part_of_head import PartOfHead
+from attnviz.views.view import View
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import as_sentence, counted
 
@@ -24,13 +27,18 @@ MAX_HEADS = 12  # of which a page has rows
 StepsOfRow = Callable[[int], tuple[str, tuple[Section, ...]]]
 
 
-def steps_of_text(heads: Sequence[LongHead], query: int | None) -> StepsOfRow:
-    """Return the function of `exact_rows` for the maps of a whole text."""
-    parts = [
-        PartOfHead(head, range(len(head.trace.tokens)), range(len(head.keys))) for head in heads
+def with_exact_rows(view: View, trace: Trace, query: int | str | None) -> View:
+    """Return the View of a long text with exact rows for its page, that of the query among them."""
+    heads = [
+        LongHead(trace, layer, head)
+        for layer in trace.attention_layers
+        for head in range(layer.heads)
     ]
+    parts = [PartOfHead(head, range(len(trace.tokens)), range(len(head.keys))) for head in heads]
     largest = np.max([head.numbers("largest_weight") for head in heads], axis=0)
-    return exact_rows(parts, heads[0].summary.row_height, query, largest)
+    position = None if query is None else trace.tokens.index(query, "query")
+    steps = exact_rows(parts, heads[0].summary.row_height, position, largest)
+    return replace(view, query_steps=steps)
 
 
 def exact_rows(

@@ -326,8 +326,6 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
     """Return the View of a Trace whose weights are computed only where they are shown; with a
     query, of its exact row.
     """
-    from attnviz.views.exact_rows import steps_of_text  # it imports this module
-
     heads = [
         LongHead(trace, layer, head)
         for layer in trace.attention_layers
@@ -356,7 +354,6 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
         excerpt=excerpt,
         closing=heads_off_notes(trace),
         head_explorer=lambda: explore_maps(heads, position, log=log),
-        query_steps=steps_of_text(heads, position),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), query=typed, log=log or None),

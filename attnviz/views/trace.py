@@ -129,10 +129,11 @@ def view(
         and isinstance(trace.layers[0].weights_on_demand, LongWeights)
         and not any(layer.cross for layer in trace.layers)
     ):
+        from attnviz.views.exact_rows import with_exact_rows
         from attnviz.views.long_text import view_long
         from attnviz.views.part_of_text import with_all_weights
 
-        long_view = view_long(trace, query, log=log)
+        long_view = with_exact_rows(view_long(trace, query, log=log), trace, query)
         return long_view if show is None else with_all_weights(long_view, trace)
     if log:
         raise AttnvizError(

@@ -28,7 +28,7 @@ CHOICE_FIELDS = (
     "digits", "dim", "dpi", "dropout", "dtype", "embeddings", "feed_forward", "file", "font",
     "generate", "given", "head", "head_dim", "heads", "instead_of", "item", "key", "kv_heads",
     "layer", "layers", "limit", "memory", "memory_budget", "merge", "model", "norm", "out",
-    "pairs", "points", "pool", "position_base", "positions", "query", "rank", "reference",
+    "pairs", "part", "points", "pool", "position_base", "positions", "query", "rank", "reference",
     "repeats", "resolution", "scoring",
     "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace",
