@@ -35,7 +35,7 @@ def test_help_shows_what_matters_and_says_how_many_more_there_are(
 ) -> None:
     short, whole = (attnviz(*path, option).out for option in ("--help", "--help-all"))
     every = dict(commands())[path]
-    named = [each.opts[0] for each in options(every)]
+    named = [each.opts[0] for each in options(every) if not each.hidden]
 
     listed = [name for name in named if re.search(rf"^  (-\w, )?{name}\b", short, re.MULTILINE)]
     assert 6 <= len(listed) <= 16

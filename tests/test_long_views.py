@@ -19,8 +19,8 @@ from hypothesis import strategies as some
 from attnviz import Settings, Trace, trace
 from attnviz.cli import messages
 from attnviz.errors import AttnvizError, Note
+from attnviz.machine import memory
 from attnviz.tokens.tokens import tokens_of_words
-from attnviz.traces import memory_estimate
 from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.long_map import LongMap, round_positions, thinned_marks
 from attnviz.views.long_text import LongHead, paragraph_starts, passage
@@ -98,10 +98,10 @@ def test_texts_are_streamed_from_the_memory_budget_on() -> None:
 
 
 def test_the_budget_is_1_gb_or_a_quarter_of_what_is_free() -> None:
-    budgets = [memory_estimate.memory_budget(None, free) for free in (None, 10**9, 10**11)]
+    budgets = [memory.memory_budget(None, free) for free in (None, 10**9, 10**11)]
 
     assert budgets == [10**9, 250_000_000, 10**9]
-    assert memory_estimate.memory_budget("4GB", 10**9) == 4 * 10**9
+    assert memory.memory_budget("4GB", 10**9) == 4 * 10**9
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,10 @@ def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write the options with a short line of help, and how to list the others."""
     with formatter.section("The options that matter most"):
         formatter.write_dl(_main_option_records(command))
-    count = sum(parameter.param_type_name == "option" for parameter in command.params)
+    count = sum(
+        parameter.param_type_name == "option" and not parameter.hidden
+        for parameter in command.params
+    )
     formatter.write_paragraph()
     formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options.")
 

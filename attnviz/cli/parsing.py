@@ -13,10 +13,11 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.commands import shell_quote
+from attnviz.wording.commands import is_text_part, option_name, shell_quote
 from attnviz.wording.words import and_list
 
 FOLDERS_OPTION = "--checkpoints"  # takes all folders that follow it
+PART_OPTION = "--part"  # for which people type --window with a part of a text
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
 OPTION_ALIASES = {  # that no help lists
     "--output": "--out",
@@ -167,7 +168,7 @@ class ParsingMixin:
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words and return those left over; refuse unknown options and missing values."""
-        args = _with_repeated_option(args)
+        args = _with_part_option(self, ctx, _with_repeated_option(args))
         words = tuple(args)
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
@@ -183,6 +184,30 @@ def _with_repeated_option(args: Sequence[str]) -> list[str]:
     for word in args:
         is_next = words[-2:-1] == [FOLDERS_OPTION] and not word.startswith("-")
         words += [FOLDERS_OPTION, word] if is_next and Path(word).is_dir() else [word]
+    return words
+
+
+def _with_part_option(command: Any, ctx: Any, args: Sequence[str]) -> list[str]:
+    """Return the words with `--part` in place of `--window` before a part of a text, `3:5`.
+
+    Refuses it where the command shows no part, but has a --window for the width of a mask.
+    """
+    window, words = option_name("part"), list(args)
+    names = [*_option_names(command, ctx)]
+    for place, word in enumerate(words[: words.index("--") if "--" in words else None]):
+        value = (words[place + 1 : place + 2] or [""])[0]
+        if word.startswith(f"{window}="):
+            word, value = word.split("=", 1)
+        if not is_text_part(word, value) or window not in names:
+            continue
+        if PART_OPTION not in names:
+            raise AttnvizError(
+                f"{window} {_shorten_word(value)} shows a part of a text, and {ctx.command_path} "
+                "shows whole ones",
+                f"attnviz run TEXT {window} {_shorten_word(value)} shows it; the width of a mask "
+                f"is one number: {window} 2",
+            )
+        words[place] = words[place].replace(window, PART_OPTION, 1)
     return words
 
 

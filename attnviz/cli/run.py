@@ -32,6 +32,7 @@ from attnviz.cli.trace_options import (
     LongTextOptions,
     MatrixOptions,
     ModelOptions,
+    PartOptions,
     SavedOptions,
     TextOptions,
     TrainedOptions,
@@ -42,6 +43,8 @@ from attnviz.machine import environment, files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
 from attnviz.views.drawing_ways import refuse_impossible_way
+
+DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 
 if TYPE_CHECKING:
     from attnviz.analysis.checks import Check
@@ -60,6 +63,7 @@ def run_command(
     blocks: BlockOptions,
     without: WithoutOptions,
     long_text: LongTextOptions,
+    part: PartOptions,
     show_options: ShowOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
@@ -87,7 +91,7 @@ def run_command(
         text, model, trained, attention, matrices, blocks, without, long_text
     )
     trace = trace_from_options(
-        "run", text, saved, settings, long_text, show_options, outputs, pictures
+        "run", text, saved, settings, long_text, part, show_options, outputs, pictures
     )
     if not environment.is_first_process():
         return
@@ -98,6 +102,7 @@ def run_command(
             as_=show_options.as_,
             predict=show_options.predict,
             log=long_text.log,
+            part=part.part,
         )
     checks = run_checks(trace) if show_options.verify else []
     output.deliver_view(view, outputs, pictures)
@@ -151,11 +156,14 @@ def trace_from_options(
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
         words = text_source.read_text_if_needed(text, settings, f"attnviz {name}")
-        query_and_key = (
-            next((getattr(group, token) for group in groups if hasattr(group, token)), None)
-            for token in ("query", "key")
+        query, key, part = (
+            next((getattr(group, option) for group in groups if hasattr(group, option)), None)
+            for option in ("query", "key", "part")
         )
-        early_checks.refuse_unusable_text(words, settings, *query_and_key, streams=name == "run")
+        streams = name == "run"
+        early_checks.refuse_unusable_text(words, settings, query, key, part=part, streams=streams)
+        if _writes_all_weights(groups):
+            early_checks.refuse_unwritable_weights(words, settings)
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
@@ -185,6 +193,18 @@ def sharing_work(
     from attnviz.cli.torchrun import share_work
 
     return share_work(text, settings, quiet=quiet)
+
+
+def _writes_all_weights(groups: Sequence[object]) -> bool:
+    """Return whether all weights are written as data: --show weights, without --window."""
+    shows_weights = any(
+        isinstance(group, ShowOptions) and group.part_names() == ("weights",) for group in groups
+    )
+    has_part = any(isinstance(group, PartOptions) and group.part for group in groups)
+    outputs = [group for group in groups if isinstance(group, OutputOptions)]
+    kinds = {FORMATS[path.suffix.lower()].kind for each in outputs for path in each.out}
+    writes_data = not kinds.isdisjoint(DATA_KINDS) or any(each.json for each in outputs)
+    return shows_weights and writes_data and not has_part
 
 
 def run_checks(trace: Trace) -> list[Check]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORE_KINDS, VARIANTS
 from attnviz.cli.help import section_argument, section_option
+from attnviz.cli.parsing import PART_OPTION
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import PACKAGED_TRANSFORMERS, models, shipped_names
 from attnviz.traces.parts import (
@@ -252,7 +253,8 @@ class AttentionOptions:
         _attention_option(
             metavar="N",
             help="Let a token see only the N nearest: itself, N-1 before it and, unless causal, "
-            "N-1 after it.",
+            "N-1 after it. Or, in attnviz run, show a part in full: A:B are the tokens that read, "
+            "A:B,C:D also those that are read; both ends count, from 1.",
             example="2",
         ),
     ] = None
@@ -495,6 +497,18 @@ class LongTextOptions:
         bool,
         _long_option("--log", help="Colour the map by logarithm, which shows small weights."),
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """The part of a text that --window names, where its value is no width of a mask."""
+
+    part: Annotated[
+        str | None,
+        _long_option(
+            PART_OPTION, metavar="A:B", help="A part of the text.", example="1:3", hidden=True
+        ),
+    ] = None
 
 
 # What commands that read a file of many texts have, and what they leave out.

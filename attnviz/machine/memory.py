@@ -18,6 +18,7 @@ from attnviz.errors import AttnvizError
 MORE_MEMORY_HINT = "close other programs, or take a machine with more memory"
 UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
 PROC_FOLDER, GROUPS_FOLDER = Path("/proc"), Path("/sys/fs/cgroup")
+DEFAULT_BUDGET = UNITS["GB"]  # of weights; or a quarter of the free memory, if that is less
 LIBRARIES_BYTES, THREAD_BYTES = 850 * UNITS["MB"], 80 * UNITS["MB"]  # of address space
 UNLIMITED_BYTES = 2**60  # control groups of version 1 give no limit as a larger number
 # Files of a control group: its limit, its usage; and what the usage includes for cached files.
@@ -74,6 +75,13 @@ def parse_size(size_text: str, name: str) -> int:
     if amount < 1:
         raise AttnvizError(f"{name} is '{size_text[:40]}', and must be a size", f"try {name} 100MB")
     return amount
+
+
+def memory_budget(size: str | None, free: int | None) -> int:
+    """Return the bytes that weights may take: `size`, or 1 GB or a quarter of what is free."""
+    if size is not None:
+        return parse_size(size, "--memory-budget")
+    return DEFAULT_BUDGET if free is None else min(DEFAULT_BUDGET, free // 4)
 
 
 def refuse_too_little_memory(needed: int, purpose: str, hint: str = MORE_MEMORY_HINT) -> None:

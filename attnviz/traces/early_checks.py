@@ -15,6 +15,7 @@ from attnviz.attention.variants import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.machine.files import NameInFile, refuse_name_in_file
+from attnviz.tokens.text_part import EXAMPLE, TextPart, parse_part
 from attnviz.tokens.tokenizers import find_tokenizer, refuse_empty_text, tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
@@ -43,6 +44,7 @@ from attnviz.wording.words import counted
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
 BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 VECTORS_PER_TOKEN = 5  # embedding, query, key, value, context
+CSV_LINE_BYTES, NUMBER_BYTES = 45, 4  # of a weight, in a .csv and in a .npz
 MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
 
 
@@ -52,24 +54,42 @@ def refuse_unusable_text(
     query: str | None = None,
     key: str | None = None,
     *,
+    part: str | None = None,
     streams: bool = False,
 ) -> None:
     """Refuse a text that cannot be tokenized or is too long for the memory, a --memory text that
-    cannot be tokenized, and a query or key token that is not in the text.
+    cannot be tokenized, and a query or key token, or a part, that is not in the text.
 
     `streams`: the command can do without all weights at once. Of a text for a trained model, only
     an empty one is refused: its tokenizer would import torch.
     """
+    if part is not None:
+        parse_part(part)  # refuses what names no part
     if is_trained(settings.model):  # its tokenizer would import torch
         if text is not None:
             refuse_empty_text(text)
         return
     tokens = None if text is None else _tokenize_early(text, settings, streams=streams)
-    tokenize_memory(settings)
-    if tokens is not None and query is not None:
+    memory_tokens = tokenize_memory(settings)
+    if tokens is not None and part is not None and settings.given is None:
+        _refuse_part_outside(parse_part(part), tokens, memory_tokens, query)
+    elif tokens is not None and query is not None:
         tokens.index(query, "query")
     if tokens is not None and key is not None and settings.given is None:  # a file has its own keys
         tokens.index(key, "key")
+
+
+def _refuse_part_outside(
+    part: TextPart, tokens: Tokens, memory_tokens: Tokens | None, query: str | None
+) -> None:
+    """Refuse a part with queries, or keys, that are not in the text or the second text, and a query
+    that is not in the part."""
+    part.queries(len(tokens))
+    part.keys(len(tokens))
+    if memory_tokens is not None:
+        part.keys(len(memory_tokens), is_memory=True)
+    if query is not None:
+        part.find_query(tokens, query)
 
 
 def _tokenize_early(text: str, settings: Settings, *, streams: bool) -> Tokens:
@@ -116,6 +136,33 @@ def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None
             f"{memory.format_size(weight_bytes)}, and there are {memory.format_size(free)} free",
             f"give a text of at most about {fitting:,} tokens",
         )
+
+
+def refuse_unwritable_weights(text: str | None, settings: Settings) -> None:
+    """Refuse to write all weights of a text if they exceed the memory budget, so that they will not
+    be in memory either; checks nothing where the model decides how many heads there are.
+    """
+    if text is None or settings.model is not None or settings.given is not None:
+        return
+    count = len(tokenize(text, settings.tokenizer))
+    heads = chosen_variant(settings).heads * (settings.layers or 1)
+    budget = memory.memory_budget(settings.memory_budget, memory.free_bytes())
+    refuse_oversized_data(heads, count, count, max(budget, memory.DEFAULT_BUDGET // 4))
+
+
+def refuse_oversized_data(heads: int, queries: int, keys: int, budget: int) -> None:
+    """Refuse to write the weights of so many heads, queries and keys, if they exceed a budget."""
+    count = heads * queries * keys
+    if count * NUMBER_BYTES <= budget:
+        return
+    subject = f"the weights of {heads:,} heads" if heads > 1 else "the weights"
+    part = f"{EXAMPLE},1:400"
+    raise AttnvizError(
+        f"{subject} for {queries:,} × {keys:,} tokens are {count:,} numbers: about "
+        f"{memory.format_size(count * CSV_LINE_BYTES)} as .csv, "
+        f"{memory.format_size(count * NUMBER_BYTES)} as .npz",
+        f"write a part of them: --window {EXAMPLE}, or --window {part} for queries and keys",
+    )
 
 
 def refuse_unequal_lengths(first_tokens: Tokens, second_tokens: Tokens, tokenizer: str) -> None:

@@ -13,8 +13,11 @@ import torch
 
 from attnviz.attention import devices
 from attnviz.attention.arithmetic import ADDITIVE_NUMBERS_AT_ONCE
+from attnviz.attention.long_attention import ROWS_AT_ONCE, ROWS_AT_ONCE_ELSEWHERE
+from attnviz.attention.tiles import KEYS_PER_TILE, KEYS_PER_TILE_ELSEWHERE
 from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import memory
+from attnviz.machine.memory import memory_budget
 from attnviz.traces.plan import Plan
 from attnviz.wording.words import counted
 
@@ -29,7 +32,6 @@ OUTPUT_CELL_BYTES = 8  # on the way to a screen, a picture or a file
 STEPS_CELL_BYTES = 44  # which the steps show beside what a Trace keeps
 COMPARISON_CELL_BYTES = 32  # differences and measures, in float64
 MAX_TOKENS = 10**9
-DEFAULT_BUDGET = memory.UNITS["GB"]  # or a quarter of the free memory, if that is less
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ def streams_weights(
     budget = memory_budget(settings.memory_budget, free)
     exceeds_budget = not reason and whole - streamed > budget
     streams = settings.stream or exceeds_budget
+    if exceeds_budget and settings.memory_budget is not None:
+        _refuse_budget_below_tile(settings.memory_budget, budget, counts, dtype, device)
     needed = streamed if streams else whole
     if free is None or needed <= free:
         if exceeds_budget and not settings.stream:
@@ -137,6 +141,23 @@ def streams_weights(
     )
 
 
+def _refuse_budget_below_tile(
+    typed: str, budget: int, counts: TraceSizes, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Refuse a memory budget that has no room for the weights that are computed at once."""
+    rows = min(ROWS_AT_ONCE.get(device.type, ROWS_AT_ONCE_ELSEWHERE), counts.tokens)
+    keys = min(KEYS_PER_TILE.get(device.type, KEYS_PER_TILE_ELSEWHERE), counts.keys)
+    least = rows * keys * max(dtype.itemsize, FLOAT32_BYTES)
+    if budget < least:
+        kilobytes = -(-least // memory.UNITS["KB"])
+        raise AttnvizError(
+            f"--memory-budget is {typed}, and one tile of {rows} × {keys} weights takes "
+            f"{kilobytes:,} KB",
+            f"try --memory-budget {kilobytes}KB, or more",
+            about="memory_budget",
+        )
+
+
 def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
     """Return a note that weights are computed where they are shown, and what a block stands for."""
     sides = (max(1, -(-count // resolution)) for count in (counts.tokens, counts.keys))
@@ -145,13 +166,6 @@ def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
         "are computed only where they are shown, and a block of the map stands for "
         f"{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of them)"
     )
-
-
-def memory_budget(size: str | None, free: int | None) -> int:
-    """Return the bytes that weights may take: `size`, or 1 GB or a quarter of what is free."""
-    if size is not None:
-        return memory.parse_size(size, "--memory-budget")
-    return DEFAULT_BUDGET if free is None else min(DEFAULT_BUDGET, free // 4)
 
 
 def _unstreamed_reason(plan: Plan) -> str:

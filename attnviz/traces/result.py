@@ -31,6 +31,7 @@ class ViewKeywords(TypedDict, total=False):
     layer: int | Sequence[int] | None
     log: bool
     mean: bool
+    part: str | None
     predict: bool
     query: int | str | None
     repeats: int

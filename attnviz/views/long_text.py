@@ -177,7 +177,7 @@ class LongHead:
     def most_read_bars(self) -> RankedBars:
         """Return the tokens that receive the most attention as bars, each with its passage."""
         shares = [self.received_share(position) for position in self.most_read]
-        return self._token_bars("share of all attention received", "share", self.most_read, shares)
+        return self.token_bars("share of all attention received", "share", self.most_read, shares)
 
     def row(self, query: int) -> Float[np.ndarray, "key"]:
         """Return the exact weights of one query."""
@@ -205,7 +205,7 @@ class LongHead:
         order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED]
         positions = [int(position) for position in order if weights[position] > 0]
         title = f"what {quoted_label(self.trace.tokens, query)} attends to"
-        return self._token_bars(title, "weight", positions, weights[positions].tolist())
+        return self.token_bars(title, "weight", positions, weights[positions].tolist())
 
     def row_table(self, query: int) -> Grid:
         """Return how much of a query's attention goes to each part of the text, as a table."""
@@ -224,7 +224,7 @@ class LongHead:
     def _named(self, position: int) -> str:
         return f"{quoted_label(self.keys, position)} (token {position + 1:,})"
 
-    def _token_bars(
+    def token_bars(
         self, title: str, measure: str, positions: Sequence[int], values: Sequence[float]
     ) -> RankedBars:
         """Return tokens as bars, each with its passage."""
@@ -332,7 +332,7 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
         for head in range(layer.heads)
     ]
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
-    excerpt, typed = None, None
+    excerpt, typed, position = None, None, None
     if query is None:
         finding = heads[0].finding
         screen, picture = _map_groups(heads, log=log)
@@ -353,7 +353,7 @@ def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False
         picture=build_page(picture, settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
-        head_explorer=lambda: explore_maps(heads, log=log),
+        head_explorer=lambda: explore_maps(heads, position, log=log),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), query=typed, log=log or None),
@@ -373,26 +373,28 @@ def _map_groups(heads: Sequence[LongHead], *, log: bool) -> tuple[list[Group], l
     return [grids, Group("along the text", (heads[0].profile_table(),)), most_read], picture
 
 
-def explore_maps(heads: Sequence[LongHead], *, log: bool) -> HeadExplorer:
-    """Return the maps of all heads, for a reader of a page to choose from."""
+def explore_maps(heads: Sequence[LongHead], query: int | None = None, *, log: bool) -> HeadExplorer:
+    """Return the maps of all heads, for a reader of a page to choose from; the row with a query is
+    followed."""
     explored = []
     for head in heads:
         grid = head.map_grid(log=log)
-        queries = _axis_of_words(grid.rows)
+        queries = axis_of_words(grid.rows)
         reads_itself = head.keys is head.trace.tokens  # then both sides are one
         head_map = HeadMap(
             name=attention_head_name(head.trace, head.layer, head.head),
             query_axis=queries,
-            key_axis=queries if reads_itself else _axis_of_words(grid.columns),
+            key_axis=queries if reads_itself else axis_of_words(grid.columns),
             weights=grid.cells,
             share=grid.share,
         )
         explored.append((head.layer.name, f"H{head.head}", head_map))
     note = " · ".join(filter(None, (AXES_NOTE, grid.pool_note)))
-    return arrange_heads(explored, log=log, note=note)
+    row = None if query is None else query // heads[0].summary.row_height
+    return arrange_heads(explored, query=row, log=log, note=note)
 
 
-def _axis_of_words(axis: Axis) -> Axis:
+def axis_of_words(axis: Axis) -> Axis:
     """Return an axis whose blocks are words, as a page writes them one after another."""
     if any(axis.labels):
         return axis

@@ -103,6 +103,7 @@ def view(
     layer: int | str | None = None,
     head: int | str | None = None,
     log: bool = False,
+    part: str | None = None,
 ) -> View:
     """Return the View of parts of a Trace; with a query, of what that token attends to.
 
@@ -110,8 +111,16 @@ def view(
     shown. `as_` is the drawing style for weights: "heatmap", "arcs", "sentence" or "terminal".
     `predict` adds what the model answers at each position. A `layer`, a `head` or both restrict the
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
-    several heads, get the View of `inspect` unless `show` or `as_` is given.
+    several heads, get the View of `inspect` unless `show` or `as_` is given. A `part`, such as
+    "1200:1300,1:400", restricts it to the weights of these queries on these keys, from 1.
     """
+    if part is not None:
+        from attnviz.views.part_of_text import view_part
+
+        _refuse_beside_part(show, as_, part, predict=predict)
+        as_screen = as_ == "terminal"
+        chosen = {"layer": layer, "head": head, "query": query}
+        return view_part(trace, part, **chosen, log=log, as_screen=as_screen)
     shows_weights = show is None or tuple(parts_to_show(show)) == PICTURE_PARTS
     is_whole = (as_, layer, head, predict) == (None, None, None, False)
     if (
@@ -120,9 +129,12 @@ def view(
         and isinstance(trace.layers[0].weights_on_demand, LongWeights)
         and not any(layer.cross for layer in trace.layers)
     ):
+        from attnviz.views.exact_rows import with_exact_rows
         from attnviz.views.long_text import view_long
+        from attnviz.views.part_of_text import with_all_weights
 
-        return view_long(trace, query, log=log)
+        long_view = with_exact_rows(view_long(trace, query, log=log), trace, query)
+        return long_view if show is None else with_all_weights(long_view, trace)
     if log:
         raise AttnvizError(
             "--log colours the map of a long text, and this shows something else",
@@ -137,6 +149,26 @@ def view(
     elif not has_many_heads or show is not None or as_ is not None:
         return _parts_view(trace, show, query, as_, predict=predict)
     return _inspection_view(trace, layer=layer, head=head, query=query, as_=as_, predict=predict)
+
+
+def _refuse_beside_part(
+    show: Sequence[str] | None, as_: str | None, part: str, *, predict: bool
+) -> None:
+    """Refuse what a part of the weights is not shown with: other parts, ways and answers."""
+    shows_others = show is not None and tuple(parts_to_show(show)) != PICTURE_PARTS
+    others = {
+        f"--show {','.join(show or ())} asks for something else": shows_others,
+        f"--as {as_} draws whole texts": as_ not in (None, "heatmap", "terminal"),
+        "--predict shows answers": predict,
+    }
+    for reason, holds in others.items():
+        if holds:
+            option = " ".join(reason.split()[:1])
+            raise AttnvizError(
+                f"--window {part} shows a part of the weights, and {reason}",
+                f"leave {option} out, or --window {part}",
+                about="part",
+            )
 
 
 def _refuse_show_with_head(show: Sequence[str] | None) -> None:

@@ -28,7 +28,7 @@ CHOICE_FIELDS = (
     "digits", "dim", "dpi", "dropout", "dtype", "embeddings", "feed_forward", "file", "font",
     "generate", "given", "head", "head_dim", "heads", "instead_of", "item", "key", "kv_heads",
     "layer", "layers", "limit", "memory", "memory_budget", "merge", "model", "norm", "out",
-    "pairs", "points", "pool", "position_base", "positions", "query", "rank", "reference",
+    "pairs", "part", "points", "pool", "position_base", "positions", "query", "rank", "reference",
     "repeats", "resolution", "scoring",
     "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace",
@@ -37,7 +37,10 @@ CHOICE_FIELDS = (
 _QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
-OPTION_BY_FIELD = {"source": "from"}  # options that are named differently from their fields
+OPTION_BY_FIELD = {
+    "source": "from",
+    "part": "window",
+}  # options that are named differently from their fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +104,8 @@ def parse_command(line: str) -> Command | None:
         elif word in _VALUE_BY_FLAG:
             options |= _VALUE_BY_FLAG[word]
         elif word in _FIELD_BY_OPTION:
-            options.setdefault(_FIELD_BY_OPTION[word], []).append(next(remaining, ""))
+            value = next(remaining, "")
+            options.setdefault(_field_of_option(word, value), []).append(value)
         else:
             return None
     argument, second = [*texts, None, None][:2]
@@ -142,6 +146,22 @@ def option_name(name: str) -> str:
     return f"--{OPTION_BY_FIELD.get(name, name).rstrip('_').replace('_', '-')}"
 
 
+def _field_of_option(option: str, value: str) -> str:
+    """Return the field of an option with a value: --window with a colon is a part of a text.
+
+    >>> _field_of_option("--window", "2"), _field_of_option("--window", "3:5")
+    ('window', 'part')
+    """
+    if is_text_part(option, value):
+        return "part"
+    return _FIELD_BY_OPTION.get(option, option.removeprefix("--").replace("-", "_"))
+
+
+def is_text_part(option: str, value: str) -> bool:
+    """Return whether an option with a value is --window with a part of a text, not with a width."""
+    return option == option_name("part") and ":" in value
+
+
 _FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
 _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
     option_name(name): {name: True} for name in FLAG_FIELDS
@@ -151,7 +171,8 @@ COMMANDS_AND_OPTIONS = re.compile(
     r"""attnviz\ (?P<command>[a-z]+)
         (?:\ (?:--?[a-z-]+(?:[ =][^\s;,-][^\s;,]*)?|(?:"[^"]*"|'[^']*')+|[A-Z]+\b|[^\s;,]*[/.]\w+))*
     |(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)
-        (?:\ (?P<value>'[^']*'|-?\d[\w.:]*(?:x[\d.]+)?|[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
+        (?:\ (?P<value>'[^']*'|(?:-?\d|:)[\w.:]*(?:x[\d.]+|,[\d:]+)?
+            |[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
     |(?<![\w-])-o\ (?P<path>[\w{}./-]*[\w}])
     |(?<!\w)'[^']*'(?!\w)""",
     re.VERBOSE,
@@ -177,7 +198,7 @@ SHORT_OPTIONS = {"-o": "--out", "-t": "--tokenizer"}
 IS_VALUE = re.compile(r" is (-?\d|'|empty\b|None\b)")  # after a name: it is plainly a subject
 KEYWORDS = (
     *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
-    *("until", "watch"),
+    *("until", "watch", "part"),
 )
 
 
@@ -254,7 +275,7 @@ def options_as_keywords(text: str) -> str:
         if option in _VALUE_BY_FLAG:
             [(name, flag)] = _VALUE_BY_FLAG[option].items()
             return f"{name}={flag}{rest}"
-        name = _FIELD_BY_OPTION.get(option, match["option"].replace("-", "_"))
+        name = _field_of_option(option, word or "")
         if name in CALLS:
             return f"{CALLS[name]}({_quoted_value(word or '…')})"
         if name in COMMAND_OPTIONS or name not in KEYWORDS:
@@ -339,7 +360,7 @@ def _python_value(word: str, *, certain: bool) -> str | None:
         return word
     if word.isupper() and word.isalpha():
         return '"…"'
-    is_value = word[0] in "'-0123456789" or word in VALUE_WORDS or "," in word
+    is_value = word[0] in "'-:0123456789" or word in VALUE_WORDS or "," in word
     if certain or is_value or HEADS_AS_VALUE.fullmatch(word):
         return f'"{word.strip(chr(39))}"'
     return None

@@ -37,6 +37,11 @@ TABLE_DECIMALS = 2
 MAX_READABLE_CELLS = 2**13  # of a table
 MAX_ROWS_AT_ONCE = 24  # from more a click opens the frame in which they scroll
 MAX_UNBROKEN_LETTERS = 24  # of a part of a remark
+ROW_HOLDER = tag(  # where the script puts the exact row of a query
+    "div",
+    tag("p", "Select a row of the map to see what one of its tokens attends to, exactly."),
+    class_="walk",
+)
 ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
@@ -56,6 +61,7 @@ def page_panels(view: View) -> Markup:
     return join_markup([
         _how_to_read(view, [panel for group in groups for panel in group]),
         _steps_list(view.sections),
+        NO_MARKUP if view.sections or view.query_steps is None else ROW_HOLDER,
         *(part for group in groups for part in _group_markup(group)),
         too_many_sentence(unreadable) if len(unreadable) > 1 else NO_MARKUP,
     ])  # fmt: skip
@@ -224,6 +230,7 @@ def step_markup(section: Section) -> Markup:
         *(tag("div", arrows_markup(plane), class_="plane") for plane in section.planes),
         tag("pre", *sums) if sums else NO_MARKUP,
         *(tag("p", remark) for remark in section.remarks),
+        NO_MARKUP if section.ranking is None else ranking_markup(section.ranking),
         class_="step",
     )
 

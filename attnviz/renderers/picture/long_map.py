@@ -35,6 +35,8 @@ NATURAL_WIDTH = 10.0  # of a page of its own
 PROFILE_WIDTH, PROFILE_GAP = 4.2, 1.1  # in letters of labels
 WIDEST_PROFILE = 2.0  # times as wide, where the map leaves room
 TICK, LABEL_GAP = 0.05, 0.35  # a mark at an axis; from it to its label, in letters
+LEAST_HEIGHT = 0.4  # of a map of few queries, in widths
+LINE_PITCH = 1.6  # of numbers below one another, in letters
 MARK = 0.09  # a line where a paragraph begins
 LEADING = 1.15
 HIGHEST_QUANTILE = 0.99  # of the values of a profile, which its chart has room for
@@ -71,7 +73,8 @@ class LongMapDrawing(Drawing):
         """Return the height of a map that fills the width that labels and profiles leave."""
         side = width - self._left(letters) - self._right(letters)
         rows, columns = len(self.long_map.row_tokens), len(self.long_map.column_tokens)
-        return side * min(rows / columns, 1.0) + self._above(letters) + self._below(letters)
+        share = min(max(rows / columns, LEAST_HEIGHT), 1.0)
+        return side * share + self._above(letters) + self._below(letters)
 
     def body(self, room: Box, letters: Lettering) -> Items:
         """Yield the map as large as the room lets it be, its axes, and the profiles beside it."""
@@ -119,7 +122,8 @@ class LongMapDrawing(Drawing):
         left, bottom, width, height = box
         size, style = letters.label, panel_style(letters, (left + width, bottom + height), 1, 1)
         tokens = self.long_map.row_tokens
-        for position in round_positions(tokens):
+        lines = int(height / (LINE_PITCH * size * POINT))
+        for position in round_positions(tokens, max(1, min(MAX_ROUND_NUMBERS, lines))):
             y = bottom + height * (1 - (position + 0.5 - tokens.start) / len(tokens))
             yield Stroke(((left - TICK, y), (left, y)))
             x = left - TICK - LABEL_GAP * size * POINT
@@ -129,8 +133,9 @@ class LongMapDrawing(Drawing):
         for position in round_positions(tokens, min(MAX_ROUND_NUMBERS, int(width / pitch))):
             x = left + width * (position + 0.5 - tokens.start) / len(tokens)
             yield Stroke(((x, bottom - TICK), (x, bottom)))
-            y = bottom - TICK - 1.15 * size * POINT
-            yield Words(f"{position + 1:,}", x, y, size, halign="center")
+            y, number = bottom - TICK - 1.15 * size * POINT, f"{position + 1:,}"
+            x = min(x, left + width - text_width(number, size) / 2)  # beside it a profile begins
+            yield Words(number, x, y, size, halign="center")
         grid, right = self.long_map.grid, left - self._left(letters) + 1.6 * letters.axis * POINT
         yield from row_title(grid.rows.title, right, (bottom, bottom + height), style)
         foot = bottom - TICK - 1.6 * size * POINT

@@ -40,6 +40,7 @@ from attnviz.wording.words import counted
 MAX_VECTOR_ROWS = 40  # a text of 2,000 tokens has 2,000 vectors
 MAX_COLUMN_TOKENS = 40  # listed in a note
 TITLE_GAP = 2  # columns, between tables that are narrower than their titles
+WIDE_RATIO, MAX_WIDE_ROWS = 4, 128  # of columns to rows in a wide map, and its rows
 MAX_ROW_TOKEN_LINES = 2  # of the note that lists the tokens of rows
 LINES_ABOVE_TABLES = 5  # that stay in sight above headings written downwards
 MAX_FITTED_LETTERS = 16  # of a heading, if each column is as wide as its own
@@ -154,18 +155,27 @@ def _tables_height(grids: Sequence[Grid], rows: TableRows) -> int:
 def _pool_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
     """Return tables of pooled grids, with the smallest blocks that fit the width.
 
-    If many blocks are left, larger ones are taken until the height fits, too.
+    If many blocks are left, larger ones are taken until the height fits, too; the rows of a wide
+    map stay as they are, up to MAX_WIDE_ROWS.
     """
     count, size = len(grids[0].columns), _smallest_block(grids, screen)
+    row_count, is_of_tokens = len(grids[0].rows), grids[0].rows.unit == "token"
+    is_wide = is_of_tokens and row_count * WIDE_RATIO <= count
+    if is_wide:
+        size = math.ceil(count / screen.room)
     while True:
         size = block_size(count, size)
-        block_height = size if grids[0].rows.unit == "token" else 1
+        block_height = size if is_of_tokens else 1
+        if is_wide:
+            block_height = min(size, math.ceil(row_count / MAX_WIDE_ROWS))
         rows = _choose_form(
             with_common_scales([pool_grid(grid, block_height, size) for grid in grids]), screen
         )
         larger = math.ceil(size * BLOCK_GROWTH)
         if rows and (
-            count / larger < MIN_POOLED_BLOCKS or _tables_height(grids, rows) <= screen.rows
+            is_wide
+            or count / larger < MIN_POOLED_BLOCKS
+            or _tables_height(grids, rows) <= screen.rows
         ):
             return rows
         size = larger

@@ -53,6 +53,7 @@ class Section:
     bars: ColumnChart | None = None  # drawn instead of the grids in a picture
     stages: Stages = ()  # how some of its grids are computed from others
     stage_grids: tuple[Grid, ...] = ()  # further grids of the stages, numbered after `grids`
+    ranking: RankedBars | None = None  # drawn on a page, below all else
     finding: str = ""  # what it shows here: the title where it is shown alone
 
     @property

@@ -4,7 +4,7 @@ const TAG = /<(\/?)([a-z][a-z0-9]*)((?: [\w-]+(?:="[^"]*")?)*)>|[^<]+/g;
 const ATTRIBUTE = / ([\w-]+)(?:="([^"]*)")?/g;
 const SPELLED = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#x27;": "'" };
 const PLAIN = new Set(
-  "caption div h2 p path pre s section span svg table tbody td text th thead tr".split(" "));
+  "caption div h2 p path pre rect s section span svg table tbody td text th thead tr".split(" "));
 
 const unspelled = (text) => text.replace(/&(amp|lt|gt|quot|#x27);/g, (each) => SPELLED[each]);
 

@@ -1,0 +1,492 @@
+"""A part of a text (--window 3:5,1:4) has the weights of the whole, true numbers and true words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as some
+
+from attnviz import Trace, trace
+from attnviz.errors import AttnvizError
+from attnviz.machine import memory
+from attnviz.tokens.text_part import parse_part
+from attnviz.traces.matrices import Matrices
+from attnviz.views import exact_rows, part_of_text
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.long_map import LongMap
+from attnviz.wording.commands import parse_command
+from tests.browser import browser, opened
+from tests.conftest import Attnviz
+from tests.test_long_texts import Largest
+from tests.test_long_views import NEEDLE, needle_trace
+
+STORY = Path("sample_texts/story.txt")
+SENTENCE = "I am learning this because it is good"
+TEXT = STORY.read_text(encoding="utf-8")[:900]
+
+
+def numbers_of(made: Trace, part: str, **choices: Any) -> dict[str, Any]:
+    """The numbers of a part by the name of its layer."""
+    parts: dict[str, Any] = made.view(part=part, **choices).to_dict()["parts"]
+    return parts
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"variant": "causal"},
+        {"variant": "multi-head", "window": 5},
+        {"variant": "causal", "layers": 2, "heads": 2, "kv_heads": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_part_has_the_weights_of_the_whole(settings: dict[str, Any], stream: bool) -> None:
+    whole = trace(TEXT, **settings)
+    made = trace(TEXT, stream=stream, **settings)
+
+    for name, part in numbers_of(made, "31:60,25:50").items():
+        weights = whole[name].weights.whole()
+        assert (part["first_query"], part["first_key"]) == (31, 25)
+        assert part["queries"] == list(whole.tokens.labels[30:60])
+        assert part["keys"] == list(whole.tokens.labels[24:50])
+        for head in part["heads"]:
+            rows = weights[head["head"], 30:60]
+            assert np.allclose(head["weights"], rows[:, 24:50], atol=1e-6)
+            assert np.allclose(head["weight_on_shown_keys"], rows[:, 24:50].sum(1), atol=1e-6)
+            assert np.allclose(head["weight_on_all_keys"], rows.sum(1), atol=1e-6)
+            assert np.array_equal(head["visible"], whole[name].visible[30:60, 24:50])
+
+
+@given(data=some.data())
+def test_ends_count_from_1_and_both_are_in_the_part(data: some.DataObject) -> None:
+    count = data.draw(some.integers(1, 10**6))
+    first = data.draw(some.integers(1, count))
+    last = data.draw(some.integers(first, count))
+
+    typed = [parse_part(f"{first}:{last}"), parse_part(f"{first}:"), parse_part(f":{last}")]
+
+    assert typed[0].queries(count) == range(first - 1, last)
+    assert typed[1].queries(count) == range(first - 1, count)
+    assert typed[2].queries(count) == parse_part(f"0:{last}").queries(count) == range(last)
+    assert parse_part(f":,{first}").keys(count) == range(first - 1, first)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        (
+            ["--window", "3:40"],
+            "--window 3:40 reaches beyond the text, which has 8 tokens",
+            "try --window 3:8",
+        ),
+        (
+            ["--window", "20:40"],
+            "--window 20:40 reaches beyond the text, which has 8 tokens",
+            "try --window 1:8",
+        ),
+        (
+            ["--window", "3:4,5:9"],
+            "--window 3:4,5:9 reaches beyond the text, which has 8 tokens",
+            "try --window 3:4,5:8",
+        ),
+        (
+            ["--window", "3:4,1:3", "--memory", "so was"],
+            "--window 3:4,1:3 reaches beyond the second text, which has 2 tokens",
+            "try --window 3:4,1:2",
+        ),
+        (
+            ["--window", "5:3"],
+            "--window 5:3 holds no tokens: it ends at 3, before 5",
+            "try --window 3:5",
+        ),
+        (
+            ["--window=0:0"],
+            "--window 0:0 holds no tokens: tokens count from 1",
+            "try --window 1:1",
+        ),
+        (
+            ["--window", "3:4:5"],
+            "'3:4:5' names no part of a text, as 1200:1300 (queries) and 1200:1300,1:400 "
+            "(queries, keys) do",
+            "try --window 1200:1300",
+        ),
+        (
+            ["--window", "3:4", "--query", "is"],
+            "'is' is token 7, and only tokens 3–4 are shown as queries",
+            "try --query 3",
+        ),
+        (
+            ["--window", "3:4", "--show", "keys"],
+            "--window 3:4 shows a part of the weights, and --show keys asks for something else",
+            "leave --show out, or --window 3:4",
+        ),
+        (
+            ["--window", "3:4", "--as", "arcs", "-o", "a.png"],
+            "--window 3:4 shows a part of the weights, and --as arcs draws whole texts",
+            "leave --as out, or --window 3:4",
+        ),
+        (
+            ["--window", "3:4", "--predict"],
+            "--window 3:4 shows a part of the weights, and --predict shows answers",
+            "leave --predict out, or --window 3:4",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_parts_that_cannot_be_shown_are_refused(
+    attnviz: Attnviz, arguments: list[str], problem: str, hint: str
+) -> None:
+    done = attnviz("run", SENTENCE, *arguments)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == f"error: {problem}\n hint: {hint}\n"
+
+
+def test_commands_that_show_whole_texts_refuse_a_part(attnviz: Attnviz) -> None:
+    done = attnviz("steps", SENTENCE, "--window", "3:4")
+
+    assert done.err == (
+        "error: --window 3:4 shows a part of a text, and attnviz steps shows whole ones\n"
+        " hint: attnviz run TEXT --window 3:4 shows it; the width of a mask is one number: "
+        "--window 2\n"
+    )
+
+
+def test_python_names_the_keyword_of_a_part() -> None:
+    with pytest.raises(AttnvizError) as refused:
+        trace(SENTENCE).view(part="3:40,1:2")
+
+    assert str(refused.value) == 'part="3:40,1:2" reaches beyond the text, which has 8 tokens'
+    assert refused.value.hint == 'try part="3:8"'
+
+
+def test_a_width_and_a_part_are_two_settings_of_one_option(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.json"
+    done = attnviz(
+        *("run", SENTENCE, "--causal", "--window", "2", "--window", "4:5", "-o", str(path))
+    )
+    assert done.status == 0, done.err
+    document = json.loads(path.read_text(encoding="utf-8"))
+    command = document["attnviz"]["command"]
+    part = document["parts"]["L0"]
+
+    assert command == f"attnviz run '{SENTENCE}' --causal --window 2 --window 4:5 --out a.json"
+    assert parse_command(command) is not None
+    assert (part["first_query"], part["first_key"]) == (4, 3)  # the window hides those before
+    assert part["keys"] == ["learning", "this", "because"]
+
+
+def test_a_saved_trace_has_parts(attnviz: Attnviz, tmp_path: Path) -> None:
+    saved, path = tmp_path / "a.npz", tmp_path / "b.csv"
+    attnviz("run", SENTENCE, "-o", str(saved))
+
+    done = attnviz("run", "--trace", str(saved), "--window", "2:3,5:5", "-o", str(path))
+
+    assert done.status == 0, done.err
+    lines = [*csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
+    assert [(line["query number"], line["key number"], line["key"]) for line in lines] == [
+        ("2", "5", "because"), ("3", "5", "because"),
+    ]  # fmt: skip
+
+
+def test_every_kind_of_file_has_the_same_part(tmp_path: Path) -> None:
+    made = trace(TEXT, causal=True, stream=True)
+    names = ("a.json", "a.npz", "a.csv", "a.svg", "a.html", "a.md")
+    paths = [tmp_path / name for name in names]
+    made.view(part="101:110,91:110").save(*paths)
+    weights = made[0, 0][100:110, 90:110]
+
+    head = json.loads(paths[0].read_text(encoding="utf-8"))["parts"]["L0"]["heads"][0]
+    archive = np.load(paths[1])
+    lines = [*csv.DictReader(paths[2].read_text(encoding="utf-8").splitlines())]
+    assert np.allclose(head["weights"], weights)
+    assert np.allclose(archive["parts.L0.heads.0.weights"], weights)
+    assert np.allclose([float(line["weight"]) for line in lines], weights.flatten())
+    assert [int(line["query number"]) for line in lines[::20]] == [*range(101, 111)]
+    assert [int(line["key number"]) for line in lines[:20]] == [*range(91, 111)]
+    assert all(path.stat().st_size for path in paths)
+
+
+def test_labels_have_true_numbers_and_a_sign_where_a_paragraph_begins() -> None:
+    made = trace("one two\n\nthree four\n\nfive six", causal=True)
+
+    [grid] = made.view(part="3:").grids()
+
+    assert grid.rows.names[2:4] == ("5 ¶ three", "6 four")
+    assert grid.columns.numbers == tuple(str(number) for number in range(1, 11))
+    assert "¶ = a paragraph begins" in grid.note
+
+
+def test_the_note_says_which_share_of_the_attention_lies_in_the_part() -> None:
+    made = trace(SENTENCE, heads=2)
+    weights = made.weights[0, :, 1:4]
+    shares = [f"{100 * float(head[:, :2].sum() / 3):.0f}\xa0%" for head in weights]
+
+    view = made.view(part="2:4,1:2")
+    query = made.view(part="2:4,1:2", query="am")
+
+    low, high = sorted((share, head) for head, share in enumerate(shares))
+    assert (
+        f"{low[0]} (head {low[1]}) to {high[0]} (head {high[1]}) of the attention of tokens 2–4 "
+        "goes to tokens 1–2; the softmax runs over all keys"
+    ) in view.grids()[0].note
+    assert "goes to tokens 1–2; the softmax runs over all keys" in query.notes[0]
+    assert "each row sums to 1" in made.view(part="2:4").grids()[0].note
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "part", "title"),
+    [
+        (
+            SENTENCE,
+            {"causal": True},
+            "2:4,5:6",
+            "Tokens 2–4 cannot attend to tokens 5–6: every key shown is masked",
+        ),
+        (
+            SENTENCE,
+            {"variant": "average"},
+            "5:6",
+            "The largest weight of tokens 5–6 is 20.0\xa0%, for 5 pairs of tokens, "
+            '"because" (token 5) to "I" (token 1) among them',
+        ),
+        ("I", {}, "1:1", 'The largest weight of token 1 is 100.0\xa0%: "I" (token 1) to itself'),
+        (
+            SENTENCE,
+            {"window": 1},
+            "2:3",
+            "The largest weight of tokens 2–3 is 100.0\xa0%, for 2 pairs of tokens, "
+            '"am" (token 2) to itself among them',
+        ),
+        (
+            SENTENCE,
+            {"causal": True},
+            "1:2,2:2",
+            '"am" (token 2) receives 48\xa0% of the attention of tokens 1–2',
+        ),
+    ],
+    ids=["hidden", "even", "one token", "only itself", "one key"],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_titles_of_parts_are_true(
+    text: str, settings: dict[str, Any], part: str, title: str, stream: bool
+) -> None:
+    assert trace(text, stream=stream, **settings).view(part=part).headline == title
+
+
+def test_the_largest_weight_leaves_out_tokens_that_see_a_single_key() -> None:
+    queries, keys = torch.zeros(1, 12, 2), torch.zeros(1, 12, 2)
+    queries[0, 6, 0], keys[0, 3, 0] = 1.0, 1.0
+    made = trace(
+        " ".join(f"w{number}" for number in range(12)),
+        tokenizer="spaces",
+        causal=True,
+        given=Matrices(queries=queries, keys=keys, values=torch.ones(1, 12, 2)),
+    )
+
+    assert made.view(part="1:12,2:12").headline.startswith(
+        "The largest weight of tokens 1–12 on tokens 2–12 is 50.0"
+    )
+    assert made.view(part="1:12,1:12").headline == (
+        '"w0" (token 1) receives 26\xa0% of the attention of tokens 1–12'
+    )
+
+
+def test_a_needle_is_the_title_of_a_part_that_attends_to_it() -> None:
+    view = needle_trace().view(part="501:560")
+
+    assert view.headline.startswith('"w420" (token 421) receives')
+    assert view.headline.endswith("of the attention of tokens 501–560")
+
+
+def test_a_query_of_a_part_is_found_in_it_first_and_has_its_keys_alone() -> None:
+    made = trace("it is it was it", variant="average", causal=False)
+
+    view = made.view(part="2:4,1:2", query="it")
+
+    assert view.headline == (
+        '"it" (token 3) attends most to 2 tokens of tokens 1–2, equally: 20.0\xa0% each'
+    )
+    assert view.command is not None
+    assert view.command.line == (
+        "attnviz run 'it is it was it' --variant average --no-causal --window 2:4,1:2 --query 3"
+    )
+
+
+def test_a_part_has_the_keys_of_a_second_text() -> None:
+    made = trace(SENTENCE, memory="nine ten eleven")
+    parts = numbers_of(made, "2:4,3:3")
+
+    assert parts["L0"]["keys"] == ["learning"]
+    assert parts["L0 cross"]["keys"] == [made.memory.labels[2]] if made.memory else False
+    cross = made.layers[0].cross
+    assert cross is not None
+    assert np.allclose(
+        parts["L0 cross"]["heads"][0]["weights"], cross.weights.head(0)[1:4, 2:3], atol=1e-6
+    )
+
+
+def test_a_head_that_is_off_is_never_the_finding() -> None:
+    made = trace(SENTENCE, heads=2, without="L0H1")
+    view = made.view(part="2:3")
+
+    assert "head 0" in view.headline.lower()
+    assert [grid.is_all_off for grid in view.grids()] == [False, True]
+    assert view.notes[-1].startswith("head 1 is switched off")
+
+
+def test_queries_without_keys_are_counted() -> None:
+    visible = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).bool()
+    masked = Matrices(embeddings=torch.eye(3), visible=visible)
+    view = trace("a b c", tokenizer="spaces", given=masked).view(part="1:2")
+
+    assert view.notes == ("1 query attends to nothing: every key is masked",)
+    assert "each row sums to 1" not in view.grids()[0].note
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_a_part_above_the_budget_is_a_map_of_blocks(pool: str) -> None:
+    settings: dict[str, Any] = {"causal": True, "stream": True, "resolution": 8, "pool": pool}
+    text = "a b c d e f g h i " * 20
+    exact = trace(text, tokenizer="spaces", causal=True)[0, 0].numpy()[40:140, :100]
+    made = trace(text, tokenizer="spaces", memory_budget="150KB", **settings)
+
+    grid, _ = made.view(part="41:140,1:100").grids()
+
+    blocks = [exact[down : down + 13, across : across + 13]
+              for down in range(0, 100, 13) for across in range(0, 100, 13)]  # fmt: skip
+    right = [block.max() if pool == "max" else block.sum() / len(block) for block in blocks]
+    assert np.allclose(grid.values.flatten(), right, atol=1e-6)
+    assert grid.rows.numbers[0] == "41–53"
+    assert grid.columns.numbers[-1] == "92–100"
+    assert grid.pool_note.startswith("one cell = 13 × 13 tokens: ")
+
+
+def test_pictures_label_small_parts_and_count_the_tokens_of_large_ones() -> None:
+    made = trace(TEXT, causal=True, stream=True)
+
+    [small] = made.view(part="50:60,40:60").picture.panels
+    [large] = made.view(part="50:150").picture.panels
+
+    assert isinstance(small, Grid)
+    assert small.rows.labels == made.tokens.labels[49:60]
+    assert isinstance(large, LongMap)
+    assert (large.row_tokens, large.column_tokens) == (range(49, 150), range(150))
+    assert [len(profile.values) for profile in large.profiles] == [101, 101, 101]
+
+
+def test_only_the_rows_of_a_part_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = trace("a b c d e f g h i " * 60, tokenizer="spaces", causal=True, stream=True)
+    with Largest() as largest:  # type: ignore[no-untyped-call]
+        view = made.view(part="301:310,1:300")
+        view.render(".json")
+        view.render(".txt")
+
+    assert 10 * 300 <= largest.numbers <= 10 * 540
+
+
+def test_all_weights_are_data_where_they_are_asked_for_and_fit(
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trace(SENTENCE, stream=True)
+    lines = [*csv.DictReader(io.StringIO(made.to_csv()))]
+    assert np.allclose([float(each["weight"]) for each in lines], made[0, 0].flatten())
+    assert made.view().render(".csv").count(b"\n") == 1 + 8
+
+    monkeypatch.setattr(memory, "DEFAULT_BUDGET", 4 * 8**2 - 1)
+    done = attnviz("run", SENTENCE, "--show", "weights", "-o", str(tmp_path / "a.csv"))
+
+    assert done.err == (
+        "error: the weights for 8 × 8 tokens are 64 numbers: about 2.9 KB as .csv, 0.3 KB as .npz\n"
+        " hint: write a part of them: --window 1200:1300, or --window 1200:1300,1:400 for queries "
+        "and keys\n"
+    )
+
+
+def test_a_budget_without_room_for_one_tile_is_refused() -> None:
+    with pytest.raises(AttnvizError) as refused:
+        trace("a b c d " * 100, tokenizer="spaces", memory_budget="10KB")
+
+    assert str(refused.value) == (
+        "memory_budget is 10KB, and one tile of 384 × 384 weights takes 590 KB"
+    )
+    assert refused.value.hint == 'try memory_budget="590KB", or more'
+
+
+def test_a_row_of_a_map_has_the_exact_row_of_its_most_decided_query() -> None:
+    made = needle_trace(resolution=60)
+    weights = made.weights[0, 0]
+    view = made.view()
+
+    for row in (0, 13, 45, 59):
+        title, (section,) = view.steps_of_query(row)
+        span = range(10 * row, 10 * row + 10)
+        largest = [float(weights[query].max()) if query else 0.0 for query in span]
+        query = span[int(np.argmax(largest))]
+        assert f"(token {query + 1}) attends most to" in title
+        assert section.title == f'What "w{query}" (token {query + 1}) attends to'
+        assert section.ranking is not None
+        order = np.argsort(-weights[query].numpy(), kind="stable")[: len(section.ranking.remarks)]
+        assert section.ranking.grid.rows.labels == tuple(f"w{key}" for key in order)
+    assert "apart from those with 100" in view.steps_of_query(0)[1][0].about
+    assert f"w{NEEDLE}" in view.steps_of_query(59)[0]
+
+
+def test_a_followed_query_is_the_exact_row_that_a_page_opens_with() -> None:
+    view = needle_trace(resolution=60).view(query=457)
+
+    assert view.heads is not None
+    assert view.heads.query == 45
+    title, (section,) = view.steps_of_query(45)
+    assert title == view.headline
+    assert section.title == 'What "w457" (token 458) attends to'
+
+
+def test_many_heads_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_rows, "MAX_LISTED_KEYS", 100)
+    view = trace("a b c d e f g h " * 5, heads=2, stream=True).view()
+    steps = {view.steps_of_query(row)[1][0].title for row in range(40)}
+
+    assert len(steps) <= 5
+    assert len(view.steps_of_query(0)[1]) == 2
+
+
+def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = needle_trace()
+    assert made.view(part="501:540").query_steps is None
+    monkeypatch.setattr(part_of_text, "MAX_EXPLORED_CELLS", 100)
+    monkeypatch.setattr(part_of_text, "MAX_DRAWN", 20)
+
+    view = made.view(part="501:540")
+
+    assert view.heads is not None
+    assert view.heads.heads[0].query_axis.labels[:2] == ("501–502", "503–504")
+    assert view.steps_of_query(0)[0].startswith(('"w500"', '"w501"'))
+
+
+def test_a_click_on_a_row_of_the_map_shows_an_exact_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    needle_trace(resolution=60).view().save(path)
+    with browser() as started, opened(started, path) as seen:
+        page = seen.page
+        page.get_by_label("Follow").fill("46")
+        page.keyboard.press("Enter")
+        row = page.locator(".walk h2")
+        row.get_by_text("(token 4").wait_for()
+
+        assert '"w420"' in page.locator("h1").inner_text()
+        assert "421 w420" in page.locator(".walk .ranking th").first.inner_text()
