@@ -31,16 +31,16 @@ TOKENS = 600
 NEEDLE = 420
 
 
-def needle_trace(**settings: Any) -> Trace:
-    """A causal text in which every query after token 421 attends to it, and most others evenly."""
+def needle_trace(tokens: int = TOKENS, needle: int = NEEDLE, **settings: Any) -> Trace:
+    """A causal text in which every query after one token attends to it, and most others evenly."""
     generator = torch.Generator().manual_seed(3)
-    queries = torch.randn(1, TOKENS, 8, generator=generator) * 0.3
-    keys = torch.randn(1, TOKENS, 8, generator=generator) * 0.3
+    queries = torch.randn(1, tokens, 8, generator=generator) * 0.3
+    keys = torch.randn(1, tokens, 8, generator=generator) * 0.3
     queries[..., 0], keys[..., 0] = 1.0, 0.0
-    keys[0, NEEDLE, 0] = 30.0
-    values = torch.randn(1, TOKENS, 4, generator=generator)
+    keys[0, needle, 0] = 30.0
+    values = torch.randn(1, tokens, 4, generator=generator)
     matrices = Matrices(queries=queries, keys=keys, values=values)
-    text = " ".join(f"w{number}" for number in range(TOKENS))
+    text = " ".join(f"w{number}" for number in range(tokens))
     return trace(text, tokenizer="spaces", causal=True, given=matrices, stream=True, **settings)
 
 

@@ -8,10 +8,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
+
+ROWS_OF_MATRIX = 256  # while readers are counted
 
 
 class KeyTile(NamedTuple):
@@ -59,6 +61,39 @@ class MaskRule:
         if self.after is not None:
             hidden |= cells.tril(ahead - self.after - 1)
         return hidden if self.matrix is None else hidden | ~self.matrix[rows, keys].T
+
+    def readers(
+        self, queries: int, keys: int, device: torch.device
+    ) -> tuple[Int[Tensor, "key"], Float[Tensor, "key"]]:
+        """Return, for one head, how many queries may attend to each key; and the sum of the weights
+        that it gets if each query attends evenly to all keys that it may attend to.
+        """
+        if self.matrix is not None:
+            return self._readers_in_matrix(queries, keys, device)
+        places = torch.arange(queries, device=device) + self.offset
+        first = torch.zeros_like(places) if self.before is None else places - self.before
+        stop = torch.full_like(places, keys) if self.after is None else places + self.after + 1
+        first, stop = first.clamp(0, keys), stop.clamp(0, keys)
+        counts = (stop - first).clamp(min=0)
+        even = torch.where(counts > 0, 1 / counts.clamp(min=1).double(), 0)
+        # What each query adds from its first key on, and no more from behind its last.
+        steps = torch.zeros(2, keys + 1, dtype=torch.float64, device=device)
+        for row, added in zip(steps, ((counts > 0).double(), even), strict=True):
+            row.index_add_(0, first, added).index_add_(0, stop, -added)
+        sums = steps.cumsum(1)[:, :keys].clamp(min=0)
+        return sums[0].round().long(), sums[1] * (sums[0] > 0.5)
+
+    def _readers_in_matrix(
+        self, queries: int, keys: int, device: torch.device
+    ) -> tuple[Int[Tensor, "key"], Float[Tensor, "key"]]:
+        counts = torch.zeros(keys, dtype=torch.int64, device=device)
+        even = torch.zeros(keys, dtype=torch.float64, device=device)
+        for start in range(0, queries, ROWS_OF_MATRIX):
+            rows = slice(start, min(start + ROWS_OF_MATRIX, queries))
+            visible = ~self.hidden(rows, slice(0, keys), device)
+            counts += visible.sum(1)
+            even += (visible / visible.sum(0).clamp(min=1).double()).sum(1)
+        return counts, even
 
     def tiles(
         self, rows: slice, keys: int, *, multiple: int, most: int, device: torch.device

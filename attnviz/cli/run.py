@@ -40,7 +40,8 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
-from attnviz.views.drawing_ways import refuse_impossible_way
+from attnviz.traces.parts import SHOW_RECEIVED
+from attnviz.views.drawing_ways import refuse_beside_received, refuse_impossible_way
 
 if TYPE_CHECKING:
     from attnviz.analysis.checks import Check
@@ -108,8 +109,10 @@ def run_command(
 def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
     """Refuse a value of --as in which none of the parts shown, or of the files, can be drawn.
 
-    Without --as nothing is refused.
+    Without --as only what is given beside `--show received` is refused.
     """
+    if SHOW_RECEIVED in (show_options.part_names() or ()):
+        refuse_beside_received(show_options.as_, outputs.query, predict=show_options.predict)
     if show_options.as_ is None:
         return
     refuse_impossible_way(

@@ -358,6 +358,8 @@ PARTS = (
 )
 PARTS_BY_SHOW_NAME = {part.show: part for part in PARTS if part.show}
 SHOW_ALL = "all"  # after --show
+SHOW_RECEIVED = "received"  # after --show: no part, but a view of its own
+SHOW_NAMES = (*PARTS_BY_SHOW_NAME, SHOW_RECEIVED, SHOW_ALL)
 PARTS_BY_STEP = {part.step: part for part in PARTS if part.step}
 PARTS_BY_GIVEN_NAME = {part.given: part for part in PARTS if part.given}
 OTHER_GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", "axes")
@@ -390,16 +392,23 @@ EXPECTATION_TYPES = {  # what an example may expect
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the parts to show, those of all parts if `all` is among them.
+    """Return the names of the parts to show, those of all parts if `all` is among them; `received`
+    is shown alone.
 
     Refuses unknown names and an empty list.
     """
     for name in names:
-        if name not in (*PARTS_BY_SHOW_NAME, SHOW_ALL):
-            raise unknown_name_error("thing to show", name, PARTS_BY_SHOW_NAME)
+        if name not in SHOW_NAMES:
+            raise unknown_name_error("thing to show", name, SHOW_NAMES[:-1])
     if not names:
         raise AttnvizError(
-            "there is nothing to show", f"name some of: {', '.join(PARTS_BY_SHOW_NAME)}, or all"
+            "there is nothing to show", f"name some of: {', '.join(SHOW_NAMES[:-1])}, or all"
+        )
+    if SHOW_RECEIVED in names and len({*names}) > 1:
+        raise AttnvizError(
+            f"--show {SHOW_RECEIVED} colours the text, and shows no tables beside it",
+            f"ask for --show {SHOW_RECEIVED} alone, or leave it out",
+            about="show",
         )
     return tuple(PARTS_BY_SHOW_NAME) if SHOW_ALL in names else tuple(names)
 

@@ -65,3 +65,15 @@ def refuse_impossible_way(
             f"--as {name} draws weights, but --predict shows a table of answers",
             f"leave out --predict or --as {name}",
         )
+
+
+def refuse_beside_received(as_: str | None, query: object, *, predict: bool) -> None:
+    """Refuse what `--show received` cannot be combined with: it is of all queries together."""
+    others = {"as": as_ not in (None, "terminal"), "query": query is not None, "predict": predict}
+    if name := next((name for name, is_given in others.items() if is_given), None):
+        raise AttnvizError(
+            "--show received colours the text by what all tokens together attend to, and "
+            f"--{name} shows something else",
+            f"leave out --{name}, or --show received",
+            about="show",
+        )

@@ -17,7 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
-from attnviz.traces.parts import PARTS_BY_SHOW_NAME, Part, parts_to_show
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_RECEIVED, Part, parts_to_show
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import Stage, tensor_to_numpy
 from attnviz.views.answer_tables import (
@@ -112,7 +112,12 @@ def view(
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
-    shows_weights = show is None or tuple(parts_to_show(show)) == PICTURE_PARTS
+    parts = PICTURE_PARTS if show is None else parts_to_show(show)
+    if parts == (SHOW_RECEIVED,) and layer is None and head is None and not log:
+        from attnviz.views.received import view_received
+
+        return view_received(trace, query=query, as_=as_, predict=predict)
+    shows_weights = parts == PICTURE_PARTS
     is_whole = (as_, layer, head, predict) == (None, None, None, False)
     if (
         shows_weights

@@ -47,9 +47,8 @@ from attnviz.renderers.picture.page_frame import (
 )
 from attnviz.renderers.picture.panel_rows import panel_orders
 from attnviz.renderers.picture.panels import NoRoomError, inches_text, lay_out
-from attnviz.renderers.picture.ranking import RankingDrawing
+from attnviz.renderers.picture.ranking import RankingDrawing, draw_sentences
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
-from attnviz.renderers.picture.sentence import SentenceDrawing
 from attnviz.renderers.picture.small_maps import HeadsDrawing
 from attnviz.renderers.picture.text import SLIDE, Size, lettering
 from attnviz.renderers.picture.training_page import TrainingDrawing
@@ -538,7 +537,7 @@ def build_drawing(groups: Sequence[Group]) -> Drawing | None:
         return ArcsDrawing(arcs, panels_per_layer(groups))
     sentences = tuple(panel for panel in panels if isinstance(panel, Sentence))
     if panels and len(sentences) == len(panels):
-        return SentenceDrawing(sentences, panels_per_layer(groups))
+        return draw_sentences(sentences, panels_per_layer(groups))
     bars = tuple(panel for panel in panels if isinstance(panel, Sentence | RankedBars))
     if panels and len(bars) == len(panels):
         return RankingDrawing(bars)
