@@ -19,6 +19,12 @@ from hypothesis import strategies as some
 from attnviz import Settings, Trace, trace
 from attnviz.cli import messages
 from attnviz.errors import AttnvizError, Note
+from attnviz.renderers.look import Look
+from attnviz.renderers.picture.items import Words
+from attnviz.renderers.picture.long_map import LongMapDrawing
+from attnviz.renderers.picture.page_kinds import page_layout
+from attnviz.renderers.picture.still_pictures import view_captions
+from attnviz.renderers.picture.text import Lettering
 from attnviz.tokens.tokens import tokens_of_words
 from attnviz.traces import memory_estimate
 from attnviz.traces.matrices import Matrices
@@ -159,6 +165,34 @@ def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Pat
     assert np.allclose(archive["maps.L0.received"][0], received, atol=1e-4)
     assert np.allclose(pooled.sum(1), 1, atol=1e-4)
     assert layer["queries_per_row"] == -(-len(lines) // 50)
+
+
+def test_maps_of_several_heads_have_one_size_and_scale_and_share_their_numbers() -> None:
+    view = trace(STORY.read_text(encoding="utf-8"), heads=4, causal=True, stream=True).view()
+    look = Look()
+    layout = page_layout(view.picture.groups, look, view_captions(view, look))
+    boxes = [panel.box for panel in layout.panels]
+    texts = [words.text for words in layout.words]
+
+    assert len(boxes) == 4
+    assert len({(round(width, 6), round(height, 6)) for *_, width, height in boxes}) == 1
+    assert len({panel.grid.scale for panel in layout.panels}) == 1
+    assert texts.count("1,000") == 4  # beside two rows of maps, and below two columns
+    assert any(text.startswith("head 2: ") for text in texts)
+
+
+def test_maps_of_two_texts_have_their_own_numbers() -> None:
+    picture = LongMapDrawing(tuple(long_map_of(tokens) for tokens in (range(200), range(40))))
+    texts = [
+        item.text for item in picture.items((0, 0, 13, 7), Lettering()) if isinstance(item, Words)
+    ]
+
+    assert texts.count("key (is read)") == texts.count("query (reads)") == 2
+
+
+def long_map_of(keys: range) -> LongMap:
+    grid = trace("a b", stream=True).view().grids()[0]
+    return LongMap(grid=grid, row_tokens=range(200), column_tokens=keys)
 
 
 def test_paragraphs_begin_after_empty_lines_or_else_after_breaks() -> None:

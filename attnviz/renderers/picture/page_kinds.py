@@ -530,8 +530,9 @@ def build_drawing(groups: Sequence[Group]) -> Drawing | None:
     overviews = [panel for panel in panels if isinstance(panel, Overview)]
     if panels and len(overviews) == len(panels):
         return HeadsDrawing(overviews[0])
-    if len(panels) == 1 and isinstance(panels[0], LongMap):
-        return LongMapDrawing(panels[0])
+    long_maps = tuple(panel for panel in panels if isinstance(panel, LongMap))
+    if panels and len(long_maps) == len(panels):
+        return LongMapDrawing(long_maps, panels_per_layer(groups))
     arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
     if panels and len(arcs) == len(panels):
         return ArcsDrawing(arcs, panels_per_layer(groups))
