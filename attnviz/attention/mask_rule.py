@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnviz.attention.variants import Variant
 
-ROWS_OF_MATRIX = 256  # while readers are counted
+ROWS_OF_MATRIX = 256  # that are counted at once
 
 
 class KeyTile(NamedTuple):
@@ -62,38 +62,46 @@ class MaskRule:
             hidden |= cells.tril(ahead - self.after - 1)
         return hidden if self.matrix is None else hidden | ~self.matrix[rows, keys].T
 
+    def visible_counts(self, queries: int, keys: int, device: torch.device) -> Int[Tensor, "query"]:
+        """Return, for one head, how many of so many keys each query may attend to."""
+        if self.matrix is None:
+            first, stop = self._bands(queries, keys, device)
+            return (stop - first).clamp(min=0)
+        parts = [
+            keys - self.hidden(rows, slice(0, keys), device).sum(0) for rows in _row_parts(queries)
+        ]
+        return torch.cat(parts)
+
     def readers(
         self, queries: int, keys: int, device: torch.device
     ) -> tuple[Int[Tensor, "key"], Float[Tensor, "key"]]:
         """Return, for one head, how many queries may attend to each key; and the sum of the weights
         that it gets if each query attends evenly to all keys that it may attend to.
         """
+        counts = self.visible_counts(queries, keys, device)
+        even = torch.where(counts > 0, 1 / counts.clamp(min=1).double(), 0)
+        sums = torch.zeros(2, keys + 1, dtype=torch.float64, device=device)
         if self.matrix is not None:
-            return self._readers_in_matrix(queries, keys, device)
+            for rows in _row_parts(queries):
+                visible = (~self.hidden(rows, slice(0, keys), device)).double()
+                sums[0, :-1] += visible.sum(1)
+                sums[1, :-1] += visible @ even[rows]
+        else:  # each query adds to the sums from its first key on, and no more from behind its last
+            first, stop = self._bands(queries, keys, device)
+            for row, added in zip(sums, ((counts > 0).double(), even), strict=True):
+                row.index_add_(0, first, added).index_add_(0, stop, -added)
+            sums = sums.cumsum(1).clamp(min=0)
+        readers = sums[0, :-1].round().long()
+        return readers, sums[1, :-1] * (readers > 0)
+
+    def _bands(
+        self, queries: int, keys: int, device: torch.device
+    ) -> tuple[Int[Tensor, "query"], Int[Tensor, "query"]]:
+        """Return the first visible key of each query, and the key behind its last one."""
         places = torch.arange(queries, device=device) + self.offset
         first = torch.zeros_like(places) if self.before is None else places - self.before
         stop = torch.full_like(places, keys) if self.after is None else places + self.after + 1
-        first, stop = first.clamp(0, keys), stop.clamp(0, keys)
-        counts = (stop - first).clamp(min=0)
-        even = torch.where(counts > 0, 1 / counts.clamp(min=1).double(), 0)
-        # What each query adds from its first key on, and no more from behind its last.
-        steps = torch.zeros(2, keys + 1, dtype=torch.float64, device=device)
-        for row, added in zip(steps, ((counts > 0).double(), even), strict=True):
-            row.index_add_(0, first, added).index_add_(0, stop, -added)
-        sums = steps.cumsum(1)[:, :keys].clamp(min=0)
-        return sums[0].round().long(), sums[1] * (sums[0] > 0.5)
-
-    def _readers_in_matrix(
-        self, queries: int, keys: int, device: torch.device
-    ) -> tuple[Int[Tensor, "key"], Float[Tensor, "key"]]:
-        counts = torch.zeros(keys, dtype=torch.int64, device=device)
-        even = torch.zeros(keys, dtype=torch.float64, device=device)
-        for start in range(0, queries, ROWS_OF_MATRIX):
-            rows = slice(start, min(start + ROWS_OF_MATRIX, queries))
-            visible = ~self.hidden(rows, slice(0, keys), device)
-            counts += visible.sum(1)
-            even += (visible / visible.sum(0).clamp(min=1).double()).sum(1)
-        return counts, even
+        return first.clamp(0, keys), stop.clamp(0, keys)
 
     def tiles(
         self, rows: slice, keys: int, *, multiple: int, most: int, device: torch.device
@@ -172,6 +180,12 @@ class MaskRule:
             padding = by_key.new_ones(-keys % width)
             row |= torch.cat([by_key, padding]).view(-1, width).all(1)
         return hidden
+
+
+def _row_parts(queries: int) -> list[slice]:
+    """Return all queries in parts, whose rows of a matrix are counted at once."""
+    starts = range(0, queries, ROWS_OF_MATRIX)
+    return [slice(start, min(start + ROWS_OF_MATRIX, queries)) for start in starts]
 
 
 def select_head(

@@ -41,7 +41,11 @@ from attnviz.machine import files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.parts import SHOW_RECEIVED
-from attnviz.views.drawing_ways import refuse_beside_received, refuse_impossible_way
+from attnviz.views.drawing_ways import (
+    refuse_beside_received,
+    refuse_impossible_way,
+    refuse_long_drawing,
+)
 
 if TYPE_CHECKING:
     from attnviz.analysis.checks import Check
@@ -151,11 +155,14 @@ def trace_from_options(
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
         words = text_source.read_text_if_needed(text, settings, f"attnviz {name}")
-        query_and_key = (
-            next((getattr(group, token) for group in groups if hasattr(group, token)), None)
-            for token in ("query", "key")
+        query, key, way = (
+            next((getattr(group, option) for group in groups if hasattr(group, option)), None)
+            for option in ("query", "key", "as_")
         )
-        early_checks.refuse_unusable_text(words, settings, *query_and_key, streams=name == "run")
+        tokens = early_checks.refuse_unusable_text(
+            words, settings, query, key, streams=name == "run"
+        )
+        refuse_long_drawing(way, 0 if tokens is None else len(tokens))
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for

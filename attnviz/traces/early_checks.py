@@ -53,9 +53,10 @@ def refuse_unusable_text(
     key: str | None = None,
     *,
     streams: bool = False,
-) -> None:
-    """Refuse a text that cannot be tokenized or is too long for the memory, a --memory text that
-    cannot be tokenized, and a query or key token that is not in the text.
+) -> Tokens | None:
+    """Return the tokens of a text; None without one, and for a trained model. Refuse a text that
+    cannot be tokenized or is too long for the memory, a --memory text that cannot be tokenized, and
+    a query or key token that is not in the text.
 
     `streams`: the command can do without all weights at once. Of a text for a trained model, only
     an empty one is refused: its tokenizer would import torch.
@@ -63,13 +64,14 @@ def refuse_unusable_text(
     if is_trained(settings.model):  # its tokenizer would import torch
         if text is not None:
             refuse_empty_text(text)
-        return
+        return None
     tokens = None if text is None else _tokenize_early(text, settings, streams=streams)
     tokenize_memory(settings)
     if tokens is not None and query is not None:
         tokens.index(query, "query")
     if tokens is not None and key is not None and settings.given is None:  # a file has its own keys
         tokens.index(key, "key")
+    return tokens
 
 
 def _tokenize_early(text: str, settings: Settings, *, streams: bool) -> Tokens:

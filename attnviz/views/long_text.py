@@ -126,6 +126,16 @@ class LongHead:
         return f"attention is as broad as an even spread over {even_text} of {counted_text(count)}"
 
     @property
+    def headline(self) -> str:
+        """The finding as a title."""
+        return self.titled(self.finding)
+
+    def titled(self, finding: str) -> str:
+        """Return a sentence as a title, after the name of one of several heads."""
+        text = ": ".join(filter(None, (self.name, finding)))
+        return f"{text[:1].upper()}{text[1:]}"
+
+    @property
     def findings(self) -> tuple[str, ...]:
         """The finding, and if it is none on a token, the token that is read most, unless several
         tie.
@@ -335,41 +345,48 @@ def block_means(values: Float[np.ndarray, "token"], size: int) -> Float[np.ndarr
     return means
 
 
-def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False) -> View:
-    """Return the View of a Trace whose weights are computed only where they are shown; with a
-    query, of its exact row.
-    """
-    heads = [
+def long_heads(trace: Trace) -> list[LongHead]:
+    """Return every head of a Trace whose weights are computed only where they are shown."""
+    return [
         LongHead(trace, layer, head)
         for layer in trace.attention_layers
         for head in range(layer.heads)
     ]
+
+
+def view_long(
+    trace: Trace, query: int | str | None = None, *, log: bool = False, as_: str | None = None
+) -> View:
+    """Return the View of a Trace whose weights are computed only where they are shown; with a
+    query, of its exact row. `as_` "terminal": an .svg shows what a terminal shows.
+    """
+    heads = long_heads(trace)
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
     excerpt, typed = None, None
     if query is None:
-        finding = heads[0].finding
+        headline = heads[0].headline
         screen, picture = _map_groups(heads, log=log)
         excerpt = Excerpt(tuple(screen[:1]), MORE_HINT)
     else:
         position = trace.tokens.index(query, "query")
         finding, typed = heads[0].row_finding(position), trace.tokens.as_typed(query)
+        headline = heads[0].titled(finding)
         picture = [Group("readings", tuple(head.row_bars(position) for head in heads))]
         tables = [Group("along the text", tuple(head.row_table(position) for head in heads))]
         screen = [*picture, *tables]
-    if len(heads) > 1:
-        finding = f"{heads[0].name}: {finding}"
     return View(
         title=attention_headline(trace),
-        headline=f"{finding[:1].upper()}{finding[1:]}",
+        headline=headline,
         settings=settings,
         screen=build_page(screen, settings, caveat),
         picture=build_page(picture, settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
+        as_screen=as_ == "terminal",
         head_explorer=lambda: explore_maps(heads, log=log),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
-        command=source_command("run", build_source(trace), query=typed, log=log or None),
+        command=source_command("run", build_source(trace), query=typed, log=log or None, as_=as_),
     )
 
 

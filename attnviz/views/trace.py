@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import sqrt
@@ -28,8 +28,14 @@ from attnviz.views.answer_tables import (
 )
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask, has_product_scores
 from attnviz.views.conclusions.weight_titles import head_weights_title
-from attnviz.views.drawing_ways import choose_way, default_way, refuse_impossible_way
+from attnviz.views.drawing_ways import (
+    choose_way,
+    default_way,
+    refuse_impossible_way,
+    refuse_long_drawing,
+)
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
+from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
 from attnviz.views.headline import (
@@ -117,17 +123,13 @@ def view(
         from attnviz.views.received import view_received
 
         return view_received(trace, query=query, as_=as_, predict=predict)
-    shows_weights = parts == PICTURE_PARTS
-    is_whole = (as_, layer, head, predict) == (None, None, None, False)
-    if (
-        shows_weights
-        and is_whole
-        and isinstance(trace.layers[0].weights_on_demand, LongWeights)
-        and not any(layer.cross for layer in trace.layers)
-    ):
+    refuse_long_drawing(as_, len(trace.tokens))
+    ways = (None, "terminal", "heatmap") if _is_pooled(trace) else (None, "terminal")
+    is_whole = as_ in ways and (layer, head, predict) == (None, None, False)
+    if parts == PICTURE_PARTS and is_whole and _is_streamed(trace):
         from attnviz.views.long_text import view_long
 
-        return view_long(trace, query, log=log)
+        return view_long(trace, query, log=log, as_=as_)
     if log:
         raise AttnvizError(
             "--log colours the map of a long text, and this shows something else",
@@ -142,6 +144,18 @@ def view(
     elif not has_many_heads or show is not None or as_ is not None:
         return _parts_view(trace, show, query, as_, predict=predict)
     return _inspection_view(trace, layer=layer, head=head, query=query, as_=as_, predict=predict)
+
+
+def _is_streamed(trace: Trace) -> bool:
+    """Return whether weights are computed only where they are shown, in every attention."""
+    return all(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers)
+
+
+def _is_pooled(trace: Trace) -> bool:
+    """Return whether a text has so many tokens that maps show blocks of them."""
+    sizes = ((each.weights_on_demand, each.size) for each in trace.attention_layers)
+    return any(isinstance(weights, LongWeights) and max(size) > weights.resolution
+               for weights, size in sizes)  # fmt: skip
 
 
 def _refuse_show_with_head(show: Sequence[str] | None) -> None:
@@ -182,9 +196,16 @@ def _parts_view(
         *_uncut_parts_note(trace, screen, position, drawing_way),
         *closing_notes(trace, position),
     )
+    explore: Callable[[], HeadExplorer] = partial(explore_trace, trace, position)
+    data = build_trace_data(trace)
+    if _is_streamed(trace):
+        from attnviz.views.long_text import explore_maps, long_heads, long_text_data
+
+        heads = long_heads(trace)
+        explore, data = partial(explore_maps, heads, log=False), long_text_data(trace, heads)
     return View(
         title=attention_headline(trace),
-        headline=answers_finding or parts_title(trace, parts, position),
+        headline=answers_finding or _parts_headline(trace, parts, position),
         settings=settings_line(trace),
         screen=screen,
         picture=picture,
@@ -192,20 +213,31 @@ def _parts_view(
         closing=tuple(sentence for sentence in closing if sentence != answers_finding),
         sentences=() if drawing_way == "heatmap" else query_grids,
         as_screen=as_ == "terminal",
-        head_explorer=lambda: explore_trace(trace, position),
+        head_explorer=explore,
         slides=partial(_trace_slides, trace, picture, position),
-        data=build_trace_data(trace),
+        data=data,
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), **options),
     )
 
 
+def _parts_headline(trace: Trace, parts: Sequence[str] | None, query: int | None) -> str:
+    """Return the title over parts; over weights of a text whose map has blocks, what was found of
+    the first head.
+    """
+    if not _is_pooled(trace) or query is not None or "weights" not in (parts or PICTURE_PARTS):
+        return parts_title(trace, parts, query)
+    from attnviz.views.long_text import long_heads
+
+    return long_heads(trace)[0].headline
+
+
 def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
-    """Return the groups for slides, with findings as titles of heads' maps; single panels and
-    models written by hand keep their titles.
+    """Return the groups for slides, with findings as titles of heads' maps; single panels,
+    models written by hand and maps of blocks keep their titles.
     """
     by_hand = trace.model is not None and trace.model.by_hand
-    if len(picture.panels) == 1 or by_hand:
+    if len(picture.panels) == 1 or by_hand or _is_pooled(trace):
         return Excerpt(picture.groups, "")
     layer_by_group = {
         f"{part_name} {layer.name}": layer
@@ -569,7 +601,16 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 
 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
-    """Return a Grid of each head's weights at a stage, with masked cells and a note on sums."""
+    """Return a Grid of each head's weights at a stage, with masked cells and a note on sums; maps
+    of blocks where weights are computed only where they are shown.
+    """
+    if _is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
+        from attnviz.views.long_text import LongHead
+
+        maps = [LongHead(trace, layer, head).map_grid(log=False) for head in range(layer.heads)]
+        names = (head_title(WEIGHTS_NAMES[mixed_by], trace, layer, head)
+                 for head in range(layer.heads))  # fmt: skip
+        return [replace(grid, title=name) for grid, name in zip(maps, names, strict=True)]
     rows, columns = _query_and_key_axes(trace, layer)
     head_cells = list(_head_cells(WEIGHTS_NAMES[mixed_by], trace, layer, stage))
     sum_to_one = mixed_by == "softmax" and all(
