@@ -28,6 +28,7 @@ from attnviz.renderers.picture.text import Lettering
 from attnviz.tokens.tokens import tokens_of_words
 from attnviz.traces import memory_estimate
 from attnviz.traces.matrices import Matrices
+from attnviz.views.grids.grid import pool_grid
 from attnviz.views.grids.long_map import LongMap, round_positions, thinned_marks
 from attnviz.views.long_text import LongHead, paragraph_starts, passage
 from tests.conftest import Attnviz
@@ -179,6 +180,39 @@ def test_maps_of_several_heads_have_one_size_and_scale_and_share_their_numbers()
     assert len({panel.grid.scale for panel in layout.panels}) == 1
     assert texts.count("1,000") == 4  # beside two rows of maps, and below two columns
     assert any(text.startswith("head 2: ") for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("pool", "note"),
+    [
+        ("mean", "one cell = 12 × 20 tokens: weights summed over keys, averaged over queries"),
+        (
+            "max",
+            "one cell = 12 × 20 tokens, averaged over blocks of 4 × 4 tokens (the largest weight)",
+        ),
+    ],
+)
+def test_blocks_that_are_pooled_again_say_how_many_tokens_they_are(pool: Any, note: str) -> None:
+    text = "a b c d " * 100
+    grid = trace(text, tokenizer="spaces", stream=True, resolution=100, pool=pool).view().grids()[0]
+
+    assert pool_grid(grid, 3, 5).pool_note == note
+    assert pool_grid(grid, 3, 5).cell_size == (12, 20)
+
+
+def test_blocks_of_vectors_are_tokens_times_dimensions() -> None:
+    [grid] = trace("a b c d e f", stream=True).view(show=["context"]).grids()
+
+    assert pool_grid(grid, 3, 1).pool_note == "one cell = 3 tokens × 1 dimension, averaged"
+
+
+def test_markdown_of_a_map_has_at_most_32_blocks_on_a_side() -> None:
+    text = STORY.read_text(encoding="utf-8")[:4000]
+    table = trace(text, stream=True, resolution=300).view().render(".md").decode()
+
+    assert "## \n" not in table
+    assert len(table.splitlines()[4].split("|")) <= 32 + 3
+    assert "one cell = " in table
 
 
 def test_maps_of_two_texts_have_their_own_numbers() -> None:

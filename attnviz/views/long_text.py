@@ -177,6 +177,7 @@ class LongHead:
             share=is_mean,
             off=(True,) * cells.shape[0] if self.head in self.layer.off else (),
             pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
+            cell_size=(height, width),
         )
 
     def profiles(self) -> tuple[Profile, ...]:
