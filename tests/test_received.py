@@ -259,7 +259,7 @@ def test_parts_cover_the_text_and_are_few(paragraphs: list[int]) -> None:
     assert [position for part in parts for position in range(part.start, part.stop)] == [
         *range(len(tokens))
     ]
-    assert len(parts) <= 4 * received.PASSAGES / 3 + 1
+    assert len(parts) <= received.PASSAGES
 
 
 def test_a_picture_of_a_text_shows_every_token_once() -> None:
@@ -271,8 +271,25 @@ def test_a_picture_of_a_text_shows_every_token_once() -> None:
     assert texts == [f"w{number}" for number in range(600)]
 
 
+def test_a_small_picture_shows_what_is_read_most_and_a_command_how_to_get_pages(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.svg"
+    done = attnviz(
+        *("run", "--file", str(STORY), "--causal", "--show", "received", "--size", "4x3"),
+        *("-o", str(path)),
+    )
+
+    assert done.err.startswith(
+        "note: with so much on one page there is no room for the whole text: -o heads-{page}.png "
+        "makes as many pages as needed\n"
+    )
+
+
 def test_a_small_picture_says_how_many_tokens_it_leaves_out() -> None:
     with pytest.warns(match="there is no room for the whole text"):
         svg = needle_view().render(".svg", size="4x3")
 
+    assert b"tokens before" in svg
     assert b"more tokens" in svg
+    assert b">w420</text>" in svg

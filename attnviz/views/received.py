@@ -424,7 +424,7 @@ def text_parts(tokens: Tokens) -> list[slice]:
     starts = paragraph_starts(tokens) or range(0, count, math.ceil(size))
     bounds = [0]
     for start in starts:
-        if start - bounds[-1] >= size * 0.75 and count - start >= size / 4:
+        if start - bounds[-1] >= size and count - start >= size / 4:
             bounds.append(start)
     return [slice(*pair) for pair in zip(bounds, [*bounds[1:], count], strict=True)]
 

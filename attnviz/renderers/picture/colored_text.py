@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from attnviz.renderers.picture.fit import first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Block, Box, Items, Words, cell_tint
 from attnviz.renderers.picture.matrix import title_words
@@ -29,6 +31,7 @@ class TextLine:
     sentence: Sentence
     words: tuple[tuple[int, float, float], ...] = ()
     title: str = ""  # of the text that begins below; then there are no words
+    left_out: str = ""  # how many tokens are left out here
 
 
 @dataclass(frozen=True)
@@ -57,24 +60,19 @@ class TextDrawing(Drawing):
         return _text_height(self.texts, size, width)
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the texts in the largest letters that fit; at worst the first lines of them."""
+        """Yield the texts in the largest letters that fit; at worst what is around the largest
+        number.
+        """
         left, bottom, width, height = room
         size = self._fitting_size(room, letters)
         lines, count = _text_lines(self.texts, size, width), _column_count(size, width)
-        wide, pitch = _column_width(size, width), LINE_HEIGHT * size * POINT
+        pitch = LINE_HEIGHT * size * POINT
         high = min(math.ceil(len(lines) / count), max(int(height / pitch + 1e-6), 1))
-        shown = lines[: high * count] if len(lines) > high * count else lines
-        if len(shown) < len(lines):
-            shown, rest = shown[:-1], lines[len(shown) - 1 :]
-        for number, line in enumerate(shown):
+        wide = _column_width(size, width)
+        for number, line in enumerate(_lines_in_room(lines, high * count)):
             column, row = divmod(number, high)
             x = left + column * (wide + COLUMN_GAP * size * POINT)
             yield from _line_items(line, x, bottom + height - (row + 1) * pitch, size, wide)
-        if len(shown) < len(lines):
-            tokens = sum(len(line.words) for line in rest)
-            x = left + (count - 1) * (wide + COLUMN_GAP * size * POINT)
-            y = bottom + height - high * pitch + (BOX_HEIGHT / 2 - MIDDLE) * size * POINT
-            yield Words(f"… {counted(tokens, 'more token')}", x, y, size, faint=True)
 
     def legibility(self, room: Box, letters: Lettering) -> int:
         """Return 2 where the texts fit, else 1."""
@@ -137,10 +135,33 @@ def _lines_of_text(text: Sentence, size: float, width: float) -> Iterator[TextLi
         yield TextLine(text, tuple(words))
 
 
+def _lines_in_room(lines: Sequence[TextLine], room: int) -> Sequence[TextLine]:
+    """Return at most `room` lines: those around the token with the largest number, and before and
+    behind them how many tokens are left out.
+    """
+    if len(lines) <= room:
+        return lines
+    largest = [max((line.sentence.grid.values[0, column] for column, *_ in line.words), default=0)
+               for line in lines]  # fmt: skip
+    start = min(max(int(np.argmax(largest)) - room // 2, 0), len(lines) - room)
+    shown, stop = [*lines[start : start + room]], start + room
+    if start:
+        tokens = sum(len(line.words) for line in lines[: start + 1])
+        text = f"… {counted(tokens, 'token')} before"
+        shown[0] = TextLine(lines[0].sentence, left_out=text)
+    if stop < len(lines):
+        tokens = sum(len(line.words) for line in lines[stop - 1 :])
+        text = f"… {counted(tokens, 'more token')}"
+        shown[-1] = TextLine(lines[0].sentence, left_out=text)
+    return shown
+
+
 def _line_items(line: TextLine, left: float, bottom: float, size: float, width: float) -> Items:
     """Yield the words of a line, each on its colour; or a title."""
     grid, unit = line.sentence.grid, size * POINT
     y = bottom + (BOX_HEIGHT / 2 - MIDDLE) * unit
+    if line.left_out:
+        yield Words(line.left_out, left, y, size, faint=True)
     if line.title:
         title, points = fit_line(line.title, size, size, width)
         yield from title_words(title, left, y, points, off=grid.is_all_off)
