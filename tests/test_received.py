@@ -21,6 +21,7 @@ from attnviz.renderers.look import Look
 from attnviz.renderers.picture.page_kinds import page_layout
 from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.tokens.tokenizers import tokenize
+from attnviz.traces.long_weights import LongCells
 from attnviz.traces.matrices import Matrices
 from attnviz.views import received
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
@@ -225,6 +226,14 @@ def test_every_kind_of_file_has_the_same_shares(attnviz: Attnviz, tmp_path: Path
     assert 'title="2 am: 49.05 % of all attention"' in files[3].read_text(encoding="utf-8")
 
 
+def test_a_page_breaks_lines_where_the_text_does() -> None:
+    page = trace("one\n\ntwo\n").view(show=["received"]).render(".html").decode()
+    text = page.partition('whole-text">')[2].partition("</p>")[0]
+
+    assert "&lt;" not in text
+    assert [line.count("</span>") for line in text.split("<br>")] == [3, 2, 0]
+
+
 def test_a_text_without_colours_has_blocks_behind_its_tokens(attnviz: Attnviz) -> None:
     done = attnviz("run", "I am learning this", "--causal", "--show", "received")
 
@@ -293,3 +302,51 @@ def test_a_small_picture_says_how_many_tokens_it_leaves_out() -> None:
     assert b"tokens before" in svg
     assert b"more tokens" in svg
     assert b">w420</text>" in svg
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        (
+            ["--as", "arcs", "-o", "a.png"],
+            "--as arcs draws each token of a text, and 1,200 are too many to read (at most 1,000)",
+            "--query 1 lists what a token attends to most, --show received colours what is read "
+            "most; or give a shorter text",
+        ),
+        (
+            ["--show", "scores,context", "--stream"],
+            "--stream computes weights where they are shown, and scores would need all scores at "
+            "once",
+            "leave --stream out, or show something else, such as --show received",
+        ),
+    ],
+    ids=["arcs", "scores"],
+)
+def test_what_takes_too_long_to_draw_is_refused_before_anything_is_computed(
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    problem: str,
+    hint: str,
+) -> None:
+    monkeypatch.setattr("attnviz.traces.from_text.trace", None)
+    done = attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments)
+
+    assert (done.status, done.err) == (2, f"error: {problem}\n hint: {hint}\n")
+
+
+@pytest.mark.parametrize("show", [["weights", "context"], ["context"], ["weights"]])
+def test_parts_of_a_long_text_are_shown_without_a_matrix(
+    monkeypatch: pytest.MonkeyPatch, show: list[str]
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a matrix of all weights, or of the mask")
+
+    streamed = trace("a b c d " * 60, tokenizer="spaces", causal=True, stream=True, resolution=20)
+    monkeypatch.setattr(LongCells, "window", refuse)
+    monkeypatch.setattr(MaskRule, "visible", refuse)
+    view = streamed.view(show=show, as_="heatmap")
+
+    for suffix in (".txt", ".html", ".json", ".svg"):
+        assert view.render(suffix)
+    assert view.headline

@@ -40,7 +40,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
-from attnviz.traces.parts import SHOW_RECEIVED
+from attnviz.traces.parts import SHOW_RECEIVED, refuse_scores_of_streams
 from attnviz.views.drawing_ways import (
     refuse_beside_received,
     refuse_impossible_way,
@@ -90,6 +90,8 @@ def run_command(
     settings = settings_from_options(
         text, model, trained, attention, matrices, blocks, without, long_text
     )
+    if settings.stream:
+        refuse_scores_of_streams(show_options.part_names())
     trace = trace_from_options(
         "run", text, saved, settings, long_text, show_options, outputs, pictures
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.settings import ADDED_POSITIONS
+from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:  # --help lists the names of parts without torch
     from torch import Tensor
@@ -411,6 +412,20 @@ def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
             about="show",
         )
     return tuple(PARTS_BY_SHOW_NAME) if SHOW_ALL in names else tuple(names)
+
+
+def refuse_scores_of_streams(names: Sequence[str] | None) -> None:
+    """Refuse parts that `--stream` computes only with all scores in memory, before it begins."""
+    asked = parts_to_show(names) if names else ()
+    scores = [name for name in asked if name != SHOW_RECEIVED
+              and PARTS_BY_SHOW_NAME[name].stage not in (None, "mixing")]  # fmt: skip
+    if scores:
+        raise AttnvizError(
+            f"--stream computes weights where they are shown, and {and_list(scores)} would need "
+            "all scores at once",
+            "leave --stream out, or show something else, such as --show received",
+            about="show",
+        )
 
 
 def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:

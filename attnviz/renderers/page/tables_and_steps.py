@@ -38,6 +38,7 @@ MAX_READABLE_CELLS = 2**13  # of a table
 MAX_ROWS_AT_ONCE = 24  # from more a click opens the frame in which they scroll
 MAX_UNBROKEN_LETTERS = 24  # of a part of a remark
 NEWLINE = "↵"
+SCALE_SWATCHES = 9
 ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
@@ -412,8 +413,17 @@ def sentence_markup(sentence: Sentence) -> Markup:
     labels = grid.columns.labels
     for position, (label, following) in enumerate(zip_longest(labels, labels[1:])):
         if label.endswith(NEWLINE) and following != NEWLINE:
-            parts[position] += empty_tag("br")
-    return tag("p", *parts, class_="reading whole-text")
+            parts[position] = join_markup([parts[position], empty_tag("br")])
+    return join_markup([tag("p", *parts, class_="reading whole-text"), _scale_markup(grid.scale)])
+
+
+def _scale_markup(scale: Scale) -> Markup:
+    """Return a line with the colours of a scale, from its low end to its high end."""
+    shares = [step / (SCALE_SWATCHES - 1) for step in range(SCALE_SWATCHES)]
+    swatches = [tag("span", class_=shade_class(share, scale.kind), aria_hidden="true")
+                for share in shares]  # fmt: skip
+    end = f" {'≥ ' * scale.is_exceeded}{scale.high:g}"
+    return tag("p", f"{scale.name} {scale.low:g} ", *swatches, end, class_="caption swatches")
 
 
 def _token_titles(grid: Grid) -> Iterator[str]:
