@@ -127,10 +127,13 @@ class Note(UserWarning):
 def warn_with_note(text: str) -> None:
     """Issue a note as a warning that points to the first line outside attnviz; unless a command
     runs, in the words of Python."""
-    frame, level, is_command = sys._getframe(), 1, False
-    while frame.f_back is not None and _is_frame_of(frame, __name__):
-        is_command |= str(frame.f_globals["__name__"]).startswith("attnviz.cli")
-        frame, level = frame.f_back, level + 1
+    frame: FrameType | None = sys._getframe()
+    level, is_inside, is_command = 1, True, False
+    while frame is not None:  # a context manager of contextlib may stand between two of ours
+        is_inside = is_inside and frame.f_back is not None and _is_frame_of(frame, __name__)
+        level += is_inside
+        is_command |= str(frame.f_globals.get("__name__")).startswith("attnviz.cli")
+        frame = frame.f_back
     warnings.warn(Note(text if is_command else options_as_keywords(text)), stacklevel=level)
 
 

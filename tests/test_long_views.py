@@ -20,8 +20,15 @@ from attnviz import Settings, Trace, trace
 from attnviz.cli import messages
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
+from attnviz.renderers.look import Look
+from attnviz.renderers.picture.items import Words
+from attnviz.renderers.picture.long_map import LongMapDrawing
+from attnviz.renderers.picture.page_kinds import page_layout
+from attnviz.renderers.picture.still_pictures import view_captions
+from attnviz.renderers.picture.text import Lettering
 from attnviz.tokens.tokens import tokens_of_words
 from attnviz.traces.matrices import Matrices
+from attnviz.views.grids.grid import pool_grid
 from attnviz.views.grids.long_map import LongMap, round_positions, thinned_marks
 from attnviz.views.long_text import LongHead, paragraph_starts, passage
 from tests.conftest import Attnviz
@@ -31,16 +38,16 @@ TOKENS = 600
 NEEDLE = 420
 
 
-def needle_trace(**settings: Any) -> Trace:
-    """A causal text in which every query after token 421 attends to it, and most others evenly."""
+def needle_trace(tokens: int = TOKENS, needle: int = NEEDLE, **settings: Any) -> Trace:
+    """A causal text in which every query after one token attends to it, and most others evenly."""
     generator = torch.Generator().manual_seed(3)
-    queries = torch.randn(1, TOKENS, 8, generator=generator) * 0.3
-    keys = torch.randn(1, TOKENS, 8, generator=generator) * 0.3
+    queries = torch.randn(1, tokens, 8, generator=generator) * 0.3
+    keys = torch.randn(1, tokens, 8, generator=generator) * 0.3
     queries[..., 0], keys[..., 0] = 1.0, 0.0
-    keys[0, NEEDLE, 0] = 30.0
-    values = torch.randn(1, TOKENS, 4, generator=generator)
+    keys[0, needle, 0] = 30.0
+    values = torch.randn(1, tokens, 4, generator=generator)
     matrices = Matrices(queries=queries, keys=keys, values=values)
-    text = " ".join(f"w{number}" for number in range(TOKENS))
+    text = " ".join(f"w{number}" for number in range(tokens))
     return trace(text, tokenizer="spaces", causal=True, given=matrices, stream=True, **settings)
 
 
@@ -159,6 +166,67 @@ def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Pat
     assert np.allclose(archive["maps.L0.received"][0], received, atol=1e-4)
     assert np.allclose(pooled.sum(1), 1, atol=1e-4)
     assert layer["queries_per_row"] == -(-len(lines) // 50)
+
+
+def test_maps_of_several_heads_have_one_size_and_scale_and_share_their_numbers() -> None:
+    view = trace(STORY.read_text(encoding="utf-8"), heads=4, causal=True, stream=True).view()
+    look = Look()
+    layout = page_layout(view.picture.groups, look, view_captions(view, look))
+    boxes = [panel.box for panel in layout.panels]
+    texts = [words.text for words in layout.words]
+
+    assert len(boxes) == 4
+    assert len({(round(width, 6), round(height, 6)) for *_, width, height in boxes}) == 1
+    assert len({panel.grid.scale for panel in layout.panels}) == 1
+    assert texts.count("1,000") == 4  # beside two rows of maps, and below two columns
+    assert any(text.startswith("head 2: ") for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("pool", "note"),
+    [
+        ("mean", "one cell = 12 × 20 tokens: weights summed over keys, averaged over queries"),
+        (
+            "max",
+            "one cell = 12 × 20 tokens, averaged over blocks of 4 × 4 tokens (the largest weight)",
+        ),
+    ],
+)
+def test_blocks_that_are_pooled_again_say_how_many_tokens_they_are(pool: Any, note: str) -> None:
+    text = "a b c d " * 100
+    grid = trace(text, tokenizer="spaces", stream=True, resolution=100, pool=pool).view().grids()[0]
+
+    assert pool_grid(grid, 3, 5).pool_note == note
+    assert pool_grid(grid, 3, 5).cell_size == (12, 20)
+
+
+def test_blocks_of_vectors_are_tokens_times_dimensions() -> None:
+    [grid] = trace("a b c d e f", stream=True).view(show=["context"]).grids()
+
+    assert pool_grid(grid, 3, 1).pool_note == "one cell = 3 tokens × 1 dimension, averaged"
+
+
+def test_markdown_of_a_map_has_at_most_32_blocks_on_a_side() -> None:
+    text = STORY.read_text(encoding="utf-8")[:4000]
+    table = trace(text, stream=True, resolution=300).view().render(".md").decode()
+
+    assert "## \n" not in table
+    assert len(table.splitlines()[4].split("|")) <= 32 + 3
+    assert "one cell = " in table
+
+
+def test_maps_of_two_texts_have_their_own_numbers() -> None:
+    picture = LongMapDrawing(tuple(long_map_of(tokens) for tokens in (range(200), range(40))))
+    texts = [
+        item.text for item in picture.items((0, 0, 13, 7), Lettering()) if isinstance(item, Words)
+    ]
+
+    assert texts.count("key (is read)") == texts.count("query (reads)") == 2
+
+
+def long_map_of(keys: range) -> LongMap:
+    grid = trace("a b", stream=True).view().grids()[0]
+    return LongMap(grid=grid, row_tokens=range(200), column_tokens=keys)
 
 
 def test_paragraphs_begin_after_empty_lines_or_else_after_breaks() -> None:

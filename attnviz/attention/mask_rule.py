@@ -9,10 +9,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
+
+ROWS_OF_MATRIX = 256  # that are counted at once
 
 
 class KeyTile(NamedTuple):
@@ -53,6 +55,47 @@ class MaskRule:
         """Return, for one head, which of these keys are hidden from the queries in `rows`."""
         visible = _band(*self._place_in_band(rows, keys), torch.bool, device)
         return ~(visible if self.matrix is None else visible & self.matrix[rows, keys].T)
+
+    def visible_counts(self, queries: int, keys: int, device: torch.device) -> Int[Tensor, "query"]:
+        """Return, for one head, how many of so many keys each query may attend to."""
+        if self.matrix is None:
+            first, stop = self._bands(queries, keys, device)
+            return (stop - first).clamp(min=0)
+        parts = [
+            keys - self.hidden(rows, slice(0, keys), device).sum(0) for rows in _row_parts(queries)
+        ]
+        return torch.cat(parts)
+
+    def readers(
+        self, queries: int, keys: int, device: torch.device
+    ) -> tuple[Int[Tensor, "key"], Float[Tensor, "key"]]:
+        """Return, for one head, how many queries may attend to each key; and the sum of the weights
+        that it gets if each query attends evenly to all keys that it may attend to.
+        """
+        counts = self.visible_counts(queries, keys, device)
+        even = torch.where(counts > 0, 1 / counts.clamp(min=1).double(), 0)
+        sums = torch.zeros(2, keys + 1, dtype=torch.float64, device=device)
+        if self.matrix is not None:
+            for rows in _row_parts(queries):
+                visible = (~self.hidden(rows, slice(0, keys), device)).double()
+                sums[0, :-1] += visible.sum(1)
+                sums[1, :-1] += visible @ even[rows]
+        else:  # each query adds to the sums from its first key on, and no more from behind its last
+            first, stop = self._bands(queries, keys, device)
+            for row, added in zip(sums, ((counts > 0).double(), even), strict=True):
+                row.index_add_(0, first, added).index_add_(0, stop, -added)
+            sums = sums.cumsum(1).clamp(min=0)
+        readers = sums[0, :-1].round().long()
+        return readers, sums[1, :-1] * (readers > 0)
+
+    def _bands(
+        self, queries: int, keys: int, device: torch.device
+    ) -> tuple[Int[Tensor, "query"], Int[Tensor, "query"]]:
+        """Return the first visible key of each query, and the key behind its last one."""
+        places = torch.arange(queries, device=device) + self.offset
+        first = torch.zeros_like(places) if self.before is None else places - self.before
+        stop = torch.full_like(places, keys) if self.after is None else places + self.after + 1
+        return first.clamp(0, keys), stop.clamp(0, keys)
 
     def tiles(
         self, rows: slice, keys: int, *, multiple: int, most: int, like: Float[Tensor, "*any"]
@@ -153,6 +196,12 @@ class MaskRule:
             padding = by_key.new_ones(-keys % width)
             row |= torch.cat([by_key, padding]).view(-1, width).all(1)
         return hidden
+
+
+def _row_parts(queries: int) -> list[slice]:
+    """Return all queries in parts, whose rows of a matrix are counted at once."""
+    starts = range(0, queries, ROWS_OF_MATRIX)
+    return [slice(start, min(start + ROWS_OF_MATRIX, queries)) for start in starts]
 
 
 def select_head(

@@ -21,7 +21,7 @@ from attnviz.renderers.look import (
     TEXT_SIZE_POINTS,
     size_and_dpi,
 )
-from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_ALL, parts_to_show
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_NAMES, parts_to_show
 from attnviz.views.drawing_ways import DRAWING_WAYS
 
 if TYPE_CHECKING:
@@ -63,10 +63,11 @@ class ShowOptions:
         _output_option(
             metavar="NAMES",
             help=f"What to show, with commas: {', '.join(PARTS_BY_SHOW_NAME)} (of a block), or "
-            "all.  [default: weights,context; in a picture weights]",
-            short="What to show: --show queries,keys,scores; or all.",
+            "all; or received: the text, coloured by how much attention each token receives.  "
+            "[default: weights,context; in a picture weights]",
+            short="What to show: --show queries,keys,scores; all; or received.",
             example="weights",
-            among=[*PARTS_BY_SHOW_NAME, SHOW_ALL],
+            among=SHOW_NAMES,
             several=True,
         ),
     ] = None

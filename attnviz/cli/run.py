@@ -42,7 +42,12 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import environment, files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
-from attnviz.views.drawing_ways import refuse_impossible_way
+from attnviz.traces.parts import SHOW_RECEIVED, refuse_scores_of_streams
+from attnviz.views.drawing_ways import (
+    refuse_beside_received,
+    refuse_impossible_way,
+    refuse_long_drawing,
+)
 
 DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 
@@ -90,6 +95,8 @@ def run_command(
     settings = settings_from_options(
         text, model, trained, attention, matrices, blocks, without, long_text
     )
+    if settings.stream:
+        refuse_scores_of_streams(show_options.part_names())
     trace = trace_from_options(
         "run", text, saved, settings, long_text, part, show_options, outputs, pictures
     )
@@ -116,8 +123,10 @@ def run_command(
 def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
     """Refuse a value of --as in which none of the parts shown, or of the files, can be drawn.
 
-    Without --as nothing is refused.
+    Without --as only what is given beside `--show received` is refused.
     """
+    if SHOW_RECEIVED in (show_options.part_names() or ()):
+        refuse_beside_received(show_options.as_, outputs.query, predict=show_options.predict)
     if show_options.as_ is None:
         return
     refuse_impossible_way(
@@ -156,12 +165,15 @@ def trace_from_options(
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
         words = text_source.read_text_if_needed(text, settings, f"attnviz {name}")
-        query, key, part = (
+        query, key, part, way = (
             next((getattr(group, option) for group in groups if hasattr(group, option)), None)
-            for option in ("query", "key", "part")
+            for option in ("query", "key", "part", "as_")
         )
         streams = name == "run"
-        early_checks.refuse_unusable_text(words, settings, query, key, part=part, streams=streams)
+        tokens = early_checks.refuse_unusable_text(
+            words, settings, query, key, part=part, streams=streams
+        )
+        refuse_long_drawing(way, 0 if tokens is None else len(tokens))
         if _writes_all_weights(groups):
             early_checks.refuse_unwritable_weights(words, settings)
         command = command_line(name, text, settings, *groups)

@@ -56,9 +56,10 @@ def refuse_unusable_text(
     *,
     part: str | None = None,
     streams: bool = False,
-) -> None:
-    """Refuse a text that cannot be tokenized or is too long for the memory, a --memory text that
-    cannot be tokenized, and a query or key token, or a part, that is not in the text.
+) -> Tokens | None:
+    """Return the tokens of a text; None without one, and for a trained model. Refuse a text that
+    cannot be tokenized or is too long for the memory, a --memory text that cannot be tokenized, and
+    a query or key token, or a part, that is not in the text.
 
     `streams`: the command can do without all weights at once. Of a text for a trained model, only
     an empty one is refused: its tokenizer would import torch.
@@ -68,7 +69,7 @@ def refuse_unusable_text(
     if is_trained(settings.model):  # its tokenizer would import torch
         if text is not None:
             refuse_empty_text(text)
-        return
+        return None
     tokens = None if text is None else _tokenize_early(text, settings, streams=streams)
     memory_tokens = tokenize_memory(settings)
     if tokens is not None and part is not None and settings.given is None:
@@ -77,6 +78,7 @@ def refuse_unusable_text(
         tokens.index(query, "query")
     if tokens is not None and key is not None and settings.given is None:  # a file has its own keys
         tokens.index(key, "key")
+    return tokens
 
 
 def _refuse_part_outside(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.settings import ADDED_POSITIONS
+from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:  # --help lists the names of parts without torch
     from torch import Tensor
@@ -358,6 +359,8 @@ PARTS = (
 )
 PARTS_BY_SHOW_NAME = {part.show: part for part in PARTS if part.show}
 SHOW_ALL = "all"  # after --show
+SHOW_RECEIVED = "received"  # after --show: no part, but a view of its own
+SHOW_NAMES = (*PARTS_BY_SHOW_NAME, SHOW_RECEIVED, SHOW_ALL)
 PARTS_BY_STEP = {part.step: part for part in PARTS if part.step}
 PARTS_BY_GIVEN_NAME = {part.given: part for part in PARTS if part.given}
 OTHER_GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", "axes")
@@ -390,18 +393,39 @@ EXPECTATION_TYPES = {  # what an example may expect
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the parts to show, those of all parts if `all` is among them.
+    """Return the names of the parts to show, those of all parts if `all` is among them; `received`
+    is shown alone.
 
     Refuses unknown names and an empty list.
     """
     for name in names:
-        if name not in (*PARTS_BY_SHOW_NAME, SHOW_ALL):
-            raise unknown_name_error("thing to show", name, PARTS_BY_SHOW_NAME)
+        if name not in SHOW_NAMES:
+            raise unknown_name_error("thing to show", name, SHOW_NAMES[:-1])
     if not names:
         raise AttnvizError(
-            "there is nothing to show", f"name some of: {', '.join(PARTS_BY_SHOW_NAME)}, or all"
+            "there is nothing to show", f"name some of: {', '.join(SHOW_NAMES[:-1])}, or all"
+        )
+    if SHOW_RECEIVED in names and len({*names}) > 1:
+        raise AttnvizError(
+            f"--show {SHOW_RECEIVED} colours the text, and shows no tables beside it",
+            f"ask for --show {SHOW_RECEIVED} alone, or leave it out",
+            about="show",
         )
     return tuple(PARTS_BY_SHOW_NAME) if SHOW_ALL in names else tuple(names)
+
+
+def refuse_scores_of_streams(names: Sequence[str] | None) -> None:
+    """Refuse parts that `--stream` computes only with all scores in memory, before it begins."""
+    asked = parts_to_show(names) if names else ()
+    scores = [name for name in asked if name != SHOW_RECEIVED
+              and PARTS_BY_SHOW_NAME[name].stage not in (None, "mixing")]  # fmt: skip
+    if scores:
+        raise AttnvizError(
+            f"--stream computes weights where they are shown, and {and_list(scores)} would need "
+            "all scores at once",
+            "leave --stream out, or show something else, such as --show received",
+            about="show",
+        )
 
 
 def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:

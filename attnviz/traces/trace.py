@@ -12,7 +12,7 @@ from types import EllipsisType
 from typing import Any, ClassVar, overload
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
@@ -40,7 +40,6 @@ from attnviz.traces.settings import Positions
 from attnviz.traces.weights import (
     InMemoryWeights,
     Weights,
-    head_mask,
     stack_layer_weights,
     tensor_to_numpy,
 )
@@ -151,8 +150,17 @@ class Layer:
 
     def hidden_rows(self, head: int) -> list[int]:
         """Return the queries, by position from 0, for which every key is hidden from a head."""
-        rows: list[int] = (~head_mask(head, self.visible).any(-1)).nonzero().flatten().tolist()
+        rows: list[int] = (self.visible_counts(head) == 0).nonzero().flatten().tolist()
         return rows
+
+    def visible_counts(self, head: int) -> Int[Tensor, "query"]:
+        """Return how many keys a head lets each query attend to."""
+        return self.mask_rule.for_head(head).visible_counts(*self.size, self.inputs.device)
+
+    @property
+    def has_masks_of_heads(self) -> bool:
+        """Whether each head has a mask of its own."""
+        return self.mask_rule.matrix is not None and self.mask_rule.matrix.ndim == 3
 
     def empty_rows(self, head: int) -> list[int]:
         """Return the queries of a head for which every key is hidden and every weight is 0; a
@@ -430,7 +438,7 @@ class Trace(RanksHeads, Showable):
         return tuple(
             (layer, head, row)
             for layer in self.attention_layers
-            for head in range(layer.heads if layer.visible.ndim == 3 else 1)
+            for head in range(layer.heads if layer.has_masks_of_heads else 1)
             for row in layer.empty_rows(head)
         )
 

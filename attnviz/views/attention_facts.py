@@ -29,7 +29,8 @@ def has_product_scores(layer: Layer) -> bool:
 
 def has_mask(layer: Layer) -> bool:
     """Return whether any key is masked for any query."""
-    return not bool(layer.visible.all())
+    heads = range(layer.heads if layer.has_masks_of_heads else 1)
+    return any(bool((layer.visible_counts(head) < layer.size[1]).any()) for head in heads)
 
 
 def do_rows_sum_to_one(cells: Cells) -> bool:

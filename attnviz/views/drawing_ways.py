@@ -15,12 +15,15 @@ class DrawingWay:
     about: str
     weights_only: bool = False  # negative numbers cannot be drawn
     needs_query: bool = False  # only the attention of one token can be drawn
+    most_tokens: int | None = None  # of a longer text nobody could read what is drawn
 
 
 DRAWING_WAYS = {
     "heatmap": DrawingWay("cells in colour"),
-    "arcs": DrawingWay("lines between words, in pictures", weights_only=True),
-    "sentence": DrawingWay("words in colour, with --query", weights_only=True, needs_query=True),
+    "arcs": DrawingWay("lines between words, in pictures", weights_only=True, most_tokens=1000),
+    "sentence": DrawingWay(
+        "words in colour, with --query", weights_only=True, needs_query=True, most_tokens=2000
+    ),
     "terminal": DrawingWay("what a terminal shows, as .svg"),
 }
 
@@ -64,4 +67,29 @@ def refuse_impossible_way(
         raise AttnvizError(
             f"--as {name} draws weights, but --predict shows a table of answers",
             f"leave out --predict or --as {name}",
+        )
+
+
+def refuse_beside_received(as_: str | None, query: object, *, predict: bool) -> None:
+    """Refuse what `--show received` cannot be combined with: it is of all queries together."""
+    others = {"as": as_ not in (None, "terminal"), "query": query is not None, "predict": predict}
+    if name := next((name for name, is_given in others.items() if is_given), None):
+        raise AttnvizError(
+            "--show received colours the text by what all tokens together attend to, and "
+            f"--{name} shows something else",
+            f"leave out --{name}, or --show received",
+            about="show",
+        )
+
+
+def refuse_long_drawing(name: str | None, tokens: int) -> None:
+    """Refuse a drawing style that writes each token of a text, for one with too many tokens."""
+    most = None if name is None or name not in DRAWING_WAYS else DRAWING_WAYS[name].most_tokens
+    if most is not None and tokens > most:
+        raise AttnvizError(
+            f"--as {name} draws each token of a text, and {tokens:,} are too many to read (at most "
+            f"{most:,})",
+            "--query 1 lists what a token attends to most, --show received colours what is read "
+            "most; or give a shorter text",
+            about="as",
         )

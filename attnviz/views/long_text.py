@@ -20,7 +20,7 @@ from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_scale, weight_scale
 from attnviz.views.grids.words_and_bars import RankedBars
@@ -49,6 +49,7 @@ PROFILES = (  # what is drawn along the text: the name in a summary, in words, a
 QUERY_NUMBERS = (  # of each query, in data files
     *("entropy", "largest_weight", "on_first", "on_self", "on_previous", "mean_distance"),
 )
+MAX_LONG_MAPS = 12  # heads of a picture with true axes; more are small maps
 MORE_HINT = "(--full also shows numbers along the text, and the tokens that are read most)"
 NUMBER_COLUMNS = (
     *("layer", "head", "token number", "token", "received", *QUERY_NUMBERS),
@@ -124,6 +125,28 @@ class LongHead:
         even_text = f"{even:.1f}" if even < FEW_TOKENS else f"{even:,.0f}"
         return f"attention is as broad as an even spread over {even_text} of {counted_text(count)}"
 
+    @property
+    def headline(self) -> str:
+        """The finding as a title."""
+        return self.titled(self.finding)
+
+    def titled(self, finding: str) -> str:
+        """Return a sentence as a title, after the name of one of several heads."""
+        text = ": ".join(filter(None, (self.name, finding)))
+        return f"{text[:1].upper()}{text[1:]}"
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The finding, and if it is none on a token, the token that is read most, unless several
+        tie.
+        """
+        if not self.received.any() or quoted_label(self.keys, self.most_read[0]) in self.finding:
+            return (self.finding,)
+        top, *others = self.most_read
+        if any(np.isclose(self.received[others[:1]], self.received[top], rtol=EQUAL_TOLERANCE)):
+            return (self.finding,)
+        return self.finding, f"read most: {self._named(top)}"
+
     def _near_half(self) -> tuple[int, float]:
         """Return the smallest measured distance within which half of the attention stays, and the
         share that does.
@@ -154,6 +177,7 @@ class LongHead:
             share=is_mean,
             off=(True,) * cells.shape[0] if self.head in self.layer.off else (),
             pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
+            cell_size=(height, width),
         )
 
     def profiles(self) -> tuple[Profile, ...]:
@@ -322,41 +346,48 @@ def block_means(values: Float[np.ndarray, "token"], size: int) -> Float[np.ndarr
     return means
 
 
-def view_long(trace: Trace, query: int | str | None = None, *, log: bool = False) -> View:
-    """Return the View of a Trace whose weights are computed only where they are shown; with a
-    query, of its exact row.
-    """
-    heads = [
+def long_heads(trace: Trace) -> list[LongHead]:
+    """Return every head of a Trace whose weights are computed only where they are shown."""
+    return [
         LongHead(trace, layer, head)
         for layer in trace.attention_layers
         for head in range(layer.heads)
     ]
+
+
+def view_long(
+    trace: Trace, query: int | str | None = None, *, log: bool = False, as_: str | None = None
+) -> View:
+    """Return the View of a Trace whose weights are computed only where they are shown; with a
+    query, of its exact row. `as_` "terminal": an .svg shows what a terminal shows.
+    """
+    heads = long_heads(trace)
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
     excerpt, typed, position = None, None, None
     if query is None:
-        finding = heads[0].finding
+        headline = heads[0].headline
         screen, picture = _map_groups(heads, log=log)
         excerpt = Excerpt(tuple(screen[:1]), MORE_HINT)
     else:
         position = trace.tokens.index(query, "query")
         finding, typed = heads[0].row_finding(position), trace.tokens.as_typed(query)
+        headline = heads[0].titled(finding)
         picture = [Group("readings", tuple(head.row_bars(position) for head in heads))]
         tables = [Group("along the text", tuple(head.row_table(position) for head in heads))]
         screen = [*picture, *tables]
-    if len(heads) > 1:
-        finding = f"{heads[0].name}: {finding}"
     return View(
         title=attention_headline(trace),
-        headline=f"{finding[:1].upper()}{finding[1:]}",
+        headline=headline,
         settings=settings,
         screen=build_page(screen, settings, caveat),
         picture=build_page(picture, settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
+        as_screen=as_ == "terminal",
         head_explorer=lambda: explore_maps(heads, position, log=log),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
-        command=source_command("run", build_source(trace), query=typed, log=log or None),
+        command=source_command("run", build_source(trace), query=typed, log=log or None, as_=as_),
     )
 
 
@@ -366,11 +397,25 @@ def _map_groups(heads: Sequence[LongHead], *, log: bool) -> tuple[list[Group], l
     """
     grids = Group("weights", tuple(head.map_grid(log=log) for head in heads))
     most_read = Group("most read", (heads[0].most_read_bars(),))
-    if len(heads) > 1:
+    if len(heads) > MAX_LONG_MAPS:
         return [grids, most_read], [grids]
+    if len(heads) > 1:
+        return [grids, most_read], _several_maps(heads, log=log)
     paragraphs = paragraph_starts(heads[0].keys)
     picture = [Group("weights", (heads[0].long_map(paragraphs, log=log),))]
     return [grids, Group("along the text", (heads[0].profile_table(),)), most_read], picture
+
+
+def _several_maps(heads: Sequence[LongHead], *, log: bool) -> list[Group]:
+    """Return a group for each layer, with the long maps of its heads on one scale."""
+    starts = {id(head.keys): paragraph_starts(head.keys) for head in heads}
+    long_maps = [head.long_map(starts[id(head.keys)], log=log) for head in heads]
+    grids = with_common_scales([each.grid for each in long_maps])
+    groups: dict[str, list[LongMap]] = {}
+    for head, long_map, grid in zip(heads, long_maps, grids, strict=True):
+        titled = replace(long_map, grid=grid, findings=head.findings)
+        groups.setdefault(head.layer.name, []).append(titled)
+    return [Group(f"weights {name}", tuple(maps)) for name, maps in groups.items()]
 
 
 def explore_maps(heads: Sequence[LongHead], query: int | None = None, *, log: bool) -> HeadExplorer:

@@ -212,7 +212,11 @@ def row_sums_note(trace: Trace, mixed_by: MixedBy, rows_sum_to_one: bool) -> str
     blind_note = blind_rows_note(trace)
     if not blind_note:
         return ROW_SUM_NOTE if rows_sum_to_one else ""
-    has_other_rows = any(bool(layer.visible.any()) for layer in trace.attention_layers)
+    has_other_rows = any(
+        bool(layer.visible_counts(head).any())
+        for layer in trace.attention_layers
+        for head in range(layer.heads if layer.has_masks_of_heads else 1)
+    )
     sums_to_one = mixed_by == "softmax" and has_other_rows
     return f"{blind_note} · {OTHER_ROWS_SUM_NOTE}" if sums_to_one else blind_note
 
@@ -235,7 +239,7 @@ def _blind_row_names(trace: Trace) -> Iterator[str]:
     """
     for layer, head, row in trace.rows_without_weights:
         owner = "" if has_single_attention(trace) else f" of {layer.name}"
-        if layer.visible.ndim == 3:  # each head has a mask of its own
+        if layer.has_masks_of_heads:
             owner = f" of {attention_head_name(trace, layer, head)}"
         yield f"row {row + 1}{owner}"
 

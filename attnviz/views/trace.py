@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import sqrt
@@ -17,7 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
-from attnviz.traces.parts import PARTS_BY_SHOW_NAME, Part, parts_to_show
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_RECEIVED, Part, parts_to_show
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import Stage, tensor_to_numpy
 from attnviz.views.answer_tables import (
@@ -28,8 +28,14 @@ from attnviz.views.answer_tables import (
 )
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask, has_product_scores
 from attnviz.views.conclusions.weight_titles import head_weights_title
-from attnviz.views.drawing_ways import choose_way, default_way, refuse_impossible_way
+from attnviz.views.drawing_ways import (
+    choose_way,
+    default_way,
+    refuse_impossible_way,
+    refuse_long_drawing,
+)
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
+from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
 from attnviz.views.headline import (
@@ -121,19 +127,20 @@ def view(
         as_screen = as_ == "terminal"
         chosen = {"layer": layer, "head": head, "query": query}
         return view_part(trace, part, **chosen, log=log, as_screen=as_screen)
-    shows_weights = show is None or tuple(parts_to_show(show)) == PICTURE_PARTS
-    is_whole = (as_, layer, head, predict) == (None, None, None, False)
-    if (
-        shows_weights
-        and is_whole
-        and isinstance(trace.layers[0].weights_on_demand, LongWeights)
-        and not any(layer.cross for layer in trace.layers)
-    ):
+    parts = PICTURE_PARTS if show is None else parts_to_show(show)
+    if parts == (SHOW_RECEIVED,) and layer is None and head is None and not log:
+        from attnviz.views.received import view_received
+
+        return view_received(trace, query=query, as_=as_, predict=predict)
+    refuse_long_drawing(as_, len(trace.tokens))
+    ways = (None, "terminal", "heatmap") if _is_pooled(trace) else (None, "terminal")
+    is_whole = as_ in ways and (layer, head, predict) == (None, None, False)
+    if parts == PICTURE_PARTS and is_whole and _is_streamed(trace):
         from attnviz.views.exact_rows import with_exact_rows
         from attnviz.views.long_text import view_long
         from attnviz.views.part_of_text import with_all_weights
 
-        long_view = with_exact_rows(view_long(trace, query, log=log), trace, query)
+        long_view = with_exact_rows(view_long(trace, query, log=log, as_=as_), trace, query)
         return long_view if show is None else with_all_weights(long_view, trace)
     if log:
         raise AttnvizError(
@@ -169,6 +176,18 @@ def _refuse_beside_part(
                 f"leave {option} out, or --window {part}",
                 about="part",
             )
+
+
+def _is_streamed(trace: Trace) -> bool:
+    """Return whether weights are computed only where they are shown, in every attention."""
+    return all(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers)
+
+
+def _is_pooled(trace: Trace) -> bool:
+    """Return whether a text has so many tokens that maps show blocks of them."""
+    sizes = ((each.weights_on_demand, each.size) for each in trace.attention_layers)
+    return any(isinstance(weights, LongWeights) and max(size) > weights.resolution
+               for weights, size in sizes)  # fmt: skip
 
 
 def _refuse_show_with_head(show: Sequence[str] | None) -> None:
@@ -209,9 +228,16 @@ def _parts_view(
         *_uncut_parts_note(trace, screen, position, drawing_way),
         *closing_notes(trace, position),
     )
+    explore: Callable[[], HeadExplorer] = partial(explore_trace, trace, position)
+    data = build_trace_data(trace)
+    if _is_streamed(trace):
+        from attnviz.views.long_text import explore_maps, long_heads, long_text_data
+
+        heads = long_heads(trace)
+        explore, data = partial(explore_maps, heads, log=False), long_text_data(trace, heads)
     return View(
         title=attention_headline(trace),
-        headline=answers_finding or parts_title(trace, parts, position),
+        headline=answers_finding or _parts_headline(trace, parts, position),
         settings=settings_line(trace),
         screen=screen,
         picture=picture,
@@ -219,20 +245,31 @@ def _parts_view(
         closing=tuple(sentence for sentence in closing if sentence != answers_finding),
         sentences=() if drawing_way == "heatmap" else query_grids,
         as_screen=as_ == "terminal",
-        head_explorer=lambda: explore_trace(trace, position),
+        head_explorer=explore,
         slides=partial(_trace_slides, trace, picture, position),
-        data=build_trace_data(trace),
+        data=data,
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), **options),
     )
 
 
+def _parts_headline(trace: Trace, parts: Sequence[str] | None, query: int | None) -> str:
+    """Return the title over parts; over weights of a text whose map has blocks, what was found of
+    the first head.
+    """
+    if not _is_pooled(trace) or query is not None or "weights" not in (parts or PICTURE_PARTS):
+        return parts_title(trace, parts, query)
+    from attnviz.views.long_text import long_heads
+
+    return long_heads(trace)[0].headline
+
+
 def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
-    """Return the groups for slides, with findings as titles of heads' maps; single panels and
-    models written by hand keep their titles.
+    """Return the groups for slides, with findings as titles of heads' maps; single panels,
+    models written by hand and maps of blocks keep their titles.
     """
     by_hand = trace.model is not None and trace.model.by_hand
-    if len(picture.panels) == 1 or by_hand:
+    if len(picture.panels) == 1 or by_hand or _is_pooled(trace):
         return Excerpt(picture.groups, "")
     layer_by_group = {
         f"{part_name} {layer.name}": layer
@@ -596,7 +633,16 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 
 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
-    """Return a Grid of each head's weights at a stage, with masked cells and a note on sums."""
+    """Return a Grid of each head's weights at a stage, with masked cells and a note on sums; maps
+    of blocks where weights are computed only where they are shown.
+    """
+    if _is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
+        from attnviz.views.long_text import LongHead
+
+        maps = [LongHead(trace, layer, head).map_grid(log=False) for head in range(layer.heads)]
+        names = (head_title(WEIGHTS_NAMES[mixed_by], trace, layer, head)
+                 for head in range(layer.heads))  # fmt: skip
+        return [replace(grid, title=name) for grid, name in zip(maps, names, strict=True)]
     rows, columns = _query_and_key_axes(trace, layer)
     head_cells = list(_head_cells(WEIGHTS_NAMES[mixed_by], trace, layer, stage))
     sum_to_one = mixed_by == "softmax" and all(

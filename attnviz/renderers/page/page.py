@@ -59,6 +59,7 @@ SCRIPT_FILES = (
     "generated.js",
     "sentence.js",
     "texts.js",
+    "whole_text.js",
     "markup.js",
     "steps.js",
     "points.js",

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import numpy as np
 
 from attnviz.renderers.page.charts import arrows_markup, chart_markup
-from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
+from attnviz.renderers.page.tags import NO_MARKUP, Markup, empty_tag, join_markup, tag
 from attnviz.renderers.page.theming import shade_class
 from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.description import describe, has_masked_cells
@@ -42,6 +42,8 @@ ROW_HOLDER = tag(  # where the script puts the exact row of a query
     tag("p", "Select a row of the map to see what one of its tokens attends to, exactly."),
     class_="walk",
 )
+NEWLINE = "↵"
+SCALE_SWATCHES = 9
 ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
@@ -402,12 +404,41 @@ def bar_markup(share: float, mark: float | None = None) -> Markup:
 
 
 def sentence_markup(sentence: Sentence) -> Markup:
-    """Return the sentence, each token shaded by its weight, and the query token marked."""
+    """Return the sentence, each token shaded by its weight, and the query token marked.
+
+    Where no bars say the numbers, each token has its own as a title, which whole_text.js says.
+    """
     grid = sentence.grid
     shades = shade_classes(grid.scale, grid.values[0])
-    words = zip_longest(grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist())
+    titles = [] if sentence.has_bars else list(_token_titles(grid))
+    words = zip_longest(
+        grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist(), titles
+    )
     parts = [_word_markup(position, *word, sentence.query) for position, word in enumerate(words)]
-    return tag("p", *parts, class_="reading")
+    if not titles:
+        return tag("p", *parts, class_="reading")
+    labels = grid.columns.labels
+    for position, (label, following) in enumerate(zip_longest(labels, labels[1:])):
+        if label.endswith(NEWLINE) and following != NEWLINE:
+            parts[position] = join_markup([parts[position], empty_tag("br")])
+    return join_markup([tag("p", *parts, class_="reading whole-text"), _scale_markup(grid.scale)])
+
+
+def _scale_markup(scale: Scale) -> Markup:
+    """Return a line with the colours of a scale, from its low end to its high end."""
+    shares = [step / (SCALE_SWATCHES - 1) for step in range(SCALE_SWATCHES)]
+    swatches = [tag("span", class_=shade_class(share, scale.kind), aria_hidden="true")
+                for share in shares]  # fmt: skip
+    end = f" {'≥ ' * scale.is_exceeded}{scale.high:g}"
+    return tag("p", f"{scale.name} {scale.low:g} ", *swatches, end, class_="caption swatches")
+
+
+def _token_titles(grid: Grid) -> Iterator[str]:
+    """Yield the number and the label of each token, and how much it has."""
+    write = cell_format(grid, TABLE_DECIMALS)
+    cells = zip(grid.columns.names, grid.values[0].tolist(), grid.hidden[0].tolist(), strict=True)
+    for name, value, hides in cells:
+        yield f"{name}: {'hidden by the mask' if hides else f'{write(value)} {grid.scale.name}'}"
 
 
 def _word_markup(
@@ -416,6 +447,7 @@ def _word_markup(
     spaced: bool | None,
     shade: str | None,
     hides: bool,
+    title: str | None,
     query: int | None,
 ) -> Markup:
     """Return one token of a sentence, behind a space if it has one.
@@ -423,5 +455,5 @@ def _word_markup(
     `spaced`: whether it has; None: all but the first have. `hides`: it is masked.
     """
     gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
-    kind = tag("mark" if position == query else "span", label, class_="hides" if hides else shade)
-    return join_markup([gap, kind])
+    name, class_ = "mark" if position == query else "span", "hides" if hides else shade
+    return join_markup([gap, tag(name, label, class_=class_, title=title)])

@@ -47,9 +47,8 @@ from attnviz.renderers.picture.page_frame import (
 )
 from attnviz.renderers.picture.panel_rows import panel_orders
 from attnviz.renderers.picture.panels import NoRoomError, inches_text, lay_out
-from attnviz.renderers.picture.ranking import RankingDrawing
+from attnviz.renderers.picture.ranking import RankingDrawing, draw_sentences
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
-from attnviz.renderers.picture.sentence import SentenceDrawing
 from attnviz.renderers.picture.small_maps import HeadsDrawing
 from attnviz.renderers.picture.text import SLIDE, Size, lettering
 from attnviz.renderers.picture.training_page import TrainingDrawing
@@ -531,14 +530,15 @@ def build_drawing(groups: Sequence[Group]) -> Drawing | None:
     overviews = [panel for panel in panels if isinstance(panel, Overview)]
     if panels and len(overviews) == len(panels):
         return HeadsDrawing(overviews[0])
-    if len(panels) == 1 and isinstance(panels[0], LongMap):
-        return LongMapDrawing(panels[0])
+    long_maps = tuple(panel for panel in panels if isinstance(panel, LongMap))
+    if panels and len(long_maps) == len(panels):
+        return LongMapDrawing(long_maps, panels_per_layer(groups))
     arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
     if panels and len(arcs) == len(panels):
         return ArcsDrawing(arcs, panels_per_layer(groups))
     sentences = tuple(panel for panel in panels if isinstance(panel, Sentence))
     if panels and len(sentences) == len(panels):
-        return SentenceDrawing(sentences, panels_per_layer(groups))
+        return draw_sentences(sentences, panels_per_layer(groups))
     bars = tuple(panel for panel in panels if isinstance(panel, Sentence | RankedBars))
     if panels and len(bars) == len(panels):
         return RankingDrawing(bars)

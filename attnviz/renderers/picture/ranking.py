@@ -19,6 +19,7 @@ from attnviz.renderers.picture.bars_list import (
     interval_mark,
 )
 from attnviz.renderers.picture.boxes import panes
+from attnviz.renderers.picture.colored_text import TextDrawing
 from attnviz.renderers.picture.fit import first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Box, Items, Tint, Words
 from attnviz.renderers.picture.page_frame import LEADING, Drawing
@@ -58,41 +59,70 @@ class RankingDrawing(Drawing):
         return [panel for panel in self.panels if isinstance(panel, RankedBars)]
 
     @property
-    def sentences(self) -> SentenceDrawing:
-        """A drawing of those panels that are sentences."""
-        return SentenceDrawing(tuple(p for p in self.panels if isinstance(p, Sentence)))
+    def sentences(self) -> SentenceDrawing | TextDrawing | None:
+        """A drawing of those panels that are sentences; None if there are none."""
+        sentences = tuple(panel for panel in self.panels if isinstance(panel, Sentence))
+        return draw_sentences(sentences) if sentences else None
 
     def _sentences_height(self, letters: Lettering, width: float) -> float:
         """Return the height of the sentences with the gap below them; 0 if there are none."""
         sentences = self.sentences
-        return sentences.height(letters, width) + LISTS_GAP if sentences.sentences else 0.0
+        return 0.0 if sentences is None else sentences.height(letters, width) + LISTS_GAP
+
+    def _upper_room(self, room: Box, letters: Lettering) -> Box:
+        """Return the room of the sentences: at most 0.6 of the height, or more where rankings do
+        not need the rest.
+        """
+        left, bottom, width, height = room
+        most = max(SENTENCES_SHARE * height, height - self._rankings_height(letters, width))
+        above = min(self._sentences_height(letters, width), most)
+        return left, bottom + height - above + LISTS_GAP, width, max(above - LISTS_GAP, 0.1)
 
     def body_height(self, letters: Lettering, width: float) -> float:
         """Return the height for all sentences, and for a title and at most ten rows of
         a ranking.
         """
-        upper, rankings = self._sentences_height(letters, width), self.rankings
+        return self._sentences_height(letters, width) + self._rankings_height(letters, width)
+
+    def _rankings_height(self, letters: Lettering, width: float) -> float:
+        """Return the height for a title and at most ten rows of a ranking."""
+        rankings = self.rankings
         row_count = max((len(ranked.grid.rows) for ranked in rankings), default=0)
         rows = min(row_count, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
         titles = (_title_height(ranked, width, letters) for ranked in rankings)
-        return upper + max(titles, default=0.0) + rows
+        return max(titles, default=0.0) + rows
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the sentences in at most 0.6 of the height of a room, and the rankings
-        below them.
-        """
+        """Yield the sentences, and the rankings below them."""
         left, bottom, width, height = room
-        above = min(self._sentences_height(letters, width), SENTENCES_SHARE * height)
-        if above:
-            upper = left, bottom + height - above + LISTS_GAP, width, max(above - LISTS_GAP, 0.1)
-            yield from self.sentences.items(upper, letters)
-        boxes, lists = _best_bars(self.rankings, (left, bottom, width, height - above), letters)
+        if sentences := self.sentences:
+            upper = self._upper_room(room, letters)
+            yield from sentences.items(upper, letters)
+            height = upper[1] - LISTS_GAP - bottom
+        boxes, lists = _best_bars(self.rankings, (left, bottom, width, height), letters)
         for ranked, bars, box in zip(self.rankings, lists, boxes, strict=True):
             yield from _ranking_items(ranked, bars, box, letters)
 
     def legibility(self, room: Box, letters: Lettering) -> int:
-        """Return the number of rankings, whatever the room."""
+        """Return the number of rankings, whatever the room; below a text, how legible that is."""
+        if isinstance(self.sentences, TextDrawing):
+            return self.sentences.legibility(self._upper_room(room, letters), letters)
         return len(self.rankings)
+
+    def crowded_out_text(self, room: Box, letters: Lettering) -> str:
+        """Return 'the whole text' if there is one above that has no room; else ""."""
+        if not isinstance(self.sentences, TextDrawing):
+            return ""
+        return self.sentences.crowded_out_text(self._upper_room(room, letters), letters)
+
+
+def draw_sentences(
+    sentences: tuple[Sentence, ...], per_layer: int = 0
+) -> SentenceDrawing | TextDrawing:
+    """Return a drawing of sentences: with bars and arcs, or as coloured text where none has any."""
+    if not any(sentence.has_bars for sentence in sentences):
+        return TextDrawing(sentences)
+    return SentenceDrawing(sentences, per_layer)
 
 
 def _best_bars(

@@ -35,6 +35,7 @@ MAX_BARS, MIN_BARS = 20, 5
 LINES_AROUND_SENTENCE, LINES_AROUND_HEAD = 4, 5
 MIN_BAR_COLUMNS, MAX_BAR_COLUMNS = 8, 40
 PAPER_CONTRAST_SHARE = 1 / 3  # of a scale, added below 0 so that 0 differs from the paper
+NEWLINE_SIGN = "↵"
 EIGHTH_BLOCKS, FULL_BLOCK = " ▏▎▍▌▋▊▉", "█"
 MIN_RANKED_ROWS = 4  # however low the screen
 BAR_MARK = "│"
@@ -47,13 +48,18 @@ def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Ite
     `grid`: a row for each head. `with_bars`: without, bars stand only where the sentence cannot: in
     a file.
     """
-    yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD_STYLE)
+    if grid.title:
+        yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD_STYLE)
     yield from wrap_note(_sentence_note(grid), screen)
     for row, name in enumerate(grid.rows.names):
-        yield Text()
+        yield from [Text()] * with_bars
         if len(grid.rows) > 1:
             yield title_text(name, is_off=grid.is_off(row))
-        sentence = [] if screen.width is None else [*_colored_sentence(grid, row, screen)]
+        sentence = (
+            []
+            if screen.width is None
+            else [*_colored_sentence(grid, row, screen, breaks_lines=not with_bars)]
+        )
         yield from sentence
         if with_bars or not sentence:
             yield from [Text()] * bool(sentence)
@@ -82,10 +88,15 @@ def _bars_per_head(grid: Grid, screen: Screen, above: int) -> int:
     return max(MIN_BARS, min(MAX_BARS, lines))
 
 
-def _colored_sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
-    """Yield the tokens as in the text, wrapped to the screen, each in the colour of its weight."""
-    line = Text(end="")
-    for column, label in enumerate(grid.columns.labels):
+def _colored_sentence(
+    grid: Grid, row: int, screen: Screen, *, breaks_lines: bool
+) -> Iterator[Text]:
+    """Yield the tokens as in the text, wrapped to the screen, each in the colour of its weight.
+
+    `breaks_lines`: where the text does, too.
+    """
+    line, labels = Text(end=""), grid.columns.labels
+    for column, label in enumerate(labels):
         word = _colored_word(grid, row, column, label, screen)
         gap = " " if grid.columns.spaced[column] and line.plain else ""
         if line.cell_len + len(gap) + word.cell_len > screen.room:
@@ -93,7 +104,12 @@ def _colored_sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
             line, gap = Text(end=""), ""
         line.append(gap)
         line.append_text(word)
-    yield line
+        ends_line = breaks_lines and label.endswith(NEWLINE_SIGN)
+        if ends_line and labels[column + 1 : column + 2] != (NEWLINE_SIGN,):
+            yield line
+            line = Text(end="")
+    if line:
+        yield line
 
 
 def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text:

@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from attnviz.errors import shorten_text
 from attnviz.renderers.colors import Theme, find_theme
 from attnviz.renderers.look import Look
 from attnviz.renderers.terminal.lines import view_lines
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SVG_COLUMNS = 80
 SVG_CELL_WIDTH, SVG_CELL_HEIGHT, SVG_LETTER_SIZE = 8.4, 19.0, 14.0  # in pixels
 SVG_MARGIN = 18.0
+MAX_ARGUMENT_LETTERS = 320  # of a text in the command
 UPPER_HALF, LOWER_HALF, WHOLE_BLOCK = "▀", "▄", "█"
 SVG_FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
@@ -47,9 +49,13 @@ def svg(view: View, look: Look) -> list[bytes]:
 
 
 def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
-    """Return the command at a prompt, without --as, and an empty line; [] without a command."""
+    """Return the command at a prompt, without --as and without most of a long text, and an empty
+    line; [] without a command.
+    """
     if command is None:
         return []
+    if command.argument is not None:
+        command = replace(command, argument=shorten_text(command.argument, MAX_ARGUMENT_LETTERS))
     options = {name: value for name, value in command.options.items() if name != "as_"}
     return [*wrap_note(f"$ {replace(command, options=options).line}", screen, BOLD_STYLE), Text()]
 

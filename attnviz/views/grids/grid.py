@@ -59,6 +59,7 @@ class Grid:
     note: str = ""  # one line on how to read it
     share: bool = False  # rows sum to 1, so pooling adds columns instead of averaging them
     pool_note: str = ""  # what one cell stands for; empty unless cells were pooled
+    cell_size: tuple[int, int] = (1, 1)  # how many rows and columns one cell stands for
     decimals: int | None = None  # None: as many as there is room for
     words: tuple[
         tuple[str, ...], ...
@@ -188,6 +189,7 @@ def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
         columns=grid.columns.in_blocks(columns),
         cells=cells,
         pool_note=_pooled_note(grid, rows, columns),
+        cell_size=(rows * grid.cell_size[0], columns * grid.cell_size[1]),
     )
     if not grid.share:
         return pooled
@@ -208,11 +210,24 @@ def block_size(count: int, least: int) -> int:
 
 
 def _pooled_note(grid: Grid, rows: int, columns: int) -> str:
-    """Return what one cell stands for, such as `one cell = 2 × 2 tokens, averaged`."""
-    block = f"{rows} × {columns} {grid.rows.unit}s"
+    """Return what one cell stands for, such as `one cell = 2 × 2 tokens, averaged`; of blocks that
+    are pooled again, too.
+    """
+    (height, width), units = grid.cell_size, (grid.rows.unit, grid.columns.unit)
+    block = _block_text((rows * height, columns * width), units)
     if grid.share:
         return f"one cell = {block}: weights summed over keys, averaged over queries"
-    return f"one cell = {block}, averaged"
+    of_blocks = f" over blocks of {_block_text(grid.cell_size, units)}" * (height * width > 1)
+    how = f" ({grid.pool_note.partition(': ')[2]})" if grid.pool_note else ""
+    return f"one cell = {block}, averaged{of_blocks}{how}"
+
+
+def _block_text(size: tuple[int, int], units: tuple[str, str]) -> str:
+    """Return the size of a block: `2 × 3 tokens`, or `2 tokens × 1 dimension`."""
+    if units[0] == units[1]:
+        return f"{size[0]:,} × {size[1]:,} {units[0]}s"
+    return " × ".join(f"{count:,} {unit}{'s' * (count != 1)}"
+                      for count, unit in zip(size, units, strict=True))  # fmt: skip
 
 
 LOGARITHMIC_RATIO = 8  # of the highest value to the lowest, from which an axis is logarithmic

@@ -45,6 +45,7 @@ class LongMap:
     column_tokens: range  # and of the keys of all columns
     profiles: tuple[Profile, ...] = ()  # beside the map
     paragraphs: tuple[int, ...] = ()  # the positions, from 0, at which paragraphs begin
+    findings: tuple[str, ...] = ()  # what stands out in it, for the title of one among several
 
 
 def round_positions(tokens: range, most: int = MAX_ROUND_NUMBERS) -> list[int]:

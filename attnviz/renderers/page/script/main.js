@@ -4,6 +4,7 @@ function start() {
   control("utilities").hidden = false;
   letFramesScroll();
   startPlaces();
+  startWholeTexts();
   if (heads.length === 0) return startWithoutHeads();
   if (!("DecompressionStream" in window)) return tellOldBrowser();
   readAddress();

@@ -1,0 +1,484 @@
+"""The View of how much attention each token of a text receives: coloured text, and the top tokens.
+
+Sums of columns are compared with those of an even spread, because a mask gives some tokens more
+readers than others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.cells import StoredCells, unmasked_cells
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.inputs import build_source, source_command
+from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import tensor_to_numpy
+from attnviz.views.drawing_ways import refuse_beside_received
+from attnviz.views.grids.axes import Axis, plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import (
+    MAX_FULL_SCALE_KEYS,
+    Scale,
+    round_up,
+    widest_scale,
+)
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
+from attnviz.views.headline import attention_headline
+from attnviz.views.long_text import (
+    EQUAL_TOLERANCE,
+    MOST_READ,
+    counted_text,
+    label_at,
+    paragraph_starts,
+    passage,
+    quoted_label,
+)
+from attnviz.views.notes import heads_off_notes, random_numbers_caveat
+from attnviz.views.reading import attention_head_name
+from attnviz.views.settings_line import settings_line
+from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.wording.numbers import significant_text
+from attnviz.wording.printable import PERCENT
+
+MAX_HEADS = 4  # heads that are shown one by one; of more, their mean
+MAX_TEXT_TOKENS = 5000  # a longer text is shown in excerpts
+COLUMN_TOKENS = 600  # of a picture, in which a text stands in columns or on pages
+EXCERPTS, EXCERPT_TOKENS = 3, 60  # of a long text; tokens on either side of one read most
+SCREEN_TOKENS = 20  # the same on a screen without room for the text
+PASSAGES, FIRST_TOKENS = 10, 8  # that a long text is divided into; tokens that name one
+COLOR_QUANTILE = 0.98  # of all shares; the end of the scale of colours
+TEXT_DIGITS = 4  # of the numbers of a page's tokens
+SAME_RATIO = 0.05  # relative difference up to which a share is that of an even spread
+MEASURE = "% of all attention"
+TOKEN_MEASURE = "% of the attention to tokens"  # where a sink, which is no token, takes a part
+EVEN_NOTE = "× even = times what it would receive of even attention to all visible tokens"
+COLUMNS = (
+    *("layer", "head", "token number", "token", "received", "share"),
+    *("readers", "mean weight", "share if even"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedAttention:
+    """How much attention the tokens of a text receive, in one head or on average in several."""
+
+    name: str  # `head 1`, `mean of 72 heads`; empty for the only head
+    place: tuple[str, str]  # the layer and the head in data files
+    tokens: Tokens
+    sums: Float[np.ndarray, "key"]  # of columns of weights
+    readers: Float[np.ndarray, "key"]  # queries that may attend to each token
+    even_sums: Float[np.ndarray, "key"]  # the sums if each query attended evenly
+    queries: int
+    has_sink: bool = False
+    is_off: bool = False
+
+    @cached_property
+    def shares(self) -> Float[np.ndarray, "key"]:
+        """The share of all attention that each token receives."""
+        return self.sums / (self.sums.sum() or 1.0)
+
+    @cached_property
+    def even_shares(self) -> Float[np.ndarray, "key"]:
+        """The shares of an even spread."""
+        return self.even_sums / (self.even_sums.sum() or 1.0)
+
+    @cached_property
+    def most_read(self) -> list[int]:
+        """The positions of the tokens that receive the most, the first of them first."""
+        order = np.argsort(-self.shares, kind="stable")[:MOST_READ]
+        return [int(position) for position in order if self.shares[position] > 0]
+
+    @property
+    def measure(self) -> str:
+        """What the shares are shares of, in percent."""
+        return TOKEN_MEASURE if self.has_sink else MEASURE
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The scale of colours: to a round number, which in long texts a few tokens exceed."""
+        percents = 100 * self.shares
+        largest = float(percents.max(initial=0))
+        high = round_up(largest)
+        if len(percents) > MAX_FULL_SCALE_KEYS:
+            high = min(
+                high,
+                round_up(float(np.quantile(percents[percents > 0], COLOR_QUANTILE)))
+                if largest
+                else 1.0,
+            )
+        return Scale(self.measure, 0.0, high, is_exceeded=largest > high * (1 + EQUAL_TOLERANCE))
+
+    @cached_property
+    def finding(self) -> str:
+        """A sentence on the token that receives most, or on those that tie for it."""
+        if not self.most_read:
+            return "every key is masked, so no token receives attention"
+        top, count = self.most_read[0], len(self.tokens)
+        if count == 1:
+            return f"{quoted_label(self.tokens, 0)} is the only token, and receives all attention"
+        ties = int(np.isclose(self.shares, self.shares[top], rtol=EQUAL_TOLERANCE, atol=0).sum())
+        share = f"{share_text(float(self.shares[top]))} {self.measure.removeprefix('% ')}"
+        if ties == count:
+            return f"all {counted_text(count)} receive the same: {share} each"
+        if ties > 1:
+            return f"{counted_text(ties)} receive most, equally: {share} each"
+        token = f"{quoted_label(self.tokens, top)} (token {top + 1:,})"
+        return f"{token} receives most: {share}, {self._even_words(top)}"
+
+    def _even_words(self, position: int) -> str:
+        """Return how the share of a token compares with that of an even spread, in words."""
+        ratio = self._ratio(slice(position, position + 1))
+        if ratio is None:
+            return "although no query may attend to it"
+        if abs(ratio - 1) <= SAME_RATIO:
+            return "as with an even spread"
+        return f"{ratio_text(ratio)} times an even spread"
+
+    def _ratio(self, span: slice) -> float | None:
+        """Return how many times the share of an even spread some tokens receive; None if that is
+        nothing.
+        """
+        even = float(self.even_shares[span].sum())
+        return float(self.shares[span].sum()) / even if even else None
+
+    @cached_property
+    def readers_note(self) -> str:
+        """A sentence on how many queries may attend to each token; empty for a single token."""
+        low, high = self.readers.min(), self.readers.max()
+        if len(self.tokens) == 1:
+            return ""
+        if low == high:
+            even = share_text(1 / len(self.tokens))
+            return f"every token has the same {low:,.0f} readers; an even spread gives each {even}"
+        is_falling = bool((np.diff(self.readers) <= 0).all())
+        which = "earlier tokens have more readers" if is_falling else "some have more readers"
+        numbers = (
+            f"token 1 has {high:,.0f}, the last {low:,.0f}"
+            if is_falling
+            else (f"a token has {low:,.0f} to {high:,.0f}")
+        )
+        return f"under this mask {which}: {numbers}"
+
+    def ranking(self) -> RankedBars:
+        """Return the tokens that receive the most as bars, each with its passage."""
+        positions = self.most_read
+        numbers = tuple(f"{position + 1:,}" for position in positions)
+        labels = tuple(label_at(self.tokens, position) for position in positions)
+        axis = Axis("token", "token", labels, numbers, (False,) * len(positions))
+        spans = [slice(position, position + 1) for position in positions]
+        passages = [passage(self.tokens, position) for position in positions]
+        return self._bars("read most", axis, spans, passages)
+
+    def passages(self) -> RankedBars:
+        """Return how much the parts of the text receive as bars, in the order of the text."""
+        spans = text_parts(self.tokens)
+        numbers = tuple(f"{span.start + 1:,}–{span.stop:,}" for span in spans)
+        axis = Axis("tokens", "part", ("",) * len(spans), numbers, (False,) * len(spans))
+        beginnings = [self._words(range(span.start, min(span.start + FIRST_TOKENS, span.stop)))
+                      for span in spans]  # fmt: skip
+        return self._bars("along the text", axis, spans, [f"{text}…" for text in beginnings])
+
+    def _words(self, positions: range) -> str:
+        """Return some tokens as they stand in the text."""
+        gaps = (" " * self.tokens.spaced[position] for position in positions)
+        labels = (label_at(self.tokens, position) for position in positions)
+        return "".join(f"{gap}{label}" for gap, label in zip(gaps, labels, strict=True)).strip()
+
+    def _bars(
+        self, title: str, rows: Axis, spans: Sequence[slice], words: Sequence[str]
+    ) -> RankedBars:
+        """Return parts of the text as bars, each with its words and its ratio to an even spread."""
+        percents = np.array([100 * self.shares[span].sum() for span in spans])
+        cells = unmasked_cells(percents[:, None])
+        ratios = (self._ratio(span) for span in spans)
+        evens = ["–" if ratio is None else f"{ratio_text(ratio)} × even" for ratio in ratios]
+        grid = Grid(
+            title=" · ".join(filter(None, (f"{title}: {self.measure}", self.name))),
+            rows=rows,
+            columns=plain_axis(self.measure, [self.measure]),
+            cells=cells,
+            scale=Scale(self.measure, 0.0, round_up(float(percents.max(initial=0)))),
+            note=EVEN_NOTE if spans else "",
+            decimals=_decimals(percents),
+            off=(True,) * len(rows) if self.is_off else (),
+        )
+        remarks = (" · ".join(pair) for pair in zip(evens, words, strict=True))
+        return RankedBars(grid, tuple(remarks))
+
+    def text(self, positions: range, scale: Scale, *, is_whole: bool = False) -> Sentence:
+        """Return some tokens as text, coloured by what each receives."""
+        span = slice(positions.start, positions.stop)
+        labels = tuple(label_at(self.tokens, position) for position in positions)
+        numbers = tuple(f"{position + 1:,}" for position in positions)
+        special = tuple(position in self.tokens.special for position in positions)
+        columns = Axis("token", "token", labels, numbers, self.tokens.spaced[span], special=special)
+        percents = 100 * self.shares[None, span]
+        where = "" if is_whole else f"tokens {numbers[0]}–{numbers[-1]}"
+        grid = Grid(
+            title=" · ".join(filter(None, (where, self.name))),
+            rows=plain_axis("head", [self.name]),
+            columns=columns,
+            cells=StoredCells(percents, (self.readers[None, span] == 0) & (percents == 0)),
+            scale=scale,
+            decimals=_decimals(percents, TEXT_DIGITS),
+            off=(True,) if self.is_off else (),
+        )
+        return Sentence(grid, None, has_bars=False)
+
+    def excerpts(self) -> list[range]:
+        """Return the parts of a long text around what is read most, in the order of the text."""
+        spans: list[range] = []
+        for position in self.most_read:
+            start, stop = position - EXCERPT_TOKENS, position + EXCERPT_TOKENS + 1
+            span = range(max(start, 0), min(stop, len(self.tokens)))
+            near = [each for each in spans if each.start < span.stop and span.start < each.stop]
+            if not near and len(spans) == EXCERPTS:
+                continue
+            joined = [span, *near]
+            first, last = min(each.start for each in joined), max(each.stop for each in joined)
+            spans = [each for each in spans if each not in near] + [range(first, last)]
+        return sorted(spans, key=lambda each: each.start)
+
+
+def view_received(
+    trace: Trace, *, query: int | str | None = None, as_: str | None = None, predict: bool = False
+) -> View:
+    """Return the View of how much attention each token receives.
+
+    Up to MAX_HEADS heads are shown one by one, and of more their mean.
+    """
+    refuse_beside_received(as_, query, predict=predict)
+    received = received_attention(trace)
+    strongest = max(received, key=lambda each: each.shares.max(initial=0))
+    finding = strongest.finding
+    if strongest.name:
+        finding = f"{strongest.name}: {finding}"
+    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
+    rankings = Group("most read", tuple(each.ranking() for each in received if each.most_read))
+    scale = widest_scale([each.scale for each in received])
+    screen, picture = _text_groups(received, scale)
+    top = strongest.most_read[0] if strongest.most_read else 0
+    near = range(max(top - SCREEN_TOKENS, 0), min(top + SCREEN_TOKENS, len(strongest.tokens)))
+    is_long = any(_is_long(each) for each in received)
+    hint = (
+        "also shows more of the text, and what its parts receive"
+        if is_long
+        else ("shows the whole text")
+    )
+    notes = dict.fromkeys(each.readers_note for each in received)
+    return View(
+        title=attention_headline(trace),
+        headline=f"{finding[:1].upper()}{finding[1:]}",
+        settings=settings,
+        screen=build_page([rankings, *screen], settings, caveat),
+        picture=build_page(_without_words([*picture, rankings]), settings, caveat),
+        excerpt=Excerpt(
+            (rankings, Group("text", (strongest.text(near, scale),))), f"(--full {hint})"
+        ),
+        closing=(*filter(None, notes), *heads_off_notes(trace)),
+        as_screen=as_ == "terminal",
+        data=TableData(
+            partial(_contents, trace, received), COLUMNS, partial(_token_lines, received)
+        ),
+        provenance=trace.provenance,
+        command=source_command("run", build_source(trace), show="received", as_=as_),
+    )
+
+
+def _without_words(groups: Sequence[Group]) -> list[Group]:
+    """Return groups whose rankings, where there are several, have no passages beside their bars:
+    side by side they have no room for them.
+    """
+    rankings = [
+        panel for group in groups for panel in group.panels if isinstance(panel, RankedBars)
+    ]
+    if len(rankings) < 2:
+        return [*groups]
+    return [
+        replace(
+            group,
+            panels=tuple(
+                replace(
+                    panel, remarks=tuple(remark.partition(" · ")[0] for remark in panel.remarks)
+                )
+                if isinstance(panel, RankedBars)
+                else panel
+                for panel in group.panels
+            ),
+        )
+        for group in groups
+    ]
+
+
+def _is_long(received: ReceivedAttention) -> bool:
+    return len(received.tokens) > MAX_TEXT_TOKENS
+
+
+def _text_groups(
+    received: Sequence[ReceivedAttention], scale: Scale
+) -> tuple[list[Group], list[Group]]:
+    """Return the groups with the text for a screen, and for a picture: the whole text, in a picture
+    in columns, or excerpts of a long one and what its parts receive.
+    """
+    texts, columns, passages = list[Sentence](), list[Sentence](), list[RankedBars]()
+    for each in received:
+        count = len(each.tokens)
+        if _is_long(each):
+            excerpts = [each.text(span, scale) for span in each.excerpts()]
+            texts, columns = [*texts, *excerpts], [*columns, *excerpts]
+            passages.append(each.passages())
+            continue
+        texts.append(each.text(range(count), scale, is_whole=True))
+        size = -(-count // -(-count // COLUMN_TOKENS))
+        for start in range(0, count, size):
+            span = range(start, min(start + size, count))
+            columns.append(each.text(span, scale, is_whole=len(span) == count))
+    parts = [Group("along the text", tuple(passages))] if passages else []
+    return [*parts, Group("text", tuple(texts))], [Group("text", tuple(columns)), *parts]
+
+
+def received_attention(trace: Trace) -> list[ReceivedAttention]:
+    """Return what tokens receive in each head, or if there are many the mean of the heads that read
+    the same text.
+    """
+    heads = [(layer, head) for layer in trace.attention_layers for head in range(layer.heads)]
+    if len(heads) <= MAX_HEADS:
+        return [_head_received(trace, *each, is_only=len(heads) == 1) for each in heads]
+    texts: dict[int, list[tuple[Layer, int]]] = {}
+    for layer, head in heads:
+        texts.setdefault(id(trace.keys_of(layer)), []).append((layer, head))
+    return [_mean_received(trace, readers) for readers in texts.values()]
+
+
+def _head_received(
+    trace: Trace, layer: Layer, head: int, *, is_only: bool = False
+) -> ReceivedAttention:
+    """Return what tokens receive in one head; refuses negative weights, which are no shares."""
+    weights, (queries, keys) = layer.weights, layer.size
+    attention = weights.attention if isinstance(weights, LongWeights) else layer.attended
+    if isinstance(weights, LongWeights):
+        received = weights.summary.received
+        assert received is not None  # a summary has statistics
+        sums = tensor_to_numpy(received[head]).astype(float)
+    else:
+        sums = np.zeros(keys)
+        for band in weights.cells("mixing", head).bands():
+            sums += band.values.sum(0, dtype=np.float64)
+            if band.values.min(initial=0) < 0:
+                raise AttnvizError(
+                    "some weights are negative, so that no token receives a share of them",
+                    "use --show weights",
+                    about="show",
+                )
+    readers, even = layer.mask_rule.for_head(head).readers(queries, keys, layer.inputs.device)
+    return ReceivedAttention(
+        name="" if is_only else attention_head_name(trace, layer, head),
+        place=(layer.name.removeprefix("L"), str(head)),
+        tokens=trace.keys_of(layer),
+        sums=sums,
+        readers=tensor_to_numpy(readers).astype(float),
+        even_sums=tensor_to_numpy(even),
+        queries=queries,
+        has_sink=attention.sink is not None,
+        is_off=head in layer.off,
+    )
+
+
+def _mean_received(trace: Trace, heads: Sequence[tuple[Layer, int]]) -> ReceivedAttention:
+    """Return the mean of what tokens receive in several heads that read the same text."""
+    sums = readers = even_sums = np.zeros(len(trace.keys_of(heads[0][0])))
+    has_sink, count = False, len(heads)
+    for layer, head in heads:  # one after another: those of all together could be large
+        each = _head_received(trace, layer, head)
+        sums, readers = sums + each.sums / count, readers + each.readers / count
+        even_sums = even_sums + each.even_sums / count
+        has_sink = has_sink or each.has_sink
+    which = f"mean of {count} heads"
+    return replace(
+        each,
+        name=which if heads[0][0].memory is None else f"{which} that read the second text",
+        place=("all", "mean"),
+        sums=sums,
+        readers=readers,
+        even_sums=even_sums,
+        has_sink=has_sink,
+        is_off=False,
+    )
+
+
+def text_parts(tokens: Tokens) -> list[slice]:
+    """Return the text in about PASSAGES parts that begin where paragraphs do, or in parts of one
+    size if it has no paragraphs.
+    """
+    count = len(tokens)
+    size = count / PASSAGES
+    starts = paragraph_starts(tokens) or range(0, count, math.ceil(size))
+    bounds = [0]
+    for start in starts:
+        if start - bounds[-1] >= size and count - start >= size / 4:
+            bounds.append(start)
+    return [slice(*pair) for pair in zip(bounds, [*bounds[1:], count], strict=True)]
+
+
+def share_text(share: float) -> str:
+    """Return a share in percent, with two significant digits or more.
+
+    >>> [share_text(share).replace("\\u00a0", " ") for share in (0.4123, 0.00021, 1.0)]
+    ['41 %', '0.021 %', '100 %']
+    """
+    percents = 100 * share
+    return (
+        f"{percents:.0f}{PERCENT}"
+        if percents >= 10
+        else (f"{significant_text(percents, 2)}{PERCENT}")
+    )
+
+
+def ratio_text(ratio: float) -> str:
+    """Return a ratio with one decimal, from 10 on without."""
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
+
+
+def _decimals(percents: Float[np.ndarray, "..."], digits: int = 2) -> int:
+    """Return the decimals that write the largest of these with so many significant digits; with one
+    more where that shows the smallest.
+    """
+    largest, smallest = float(percents.max(initial=0)), float(percents.min(initial=100))
+    decimals = 1 if not largest else max(1, digits - 1 - math.floor(math.log10(largest)))
+    return decimals + (0 < smallest < 0.5 * 10.0**-decimals)
+
+
+def _contents(trace: Trace, received: Sequence[ReceivedAttention]) -> Mapping[str, Any]:
+    """Return all numbers by head as JSON data with arrays."""
+    return {
+        "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
+        "received": {
+            each.name or "attention": {
+                "tokens": list(each.tokens.labels),
+                "received": each.sums,
+                "share": each.shares,
+                "readers": each.readers,
+                "share_if_even": each.even_shares,
+            }
+            for each in received
+        },
+    }
+
+
+def _token_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
+    """Yield the table lines of each head: one for each token."""
+    for each in received:
+        numbers = tuple(str(number) for number in range(1, len(each.tokens) + 1))
+        words = WordColumns((numbers, each.tokens.labels))
+        means = each.sums / np.maximum(each.readers, 1)
+        columns = (each.sums, each.shares, each.readers, means, each.even_shares)
+        yield TableLines(each.place, words, columns)
