@@ -26,6 +26,7 @@ from attnviz.wording.words import counted
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
     "progress_listener", default=None
 )
+_contexts_alone: ContextVar[bool] = ContextVar("contexts_alone", default=False)
 SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
 
 
@@ -39,6 +40,24 @@ def reporting_progress(listener: Callable[[int, int], object]) -> Iterator[None]
         yield
     finally:
         _progress_listener.reset(token)
+
+
+@contextmanager
+def computing_contexts_alone() -> Iterator[None]:
+    """Compute inside the block only the context vectors of long texts, which takes a third of the
+    time; everything else is measured when it is asked for.
+    """
+    token = _contexts_alone.set(True)
+    try:
+        yield
+    finally:
+        _contexts_alone.reset(token)
+
+
+def report_progress(total: int, done: int) -> None:
+    """Tell the listener, if there is one, how many of so many rows are done."""
+    if (listener := _progress_listener.get()) is not None:
+        listener(total, done)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,11 +77,21 @@ class LongWeights(Weights):
         """The context vectors, a map of blocks for each head, and what is measured of each row and
         column.
         """
-        listener, (heads, queries, _) = _progress_listener.get(), self.attention.shape
+        return self._summarize(statistics=True)
+
+    @property
+    def contexts(self) -> Float[Tensor, "head query value_width"]:
+        """The context vectors, alone if that is all that is needed now."""
+        alone = _contexts_alone.get() and "summary" not in vars(self)
+        return self._summarize(statistics=False).contexts if alone else self.summary.contexts
+
+    def _summarize(self, *, statistics: bool) -> AttentionSummary:
+        heads, queries, _ = self.attention.shape
         return self.attention.summarize(
             resolution=self.resolution,
             pool=self.pool,
-            progress=None if listener is None else partial(listener, heads * queries),
+            statistics=statistics,
+            progress=partial(report_progress, heads * queries),
         )
 
     def cells(self, stage: Stage, head: int) -> Cells:
@@ -73,7 +102,7 @@ class LongWeights(Weights):
 
     def stages(self, off: Mapping[int, AblationValue]) -> AttentionStages:
         """Return the stages of the layer, with the heads in `off` switched off."""
-        return LongStages(self, arithmetic.switch_off_heads(self.summary.contexts, off))
+        return LongStages(self, arithmetic.switch_off_heads(self.contexts, off))
 
 
 def no_matrix_error(stage: str) -> AttnvizError:

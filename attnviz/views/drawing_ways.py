@@ -65,3 +65,13 @@ def refuse_impossible_way(
             f"--as {name} draws weights, but --predict shows a table of answers",
             f"leave out --predict or --as {name}",
         )
+
+
+def refuse_logarithm(*, log: bool) -> None:
+    """Refuse logarithmic colours of anything but the map of a long text."""
+    if log:
+        raise AttnvizError(
+            "--log colours the map of a long text, and this shows something else",
+            "leave --log out, or add --stream",
+            about="log",
+        )

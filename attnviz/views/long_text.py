@@ -154,6 +154,7 @@ class LongHead:
             share=is_mean,
             off=(True,) * cells.shape[0] if self.head in self.layer.off else (),
             pool_note=f"one cell = {block}: {how}" if height * width > 1 else "",
+            cell_tokens=(height, width),
         )
 
     def profiles(self) -> tuple[Profile, ...]:
@@ -378,12 +379,12 @@ def explore_maps(heads: Sequence[LongHead], *, log: bool) -> HeadExplorer:
     explored = []
     for head in heads:
         grid = head.map_grid(log=log)
-        queries = _axis_of_words(grid.rows)
+        queries = axis_of_words(grid.rows)
         reads_itself = head.keys is head.trace.tokens  # then both sides are one
         head_map = HeadMap(
             name=attention_head_name(head.trace, head.layer, head.head),
             query_axis=queries,
-            key_axis=queries if reads_itself else _axis_of_words(grid.columns),
+            key_axis=queries if reads_itself else axis_of_words(grid.columns),
             weights=grid.cells,
             share=grid.share,
         )
@@ -392,7 +393,7 @@ def explore_maps(heads: Sequence[LongHead], *, log: bool) -> HeadExplorer:
     return arrange_heads(explored, log=log, note=note)
 
 
-def _axis_of_words(axis: Axis) -> Axis:
+def axis_of_words(axis: Axis) -> Axis:
     """Return an axis whose blocks are words, as a page writes them one after another."""
     if any(axis.labels):
         return axis
@@ -416,22 +417,22 @@ def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
     return {
         "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
         "paragraphs": np.array(paragraph_starts(trace.tokens)),
-        "maps": {
-            name: {
-                "map": tensor_to_numpy(summary.pooled),
-                "hidden": tensor_to_numpy(summary.hidden),
-                "queries_per_row": summary.row_height,
-                "keys_per_column": summary.column_width,
-                "pool": summary.pool,
-                "distance_edges": np.asarray(summary.distance_edges),
-                "contexts": tensor_to_numpy(summary.contexts),
-                **{
-                    name: tensor_to_numpy(getattr(summary, name))
-                    for name in ("received", "by_distance", "largest_position", *QUERY_NUMBERS)
-                },
-            }
-            for name, summary in by_layer.items()
-        },
+        "maps": {name: summary_contents(summary) for name, summary in by_layer.items()},
+    }
+
+
+def summary_contents(summary: AttentionSummary) -> dict[str, Any]:
+    """Return what was measured of one layer as JSON data with arrays."""
+    names = ("received", "by_distance", "largest_position", *QUERY_NUMBERS)
+    return {
+        "map": tensor_to_numpy(summary.pooled),
+        "hidden": tensor_to_numpy(summary.hidden),
+        "queries_per_row": summary.row_height,
+        "keys_per_column": summary.column_width,
+        "pool": summary.pool,
+        "distance_edges": np.asarray(summary.distance_edges),
+        "contexts": tensor_to_numpy(summary.contexts),
+        **{name: tensor_to_numpy(getattr(summary, name)) for name in names},
     }
 
 

@@ -28,7 +28,12 @@ from attnviz.views.answer_tables import (
 )
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask, has_product_scores
 from attnviz.views.conclusions.weight_titles import head_weights_title
-from attnviz.views.drawing_ways import choose_way, default_way, refuse_impossible_way
+from attnviz.views.drawing_ways import (
+    choose_way,
+    default_way,
+    refuse_impossible_way,
+    refuse_logarithm,
+)
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
@@ -123,12 +128,7 @@ def view(
         from attnviz.views.long_text import view_long
 
         return view_long(trace, query, log=log)
-    if log:
-        raise AttnvizError(
-            "--log colours the map of a long text, and this shows something else",
-            "leave --log out, or add --stream",
-            about="log",
-        )
+    refuse_logarithm(log=log)
     head_count = sum(layer.heads for layer in trace.layers)
     is_external = trace.external_origin is not None
     has_many_heads = trace.trained is not None or (is_external and head_count > 1)

@@ -46,6 +46,7 @@ class LongMapDrawing(Drawing):
     """A map of blocks with its axes, and one narrow chart beside it for each profile."""
 
     long_map: LongMap
+    is_one_of_several: bool = False  # then its name stands above it, and what a cell is below all
 
     @property
     def width(self) -> float:
@@ -55,6 +56,8 @@ class LongMapDrawing(Drawing):
         """Return the keys of colours, of what is hidden, and of the marks of paragraphs."""
         grid = self.long_map.grid
         keys = [scale_key(grid.scale)]
+        if self.is_one_of_several and grid.pool_note:
+            keys.append(Key(grid.pool_note))
         if has_masked_cells([grid]):
             keys.append(masked_key(grid.scale))
         marks, every = thinned_marks(self.long_map.paragraphs, self.long_map.row_tokens)
@@ -155,11 +158,13 @@ class LongMapDrawing(Drawing):
         """Yield what one cell stands for, above the map."""
         grid = self.long_map.grid
         text = " · ".join(filter(None, (grid.title, grid.pool_note)))
+        if self.is_one_of_several:
+            text = grid.title
         if text_width(text, letters.smallest) > box[2]:
             text = text.partition(": ")[0]
         line, size = fit_line(text, letters.axis, letters.smallest, box[2])
         y = box[1] + box[3] + MARK + 0.5 * letters.axis * POINT
-        yield Words(line, box[0], y, size, faint=True)
+        yield Words(line, box[0], y, size, faint=not self.is_one_of_several)
 
 
 def _name_lines(profile: Profile, letters: Lettering) -> list[str]:
@@ -174,7 +179,10 @@ def _profile_items(profile: Profile, box: Box, letters: Lettering) -> Items:
     """Yield a profile as a line beside the rows of the map, with its name and the ends of its
     axis."""
     left, bottom, width, height = box
-    high = round_up(float(np.nanquantile(profile.values, HIGHEST_QUANTILE)))
+    highest = profile.highest
+    if highest is None:
+        highest = float(np.nanquantile(profile.values, HIGHEST_QUANTILE))
+    high = round_up(highest)
     yield Block(box, outlined=EDGE_POINTS, faint=True)
     count = len(profile.values)
     points = tuple(

@@ -37,6 +37,7 @@ from attnviz.renderers.picture.cards import (
 from attnviz.renderers.picture.equation import EquationDrawing
 from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
 from attnviz.renderers.picture.long_map import LongMapDrawing
+from attnviz.renderers.picture.long_map_rows import LongMapsDrawing
 from attnviz.renderers.picture.matrix import distinct_titles
 from attnviz.renderers.picture.page_frame import (
     Captions,
@@ -531,8 +532,11 @@ def build_drawing(groups: Sequence[Group]) -> Drawing | None:
     overviews = [panel for panel in panels if isinstance(panel, Overview)]
     if panels and len(overviews) == len(panels):
         return HeadsDrawing(overviews[0])
-    if len(panels) == 1 and isinstance(panels[0], LongMap):
-        return LongMapDrawing(panels[0])
+    long_maps = tuple(panel for panel in panels if isinstance(panel, LongMap))
+    if panels and len(long_maps) == len(panels):
+        across = groups[0].column_count
+        is_single = len(panels) == 1
+        return LongMapDrawing(long_maps[0]) if is_single else LongMapsDrawing(long_maps, across)
     arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
     if panels and len(arcs) == len(panels):
         return ArcsDrawing(arcs, panels_per_layer(groups))

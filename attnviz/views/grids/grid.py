@@ -59,6 +59,7 @@ class Grid:
     note: str = ""  # one line on how to read it
     share: bool = False  # rows sum to 1, so pooling adds columns instead of averaging them
     pool_note: str = ""  # what one cell stands for; empty unless cells were pooled
+    cell_tokens: tuple[int, int] = (1, 1)  # queries and keys that each cell stands for
     decimals: int | None = None  # None: as many as there is room for
     words: tuple[
         tuple[str, ...], ...
@@ -208,10 +209,15 @@ def block_size(count: int, least: int) -> int:
 
 
 def _pooled_note(grid: Grid, rows: int, columns: int) -> str:
-    """Return what one cell stands for, such as `one cell = 2 × 2 tokens, averaged`."""
-    block = f"{rows} × {columns} {grid.rows.unit}s"
+    """Return what one cell stands for, such as `one cell = 2 × 2 tokens, averaged`; the cells of a
+    map of blocks stand for several tokens each before they are pooled.
+    """
+    high, wide = grid.cell_tokens
+    block = f"{high * rows:,} × {wide * columns:,} {grid.rows.unit}s"
     if grid.share:
         return f"one cell = {block}: weights summed over keys, averaged over queries"
+    if high * wide > 1:
+        return f"one cell = {block}: the largest of each {high:,} × {wide:,}, averaged"
     return f"one cell = {block}, averaged"
 
 
