@@ -430,12 +430,7 @@ def comparison_view(
     from attnviz.analysis.long_comparison import LongComparison
 
     track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
-    choices: dict[str, Any] = {
-        "curves": options.curves,
-        "mean": options.mean,
-        "full": outputs.full,
-        "log": log,
-    }
-    if not isinstance(comparison, LongComparison):  # whose rows are not drawn with many seeds
-        choices |= {"track": track, "repeats": options.repeats}
+    choices: dict[str, Any] = {"curves": options.curves, "mean": options.mean, "log": log}
+    if not isinstance(comparison, LongComparison):  # whose numbers are those of one seed
+        choices |= {"full": outputs.full, "track": track, "repeats": options.repeats}
     return comparison.view_for_command(query=outputs.query, **choices)

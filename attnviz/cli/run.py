@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -138,12 +139,14 @@ def trace_from_options(
     *groups: object,
     layers: tuple[int, ...] | None = None,
     model_overrides: Mapping[str, object] = MappingProxyType({}),
+    while_tracing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Trace:
     """Return the trace of the command's text, or read the one after --trace.
 
     Refuses impossible settings and unusable texts before torch is loaded. `layers`: indices of the
     layers of a trained model to keep; None keeps all of them. `model_overrides`: the model that
     made a saved trace, where it is named again. `groups`: other options, for the command line.
+    `while_tracing`: makes a context in which the text is traced.
     """
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
@@ -152,7 +155,9 @@ def trace_from_options(
             next((getattr(group, token) for group in groups if hasattr(group, token)), None)
             for token in ("query", "key")
         )
-        early_checks.refuse_unusable_text(words, settings, *query_and_key, streams=name == "run")
+        early_checks.refuse_unusable_text(
+            words, settings, *query_and_key, streams=name in ("run", "steps")
+        )
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
@@ -161,6 +166,7 @@ def trace_from_options(
         with (
             printing_new_text(quiet=quiet or settings.generate is None),
             showing_row_progress(quiet=quiet),
+            while_tracing(),
         ):
             return trace(words, settings, command=command, kept=layers)
     files.refuse_missing_file(Path(saved.trace), "read a trace from")

@@ -27,6 +27,7 @@ _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar
     "progress_listener", default=None
 )
 _contexts_alone: ContextVar[bool] = ContextVar("contexts_alone", default=False)
+_refusal: ContextVar[AttnvizError | None] = ContextVar("refusal", default=None)
 SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
 
 
@@ -43,15 +44,17 @@ def reporting_progress(listener: Callable[[int, int], object]) -> Iterator[None]
 
 
 @contextmanager
-def computing_contexts_alone() -> Iterator[None]:
+def computing_contexts_alone(refusal: AttnvizError | None = None) -> Iterator[None]:
     """Compute inside the block only the context vectors of long texts, which takes a third of the
-    time; everything else is measured when it is asked for.
+    time; everything else is measured when it is asked for. With a `refusal`, compute nothing of
+    long texts, and raise that.
     """
-    token = _contexts_alone.set(True)
+    tokens = _contexts_alone.set(True), _refusal.set(refusal)
     try:
         yield
     finally:
-        _contexts_alone.reset(token)
+        _contexts_alone.reset(tokens[0])
+        _refusal.reset(tokens[1])
 
 
 def report_progress(total: int, done: int) -> None:
@@ -82,6 +85,8 @@ class LongWeights(Weights):
     @property
     def contexts(self) -> Float[Tensor, "head query value_width"]:
         """The context vectors, alone if that is all that is needed now."""
+        if (refusal := _refusal.get()) is not None:
+            raise refusal
         alone = _contexts_alone.get() and "summary" not in vars(self)
         return self._summarize(statistics=False).contexts if alone else self.summary.contexts
 

@@ -42,12 +42,11 @@ from attnviz.views.long_text import (
 )
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
-from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.numbers import number_or_none
 
 MOST_ACROSS = 3  # maps in a row of a picture; more alternatives have no differences there
 MOST_COMPARED_KEYS = 10  # of each alternative, in a table of one row
-MORE_OF_COMPARISON_HINT = "(--full also shows entropy and changes along the text)"
 HALF_PRECISION_NOTE = (
     "half precision rounds queries, keys and values here; their softmax is computed in 32 bits"
 )
@@ -118,7 +117,6 @@ def view(
     comparison: LongComparison,
     *,
     query: int | str | None = None,
-    full: bool = False,
     mean: bool = False,
     curves: bool = False,
     log: bool = False,
@@ -127,9 +125,8 @@ def view(
     scale, their differences from the reference's, and means of what was measured.
 
     With a `query` (a word, or a position from 0) it is about the exact row of that token alone.
-    `full` adds means along the text; `mean` shows the mean of the heads instead of each head, as do
-    alternatives whose numbers of heads differ; `log` colours the maps by logarithm. `curves` are
-    refused.
+    `mean` shows the mean of the heads instead of each head, as do alternatives whose numbers of
+    heads differ; `log` colours the maps by logarithm. `curves` are refused.
     """
     if curves:
         raise AttnvizError(
@@ -151,7 +148,7 @@ def view(
         data = _row_data(comparison, sides, position, finding)
     settings, caveat = common_settings_line(comparison), softmax_caveat(comparison.base.trace)
     typed = None if position is None else tokens.as_typed(position)
-    options = {"query": typed, "full": full, "mean": mean, "log": log}.items()
+    options = {"query": typed, "mean": mean, "log": log}.items()
     chosen = {name: value for name, value in options if value}
     return View(
         title=f"compared by {comparison.by}",
@@ -159,9 +156,6 @@ def view(
         settings=settings,
         screen=build_page(screen, settings, caveat),
         picture=build_page(picture, settings, caveat),
-        excerpt=Excerpt(tuple(screen[:-1]), MORE_OF_COMPARISON_HINT)
-        if position is None and not full
-        else None,
         closing=(
             *largest_change_texts(comparison, changes, position),
             *precision_notes(comparison),
@@ -206,7 +200,7 @@ def _map_groups(
     comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], *, log: bool
 ) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture: maps, their differences from the reference's,
-    measures, and for a screen means along the text.
+    measures and means along the text.
     """
     maps = with_common_scales([head.map_grid(log=log) for heads in sides for head in heads])
     count = len(comparison.alternatives)
@@ -266,7 +260,9 @@ def _picture_group(
             means = block_means(
                 _moved_shares(changes, heads[index]), heads[index].summary.row_height
             )
-            panels.append(_long_map(comparison, grid, Profile("attention moved", "", means, 1.0), paragraphs))
+            panels.append(
+                _long_map(comparison, grid, Profile("attention moved", "", means, 1.0), paragraphs)
+            )
     return Group("alternatives", tuple(panels), kind="table", column_count=MOST_ACROSS)
 
 
@@ -290,7 +286,6 @@ def row_measures_table(comparison: LongComparison, sides: Sequence[Sequence[Comp
         cells=cells_without_nan(np.array([[*row.values()] for row in rows])),
         scale=colorless_scale("measure"),
         note=MEASURES_NOTE.format(heads=heads, reference=reference),
-        decimals=3,
     )
 
 
@@ -330,7 +325,7 @@ def _along_the_text(comparison: LongComparison, heads: Sequence[ComparedHead]) -
     columns = {f"{head.title} (bits)": head.numbers("entropy") for head in heads}
     for alternative, changes in zip(comparison.alternatives, comparison.changes, strict=True):
         if changes is not None:
-            name = difference_title(comparison, alternative)
+            name = alternative_name(comparison, alternative)
             columns[f"{name}: moved"] = _moved_shares(changes, heads[0])
     means = [block_means(values, size) for values in columns.values()]
     return Grid(
@@ -370,8 +365,8 @@ def _row_table(comparison: LongComparison, heads: Sequence[ComparedHead], query:
     """
     rows = np.stack([head.row(query) for head in heads])
     most = np.argsort(-rows, axis=1, kind="stable")[:, :MOST_COMPARED_KEYS]
-    keys = sorted({*most.ravel().tolist()}, key=lambda key: (-float(rows[:, key].max()), key))
-    keys = [key for key in keys if rows[:, key].any()]
+    attended = np.unique(most[np.take_along_axis(rows, most, axis=1) > 0]).tolist()
+    keys = sorted(attended, key=lambda key: (-float(rows[:, key].max()), key))
     tokens = heads[0].keys
     numbers, labels = [f"{key + 1:,}" for key in keys], [label_at(tokens, key) for key in keys]
     return _numbers_by_way(

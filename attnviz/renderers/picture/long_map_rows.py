@@ -37,7 +37,7 @@ class LongMapsDrawing(Drawing):
     def keys(self) -> list[Key]:
         """Return the keys of all maps, each said once."""
         keys = [key for drawing in self._drawings for key in drawing.keys()]  # noqa: SIM118
-        texts = [(key.text, key.scale) for key in keys]
+        texts = [(key.meaning, key.scale) for key in keys]
         return [key for index, key in enumerate(keys) if texts[index] not in texts[:index]]
 
     def legibility(self, room: Box, letters: Lettering) -> int:
