@@ -24,7 +24,8 @@ from attnviz.analysis.aspects import (
     refuse_model_change,
 )
 from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
-from attnviz.analysis.measures import Measures, Weights, measure_weights
+from attnviz.analysis.long_comparison import LongComparison, compare_long_sources
+from attnviz.analysis.measures import LargestChange, Measures, Weights, measure_weights
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, StoredCells
@@ -58,8 +59,6 @@ from attnviz.wording.words import and_list, counted, shape_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from attnviz.analysis.long_comparison import LongComparison
 
 MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
 VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
@@ -205,17 +204,6 @@ class Alternative:
         return float((self.weights - self.correct_weights)[:, rows].abs().max())
 
 
-@dataclass(frozen=True)
-class LargestChange:
-    """The weight that differs most from the reference's weight for the same head, query and key."""
-
-    head: int | None  # None: the mean of the heads
-    query: int
-    key: int
-    before: float
-    after: float
-
-
 @built_by('attnviz.compare("…")')
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
@@ -357,8 +345,6 @@ def compare(
     index = choose_reference([*sources], reference)
     comparison: Comparison | LongComparison
     if streams:
-        from attnviz.analysis.long_comparison import compare_long_sources
-
         comparison = compare_long_sources(sources, aspect, index, command, number)
     else:
         alternatives = [

@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.comparison import LargestChange
-from attnviz.analysis.measures import HeadRows, partial_divergence
+from attnviz.analysis.measures import HeadRows, LargestChange, partial_divergence
 from attnviz.attention.tiles import (
     LEAST_LOGIT,
     QueryBlock,

@@ -53,6 +53,17 @@ class Measures:
         return {name: float(rows.nanmean()) for name, rows in vars(self).items()}
 
 
+@dataclass(frozen=True)
+class LargestChange:
+    """The weight that differs most from the reference's weight for the same head, query and key."""
+
+    head: int | None  # None: the mean of the heads
+    query: int
+    key: int
+    before: float
+    after: float
+
+
 def measure_weights(
     weights: Weights, visible: Bool[Tensor, "*head query key"], reference: Weights | None
 ) -> Measures:

@@ -8,9 +8,8 @@ from math import isnan
 
 import torch
 
-from attnviz.analysis.comparison import LargestChange
 from attnviz.analysis.long_comparison import LongAlternative, LongComparison, RowChanges
-from attnviz.analysis.measures import entropy, normalize_rows
+from attnviz.analysis.measures import LargestChange, entropy, normalize_rows
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.conclusion import ROUNDING_FINDINGS, RoundingFacts
 from attnviz.views.conclusions.findings import choose_sentence
