@@ -173,7 +173,8 @@ def test_comparisons_are_streamed_from_the_memory_budget_on() -> None:
     assert isinstance(found, LongComparison)
     assert re.fullmatch(
         r"all weights of 400 tokens would take [\d.]+ MB: they are computed only where they are "
-        r"shown, and a block of the map stands for 4 × 4 tokens \('memory_budget' keeps more of them\)",
+        r"shown, and a block of the map stands for 4 × 4 tokens \('memory_budget' keeps more of "
+        r"them\)",
         str(notes[0].message),
     )
     assert isinstance(compare(text, tokenizer="spaces"), Comparison)

@@ -340,8 +340,8 @@ def compare(
     sources = _choose_sources(source, aspect, values, other)
     streams = _streams(sources, source.settings, aspect, has_chosen_values=values is not None)
     if streams and values is None:
-        names = [name for name in sources if name not in MISTAKES]
-        sources = _choose_sources(source, aspect, names, other)
+        right = [name for name in sources if name not in MISTAKES]
+        sources = _choose_sources(source, aspect, right, other)
     index = choose_reference([*sources], reference)
     comparison: Comparison | LongComparison
     if streams:

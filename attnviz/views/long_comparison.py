@@ -15,6 +15,7 @@ from attnviz.analysis.long_comparison import LongComparison, RowChanges
 from attnviz.attention.long_attention import AttentionSummary
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.traces.archive import summary_contents
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.comparison import common_settings_line
@@ -38,7 +39,6 @@ from attnviz.views.long_text import (
     label_at,
     paragraph_starts,
     quoted_label,
-    summary_contents,
 )
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
@@ -81,7 +81,7 @@ class ComparedHead(LongHead):
         summary = self._weights.summary
         if not self.is_mean:
             return summary
-        means = {
+        means: dict[str, Any] = {
             name: value.double().mean(0, keepdim=True)
             for name, value in vars(summary).items()
             if isinstance(value, Tensor) and name != "hidden"
@@ -511,12 +511,11 @@ def _query_lines(comparison: LongComparison) -> Iterator[TableLines]:
         summary = alternative.weights.summary
         for head in range(alternative.layer.heads):
             columns = [tensor_to_numpy(getattr(summary, name)[head]) for name in QUERY_NUMBERS]
+            is_by_head = changes is not None and len(changes.moved) == alternative.layer.heads
             for name in CHANGE_MEASURES.values():
-                changed = None if changes is None else getattr(changes, name)
-                is_by_head = changed is not None and len(changed) == alternative.layer.heads
-                columns.append(
-                    tensor_to_numpy(changed[head]) if is_by_head else np.full(len(tokens), np.nan)
-                )
+                changed = getattr(changes, name)[head] if is_by_head else None
+                nothing = np.full(len(tokens), np.nan)
+                columns.append(nothing if changed is None else tensor_to_numpy(changed))
             finite = tuple([number_or_none(x) for x in column.tolist()] for column in columns)
             yield TableLines((alternative.name, head), words, finite)
 

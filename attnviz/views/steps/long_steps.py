@@ -149,7 +149,7 @@ class LongScene(Scene):
         shown = counted(len(self.written_keys), "key")
         return (
             f"written out: {shown} with {percent_text(share, 1)} of the weight{where}; "
-            f"{counted_keys(count, 'other visible key')} together have the rest"
+            f"{counted(count, 'other visible key')} together have the rest"
         )
 
 
@@ -279,13 +279,13 @@ def _softmax_step(scene: LongScene) -> Section:
                 )
             )
     others_count = scene.visible_count - len(scene.visible_keys)
-    last = f"the last term of the sum: {counted_keys(others_count)} together"
+    last = f"the last term of the sum: {counted(others_count, 'other key')} together"
     return Section(
         number="8",
         name="softmax",
         title="softmax",
         about="The softmax turns scores into weights: exp(score) divided by the sum of all "
-        f"exp(score) of the {counted_keys(scene.visible_count, 'visible key')}. "
+        f"exp(score) of the {counted(scene.visible_count, 'visible key')}. "
         "The weights sum to 1.",
         shapes=f"weights {scene.weights_size_text}",
         formula="weight = exp(score) / sum of exp(scores in its row)",
@@ -308,11 +308,6 @@ def row_finding(scene: LongScene) -> str:
     share = percent_text(float(weights[top]), 1)
     key = f"{quoted_label(scene.keys, top)} (token {top + 1:,})"
     return f"{name} (token {scene.position + 1:,}) gives {key} {share} of its attention{where}"
-
-
-def counted_keys(count: int, unit: str = "other key") -> str:
-    """Return a number of keys with commas: `69,993 other keys`."""
-    return counted(count, unit).replace(str(count), f"{count:,}")
 
 
 def _weighted_values_step(scene: LongScene) -> Section:
@@ -363,8 +358,9 @@ def _context_step(scene: LongScene) -> Section:
     about = "The weighted values of all keys add up to the context vector: everything that the "
     about += "token has read."
     others_count = scene.visible_count - len(scene.visible_keys)
-    last = f"the last term: {counted_keys(others_count)}, with the sum of their weights and the "
-    last += "mean of their values by weight"
+    others_text = counted(others_count, "other key")
+    last = f"the last term: {others_text}, with the sum of their weights and the mean of their "
+    last += "values by weight"
     return Section(
         number="10",
         name="context",
