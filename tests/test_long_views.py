@@ -331,24 +331,6 @@ def test_small_models_stream_and_trained_ones_are_refused(attnviz: Attnviz) -> N
     )
 
 
-def test_what_a_long_text_writes_is_no_trace(attnviz: Attnviz, tmp_path: Path) -> None:
-    for path in (str(tmp_path / "a.npz"), str(tmp_path / "a.json")):
-        attnviz("run", "I am", "--stream", "-o", path)
-        again = attnviz("run", "--trace", path)
-
-        assert again.err.startswith(f"error: '{path}' holds no trace that can be read again\n")
-
-
-def test_checks_that_need_scores_are_refused_before_anything_is_shown(attnviz: Attnviz) -> None:
-    done = attnviz("run", "I am", "--stream", "--verify")
-
-    assert (done.status, done.out) == (2, "")
-    assert done.err == (
-        "error: only weights are computed where they are shown, and this needs the scores\n"
-        " hint: leave --stream out, or give a larger --memory-budget or a shorter text\n"
-    )
-
-
 def test_a_mask_that_does_not_fit_is_refused_and_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     streamed = trace("a b c d " * 60, stream=True)
     monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 5000)

@@ -24,6 +24,12 @@ SHARED_VECTORS = "queries, keys, values"
 SHARED_EMBEDDINGS, SHARED_TEXT, SHARED_TRAINING = "embeddings", "the text", "sentences and seeds"
 MAX_TRAINING_SEEDS, DEFAULT_TRAINING_SEEDS = 1000, 10
 
+UNSTREAMED_ASPECTS = {  # why weights that are compared so have to be in memory
+    "tokenizer": "each tokenizer makes its own tokens",
+    TEXT_ASPECT: "two texts are compared by the weights of both",
+    ABLATION_ASPECT: "heads are switched off to compare answers",
+}
+
 SettingsChooser = Callable[[Settings, str], Settings]
 
 

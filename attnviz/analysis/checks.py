@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from attnviz.analysis.measures import entropy
 from attnviz.attention import arithmetic
+from attnviz.traces.long_rows import layer_of_queries, sampled_queries
+from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.origin import FromWeights, TrainedCard
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.words import counted
@@ -106,6 +109,9 @@ def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
 def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
     """Yield all checks of one attention layer; the first three name its deliberate mistake, if it
     has one."""
+    if isinstance(layer.weights_on_demand, LongWeights):
+        yield from _verify_streamed(trace, layer, layer.weights_on_demand)
+        return
     attended, difference = layer.attended, _torch_difference(layer)
     phrase = CHECKED_WEIGHTS_PHRASES[attended.mixed_by]
     tolerance = CHECK_TOLERANCE[attended.weights.dtype]
@@ -120,6 +126,36 @@ def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
     yield from _verify_sums(layer)
     yield from _verify_cap(layer, trace.variant.soft_cap)
     yield from _verify_mixing(trace, layer, value_tolerance)
+
+
+def _verify_streamed(trace: Trace, layer: Layer, weights: LongWeights) -> Iterator[Check]:
+    """Yield checks of a long text: all that is checked of a short one for sampled rows, whether
+    these are what was measured of the whole, and whether what keys receive adds up.
+    """
+    queries, summary = sampled_queries(layer), weights.summary
+    sample, count = layer_of_queries(layer, queries), layer.size[0]
+    rows = "" if len(queries) == count else f", in {len(queries)} of {count:,} rows"
+    for check in _verify_layer(trace, sample):
+        yield replace(check, claim=f"{check.claim}{rows}")
+    tolerance = CHECK_TOLERANCE[layer.values.dtype]  # half precision is rounded in the sample
+    value_tolerance = tolerance * max(1.0, float(layer.values.abs().max()))
+    stages = sample.attended
+    contexts = arithmetic.mix_values(stages.weights, sample.values_of_heads)
+    claim = f"tiles of the text give the same context vectors{rows}"
+    yield _check_difference(claim, contexts - summary.contexts[:, queries], value_tolerance)
+    assert summary.entropy is not None  # a summary has statistics
+    assert summary.largest_weight is not None
+    assert summary.received is not None
+    assert summary.largest_position is not None
+    measured = torch.stack([summary.entropy[:, queries], summary.largest_weight[:, queries]])
+    expected = torch.stack([entropy(stages.weights.double()), stages.weights.double().amax(-1)])
+    claim = f"tiles of the text give the same entropy and largest weight{rows}"
+    yield _check_difference(claim, measured - expected, tolerance * 10)
+    attending = (summary.largest_position >= 0).sum(-1)
+    claim = "what keys receive adds up to the number of queries"
+    claim += " that attend to any" if attending.min() < count else ""
+    missing = summary.received.sum(-1) / attending.clamp(min=1) - attending.clamp(max=1)
+    yield _check_difference(f"{claim}, relative to it", missing, tolerance)
 
 
 def _verify_mixing(trace: Trace, layer: Layer, value_tolerance: float) -> Iterator[Check]:

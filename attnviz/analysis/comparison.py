@@ -16,6 +16,7 @@ from attnviz.analysis.aspects import (
     ASPECTS,
     MODEL_RUN_ASPECTS,
     TEXT_ASPECT,
+    UNSTREAMED_ASPECTS,
     choose_aspect,
     choose_reference,
     choose_values,
@@ -23,7 +24,8 @@ from attnviz.analysis.aspects import (
     refuse_model_change,
 )
 from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
-from attnviz.analysis.measures import Measures, Weights, measure_weights
+from attnviz.analysis.long_comparison import LongComparison, compare_long_sources
+from attnviz.analysis.measures import LargestChange, Measures, Weights, measure_weights
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, StoredCells
@@ -41,7 +43,7 @@ from attnviz.traces.inputs import (
     source_tokens,
     with_vectors,
 )
-from attnviz.traces.memory_estimate import refuse_oversized_comparison
+from attnviz.traces.memory_estimate import streams_comparison
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant, settings_refused
@@ -202,17 +204,6 @@ class Alternative:
         return float((self.weights - self.correct_weights)[:, rows].abs().max())
 
 
-@dataclass(frozen=True)
-class LargestChange:
-    """The weight that differs most from the reference's weight for the same head, query and key."""
-
-    head: int | None  # None: the mean of the heads
-    query: int
-    key: int
-    before: float
-    after: float
-
-
 @built_by('attnviz.compare("…")')
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
@@ -288,7 +279,7 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison: ...
+) -> Comparison | LongComparison: ...
 
 
 @with_checked_settings(settings_refused)
@@ -306,13 +297,15 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison | TraceComparison:
+) -> Comparison | LongComparison | TraceComparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
     `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
     Trace in place of the text is traced again. With an `other` text both texts are compared in the
     same kind of attention. `layer` is the layer of a model to compare: by default the last. Refuses
-    transformer blocks without a model, and given matrices that make `by` pointless.
+    transformer blocks without a model, and given matrices that make `by` pointless. A text whose
+    weights exceed `memory_budget`, or any with `stream`, is compared without matrices of weights: a
+    LongComparison.
 
     Two finished Traces are compared head by head, without any of these: `compare(before, after)`.
     `names` are what they are called, `layer` and `head` choose heads, `query` one token's rows.
@@ -344,18 +337,29 @@ def compare(
     _refuse_blocks(source)
     _refuse_given_parts(source, aspect)
     number = _choose_layer(source, layer)
-    alternatives = _build_alternatives(source, aspect, values, other, command, number)
-    first = alternatives[0].trace
-    compared = [alternative.name for alternative in alternatives]
-    comparison = contrast_alternatives(alternatives, aspect, choose_reference(compared, reference))
+    sources = _choose_sources(source, aspect, values, other)
+    streams = _streams(sources, source.settings, aspect, has_chosen_values=values is not None)
+    if streams and values is None:
+        right = [name for name in sources if name not in MISTAKES]
+        sources = _choose_sources(source, aspect, right, other)
+    index = choose_reference([*sources], reference)
+    comparison: Comparison | LongComparison
+    if streams:
+        comparison = compare_long_sources(sources, aspect, index, command, number)
+    else:
+        alternatives = [
+            build_alternative(each, aspect, name, command, number) for name, each in sources.items()
+        ]
+        comparison = contrast_alternatives(alternatives, aspect, index)
     repeat_command = source_command(
         "compare",
         source,
         by=None if aspect in ("scale", TEXT_ASPECT) else aspect,
-        values=None if values is None else ",".join(compared),
+        values=None if values is None else ",".join(sources),
         reference=reference,
         layer=layer,
     )
+    first = comparison.alternatives[0].trace
     return replace(
         comparison,
         provenance=first.provenance if first else None,
@@ -557,12 +561,11 @@ def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
 def build_alternative(
     source: Source, by: str, name: str, command: str | None = None, number: int = 0
 ) -> Alternative:
-    """Trace the source with the setting `by` changed to the value `name`, and return layer `number`
-    as an alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
+    """Trace the source of the value `name` of the setting `by`, and return layer `number` as an
+    alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
     mistake = MISTAKES.get(name) if by == "mask" else None
-    changed = _source_with_choice(source, by, name)
     trace = trace_source(
-        changed,
+        source,
         mistake=mistake.name if mistake else "",
         command=command,
         needs_matrices=True,
@@ -580,18 +583,10 @@ def build_alternative(
     )
 
 
-def _build_alternatives(
-    source: Source,
-    by: str,
-    values: Sequence[object] | None,
-    other_text: str | None,
-    command: str | None,
-    number: int,
-) -> list[Alternative]:
-    """Trace two sentences, or one sentence with each value of the setting `by`.
-
-    Refuses both traces and values that need too much memory together, before any is computed.
-    """
+def _choose_sources(
+    source: Source, by: str, values: Sequence[object] | None, other_text: str | None
+) -> dict[str, Source]:
+    """Return two sentences, or one sentence with each value of the setting `by`, by name."""
     if other_text is not None:
         other = second_source(source, other_text)
         pairs = list(zip((source, other), sentence_names(source, other), strict=True))
@@ -601,10 +596,20 @@ def _build_alternatives(
         if "model-scale" in names:
             source = replace(source, settings=_narrow_head_settings(source))
         pairs = [(source, name) for name in names]
-    changed = [_source_with_choice(each, by, name) for each, name in pairs]
-    needs, cells = zip(*map(estimate_source_memory, changed), strict=True)
-    refuse_oversized_comparison(needs, cells, len(source_tokens(changed[0])))
-    return [build_alternative(each, by, name, command, number) for each, name in pairs]
+    return {name: _source_with_choice(each, by, name) for each, name in pairs}
+
+
+def _streams(
+    sources: Mapping[str, Source], settings: Settings, by: str, *, has_chosen_values: bool
+) -> bool:
+    """Return whether weights are computed only where they are shown; refuses Traces that take too
+    much memory together, before any is computed.
+    """
+    reason = UNSTREAMED_ASPECTS.get(by, "")
+    if by == "mask" and has_chosen_values and (mistakes := sources.keys() & MISTAKES.keys()):
+        reason = f"the mistake '{min(mistakes)}' needs all of them at once"
+    estimates = [estimate_source_memory(each) for each in sources.values()]
+    return streams_comparison(estimates, settings, reason)
 
 
 def _drop_scale_mistake(

@@ -53,6 +53,17 @@ class Measures:
         return {name: float(rows.nanmean()) for name, rows in vars(self).items()}
 
 
+@dataclass(frozen=True)
+class LargestChange:
+    """The weight that differs most from the reference's weight for the same head, query and key."""
+
+    head: int | None  # None: the mean of the heads
+    query: int
+    key: int
+    before: float
+    after: float
+
+
 def measure_weights(
     weights: Weights, visible: Bool[Tensor, "*head query key"], reference: Weights | None
 ) -> Measures:
@@ -127,8 +138,14 @@ def divergence(
 
     It is 0 bits for equal rows, and 1 for rows that give weight to no token in common.
     """
-    between = entropy((rows + other_rows) / 2) - (entropy(rows) + entropy(other_rows)) / 2
-    return between.clamp(0, 1)
+    return partial_divergence(rows, other_rows).clamp(0, 1)
+
+
+def partial_divergence(
+    rows: Float[Tensor, "*batch key"], other_rows: Float[Tensor, "*batch key"]
+) -> Float[Tensor, "*batch"]:
+    """Return what some of the keys add to the divergence of each pair of rows."""
+    return entropy((rows + other_rows) / 2) - (entropy(rows) + entropy(other_rows)) / 2
 
 
 def vector_changes(

@@ -13,6 +13,7 @@ from attnviz.analysis.aspects import (
     ASPECTS,
     TEXT_ASPECT,
     TRAINING_ASPECTS,
+    UNSTREAMED_ASPECTS,
     choose_aspect,
     choose_reference,
     choose_values,
@@ -21,7 +22,7 @@ from attnviz.analysis.aspects import (
 )
 from attnviz.cli import output, text_source
 from attnviz.cli.help import section_option
-from attnviz.cli.messages import with_progress_bar
+from attnviz.cli.messages import showing_row_progress, with_progress_bar
 from attnviz.cli.options import (
     TypedOptions,
     accept_options,
@@ -35,6 +36,7 @@ from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
+    LongTextOptions,
     MatrixOptions,
     ModelOptions,
     ModelsOptions,
@@ -53,6 +55,7 @@ from attnviz.wording.commands import option_name
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
+    from attnviz.analysis.long_comparison import LongComparison
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
@@ -222,6 +225,7 @@ def compare_command(
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
+    long_text: LongTextOptions,
     training_options: TrainingOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
@@ -240,7 +244,9 @@ def compare_command(
     attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
+    streaming = typed.values_of(long_text)
     if options.learn is not None:
+        _refuse_streaming_options(streaming, "models in training")
         from attnviz.cli.compare_learning import deliver_learning_comparison
 
         deliver_learning_comparison(
@@ -249,12 +255,14 @@ def compare_command(
         return
     _refuse_training_options(typed.values_of(blocks, training_options))
     if options.checkpoints:
+        _refuse_streaming_options(streaming, "checkpoints")
         from attnviz.cli.compare_sentences import deliver_checkpoint_comparison
 
         settings = settings_from_options(text, trained, attention, matrices)
         deliver_checkpoint_comparison(text, settings, options, outputs, pictures, typed)
         return
     if max(len(models.model), len(saved.trace)) > 1:
+        _refuse_streaming_options(streaming, "two results")
         from attnviz.cli.compare_sentences import deliver_pair_comparison
 
         settings = settings_from_options(text, trained, attention, matrices)
@@ -269,25 +277,27 @@ def compare_command(
     model_overrides = take_model_options(trace_file, typed_beside)
     refuse_beside_trace(trace_file, typed_beside)
     refuse_model_conflicts(model.model, typed.values_of(text, attention, matrices))
-    settings = settings_from_options(text, model, trained, attention, matrices)
-    base = _read_base_trace(
-        trace_file, options, outputs, pictures, typed.values_of(attention) | model_overrides
-    )
+    settings = settings_from_options(text, model, trained, attention, matrices, long_text)
+    overrides = typed.values_of(attention) | model_overrides
+    overrides |= {name: value for name, value in streaming.items() if name != "log"}
+    base = _read_base_trace(trace_file, options, outputs, pictures, overrides)
     if base is not None and base.trained is None:
         refuse_beside_trace(trace_file, model_overrides)
     if is_trained(settings.model) or (base is not None and base.trained is not None):
+        _refuse_streaming_options(streaming, "two sentences in a trained model")
         from attnviz.cli.compare_sentences import deliver_sentence_comparison
 
         base_settings = settings if base is None else base.origin.settings
         deliver_sentence_comparison(text, base, base_settings, options, outputs, pictures, typed)
         return
-    _deliver_comparison(text, base, settings, options, outputs, pictures)
+    _deliver_comparison(text, base, settings, long_text, options, outputs, pictures)
 
 
 def _deliver_comparison(
     text: TextOptions,
     base: Trace | None,
     settings: Settings,
+    long_text: LongTextOptions,
     options: ComparisonOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
@@ -297,12 +307,14 @@ def _deliver_comparison(
     Refuses what cannot be compared; at the end it prints notes about likely mistakes in the texts.
     """
     options.refuse_incomparable(settings)
-    if base is None:
-        comparison = _compare_texts(text, settings, options, outputs, pictures)
-    else:
-        command = base.provenance.command or ""
-        comparison = build_comparison(base, base.origin.settings, options, command)
-    output.deliver_view(comparison_view(comparison, options, outputs), outputs, pictures)
+    with showing_row_progress(quiet=outputs.quiet):
+        if base is None:
+            comparison = _compare_texts(text, settings, long_text, options, outputs, pictures)
+        else:
+            command = base.provenance.command or ""
+            comparison = build_comparison(base, base.origin.settings, options, command)
+        view = comparison_view(comparison, options, outputs, log=long_text.log)
+    output.deliver_view(view, outputs, pictures)
     quiet = outputs.quiet or base is not None
     text_source.note_texts_name_files(text.text, options.other, quiet=quiet)
     text_source.note_split_sentence(text.text, options.other, quiet=quiet)
@@ -325,20 +337,36 @@ def _move_text_to_other(
 def _compare_texts(
     text: TextOptions,
     settings: Settings,
+    long_text: LongTextOptions,
     options: ComparisonOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
-) -> Comparison:
+) -> Comparison | LongComparison:
     """Return the comparison of alternatives of attention on a text, or of two texts.
 
     Refuses a missing or unusable text, and two texts with different numbers of tokens.
     """
     words = text_source.read_text_if_needed(text, settings, "attnviz compare")
-    early_checks.refuse_unusable_text(words, settings, options.shared_query(outputs))
+    early_checks.refuse_unusable_text(
+        words,
+        settings,
+        options.shared_query(outputs),
+        streams=options.aspect not in UNSTREAMED_ASPECTS,
+    )
     with text_source.suggesting_file_contents(words, options.other):
         early_checks.refuse_unequal_texts(words, options.other, settings)
-    command = command_line("compare", text, settings, options, outputs, pictures)
+    command = command_line("compare", text, settings, long_text, options, outputs, pictures)
     return build_comparison(words, settings, options, command)
+
+
+def _refuse_streaming_options(names: Iterable[str], subject: str) -> None:
+    """Refuse the first of the typed options about long texts where something else is compared."""
+    for name in names:
+        raise AttnvizError(
+            f"{option_name(name)} is about ways of attending to one long text, and here {subject} "
+            "are compared",
+            f"leave {option_name(name)} out",
+        )
 
 
 def _refuse_training_options(names: Iterable[str]) -> None:
@@ -368,7 +396,7 @@ def _read_base_trace(
 
 def build_comparison(
     text: str | Trace | None, settings: Settings, options: ComparisonOptions, command: str
-) -> Comparison:
+) -> Comparison | LongComparison:
     """Return the Comparison of a text or trace that the options describe.
 
     Refuses a number of --repeats that is not possible. `command`: the command line, as provenance.
@@ -389,15 +417,20 @@ def build_comparison(
 
 
 def comparison_view(
-    comparison: Comparison, options: ComparisonOptions, outputs: OutputOptions
+    comparison: Comparison | LongComparison,
+    options: ComparisonOptions,
+    outputs: OutputOptions,
+    *,
+    log: bool = False,
 ) -> View:
-    """Return the view of a comparison; curves over seeds are computed with a progress bar."""
+    """Return the view of a comparison; curves over seeds are computed with a progress bar.
+
+    `log`: the maps of a long text are coloured by logarithm; refused for other comparisons.
+    """
+    from attnviz.analysis.long_comparison import LongComparison
+
     track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
-    return comparison.view_for_command(
-        query=outputs.query,
-        full=outputs.full,
-        track=track,
-        curves=options.curves,
-        repeats=options.repeats,
-        mean=options.mean,
-    )
+    choices: dict[str, Any] = {"curves": options.curves, "mean": options.mean, "log": log}
+    if not isinstance(comparison, LongComparison):  # whose numbers are those of one seed
+        choices |= {"full": outputs.full, "track": track, "repeats": options.repeats}
+    return comparison.view_for_command(query=outputs.query, **choices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -155,12 +155,14 @@ def trace_from_options(
     *groups: object,
     layers: tuple[int, ...] | None = None,
     model_overrides: Mapping[str, object] = MappingProxyType({}),
+    while_tracing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Trace:
     """Return the trace of the command's text, or read the one after --trace.
 
     Refuses impossible settings and unusable texts before torch is loaded. `layers`: indices of the
     layers of a trained model to keep; None keeps all of them. `model_overrides`: the model that
     made a saved trace, where it is named again. `groups`: other options, for the command line.
+    `while_tracing`: makes a context in which the text is traced.
     """
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
@@ -169,7 +171,7 @@ def trace_from_options(
             next((getattr(group, option) for group in groups if hasattr(group, option)), None)
             for option in ("query", "key", "part", "as_")
         )
-        streams = name == "run"
+        streams = name in ("run", "steps")
         tokens = early_checks.refuse_unusable_text(
             words, settings, query, key, part=part, streams=streams
         )
@@ -185,6 +187,7 @@ def trace_from_options(
             printing_new_text(quiet=quiet or settings.generate is None),
             showing_row_progress(quiet=quiet),
             sharing_work(words, settings, quiet=quiet) as shared_settings,
+            while_tracing(),
         ):
             return trace(words, shared_settings, command=command, kept=layers)
     files.refuse_missing_file(Path(saved.trace), "read a trace from")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -21,6 +23,7 @@ from attnviz.cli.run import trace_from_options
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
+    LongTextOptions,
     MatrixOptions,
     ModelOptions,
     SavedOptions,
@@ -92,7 +95,7 @@ class StepOptions:
         return own | {"query": outputs.query, "full": outputs.full}
 
 
-@accept_options()
+@accept_options(without=("resolution", "pool", "log"))
 def steps_command(
     text: TextOptions,
     saved: SavedOptions,
@@ -103,6 +106,7 @@ def steps_command(
     matrices: MatrixOptions,
     blocks: BlockOptions,
     without: WithoutOptions,
+    long_text: LongTextOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -120,12 +124,17 @@ def steps_command(
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
     refuse_step_options(options, outputs)
-    typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
+    groups = (model, trained, attention, matrices, blocks, without, long_text)
+    typed_values = typed.values_of(text, *groups)
     refuse_beside_trace(saved.trace, typed_values)
     refuse_model_conflicts(model.model, typed_values)
-    settings = settings_from_options(text, model, trained, attention, matrices, blocks, without)
+    settings = settings_from_options(text, *groups)
     refuse_missing_steps(options, saved, settings)
-    trace = trace_from_options("steps", text, saved, settings, options, outputs, pictures)
+
+    options_of_line = (long_text, options, outputs, pictures)
+    trace = trace_from_options(
+        "steps", text, saved, settings, *options_of_line, while_tracing=_preparing(outputs.query)
+    )
 
     from attnviz.views.steps.walk import steps
 
@@ -135,6 +144,19 @@ def steps_command(
     text_source.note_first_item(
         trace, settings.item, quiet=outputs.quiet or saved.trace is not None
     )
+
+
+def _preparing(query: str | None) -> Callable[[], AbstractContextManager[None]]:
+    """Return what computes of a long text only what the steps of one token need, and refuses it
+    without a token.
+    """
+
+    def prepare() -> AbstractContextManager[None]:
+        from attnviz.views.steps.walk import preparing_steps
+
+        return preparing_steps(query)
+
+    return prepare
 
 
 def refuse_step_options(options: StepOptions, outputs: OutputOptions) -> None:

@@ -7,7 +7,7 @@ beside the arrays, to read something back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,16 @@ import torch
 from torch import Tensor
 
 from attnviz.attention.block import Block
+from attnviz.attention.long_attention import (
+    AttentionSummary,
+    LongAttention,
+    SummaryChoice,
+    summarize_part,
+)
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.errors import warn_with_note
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.matrix_names import flatten_layers
 from attnviz.traces.models.answers import Prediction
@@ -42,7 +50,7 @@ from attnviz.traces.parts import (
     PARTS_OF_RESIDUAL,
     Part,
 )
-from attnviz.traces.settings import Positions, Settings, parse_heads_off
+from attnviz.traces.settings import Pool, Positions, Settings, parse_heads_off
 from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.traces.trace import Layer, Trace, weights_only_layer
 from attnviz.traces.trained.capture import CapturedAttention, RecomputedAttention, WeightsOnDemand
@@ -56,6 +64,15 @@ TRACE_FORMAT_VERSION = 1
 HANDWRITTEN_FIELDS = ("asks", "hands")  # of a Model, beside the fields of every Card
 MAX_SAVED_CELLS = 2**22  # weights of all heads at one stage: 50 MB for all stages
 RECOMPUTED_PARTS = ("scores", "scaled_scores", "capped_scores", "weights")
+UNSTREAMED_PARTS = (  # matrices of queries × keys, which a long text has none of
+    *RECOMPUTED_PARTS,
+    *("bias", "mask", "visible", "weights_after_dropout", "weights_by_hand"),
+)
+MEASURED_FIELDS = (  # of an AttentionSummary, beside its map
+    *("hidden", "contexts", "log_sums", "received", "by_distance"),
+    *("entropy", "largest_weight", "largest_position"),
+    *("on_first", "on_self", "on_previous", "mean_distance"),
+)
 EXTERNAL_PARTS = ("weights", "visible")  # the only arrays of an external layer
 TRANSFORMER_FACT_TYPES: dict[str, Any] = {
     "positions": Positions,
@@ -146,18 +163,21 @@ def _attention_contents(trace: Trace, layer: Layer) -> Contents:
     """Return the number, sizes and saved arrays of one attention; arrays that it lacks are None."""
     contents = {name: getattr(layer, name) for name in ("layer", "scale", "heads", "head_dim")}
     for part in PARTS_OF_ATTENTION:
-        if part.data and _is_saved(trace, part):
+        if part.data and _is_saved(trace, layer, part):
             tensor = part.find(trace, layer)
             contents[part.data] = None if tensor is None else tensor_to_numpy(tensor)
     return contents
 
 
-def _is_saved(trace: Trace, part: Part) -> bool:
+def _is_saved(trace: Trace, layer: Layer, part: Part) -> bool:
     """Return whether a file holds this part of an attention.
 
-    Not saved are: of weights from outside attnviz, all but weights and mask; of a trained
-    transformer, its matrices; and scores and weights where `omits_weights` is true.
+    Not saved are: of a long text, matrices of queries × keys, except a given mask; of weights from
+    outside attnviz, all but weights and mask; of a trained transformer, its matrices; and scores
+    and weights where `omits_weights` is true.
     """
+    if isinstance(layer.weights_on_demand, LongWeights) and part.data in UNSTREAMED_PARTS:
+        return part.data == "visible" and layer.mask_rule.matrix is not None
     if trace.external_origin:
         return part.data in EXTERNAL_PARTS
     if part.learned:
@@ -246,7 +266,96 @@ def _layer_facts(layer: Layer) -> Contents:
             on_demand.captured.soft_cap if isinstance(on_demand, WeightsOnDemand) else None
         ),
         "cross": None if layer.cross is None else _layer_facts(layer.cross),
+        **({"streamed": _streamed_facts(on_demand)} if isinstance(on_demand, LongWeights) else {}),
     }
+
+
+def _streamed_facts(weights: LongWeights) -> Contents:
+    """Return the JSON data by which the weights of a long text are computed again."""
+    attention, rule = weights.attention, weights.attention.mask
+    return {
+        "resolution": weights.resolution,
+        "pool": weights.pool,
+        "before": rule.before,
+        "after": rule.after,
+        "offset": rule.offset,
+        "soft_cap": attention.soft_cap,
+        "slopes": None if attention.slopes is None else attention.slopes.tolist(),
+    }
+
+
+def restore_long_weights(
+    facts: Facts, tensors: Mapping[str, Tensor], scale: float, measured: Contents | None
+) -> LongWeights:
+    """Return the weights of a long text from the facts of a file; with what was `measured` of them,
+    if the file has that. Raises TypeError for facts of the wrong type, ValueError for others that
+    do not fit.
+    """
+    streamed = build_checked(StreamedFacts, facts)
+    queries = tensors["queries"]
+    heads, slopes = len(queries), streamed.slopes
+    if heads % len(tensors["keys"]) or (slopes is not None and len(slopes) != heads):
+        raise ValueError(heads)
+    Settings(resolution=streamed.resolution, pool=streamed.pool)  # which refuses others
+    band = {name: getattr(streamed, name) for name in ("before", "after", "offset")}
+    visible = tensors.get("visible")
+    attention = LongAttention(
+        queries=queries,
+        keys=tensors["keys"],
+        values=tensors["values"],
+        scale=scale,
+        mask=MaskRule(**band, matrix=None if visible is None else visible.bool()),
+        soft_cap=streamed.soft_cap,
+        slopes=None if slopes is None else torch.tensor(slopes).to(queries),
+        w_score=tensors.get("w_score"),
+    )
+    weights = LongWeights(attention, streamed.resolution, streamed.pool)
+    if measured is not None:
+        vars(weights)["summary"] = read_summary(weights, measured)
+    return weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedFacts:
+    """How the weights of a long text are computed again."""
+
+    resolution: int
+    pool: Pool
+    before: int | None
+    after: int | None
+    offset: int
+    soft_cap: float | None
+    slopes: list[float] | None
+
+
+def summary_contents(summary: AttentionSummary) -> Contents:
+    """Return what was measured of one layer of a long text, as JSON data with arrays."""
+    return {
+        "map": tensor_to_numpy(summary.pooled),
+        "queries_per_row": summary.row_height,
+        "keys_per_column": summary.column_width,
+        "pool": summary.pool,
+        "distance_edges": np.asarray(summary.distance_edges),
+        **{name: tensor_to_numpy(getattr(summary, name)) for name in MEASURED_FIELDS},
+    }
+
+
+def read_summary(weights: LongWeights, measured: Contents) -> AttentionSummary:
+    """Return what a file says was measured of a long text.
+
+    Raises ValueError if it does not fit the text.
+    """
+    attention = weights.attention
+    empty = summarize_part(attention, [], SummaryChoice(weights.resolution, weights.pool))
+    arrays = {"pooled": measured["map"]} | {name: measured[name] for name in MEASURED_FIELDS}
+    tensors = {}
+    for name, numbers in arrays.items():
+        like: Tensor = getattr(empty, name)
+        tensor = torch.from_numpy(np.asarray(numbers)).to(like.dtype)
+        if tensor.shape != like.shape or not (tensor < torch.inf).all():
+            raise ValueError(name)
+        tensors[name] = tensor
+    return replace(empty, **tensors)
 
 
 def _origin_facts(origin: Origin) -> Contents:

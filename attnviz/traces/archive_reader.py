@@ -30,9 +30,11 @@ from attnviz.traces.archive import (
     read_model,
     read_transformer_origin,
     refuse_other_types,
+    restore_long_weights,
     restore_on_demand,
 )
 from attnviz.traces.given_arrays import refuse_misfits
+from attnviz.traces.long_weights import LongStages
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.matrix_names import LAYERS_KEY
 from attnviz.traces.models.answers import AnswerScoring, Prediction
@@ -59,6 +61,7 @@ from attnviz.traces.settings import ABLATION_VALUES, Positions, Settings, untrus
 from attnviz.traces.structured_text import build_checked
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained.capture import WeightsOnDemand
+from attnviz.traces.weights import Weights
 from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
 from attnviz.vectors.embedding_tables import FromTable
 from attnviz.wording.commands import parse_command
@@ -268,8 +271,7 @@ class _TraceReader:
             before_rotary = BeforeRotary(queries, keys)
         projections = {name: tensors.get(name) for name in PROJECTION_NAMES}
         has_projections = any(tensor is not None for tensor in projections.values())
-        has_weights = "weights" in tensors
-        on_demand = None if has_weights else self._read_on_demand(tensors, stored, facts)
+        attended, on_demand, mask_rule = self._read_weights(tensors, stored, facts)
         return Layer(
             layer=int(stored["layer"]),
             scale=float(stored["scale"]),
@@ -281,8 +283,8 @@ class _TraceReader:
             queries=tensors.get("queries"),
             keys=tensors.get("keys"),
             values=tensors["values"],
-            mask_rule=MaskRule(matrix=tensors["visible"].bool()),
-            attended=_build_attended(tensors, facts) if on_demand is None else on_demand.recomputed,
+            mask_rule=mask_rule,
+            attended=attended,
             weights_on_demand=on_demand,
             context=tensors["context"],
             memory=tensors.get("memory"),
@@ -294,6 +296,26 @@ class _TraceReader:
             },
             **cross_and_block,
         )
+
+    def _read_weights(
+        self, tensors: Mapping[str, Tensor], stored: Contents, facts: Contents
+    ) -> tuple[AttentionStages, Weights | None, MaskRule]:
+        """Return the stages, weights that are computed when they are shown (or None), and the mask
+        of one attention.
+        """
+        streamed = facts.get("streamed")
+        if streamed is not None:
+            measured = self.contents.get("maps", {}).get(f"L{int(stored['layer'])}")
+            is_cross = "memory" in tensors
+            scale, maps = float(stored["scale"]), None if is_cross else measured
+            long_weights = restore_long_weights(streamed, tensors, scale, maps)
+            stages = LongStages(long_weights, tensors["contexts"])
+            return stages, long_weights, long_weights.attention.mask
+        rule = MaskRule(matrix=tensors["visible"].bool())
+        if "weights" in tensors:
+            return _build_attended(tensors, facts), None, rule
+        on_demand = self._read_on_demand(tensors, stored, facts)
+        return on_demand.recomputed, on_demand, rule
 
     def _read_on_demand(
         self, tensors: Mapping[str, Tensor], stored: Contents, facts: Contents
@@ -453,7 +475,9 @@ def _refuse_inconsistent_trace(trace: Trace) -> None:
             raise ValueError(tokens)
     for layer in trace.attention_layers:
         shape = (len(trace.tokens), len(trace.keys_of(layer)))
-        if layer.visible.shape[-2:] != shape or len(trace.embeddings) != len(trace.tokens):
+        mask = layer.mask_rule.matrix
+        is_misfit = mask is not None and mask.shape[-2:] != shape
+        if is_misfit or layer.size != shape or len(trace.embeddings) != len(trace.tokens):
             raise ValueError(shape)
     if (prediction := trace.prediction) is not None:
         if prediction.logits.shape != (len(trace.tokens), len(prediction.answers)):

@@ -31,9 +31,11 @@ from attnviz.traces.layers import compute_layers, refuse_overflow
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.memory_estimate import (
     MemoryEstimate,
+    StreamedEstimate,
     TraceSizes,
     estimate_memory,
     streams_weights,
+    unstreamed_reason,
 )
 from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
@@ -235,16 +237,18 @@ def trace_sizes(source: Source, sentence: Sentence) -> TraceSizes:
     return TraceSizes(len(sentence.tokens), len(sentence.keys), memory, embedding_width(source))
 
 
-def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, int]:
-    """Return the memory that the Trace of a source takes, and its number of weights in one layer;
-    reads the vectors that the settings name, but computes nothing.
+def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, StreamedEstimate]:
+    """Return the memory that the Trace of a source takes, and what it takes if its weights are
+    computed where they are shown; reads the vectors that the settings name, but computes nothing.
     """
     sentence = build_sentence(source)
     counts = trace_sizes(with_vectors(source, sentence.tokens), sentence)
     settings = source.resolved_settings
     plan = build_plan(settings, source.matrices_for(counts.tokens), counts.dim)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    return estimate_memory(plan, counts, dtype), plan.variant.heads * counts.tokens * counts.keys
+    whole, streamed = (estimate_memory(plan, counts, dtype, streams=each) for each in (False, True))
+    cells = plan.variant.heads * counts.tokens * counts.keys
+    return whole, StreamedEstimate(streamed, counts, cells, unstreamed_reason(plan))
 
 
 def _embed_other_tokens(

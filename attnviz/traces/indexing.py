@@ -48,12 +48,12 @@ def index_layers(layers: Sequence[Any], key: Any, sides: tuple[Tokens, Tokens]) 
 
 
 def index_heads(
-    head_weights: Callable[[int], Tensor], heads: int, key: Any, layer: int | None = None
+    cut_head: Callable[[int, Sequence[Any]], Tensor], heads: int, key: Any, layer: int | None = None
 ) -> Tensor:
     """Return what a key of a layer names: the weights [query, key] of a head, or several stacked.
 
-    Further indices choose queries and keys. `head_weights` gives the weights of a head; `layer` is
-    the number of the layer, if a name such as "L5H11" may be given.
+    Further indices choose queries and keys. `cut_head` gives the weights of a head that they
+    choose; `layer` is the number of the layer, if a name such as "L5H11" may be given.
     """
     first, *rest = _with_all_dimensions(key if isinstance(key, tuple) else (key,), 3)
     if isinstance(first, str) and (match := HEAD_PATTERN.fullmatch(first)):
@@ -62,8 +62,8 @@ def index_heads(
         first = int(match[2])
     chosen = _choose(first, range(heads), "head")
     if isinstance(chosen, int):
-        return cut_weights(head_weights(chosen), rest)
-    return _stacked([cut_weights(head_weights(head), rest) for head in chosen])
+        return cut_head(chosen, rest)
+    return _stacked([cut_head(head, rest) for head in chosen])
 
 
 def index_rows(rows: Sequence[Any], key: Any) -> Any:
@@ -162,11 +162,16 @@ def cut_weights(weights: Tensor, rest: Sequence[Any]) -> Tensor:
     try:
         return weights[tuple(rest)] if rest else weights
     except INDEX_ERRORS:
-        size = shape_text(weights.shape)
-        raise AttnvizError(
-            f"a head has {size} weights here, and the index names others",
-            'count queries and keys from 0; a Trace knows their words: trace[5, 11, "it"]',
-        ) from None
+        raise misfit_index_error(weights.shape) from None
+
+
+def misfit_index_error(shape: Sequence[int]) -> AttnvizError:
+    """Return the error for queries and keys that a head with weights of this shape does not
+    have."""
+    return AttnvizError(
+        f"a head has {shape_text(shape)} weights here, and the index names others",
+        'count queries and keys from 0; a Trace knows their words: trace[5, 11, "it"]',
+    )
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from jaxtyping import Float
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.attention import arithmetic
@@ -25,14 +27,18 @@ from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.traces.indexing import INDEX_ERRORS, misfit_index_error
 from attnviz.traces.settings import Pool
 from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
-from attnviz.wording.words import counted
+from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.words import counted, shape_text
 
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
     "progress_listener", default=None
 )
 Summarize = Callable[[LongAttention, SummaryChoice, Progress | None], AttentionSummary]
+_contexts_alone: ContextVar[bool] = ContextVar("contexts_alone", default=False)
+_refusal: ContextVar[AttnvizError | None] = ContextVar("refusal", default=None)
 SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
 
 
@@ -68,6 +74,26 @@ def summarizing_by(summarize: Summarize) -> Iterator[None]:
         _summarize.reset(token)
 
 
+@contextmanager
+def computing_contexts_alone(refusal: AttnvizError | None = None) -> Iterator[None]:
+    """Compute inside the block only the context vectors of long texts, which takes a third of the
+    time; everything else is measured when it is asked for. With a `refusal`, compute nothing of
+    long texts, and raise that.
+    """
+    tokens = _contexts_alone.set(True), _refusal.set(refusal)
+    try:
+        yield
+    finally:
+        _contexts_alone.reset(tokens[0])
+        _refusal.reset(tokens[1])
+
+
+def report_progress(total: int, done: int) -> None:
+    """Tell the listener, if there is one, how many of so many rows are done."""
+    if (listener := _progress_listener.get()) is not None:
+        listener(total, done)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LongWeights(Weights):
     """The weights of a layer that reads a long text."""
@@ -85,12 +111,47 @@ class LongWeights(Weights):
         """The context vectors, a map of blocks for each head, and what is measured of each row and
         column.
         """
-        listener, (heads, queries, _) = _progress_listener.get(), self.attention.shape
+        return self._summarize(statistics=True)
+
+    @property
+    def contexts(self) -> Float[Tensor, "head query value_width"]:
+        """The context vectors, alone if that is all that is needed now."""
+        if (refusal := _refusal.get()) is not None:
+            raise refusal
+        alone = _contexts_alone.get() and "summary" not in vars(self)
+        return self._summarize(statistics=False).contexts if alone else self.summary.contexts
+
+    def _summarize(self, *, statistics: bool) -> AttentionSummary:
+        heads, queries, _ = self.attention.shape
         return _summarize.get()(
             self.attention,
-            SummaryChoice(self.resolution, self.pool),
-            None if listener is None else partial(listener, heads * queries),
+            SummaryChoice(self.resolution, self.pool, statistics),
+            partial(report_progress, heads * queries),
         )
+
+    def cut_head(self, head: int, rest: Sequence[Any]) -> Tensor:
+        """Return the weights of one head that an index chooses, computing only its rows."""
+        _, queries, keys = self.attention.shape
+        if not rest or not isinstance(rest[0], int | slice | np.integer):
+            self.refuse_matrix()
+            return super().cut_head(head, rest)
+        chosen, columns = rest[0], rest[1:]
+        try:
+            places = range(queries)[chosen]  # which refuses an index that is not there
+            first, step = (places, 1) if isinstance(places, int) else (places.start, places.step)
+            stop = first + 1 if isinstance(places, int) else max(first, places.stop)
+            rows = self.attention.rows(slice(first, stop), heads=[head])[0]
+            inner = 0 if isinstance(places, int) else slice(None, None, step)
+            return rows[(inner, *columns)]
+        except INDEX_ERRORS:
+            raise misfit_index_error((queries, keys)) from None
+
+    def refuse_matrix(self) -> None:
+        """Refuse all weights as a matrix if they do not fit in memory."""
+        heads, queries, keys = self.attention.shape
+        size = heads * queries * keys * BYTES_PER_FLOAT
+        subject = f"the weights of {counted(queries, 'token')} as a matrix"
+        memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
 
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's weights; other stages are not kept for long texts, and are refused."""
@@ -100,7 +161,7 @@ class LongWeights(Weights):
 
     def stages(self, off: Mapping[int, AblationValue]) -> AttentionStages:
         """Return the stages of the layer, with the heads in `off` switched off."""
-        return LongStages(self, arithmetic.switch_off_heads(self.summary.contexts, off))
+        return LongStages(self, arithmetic.switch_off_heads(self.contexts, off))
 
 
 def no_matrix_error(stage: str) -> AttnvizError:
@@ -128,12 +189,9 @@ class LongStages(AttentionStages):
     @cached_property
     def weights(self) -> Float[Tensor, "head query key"]:
         """All weights as a matrix; refused if it does not fit in memory."""
-        attention: LongAttention = self.__dict__["long_weights"].attention
-        heads, queries = attention.queries.shape[:2]
-        size = heads * queries * attention.keys.shape[1] * BYTES_PER_FLOAT
-        subject = f"the weights of {counted(queries, 'token')} as a matrix"
-        memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
-        return attention.rows(FULL_SLICE)
+        long_weights: LongWeights = self.__dict__["long_weights"]
+        long_weights.refuse_matrix()
+        return long_weights.attention.rows(FULL_SLICE)
 
     @property
     def scores(self) -> NoReturn:
@@ -180,3 +238,101 @@ class LongCells(Cells):
         largest = self.weights.summary.largest_weight
         assert largest is not None  # a summary has statistics
         return 0.0, float(largest[self.head].max())
+
+
+MEASURED_NAMES = {  # in a TextSummary, and in an AttentionSummary
+    "map": "pooled",
+    "hidden": "hidden",
+    "contexts": "contexts",
+    "received": "received",
+    "entropy": "entropy",
+    "largest": "largest_weight",
+    "largest_position": "largest_position",
+    "on_first": "on_first",
+    "on_itself": "on_self",
+    "on_previous": "on_previous",
+    "distance": "mean_distance",
+    "by_distance": "by_distance",
+}
+
+
+class TextSummary:
+    """What is measured of the attention to a long text in one layer, for each head.
+
+    Of each query: `entropy` in bits, `largest` weight and its `largest_position` (from 0), the
+    weight `on_first`, `on_itself` and `on_previous` token, the mean `distance` in tokens. Of each
+    key: `received`, the sum of its column. `map` has the weights in blocks of `block` queries and
+    keys: the share of a block of keys, averaged over its queries; or the largest weight. All of it
+    is measured when it is first asked for.
+    """
+
+    map: Float[Tensor, "head down across"]
+    hidden: Bool[Tensor, "*#head down across"]
+    contexts: Float[Tensor, "head query value_width"]
+    received: Float[Tensor, "head key"]
+    entropy: Float[Tensor, "head query"]
+    largest: Float[Tensor, "head query"]
+    largest_position: Int[Tensor, "head query"]
+    on_first: Float[Tensor, "head query"]
+    on_itself: Float[Tensor, "head query"]
+    on_previous: Float[Tensor, "head query"]
+    distance: Float[Tensor, "head query"]
+    by_distance: Float[Tensor, "head distance_bin"]  # the mean share at distances in `edges`
+
+    def __init__(self, weights: LongWeights) -> None:
+        self._weights = weights
+
+    def __getattr__(self, name: str) -> Tensor:
+        """Return what is measured under this name."""
+        if name not in MEASURED_NAMES:
+            raise AttributeError(f"a summary has no '{name}', but {', '.join(MEASURED_NAMES)}")
+        measured: Tensor = getattr(self._weights.summary, MEASURED_NAMES[name])
+        return measured
+
+    def __dir__(self) -> list[str]:
+        """Return the names of what is measured, too."""
+        return [*super().__dir__(), *MEASURED_NAMES]
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """How many queries and keys one cell of the map stands for."""
+        _, queries, keys = self._weights.attention.shape
+        height, width = (max(1, -(-size // self._weights.resolution)) for size in (queries, keys))
+        return height, width
+
+    @property
+    def edges(self) -> list[int]:
+        """Where the distances of `by_distance` begin, and where the last ones end."""
+        return self._weights.attention.distance_edges()
+
+    @with_checked_arguments
+    def rows(self, *queries: int) -> Float[Tensor, "head row key"]:
+        """Return the exact weights of some queries, by position from 0, on all keys."""
+        attention = self._weights.attention
+        count = attention.shape[1]
+        for query in queries:
+            if not -count <= query < count:
+                raise AttnvizError(
+                    f"there is no query {query}: queries count from 0 to {count - 1:,}",
+                    f"try rows({count - 1})",
+                )
+        places = [query % count for query in queries]
+        return torch.cat([attention.rows(slice(place, place + 1)) for place in places], dim=1)
+
+    @with_checked_arguments
+    def window(self, queries: slice, keys: slice = FULL_SLICE) -> Float[Tensor, "head row column"]:
+        """Return the exact weights of a part: `summary.window(slice(1200, 1300), slice(0, 4096))`.
+
+        The softmax runs over all keys that a query may attend to. Refuses a part that does not fit
+        in memory.
+        """
+        heads, count, key_count = self._weights.attention.shape
+        size = heads * len(range(count)[queries]) * key_count * BYTES_PER_FLOAT
+        memory.refuse_too_little_memory(size, "this part of the weights", "give fewer queries")
+        return self._weights.attention.rows(queries, keys)
+
+    def __repr__(self) -> str:
+        """Return a line that measures nothing: `<TextSummary: 1 head, 4 × 4 weights, …>`."""
+        heads, *size = self._weights.shape
+        blocks = f"a map in blocks of {shape_text(self.block)}"
+        return f"<TextSummary: {counted(heads, 'head')}, {shape_text(size)} weights, {blocks}>"

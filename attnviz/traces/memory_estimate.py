@@ -19,6 +19,7 @@ from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import memory
 from attnviz.machine.memory import memory_budget
 from attnviz.traces.plan import Plan
+from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
 # A cell is one pair of query and key in one head.
@@ -102,15 +103,9 @@ def streams_weights(
     Refuses a Trace whose weights have to be in memory, and do not fit.
     """
     settings = plan.settings
-    reason = (
-        "a comparison needs all of them at once" if needs_matrices else _unstreamed_reason(plan)
-    )
+    reason = "a comparison needs all of them at once" if needs_matrices else unstreamed_reason(plan)
     if settings.stream and reason:
-        raise AttnvizError(
-            f"--stream computes weights where they are shown, and {reason}",
-            "leave --stream out",
-            about="stream",
-        )
+        raise _unstreamed_error(reason)
     free = devices.free_memory(device)
     whole, streamed = (
         estimate_memory(plan, counts, dtype, streams=each).total_bytes for each in (False, True)
@@ -158,6 +153,15 @@ def _refuse_budget_below_tile(
         )
 
 
+def _unstreamed_error(reason: str) -> AttnvizError:
+    """Return the error that --stream is given, and something needs all weights in memory."""
+    return AttnvizError(
+        f"--stream computes weights where they are shown, and {reason}",
+        "leave --stream out",
+        about="stream",
+    )
+
+
 def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
     """Return a note that weights are computed where they are shown, and what a block stands for."""
     sides = (max(1, -(-count // resolution)) for count in (counts.tokens, counts.keys))
@@ -168,7 +172,7 @@ def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
     )
 
 
-def _unstreamed_reason(plan: Plan) -> str:
+def unstreamed_reason(plan: Plan) -> str:
     """Return why a Trace needs all its weights in memory; empty if it does not."""
     reasons = {
         "the scores are given": plan.matrices.scores is not None,
@@ -180,28 +184,55 @@ def _unstreamed_reason(plan: Plan) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def refuse_oversized_comparison(
-    estimates: Sequence[MemoryEstimate], cells: Sequence[int], tokens: int
-) -> None:
-    """Refuse to compare Traces that do not fit in the free memory together.
-
-    `cells` are the numbers of weights of each Trace; `tokens` is for the message.
+@dataclass(frozen=True)
+class StreamedEstimate:
+    """What a Trace takes if its weights are computed where they are shown, and why they cannot be
+    (`reason`; empty: they can).
     """
-    free = memory.free_bytes()
-    needed_bytes = (
-        sum(estimate.kept_bytes for estimate in estimates)
-        + max(estimate.temporary_bytes for estimate in estimates)
-        + COMPARISON_CELL_BYTES * sum(cells)
-    )
-    if free is None or needed_bytes <= free:
-        return
-    fitting_tokens = int(tokens * (free / needed_bytes) ** 0.5)
+
+    memory: MemoryEstimate
+    counts: TraceSizes
+    cells: int  # weights of one layer
+    reason: str
+
+
+def streams_comparison(
+    estimates: Sequence[tuple[MemoryEstimate, StreamedEstimate]], settings: Settings, reason: str
+) -> bool:
+    """Return whether the weights of compared Traces are computed only where they are shown: if that
+    is asked for, or they would take more than the memory budget together.
+
+    `reason`: why they cannot be, if what is compared is the reason. Refuses Traces that do not fit
+    in the free memory together.
+    """
+    reason = next(filter(None, (reason, *(each.reason for _, each in estimates))), "")
+    if settings.stream and reason:
+        raise _unstreamed_error(reason)
+    free, counts = memory.free_bytes(), estimates[0][1].counts
+    cell_bytes = COMPARISON_CELL_BYTES * sum(streamed.cells for _, streamed in estimates)
+    whole = _bytes_together([whole for whole, _ in estimates]) + cell_bytes
+    streamed = _bytes_together([streamed.memory for _, streamed in estimates])
+    exceeds_budget = whole - streamed > memory_budget(settings.memory_budget, free)
+    streams = settings.stream or (exceeds_budget and not reason)
+    needed = streamed if streams else whole
+    if free is None or needed <= free:
+        if streams and not settings.stream:
+            warn_with_note(_streaming_note(counts, whole, settings.resolution))
+        return streams
+    fitting_tokens = int(counts.tokens * (free / needed) ** (1 if streams else 0.5))
+    unstreamed = f" ({reason})" if reason else ""
     raise AttnvizError(
-        f"{len(estimates)} ways of attending to {counted(tokens, 'token')} take "
-        f"{memory.format_size(needed_bytes)} side by side, and there are "
+        f"{len(estimates)} ways of attending to {counted(counts.tokens, 'token')} take "
+        f"{memory.format_size(needed)} side by side{unstreamed}, and there are "
         f"{memory.format_size(free)} free",
         f"give at most about {fitting_tokens:,} tokens, or fewer --values",
     )
+
+
+def _bytes_together(estimates: Sequence[MemoryEstimate]) -> int:
+    """Return the bytes of Traces that are computed one after another, and kept."""
+    kept = sum(estimate.kept_bytes for estimate in estimates)
+    return kept + max(estimate.temporary_bytes for estimate in estimates)
 
 
 def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:

@@ -23,6 +23,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.indexing import index_heads, index_layers
+from attnviz.traces.long_weights import LongWeights, TextSummary
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.model import Model
 from attnviz.traces.origin import (
@@ -126,6 +127,16 @@ class Layer:
         )
 
     @property
+    def summary(self) -> TextSummary:
+        """What is measured of a long text; refused if its weights are in memory."""
+        if not isinstance(self.weights_on_demand, LongWeights):
+            raise AttnvizError(
+                "the weights of this text are in memory, and have no summary",
+                "take them from .weights; a summary is of trace(text, stream=True)",
+            )
+        return TextSummary(self.weights_on_demand)
+
+    @property
     def heads(self) -> int:
         """The number of heads (of queries); `layer[11]` are the weights of one."""
         return self.weights.heads
@@ -146,7 +157,7 @@ class Layer:
     @with_checked_arguments
     def __getitem__(self, key: Any) -> Tensor:
         """Return the weights [query, key] of a head, `layer[11]`, or of several, stacked."""
-        return index_heads(self.weights.head, self.heads, key, self.layer)
+        return index_heads(self.weights.cut_head, self.heads, key, self.layer)
 
     def hidden_rows(self, head: int) -> list[int]:
         """Return the queries, by position from 0, for which every key is hidden from a head."""
@@ -336,6 +347,25 @@ class Trace(RanksHeads, Showable):
         Refuses what is not there.
         """
         return index_layers(self.layers, key, (self.tokens, self.keys))
+
+    @property
+    def summary(self) -> TextSummary:
+        """What is measured of a long text, whose weights are computed only where they are shown:
+        its map of blocks, what each token receives, the entropy of each row, exact rows.
+
+        Refuses a text whose weights are in memory, and several layers, each of which has its own.
+
+        >>> from attnviz import trace
+        >>> summary = trace("I am learning this", stream=True).summary
+        >>> summary.map.shape, summary.received.shape, summary.rows(2).shape
+        (torch.Size([1, 4, 4]), torch.Size([1, 4]), torch.Size([1, 1, 4]))
+        """
+        if len(self.attention_layers) > 1:
+            raise AttnvizError(
+                f"there are {len(self.attention_layers)} layers, and each has a summary",
+                "take that of one: trace.layers[0].summary",
+            )
+        return self.layers[0].summary
 
     def __len__(self) -> int:
         """Return the number of layers."""

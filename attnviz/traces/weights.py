@@ -21,7 +21,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch, StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.traces.indexing import index_heads
+from attnviz.traces.indexing import cut_weights, index_heads
 from attnviz.wording.words import and_list, counted, shape_text
 
 BYTES_PER_FLOAT = 4
@@ -74,7 +74,11 @@ class Weights(ABC):
 
     def __getitem__(self, key: Any) -> Tensor:
         """Return the weights [query, key] of a head, by number, or of several, stacked."""
-        return index_heads(self.head, self.heads, key)
+        return index_heads(self.cut_head, self.heads, key)
+
+    def cut_head(self, head: int, rest: Sequence[Any]) -> Tensor:
+        """Return the weights of one head that the rest of an index chooses."""
+        return cut_weights(self.head(head), rest)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
         """Return all weights as an array: `np.asarray(layer.weights)`; may compute them."""

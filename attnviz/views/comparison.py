@@ -15,6 +15,7 @@ from attnviz.analysis.aspects import (
     TEXT_ASPECT,
 )
 from attnviz.analysis.comparison import Alternative, Comparison, find_in_both, restrict_to_query
+from attnviz.analysis.long_comparison import LongComparison
 from attnviz.analysis.seeds import (
     DEFAULT_REPEATS,
     SeedTracker,
@@ -40,6 +41,7 @@ from attnviz.views.conclusions.conclusion import (
     largest_change_sentences,
 )
 from attnviz.views.conclusions.mistake_findings import mistake_notes
+from attnviz.views.drawing_ways import refuse_logarithm
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale, weight_scale
@@ -89,6 +91,7 @@ def view(
     repeats: int = DEFAULT_REPEATS,
     full: bool = False,
     mean: bool = False,
+    log: bool = False,
     track: SeedTracker = lambda steps: steps,
 ) -> View:
     """Return the View of a Comparison: how its alternatives (`none`, `causal`, …) differ in weights
@@ -97,15 +100,17 @@ def view(
     `query` (a word, or a position from 0) keeps the row of one token only; `curves` shows only the
     curves and is refused where there are none; `full` adds measures for each query; `mean` shows
     the mean of the heads instead of each head, as do alternatives whose numbers of heads differ.
-    `repeats` is the number of seeds; `track` wraps the loop over seeds to show progress.
+    `repeats` is the number of seeds; `track` wraps the loop over seeds to show progress. `log` is
+    for long texts, and refused.
     """
+    refuse_logarithm(log=log)
     if query is not None:
         comparison = restrict_to_query(comparison, _query_row(comparison, query))
     sweep = sweep_comparison(comparison, repeats, track)
     if curves and sweep is None:
         refuse_without_curves(comparison)
     repeated = measure_repeats(comparison, repeats, track) if sweep is None else None
-    line, finding = _common_settings_line(comparison), conclusion(comparison, sweep, repeated)
+    line, finding = common_settings_line(comparison), conclusion(comparison, sweep, repeated)
     heads = _compared_heads(comparison, mean=mean)
     screen, picture = _way_tables(comparison, sweep, heads, full=full) if not curves else ([], [])
     charts = Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
@@ -324,7 +329,7 @@ def _rows_with_common_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
     return [[next(scaled_grids) for _ in grids] for grids in rows]
 
 
-def _common_settings_line(comparison: Comparison) -> str:
+def common_settings_line(comparison: Comparison | LongComparison) -> str:
     """Return the line of the settings that all alternatives share, without the setting compared,
     and which weights are compared.
     """
@@ -341,7 +346,7 @@ def _common_settings_line(comparison: Comparison) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _fixed_aspect_text(aspect_text: str, comparison: Comparison) -> str:
+def _fixed_aspect_text(aspect_text: str, comparison: Comparison | LongComparison) -> str:
     """Return what all alternatives share, from the `aspect_text` of the compared setting, reworded
     where scores or tokens without a text are given.
 

@@ -93,3 +93,13 @@ def refuse_long_drawing(name: str | None, tokens: int) -> None:
             "most; or give a shorter text",
             about="as",
         )
+
+
+def refuse_logarithm(*, log: bool) -> None:
+    """Refuse logarithmic colours of anything but the map of a long text."""
+    if log:
+        raise AttnvizError(
+            "--log colours the map of a long text, and this shows something else",
+            "leave --log out, or add --stream",
+            about="log",
+        )

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from attnviz.attention.long_attention import AttentionSummary
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens, piece_label
+from attnviz.traces.archive import summary_contents, trace_contents
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Layer, Trace
@@ -460,25 +461,12 @@ def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
 def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
     """Return everything that was measured as JSON data with arrays."""
     by_layer = {head.layer.name: head.summary for head in heads}
+    contents = trace_contents(trace)
     return {
-        "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
+        **contents,
+        "tokens": {**contents["tokens"], "count": len(trace.tokens)},
         "paragraphs": np.array(paragraph_starts(trace.tokens)),
-        "maps": {
-            name: {
-                "map": tensor_to_numpy(summary.pooled),
-                "hidden": tensor_to_numpy(summary.hidden),
-                "queries_per_row": summary.row_height,
-                "keys_per_column": summary.column_width,
-                "pool": summary.pool,
-                "distance_edges": np.asarray(summary.distance_edges),
-                "contexts": tensor_to_numpy(summary.contexts),
-                **{
-                    name: tensor_to_numpy(getattr(summary, name))
-                    for name in ("received", "by_distance", "largest_position", *QUERY_NUMBERS)
-                },
-            }
-            for name, summary in by_layer.items()
-        },
+        "maps": {name: summary_contents(summary) for name, summary in by_layer.items()},
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from attnviz.analysis.aspects import ABLATION_ASPECT, NO_HEADS_OFF, TEXT_ASPECT
 from attnviz.analysis.comparison import Alternative, Comparison, combine_tokens
+from attnviz.analysis.long_comparison import LongAlternative, LongComparison
 from attnviz.analysis.measures import QUANTILE_BAND, Measures
 from attnviz.analysis.seeds import SWEEP_SERIES, Sweep
 from attnviz.tokens.tokens import Tokens
@@ -44,7 +45,9 @@ SWEEP_TITLES = {
 }
 
 
-def alternative_name(comparison: Comparison, alternative: Alternative) -> str:
+def alternative_name(
+    comparison: Comparison | LongComparison, alternative: Alternative | LongAlternative
+) -> str:
     """Return an alternative's name for tables and pictures: `without L0H0`, `dim 8`; a mistake is
     marked with ✗.
     """
@@ -56,7 +59,9 @@ def alternative_name(comparison: Comparison, alternative: Alternative) -> str:
     return f"✗ {name}" if alternative.mistake else name
 
 
-def alternative_title(comparison: Comparison, alternative: Alternative) -> str:
+def alternative_title(
+    comparison: Comparison | LongComparison, alternative: Alternative | LongAlternative
+) -> str:
     """Return the title of an alternative's panel: its name, or `first` or `second` where two
     sentences are compared.
     """
@@ -65,7 +70,9 @@ def alternative_title(comparison: Comparison, alternative: Alternative) -> str:
     return "first" if alternative is comparison.alternatives[0] else "second"
 
 
-def difference_title(comparison: Comparison, alternative: Alternative) -> str:
+def difference_title(
+    comparison: Comparison | LongComparison, alternative: Alternative | LongAlternative
+) -> str:
     """Return the title of the difference of an alternative from the reference: `causal − none`."""
     pair = (alternative, comparison.base)
     return " − ".join(alternative_title(comparison, way) for way in pair)

@@ -32,6 +32,7 @@ from attnviz.views.drawing_ways import (
     choose_way,
     default_way,
     refuse_impossible_way,
+    refuse_logarithm,
     refuse_long_drawing,
 )
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
@@ -142,12 +143,7 @@ def view(
 
         long_view = with_exact_rows(view_long(trace, query, log=log, as_=as_), trace, query)
         return long_view if show is None else with_all_weights(long_view, trace)
-    if log:
-        raise AttnvizError(
-            "--log colours the map of a long text, and this shows something else",
-            "leave --log out, or add --stream",
-            about="log",
-        )
+    refuse_logarithm(log=log)
     head_count = sum(layer.heads for layer in trace.layers)
     is_external = trace.external_origin is not None
     has_many_heads = trace.trained is not None or (is_external and head_count > 1)

@@ -294,6 +294,42 @@ def softmax_sum(left: str, scores: Numbers, index: int, result: float, style: Nu
     return _scalar_sum(left, right, exponentials[index] / sum(exponentials), result, style)
 
 
+def exponential_total_sum(
+    left: str, scores: Numbers, rest: float, shift: float, result: float, style: NumberStyle
+) -> Sum:
+    """Write the denominator of a softmax: `left = exp(1.24) + exp(-0.33) + 812.40 = 816.55`.
+
+    `rest` is what further scores add, 0 if there are none; `shift` is subtracted from each score.
+    """
+    score_style = style.for_values(*scores)
+    shift_text = _append_term("", score_style(-shift)) if shift else ""
+    terms = [f"exp({score_style(score)}{shift_text})" for score in scores]
+    value = sum(math.exp(score_style.rounded(score) - shift) for score in scores)
+    if rest:
+        terms.append(style.for_values(rest)(rest))
+        value += float(terms[-1])
+    right = signed_terms(terms, style)
+    return _scalar_sum(left, right, value, result, style.for_values(result))
+
+
+def exponential_share_sum(
+    left: str,
+    scores: Numbers,
+    index: int,
+    shift: float,
+    total: float,
+    result: float,
+    style: NumberStyle,
+) -> Sum:
+    """Write one weight of a softmax by its denominator: `left = exp(1.24) / 816.55 = 0.0042`."""
+    score_style = style.for_values(*scores)
+    shift_text = _append_term("", score_style(-shift)) if shift else ""
+    total_text = style.for_values(total)(total)
+    right = f"exp({score_style(scores[index])}{shift_text}) / {total_text}"
+    value = math.exp(score_style.rounded(scores[index]) - shift) / float(total_text)
+    return _scalar_sum(left, right, value, result, style)
+
+
 def vector_length_sum(left: str, vector: Numbers, result: float, style: NumberStyle) -> Sum:
     """Return a written Euclidean length: `left = √(3² + (-4)²) = 5`."""
     numbers = list(map(style.for_values(*vector), vector))

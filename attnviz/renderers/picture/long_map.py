@@ -142,16 +142,28 @@ class MapTable:
     def maps(self) -> list[MapInRoom]:
         """The maps, with those axes that have numbers."""
         tokens = {(each.row_tokens, each.column_tokens) for each in self.long_maps}
-        is_shared, count = len(tokens) == 1, len(self.long_maps)
+        is_shared, places = len(tokens) == 1, self.places
         return [
             MapInRoom(
                 replace(each, profiles=each.profiles[: self.profiles]),
                 self.letters,
                 is_one=False,
                 names_rows=not is_shared or not index % self.across,
-                names_columns=not is_shared or index + self.across >= count,
+                names_columns=not is_shared or (row + 1, column) not in places,
             )
-            for index, each in enumerate(self.long_maps)
+            for index, (each, (row, column)) in enumerate(zip(self.long_maps, places, strict=True))
+        ]
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """The row and the column of each map; a last row of differences ends at the right."""
+        count = len(self.long_maps)
+        ends_at_right = self.long_maps[-1].grid.scale.kind == "diverging"
+        skipped = -count % self.across if ends_at_right else 0
+        last = (count - 1) // self.across
+        return [
+            (row, column + skipped * (row == last))
+            for row, column in (divmod(index, self.across) for index in range(count))
         ]
 
     @cached_property
@@ -192,8 +204,9 @@ class MapTable:
     def items(self, left: float, top: float) -> Items:
         """Yield all maps from the upper left corner on."""
         width, height = self.side
-        for row in self.rows:
-            x = left
+        for number, row in enumerate(self.rows):
+            _, first = self.places[number * self.across]
+            x = left + first * (self.pane + MAPS_GAP)
             for each in row:
                 x += each.left()
                 box = (x, top - self.above - height, width, height)
@@ -353,11 +366,13 @@ class MapInRoom:
         """Yield what one cell stands for, above the map."""
         grid = self.long_map.grid
         text = " · ".join(filter(None, (grid.title, grid.pool_note)))
+        if self.is_one_of_several:
+            text = grid.title
         if text_width(text, letters.smallest) > box[2]:
             text = text.partition(": ")[0]
         line, size = fit_line(text, letters.axis, letters.smallest, box[2])
         y = box[1] + box[3] + MARK + 0.5 * letters.axis * POINT
-        yield Words(line, box[0], y, size, faint=True)
+        yield Words(line, box[0], y, size, faint=not self.is_one_of_several)
 
 
 def _name_lines(profile: Profile, letters: Lettering) -> list[str]:
@@ -372,7 +387,10 @@ def _profile_items(profile: Profile, box: Box, letters: Lettering) -> Items:
     """Yield a profile as a line beside the rows of the map, with its name and the ends of its
     axis."""
     left, bottom, width, height = box
-    high = round_up(float(np.nanquantile(profile.values, HIGHEST_QUANTILE)))
+    highest = profile.highest
+    if highest is None:
+        highest = float(np.nanquantile(profile.values, HIGHEST_QUANTILE))
+    high = round_up(highest)
     yield Block(box, outlined=EDGE_POINTS, faint=True)
     count = len(profile.values)
     points = tuple(

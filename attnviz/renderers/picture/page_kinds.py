@@ -532,7 +532,9 @@ def build_drawing(groups: Sequence[Group]) -> Drawing | None:
         return HeadsDrawing(overviews[0])
     long_maps = tuple(panel for panel in panels if isinstance(panel, LongMap))
     if panels and len(long_maps) == len(panels):
-        return LongMapDrawing(long_maps, panels_per_layer(groups))
+        first = groups[0]
+        across = first.column_count if first.kind == "table" else panels_per_layer(groups)
+        return LongMapDrawing(long_maps, across)
     arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
     if panels and len(arcs) == len(panels):
         return ArcsDrawing(arcs, panels_per_layer(groups))

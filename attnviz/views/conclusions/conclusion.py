@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnviz.analysis.aspects import TEXT_ASPECT
-from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
+from attnviz.analysis.comparison import Alternative, Comparison
+from attnviz.analysis.measures import LargestChange
 from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise

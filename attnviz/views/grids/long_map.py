@@ -23,6 +23,7 @@ class Profile:
     name: str
     unit: str  # empty for shares, which are written in percent
     values: Float[np.ndarray, "row"]
+    highest: float | None = None  # value that a chart has room for; None: nearly the largest
 
     @property
     def title(self) -> str:

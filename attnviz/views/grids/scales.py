@@ -52,8 +52,10 @@ class Scale:
 
     @property
     def covers_smaller(self) -> bool:
-        """Whether the low end also stands for smaller values: a logarithm never reaches 0."""
-        return self.bend == "log"
+        """Whether the low end also stands for smaller values: a logarithm never reaches 0, and
+        differences can exceed both ends.
+        """
+        return self.bend == "log" or (self.kind == "diverging" and self.is_exceeded)
 
     def shares(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Return how far along the scale each value is, from 0 at `low` to 1 at `high`; values
@@ -126,6 +128,16 @@ def centred_scale(label: str, cells: Cells) -> Scale:
     """
     reach = round_up(cells.reach)
     return Scale(label, -reach, reach, "diverging")
+
+
+def block_difference_scale(label: str, cells: Cells) -> Scale:
+    """Return the same, but to a maximum that few of many differences exceed."""
+    sizes = np.abs(cells.sample())
+    if cells.shape[1] <= MAX_FULL_SCALE_KEYS or not sizes.any():
+        return centred_scale(label, cells)
+    reach = round_up(float(np.quantile(sizes[sizes > 0], STATED_MAXIMUM_QUANTILE)))
+    is_exceeded = cells.reach > reach * (1 + SUM_TOLERANCE)
+    return Scale(label, -reach, reach, "diverging", is_exceeded=is_exceeded)
 
 
 def measure_scale(label: str, cells: Cells, *, share: bool, signed: bool = False) -> Scale:

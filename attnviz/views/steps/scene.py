@@ -92,6 +92,11 @@ class Scene:
         return last_query if self.options.query is None else self.options.query
 
     @property
+    def query_position(self) -> int:
+        """Where the followed query is in the text, which distances are counted from."""
+        return self.followed_query
+
+    @property
     def shown_heads(self) -> Sequence[int]:
         """The numbers of the heads whose tables are shown: that of --head, else all."""
         return range(self.layer.heads) if self.options.head is None else [self.options.head]

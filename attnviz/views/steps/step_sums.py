@@ -235,7 +235,7 @@ def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    row, slopes = scene.followed_query, positions.alibi_slopes(layer.heads)
+    row, slopes = scene.query_position, positions.alibi_slopes(layer.heads)
     stage = scene.stage_before("biased scores")
     for head, key, left_side in _written_cells(scene, "biased", scene.written_keys):
         values, results = scene.stage_row(stage, head), scene.stage_row("biased scores", head)

@@ -7,7 +7,9 @@ have stands between two of them (`4b rotary`); those of a transformer block foll
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from jaxtyping import Float
 from attnviz.cells import unmasked_cells
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_command
-from attnviz.traces.long_weights import LongWeights, no_matrix_error
+from attnviz.traces.long_weights import LongWeights, computing_contexts_alone
 from attnviz.traces.memory_estimate import refuse_oversized_steps
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
@@ -41,6 +43,7 @@ from attnviz.views.steps import (
     vector_steps,
     walk,
 )
+from attnviz.views.steps.long_steps import long_row_data, long_sections, long_steps_error
 from attnviz.views.steps.moments import step_moments
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, build_scene
@@ -220,7 +223,8 @@ def steps(
         refuse_changes_to_trace(changes)
         traced = text
     else:
-        traced = trace(text, **changes)
+        with preparing_steps(query):
+            traced = trace(text, **changes)
     options = StepSettings(
         query=None if query is None else traced.tokens.index(query, "query"),
         key=None if key is None else traced.keys.index(key, "key"),
@@ -230,6 +234,13 @@ def steps(
         full=full,
     )
     return Walk(traced, options, tuple(select_steps(step_sections(traced, options), step)), step)
+
+
+def preparing_steps(query: int | str | None) -> AbstractContextManager[None]:
+    """Return a context in which of a long text only what steps show is computed, and in which it is
+    refused if there is no query.
+    """
+    return computing_contexts_alone(None if query is not None else long_steps_error())
 
 
 def step_sections(
@@ -242,7 +253,9 @@ def step_sections(
     """
     attentions = traced.layers[0].attention_layers
     if isinstance(attentions[0].weights_on_demand, LongWeights):
-        raise no_matrix_error("scores")
+        if options is None or options.query is None:
+            raise long_steps_error()
+        return long_sections(build_scene(traced, options))
     by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
     refuse_walk_without_vectors(traced)
@@ -276,17 +289,26 @@ def view(walk: Walk) -> View:
         position = options.get(name)
         options[name] = None if position is None else tokens.as_typed(position)
     title, query = _walk_title(walk), _followed_position(walk)
+    is_long = isinstance(walk.trace.layers[0].weights_on_demand, LongWeights)
+    explorer = partial(
+        explore_trace,
+        walk.trace,
+        query,
+        walk_options.key,
+        layer=walk_options.layer,
+        head=walk_options.head,
+    )
     return View(
         title=title,
         headline=_only_step_finding(walk.sections) or title,
         settings=settings_text,
         screen=page,
         picture=page,
-        head_explorer=lambda: explore_trace(
-            walk.trace, query, walk_options.key, layer=walk_options.layer, head=walk_options.head
-        ),
-        query_steps=lambda position: _steps_of_query(walk, position),
-        data=build_trace_data(walk.trace),
+        head_explorer=None if is_long else explorer,
+        query_steps=None if is_long else partial(_steps_of_query, walk),
+        data=long_row_data(build_scene(walk.trace, walk_options))
+        if is_long
+        else build_trace_data(walk.trace),
         provenance=walk.trace.provenance,
         command=source_command("steps", build_source(walk.trace), **options),
     )

@@ -1,0 +1,193 @@
+"""Long texts in Python: a summary in plain names, exact rows by index, files and pickles."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import Trace, read, trace
+from attnviz.errors import AttnvizError
+from attnviz.traces.long_weights import MEASURED_NAMES, LongWeights
+from tests.conftest import Attnviz
+from tests.test_long_texts import Largest
+
+TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 3
+KINDS: dict[str, dict[str, Any]] = {
+    "scaled": {},
+    "causal with ALiBi and a cap": {
+        "causal": True, "heads": 2, "positions": "alibi", "soft_cap": 2.0,
+    },
+    "additive": {"scoring": "additive"},
+    "rotary, heads share keys": {"positions": "rotary", "heads": 4, "kv_heads": 2, "dim": 16},
+    "layers with a head off": {"layers": 2, "heads": 2, "without": "L0H1"},
+    "a window in 64 bits": {"window": 3, "dtype": "float64", "pool": "max", "resolution": 20},
+    "half precision": {"dtype": "bfloat16"},
+}  # fmt: skip
+
+
+def long_weights(traced: Trace) -> LongWeights:
+    weights = traced.layers[0].weights_on_demand
+    assert isinstance(weights, LongWeights)
+    return weights
+
+
+def test_a_summary_has_plain_names_and_the_numbers_of_the_weights() -> None:
+    streamed, whole = (trace(TEXT, stream=each, heads=2, causal=True) for each in (True, False))
+    summary, weights = streamed.summary, whole.weights[0]
+
+    assert torch.allclose(summary.map, weights.double(), atol=1e-6)
+    assert summary.block == (1, 1)
+    assert torch.allclose(summary.received, weights.sum(1).double(), atol=1e-5)
+    assert torch.allclose(summary.largest, weights.amax(-1), atol=1e-6)
+    assert torch.allclose(summary.on_itself, weights.diagonal(dim1=1, dim2=2), atol=1e-6)
+    assert torch.allclose(summary.rows(5, -1), weights[:, [5, -1]], atol=1e-6)
+    assert torch.allclose(summary.window(slice(3, 6), slice(0, 4)), weights[:, 3:6, :4], atol=1e-6)
+    assert summary.by_distance.shape[1] == len(summary.edges) - 1
+    assert set(MEASURED_NAMES) <= set(dir(summary))
+
+
+def test_a_summary_of_a_layer_is_that_layers() -> None:
+    streamed = trace(TEXT, stream=True, layers=2, resolution=10)
+
+    assert streamed.layers[1].summary.block == (5, 5)
+    assert repr(streamed.layers[1].summary) == (
+        "<TextSummary: 1 head, 49 × 49 weights, a map in blocks of 5 × 5>"
+    )
+    with pytest.raises(AttnvizError, match=r"^there are 2 layers, and each has a summary"):
+        _ = streamed.summary
+
+
+@pytest.mark.parametrize(
+    ("call", "problem", "hint"),
+    [
+        (
+            lambda: trace("I am").summary,
+            "the weights of this text are in memory, and have no summary",
+            "take them from .weights; a summary is of trace(text, stream=True)",
+        ),
+        (
+            lambda: trace("I am", stream=True).summary.rows(2),
+            "there is no query 2: queries count from 0 to 1",
+            "try rows(1)",
+        ),
+        (
+            lambda: trace("I am", stream=True)["L0H0", 2],
+            "a head has 2 × 2 weights here, and the index names others",
+            'count queries and keys from 0; a Trace knows their words: trace[5, 11, "it"]',
+        ),
+    ],
+    ids=["weights in memory", "no such row", "no such index"],
+)
+def test_what_a_summary_does_not_have_is_refused(call: Any, problem: str, hint: str) -> None:
+    with pytest.raises(AttnvizError) as refused:
+        call()
+
+    assert (str(refused.value), refused.value.hint) == (problem, hint)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [("L0H1", 7), ("L0H1", "jumps", 3), (0, 1, slice(3, 9, 2)), (0, slice(None), -1),
+     ("L0H0", slice(2, 4), slice(None, None, 3)), ("L0H0", 5, "lazy"), ("L0H0", [1, 4])],
+    ids=str,
+)  # fmt: skip
+def test_an_index_gives_the_weights_of_a_long_text(key: Any) -> None:
+    text = " ".join(dict.fromkeys(TEXT.split()))
+    streamed, whole = (trace(text, stream=each, heads=2) for each in (True, False))
+
+    assert torch.allclose(streamed[key], whole[key], atol=1e-6)
+
+
+def test_an_index_of_a_row_computes_that_row_alone() -> None:
+    text = " ".join(f"w{number % 50}" for number in range(2500))
+    streamed = trace(text, tokenizer="spaces", stream=True)
+    with Largest() as largest:  # type: ignore[no-untyped-call]
+        assert streamed["L0H0", 2000].shape == (2500,)
+        assert repr(streamed).startswith("<Trace 'w0 w1")
+
+    assert largest.numbers < 50 * 2500
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_text_is_saved_and_read_without_measuring_it_again(
+    kind: str, suffix: str, tmp_path: Path
+) -> None:
+    made = trace(TEXT, stream=True, **KINDS[kind])
+    path = tmp_path / f"a{suffix}"
+    made.save(path)
+    again = read(str(path))
+
+    for one, other in zip(made.layers, again.layers, strict=True):
+        weights = other.weights_on_demand
+        assert isinstance(weights, LongWeights)
+        assert "summary" in vars(weights)
+        for name in MEASURED_NAMES:
+            first, second = (getattr(each.summary, name).double() for each in (one, other))
+            assert torch.allclose(first, second, atol=1e-6), name
+        assert torch.allclose(one.summary.rows(7), other.summary.rows(7), atol=1e-6)
+        del vars(weights)["summary"]  # what was saved gives the same once more
+        assert torch.allclose(one.summary.map, other.summary.map, atol=1e-5)
+        assert torch.allclose(one.context.double(), other.context.double(), atol=1e-2)
+
+
+def test_commands_read_a_saved_long_text(attnviz: Attnviz, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.npz")
+    first = attnviz("run", TEXT, "--causal", "--stream", "-o", path, "-o", str(tmp_path / "a.txt"))
+    run = attnviz("run", "--trace", path)
+    checks = attnviz("run", "--trace", path, "--verify", "-o", str(tmp_path / "b.json"))
+    row = attnviz("steps", "--trace", path, "--query", "9", "--step", "softmax")
+    sides = attnviz("compare", "--trace", path, "--by", "scale")
+
+    assert first.status == 0, first.err
+    assert run.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
+    assert checks.out.count("✓") == 6
+    assert "weight(9 dog, 8 lazy) = exp(" in row.out
+    assert sides.out.startswith("From unscaled to scaled, "), sides.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["maps"]["L0"].update(received=[[1.0]]),
+        lambda data: data["maps"]["L0"]["entropy"][0].__setitem__(0, float("nan")),
+        lambda data: data["trace"]["layers"][0]["streamed"].update(slopes=[1.0, 2.0]),
+        lambda data: data["trace"]["layers"][0]["streamed"].update(before="far"),
+        lambda data: data["trace"]["layers"][0]["streamed"].pop("pool"),
+        lambda data: data["layers"][0].update(keys=[[[1.0, 2.0]]]),
+    ],
+    ids=["received", "entropy", "slopes", "before", "pool", "keys"],
+)
+def test_damaged_files_of_long_texts_are_refused(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    trace("I am learning this", stream=True).save(path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    change(data)
+    path.write_text(json.dumps(data), encoding="utf-8")
+
+    with pytest.raises(AttnvizError) as refused:
+        read(str(path))
+
+    assert str(path) in str(refused.value)
+
+
+def test_a_long_text_survives_pickling() -> None:
+    made = trace(TEXT, stream=True, heads=2)
+    again = pickle.loads(pickle.dumps(made))
+
+    assert torch.equal(again.summary.map, made.summary.map)
+    assert torch.equal(again.summary.rows(3), made.summary.rows(3))
+    assert np.array_equal(again.view().grids()[0].values, made.view().grids()[0].values)
+
+
+def test_a_notebook_shows_the_page_of_a_long_text(capsys: pytest.CaptureFixture[str]) -> None:
+    made = trace(TEXT, stream=True, causal=True)
+
+    assert "<iframe" in made._repr_html_()
+    assert capsys.readouterr() == ("", "")
