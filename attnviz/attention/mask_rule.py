@@ -48,6 +48,19 @@ class MaskRule:
             return self.matrix
         return ~self.hidden(slice(0, queries), slice(0, keys), device).T
 
+    def visible_rows(
+        self, rows: range, keys: int, device: torch.device
+    ) -> Bool[Tensor, "query key"]:
+        """Return which of so many keys the queries in `rows`, of any step, have in their band."""
+        places = torch.arange(rows.start, rows.stop, rows.step, device=device) + self.offset
+        ahead = torch.arange(keys, device=device) - places[:, None]
+        visible = torch.ones_like(ahead, dtype=torch.bool)
+        if self.before is not None:
+            visible &= ahead >= -self.before
+        if self.after is not None:
+            visible &= ahead <= self.after
+        return visible
+
     def hidden(self, rows: slice, keys: slice, device: torch.device) -> Bool[Tensor, "key query"]:
         """Return, for one head, which of these keys are hidden from the queries in `rows`."""
         size = keys.stop - keys.start, rows.stop - rows.start

@@ -19,13 +19,14 @@ from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
+from attnviz.traces.trained.band_masks import BandMasks, MaskRuleLost
 from attnviz.traces.trained.capture import (
     CannotCapture,
-    CapturedAttention,
     LayerOutput,
     Listener,
     capturing_attention,
 )
+from attnviz.traces.trained.captured_attention import CapturedAttention
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
@@ -312,14 +313,22 @@ def capture_pass(
     """
     known = {} if known is None else known
     key = "modules", model_input.kind, None if layers is None else frozenset(layers)
-    listener = Listener(
-        kind=model_input.kind, layers=layers, off=off or {}, modules=known.get(key, ())
-    )
-    try:
-        with capturing_attention(model.model, listener):
-            result, _ = run_model(model, model_input, answer_positions)
-    except CannotCapture:
-        return None
+    for has_rules in (True, False):
+        listener = Listener(
+            kind=model_input.kind,
+            layers=layers,
+            off=off or {},
+            modules=known.get(key, ()),
+            band_masks=BandMasks(is_used=has_rules),
+        )
+        try:
+            with capturing_attention(model.model, listener):
+                result, _ = run_model(model, model_input, answer_positions)
+        except CannotCapture:
+            return None
+        except MaskRuleLost:
+            continue
+        break
     if not listener.layer_numbers:
         return None
     known[key] = listener.modules or listener.used_modules
@@ -418,7 +427,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
     """
     try:
         yield
-    except (AttnvizError, CannotCapture):
+    except (AttnvizError, CannotCapture, MaskRuleLost):
         raise
     except torch.OutOfMemoryError:
         count = len(model_input.ids)

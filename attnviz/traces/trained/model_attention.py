@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
-from attnviz.attention.mask_rule import MaskRule
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import (
@@ -24,7 +23,8 @@ from attnviz.traces.settings import (
 )
 from attnviz.traces.trace import Layer, weights_only_layer
 from attnviz.traces.trained.answers import AnswerPositions, PassResult
-from attnviz.traces.trained.capture import LayerOutput, RecomputedAttention, WeightsOnDemand
+from attnviz.traces.trained.capture import LayerOutput
+from attnviz.traces.trained.captured_attention import RecomputedAttention, WeightsOnDemand
 from attnviz.traces.trained.forward_pass import (
     CannotRun,
     CapturedPass,
@@ -166,7 +166,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
         queries=captured.queries,
         keys=captured.keys,
         values=captured.values,
-        mask_rule=MaskRule(matrix=captured.visible),
+        mask_rule=captured.mask_rule,
         attended=recomputed,
         context=context,
         given=recognised_layer.given_parts,

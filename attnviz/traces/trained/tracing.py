@@ -26,7 +26,7 @@ from attnviz.traces.trained.answers import (
     find_answer_positions,
     has_decoder_answers,
 )
-from attnviz.traces.trained.capture import WeightsOnDemand
+from attnviz.traces.trained.captured_attention import WeightsOnDemand
 from attnviz.traces.trained.forward_pass import ModelInput, PreparedInput, prepare_input
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import (
@@ -142,7 +142,8 @@ def _transformer_card(
 def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Variant:
     """Return the attention variant of a model, derived from its first layer."""
     layer = attention.layers[0]
-    several, looks_ahead = layer.visible.shape[-2] > 1, bool(layer.visible.triu(1).any())
+    rule, several = layer.mask_rule, layer.size[0] > 1
+    looks_ahead = rule.after != 0 if rule.matrix is None else bool(rule.matrix.triu(1).any())
     return Variant(
         name=card.kind,
         about=f"as the model {card.name} attends",
