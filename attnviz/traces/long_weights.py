@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NoReturn
 
 from jaxtyping import Float
@@ -41,8 +42,32 @@ def reporting_progress(listener: Callable[[int, int], object]) -> Iterator[None]
         _progress_listener.reset(token)
 
 
+def row_progress(total: int, before: int = 0) -> Callable[[int], object] | None:
+    """Return the function that reports how many of `total` rows are measured, `before` of them
+    already; None if nobody listens.
+    """
+    listener = _progress_listener.get()
+    return None if listener is None else lambda done: listener(total, before + done)
+
+
+class StreamedWeights(Weights):
+    """The weights of a layer that are measured as a whole, and computed where they are shown."""
+
+    @abstractmethod
+    def map_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return a summary with the map of a head, perhaps without its statistics, and the number
+        that the head has in it.
+        """
+
+    @abstractmethod
+    def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return a summary with the statistics of a head, and the number that the head has in it;
+        may compute them.
+        """
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class LongWeights(Weights):
+class LongWeights(StreamedWeights):
     """The weights of a layer that reads a long text."""
 
     attention: LongAttention
@@ -58,12 +83,18 @@ class LongWeights(Weights):
         """The context vectors, a map of blocks for each head, and what is measured of each row and
         column.
         """
-        listener, (heads, queries, _) = _progress_listener.get(), self.attention.shape
+        heads, queries, _ = self.attention.shape
         return self.attention.summarize(
-            resolution=self.resolution,
-            pool=self.pool,
-            progress=None if listener is None else partial(listener, heads * queries),
+            resolution=self.resolution, pool=self.pool, progress=row_progress(heads * queries)
         )
+
+    def map_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return the summary of all heads, and the head's number."""
+        return self.summary, head
+
+    def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return the summary of all heads, and the head's number."""
+        return self.summary, head
 
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's weights; other stages are not kept for long texts, and are refused."""

@@ -50,7 +50,7 @@ class BandMasks:
         queries, keys = keywords["q_length"], keywords["kv_length"]
         if queries * keys <= LARGEST_MATRIX:
             return build_mask(**keywords)
-        first = build_mask(**keywords | {"q_length": 1})
+        first = build_mask(**{**keywords, "q_length": 1})
         if first is None:  # no mask is needed
             return None
         rule = find_band(build_mask, keywords)
@@ -85,8 +85,11 @@ def find_band(build_mask: MaskBuilder, keywords: Mapping[str, Any]) -> MaskRule 
     parts = []
     for first in range(0, queries, step):
         part = {"q_length": min(step, queries - first), "q_offset": query_offset + first}
-        rows = build_mask(**keywords | part)
-        ends = None if rows is None or rows.dtype != torch.bool else _row_ends(rows[0, 0])
+        rows = build_mask(**{**keywords, **part})
+        if rows is None:
+            return None
+        # A mask of numbers adds 0 to the scores of visible keys.
+        ends = _row_ends(rows[0, 0] if rows.dtype == torch.bool else rows[0, 0] == 0)
         if ends is None:
             return None
         parts.append(ends)

@@ -18,8 +18,10 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import AblationValue
+from attnviz.traces.long_weights import row_progress
 from attnviz.traces.settings import DTYPES, AttentionKind, HeadId
 from attnviz.traces.trained.band_masks import BandMasks
 from attnviz.traces.trained.captured_attention import CapturedAttention, MaskScores, Visible
@@ -61,6 +63,8 @@ class Listener:
     joined_contexts: Tensor | None = None  # of the last captured layer, heads side by side
     masks: list[tuple[Tensor, MaskRule, MaskScores]] = field(default_factory=list)  # seen so far
     band_masks: BandMasks = field(default_factory=BandMasks)
+    choice: SummaryChoice | None = None  # of what is measured of each captured layer
+    layer_count: int = 1  # of the model, for reports of progress
 
     def attend(
         self,
@@ -114,8 +118,15 @@ class Listener:
                 if layer == number and head < query.shape[1]
             },
         )
-        contexts = captured.contexts()[None].transpose(1, 2).contiguous()
-        if number >= 0 and (self.layers is None or number in self.layers):
+        is_wanted = number >= 0 and (self.layers is None or number in self.layers)
+        if is_wanted and self.choice is not None:
+            rows = query.shape[1] * query.shape[2]
+            progress = row_progress(rows * max(self.layer_count, number + 1), rows * number)
+            captured, head_contexts = captured.with_maps(self.choice, progress)
+        else:
+            head_contexts = captured.contexts()
+        contexts = head_contexts[None].transpose(1, 2).contiguous()
+        if is_wanted:
             self.captured.append(captured)
             self.joined_contexts = contexts.flatten(2)
         return contexts
@@ -244,10 +255,9 @@ def _mask_function(model: Any, band_masks: BandMasks) -> Callable[..., Tensor | 
     """
     from transformers.masking_utils import eager_mask, sdpa_mask
 
-    if not getattr(model, "_supports_sdpa", False):
-        return eager_mask
+    build_mask = sdpa_mask if getattr(model, "_supports_sdpa", False) else eager_mask
     return lambda *arguments, **keywords: band_masks.build(
-        sdpa_mask, arguments, keywords | {"allow_is_causal_skip": False}
+        build_mask, arguments, keywords | {"allow_is_causal_skip": False}
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -13,13 +13,25 @@ from torch.utils.checkpoint import checkpoint
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import AttentionStages, MixedBy
-from attnviz.attention.long_attention import LongAttention
+from attnviz.attention.long_attention import (
+    AttentionSummary,
+    LongAttention,
+    Progress,
+    SummaryChoice,
+)
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
+from attnviz.traces.long_weights import StreamedWeights, row_progress
 from attnviz.traces.settings import AttentionKind
-from attnviz.traces.weights import InMemoryWeights, Stage, Weights
+from attnviz.traces.weights import (
+    InMemoryWeights,
+    Stage,
+    Weights,
+    head_mask,
+    tensor_to_numpy,
+)
 from attnviz.wording.words import counted, with_summary
 
 CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exist at a time
@@ -48,6 +60,8 @@ class CapturedAttention:
     soft_cap: float | None
     sink: Float[Tensor, "head"] | None = None  # a score that takes a share of each row
     off: Mapping[int, AblationValue] = field(default_factory=dict)
+    choice: SummaryChoice | None = None  # of what is measured while the model runs
+    maps: AttentionSummary | None = None  # which was measured then, without contexts
 
     @property
     def heads(self) -> int:
@@ -66,11 +80,11 @@ class CapturedAttention:
         Ablation (`off`) is not applied. `mixed=False` leaves out the contexts, for callers that
         need weights only.
         """
-        values = self._expand_groups(self.values, heads)
+        values = self._expand_groups(self.values if mixed else self.values[..., :0], heads)
         queries = self.queries if rows is heads is FULL_SLICE else self.queries[heads, rows]
         return arithmetic.compute_attention(
             arithmetic.similarity(queries, self._expand_groups(self.keys, heads)),
-            values if mixed else values[..., :0],
+            values,
             self.visible_part(rows, heads),
             scale=self.scale,
             soft_cap=self.soft_cap,
@@ -108,6 +122,10 @@ class CapturedAttention:
         groups = shared.shape[0]
         if groups == self.heads:
             return shared if heads is FULL_SLICE else shared[heads]
+        chosen = range(self.heads)[heads]
+        if len(chosen) == 1:  # without a copy
+            group = chosen[0] // (self.heads // groups)
+            return shared[group : group + 1]
         return shared[torch.arange(self.heads)[heads] // (self.heads // groups)]
 
     @cached_property
@@ -134,6 +152,15 @@ class CapturedAttention:
     @property
     def _has_gradient(self) -> bool:
         return torch.is_grad_enabled() and self.values.requires_grad
+
+    def with_maps(
+        self, choice: SummaryChoice, progress: Progress | None
+    ) -> tuple[CapturedAttention, Float[Tensor, "head query value_width"]]:
+        """Return the same with a map of blocks of each head, and the context vectors."""
+        maps = self.long_attention.summarize(**choice._asdict(), progress=progress)
+        contexts = arithmetic.switch_off_heads(maps.contexts.to(self.values.dtype), self.off)
+        maps = replace(maps, contexts=maps.contexts[..., :0].clone())
+        return replace(self, choice=choice, maps=maps), contexts
 
     def _band_contexts(self, rows: slice) -> Float[Tensor, "head query value_width"]:
         """Return the contexts of the queries in `rows`, before ablation.
@@ -263,6 +290,38 @@ class WeightsOnDemand(Weights):
         return {}
 
 
+class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
+    """The weights of a layer that reads a long text: measured while the model ran."""
+
+    def cells(self, stage: Stage, head: int) -> Cells:
+        """Return one head's numbers at a stage, whose rows are recomputed when they are read."""
+        cells_class = StreamedCells if stage in ("weights", "mixing") else RecomputedCells
+        return self._cells_by_stage.setdefault(
+            (stage, head), cells_class(self.captured, stage, head)
+        )
+
+    def map_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return the maps that were made while the model ran, and the head's number."""
+        assert self.captured.maps is not None
+        return self.captured.maps, head
+
+    def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return a summary of this head alone, computed once."""
+        captured = self.captured
+        if head not in self._summaries:
+            assert captured.choice is not None
+            choice = captured.choice._replace(statistics=True, heads=[head])
+            self._summaries[head] = captured.long_attention.summarize(
+                **choice._asdict(), progress=row_progress(captured.queries.shape[1])
+            )
+        return self._summaries[head], 0
+
+    @cached_property
+    def _summaries(self) -> dict[int, AttentionSummary]:
+        """Of the heads that were asked for."""
+        return {}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RecomputedCells(Cells):
     """One head's numbers at one stage; a window of them recomputes its whole rows."""
@@ -275,9 +334,29 @@ class RecomputedCells(Cells):
     def shape(self) -> tuple[int, int]:
         return self.captured.queries.shape[1], self.captured.keys.shape[1]
 
+    @property
+    def has_hidden(self) -> bool:
+        """Whether any key is hidden from any query."""
+        rule = self.captured.mask_rule.for_head(self.head)
+        return rule.hides_any(*self.shape, self.captured.queries.device)
+
     def window(self, rows: slice, columns: slice) -> Patch:
         """Return the numbers in these rows and columns, recomputed by each call."""
         head = slice(self.head, self.head + 1)
         visible = self.captured.visible_part(rows, head)
         stages = self.captured.attend(rows, head, mixed=False)
         return InMemoryWeights(stages, visible).cells(self.stage, 0).window(FULL_SLICE, columns)
+
+
+class StreamedCells(RecomputedCells):
+    """One head's weights, of which a map of blocks was made while the model ran."""
+
+    def pooled(self, height: int, width: int, *, share: bool) -> Patch:
+        """Return the map that was made, if its blocks are of this size; else pool all rows."""
+        maps = self.captured.maps
+        assert maps is not None
+        sizes = maps.row_height, maps.column_width
+        if not share or maps.pool != "mean" or sizes != (height, width):
+            return super().pooled(height, width, share=share)
+        hidden = tensor_to_numpy(head_mask(self.head, maps.hidden))
+        return Patch(tensor_to_numpy(maps.pooled[self.head]), hidden)

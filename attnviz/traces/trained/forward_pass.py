@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import memory
@@ -304,12 +305,14 @@ def capture_pass(
     off: Mapping[HeadId, AblationValue] | None = None,
     answer_positions: AnswerPositions | None = None,
     known: ModelResults | None = None,
+    choice: SummaryChoice | None = None,
 ) -> CapturedPass | None:
     """Run the model with its attention captured, and return both; None if it cannot be captured.
 
     `layers`: the numbers of the layers to capture (None: all); `off`: the heads to ablate. The
     result has logits only with `answer_positions`. `known`: results about the model, which have the
-    modules that take part in its attention after the first pass.
+    modules that take part in its attention after the first pass. `choice`: what is measured of
+    each captured layer while the model runs, as of a long text.
     """
     known = {} if known is None else known
     key = "modules", model_input.kind, None if layers is None else frozenset(layers)
@@ -320,6 +323,8 @@ def capture_pass(
             off=off or {},
             modules=known.get(key, ()),
             band_masks=BandMasks(is_used=has_rules),
+            choice=choice,
+            layer_count=getattr(model.text_config, "num_hidden_layers", None) or 1,
         )
         try:
             with capturing_attention(model.model, listener):
