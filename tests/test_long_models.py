@@ -69,8 +69,8 @@ def assert_same(short: Trace, streamed: Trace) -> None:
             assert torch.allclose(received, right[head].sum(0), atol=1e-5)
     assert (streamed.prediction is None) == (short.prediction is None)
     if short.prediction is not None and streamed.prediction is not None:
-        probabilities = (each.prediction.probabilities.nan_to_num() for each in (short, streamed))  # type: ignore[union-attr]
-        assert torch.allclose(*probabilities, atol=1e-5)
+        found, right = (each.prediction.probabilities for each in (streamed, short))
+        assert torch.allclose(found, right, atol=1e-5, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", BANDS)
@@ -290,7 +290,7 @@ def test_the_switch_is_said_once_with_what_a_block_stands_for(attnviz: Attnviz) 
     result = attnviz("inspect", SENTENCE, "--memory-budget", "1KB", "--layer", "5",
                      "--resolution", "7")  # fmt: skip
     assert "all weights of 15 tokens would take 10.8 KB: they are computed only where" in result.err
-    assert "a block of the map stands for 3 × 3 tokens" in result.err.replace("\n", " ")
+    assert "a block of the map stands for at least 3 × 3 tokens" in result.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

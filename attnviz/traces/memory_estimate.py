@@ -138,13 +138,16 @@ def streams_weights(
     )
 
 
-def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
-    """Return a note that weights are computed where they are shown, and what a block stands for."""
+def _streaming_note(counts: TraceSizes, needed: int, resolution: int, least: str = "") -> str:
+    """Return a note that weights are computed where they are shown, and what a block stands for,
+    or `least` stands for where small maps are pooled further.
+    """
     sides = (max(1, -(-count // resolution)) for count in (counts.tokens, counts.keys))
     return (
         f"all weights of {counts.tokens:,} tokens would take {memory.format_size(needed)}: they "
         "are computed only where they are shown, and a block of the map stands for "
-        f"{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of them)"
+        f"{least}{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of "
+        "them)"
     )
 
 
@@ -186,7 +189,7 @@ def streams_trained_weights(
         )
     if not settings.stream:
         counts = TraceSizes(sizes.queries, sizes.keys, 0, 0)
-        warn_with_note(_streaming_note(counts, whole, settings.resolution))
+        warn_with_note(_streaming_note(counts, whole, settings.resolution, "at least "))
     return True
 
 
