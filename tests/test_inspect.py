@@ -356,7 +356,8 @@ def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
 
 
 def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "MAX_SAMPLED_QUERIES", 4)
+    monkeypatch.setattr(patterns, "MAX_SAMPLED_CELLS", 1)
+    monkeypatch.setattr(patterns, "MIN_SAMPLED_QUERIES", 4)
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 16)  # a band of two rows
     found = made("a b c d e f g h", tokenizer="words")
     looking = looked(found, source="h", to="b")

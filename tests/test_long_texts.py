@@ -16,7 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces import weights
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.trained import capture
+from attnviz.traces.trained import captured_attention
 from attnviz.traces.weights import Stage
 from tests.small_transformers import KINDS, save
 
@@ -34,10 +34,9 @@ VIEWS: dict[str, dict[str, Any]] = {
 
 def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
     """Read tables in smaller bands, as those of a longer text are read."""
-    for module in (cells, weights, capture, capture):
-        captured = module in (capture, capture)
-        name = "CAPTURED_CELLS_AT_ONCE" if captured else "CELLS_PER_BAND"
-        monkeypatch.setattr(module, name, cells_at_once)
+    monkeypatch.setattr(captured_attention, "CAPTURED_CELLS_AT_ONCE", cells_at_once)
+    for module in (cells, weights):
+        monkeypatch.setattr(module, "CELLS_PER_BAND", cells_at_once)
 
 
 class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]

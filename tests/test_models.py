@@ -20,7 +20,12 @@ from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task_names import TASKS
 from attnviz.traces.models import folder
-from attnviz.traces.models.card import CHANGEABLE_SETTINGS, FIXED_SETTING_REASONS, VOCABULARY_FILE
+from attnviz.traces.models.card import (
+    CHANGEABLE_SETTINGS,
+    FIXED_SETTING_REASONS,
+    RUN_SETTINGS,
+    VOCABULARY_FILE,
+)
 from attnviz.traces.models.folder import TENSORS_FILE
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.model_names import CONFIG_FILE, shipped_names
@@ -205,7 +210,7 @@ def test_every_setting_is_decided_by_the_model_or_can_be_asked_of_it() -> None:
         if each.name in FIXED_SETTING_REASONS or each.name in CHANGEABLE_SETTINGS:
             continue
         other: Any = 3 if isinstance(value, int | None) else 0.5 if value == 1e4 else "other"
-        if each.name in ("model", "seed", "device", "dtype"):
+        if each.name in RUN_SETTINGS:
             model.refuse_other_settings({each.name: other})
             continue
         with pytest.raises(AttnvizError, match="reverse"):

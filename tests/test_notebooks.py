@@ -23,7 +23,7 @@ import pytest
 from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
 from attnviz.traces.result import Showable
-from attnviz.traces.trained.capture import RecomputedCells
+from attnviz.traces.trained.captured_attention import RecomputedCells
 from docs.notebook import SIZE, Cells, has_picture, stored
 from tests.browser import opened
 from tests.conftest import ROOT
@@ -220,7 +220,7 @@ def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
     heard = trace("The animal was tired", model="minilm", kept=(0, 4))
     in_memory = heard.weights
 
-    monkeypatch.setattr("attnviz.traces.trained.capture.CAPTURED_CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("attnviz.traces.trained.captured_attention.CAPTURED_CELLS_AT_ONCE", 1)
 
     assert isinstance(heard.layers[0].weights.cells("mixing", 0), RecomputedCells)
     np.testing.assert_allclose(heard.weights, in_memory, atol=1e-6)

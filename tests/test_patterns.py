@@ -203,7 +203,8 @@ def test_bands_of_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_of_a_long_text_every_so_many_tokens_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "MAX_SAMPLED_QUERIES", 10)
+    monkeypatch.setattr(patterns, "MAX_SAMPLED_CELLS", 1)
+    monkeypatch.setattr(patterns, "MIN_SAMPLED_QUERIES", 10)
     found = find_patterns([a_map(shifted(35, -1), [f"w{number}" for number in range(35)])])
     assert (found.sampled_count, found.tokens) == (9, 35)
     assert score(found, "previous") == pytest.approx(1)

@@ -16,7 +16,7 @@ from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive_reader import read
-from attnviz.traces.trained import capture
+from attnviz.traces.trained import captured_attention
 from attnviz.traces.trained.gradients import answer_gradients
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
@@ -126,7 +126,7 @@ def test_gradients_of_a_text_in_bands_are_the_same(
 ) -> None:
     made = trace(TEXT, model=str(small_transformer("gpt2")))
     whole = answer_gradients(made, None)
-    monkeypatch.setattr(capture, "CAPTURED_CELLS_AT_ONCE", 1)
+    monkeypatch.setattr(captured_attention, "CAPTURED_CELLS_AT_ONCE", 1)
     for number, each in answer_gradients(made, None).by_layer.items():
         assert_close(each, whole.by_layer[number])
 

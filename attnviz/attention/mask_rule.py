@@ -43,6 +43,15 @@ class MaskRule:
         """Return the rule of one head."""
         return replace(self, matrix=select_head(self.matrix, head))
 
+    def hides_any(self, queries: int, keys: int, device: torch.device) -> bool:
+        """Return whether any of so many keys is hidden from a query; of a band, that is one of two
+        corners of the matrix.
+        """
+        if self.matrix is not None:
+            return not bool(self.matrix.all())
+        rows = self.visible_rows(range(0, queries, max(1, queries - 1)), keys, device)
+        return not bool(rows[:, :: max(1, keys - 1)].all())
+
     def visible(
         self, queries: int, keys: int, device: torch.device
     ) -> Bool[Tensor, "*#head query key"]:
@@ -50,6 +59,12 @@ class MaskRule:
         if self.matrix is not None:
             return self.matrix
         return ~self.hidden(slice(0, queries), slice(0, keys), device).T
+
+    def visible_rows(
+        self, rows: range, keys: int, device: torch.device
+    ) -> Bool[Tensor, "query key"]:
+        """Return which of so many keys the queries in `rows`, of any step, have in their band."""
+        return _band_rows(self.before, self.after, self.offset, rows, keys, device)
 
     def hidden(self, rows: slice, keys: slice, device: torch.device) -> Bool[Tensor, "key query"]:
         """Return, for one head, which of these keys are hidden from the queries in `rows`."""
@@ -202,6 +217,21 @@ def _row_parts(queries: int) -> list[slice]:
     """Return all queries in parts, whose rows of a matrix are counted at once."""
     starts = range(0, queries, ROWS_OF_MATRIX)
     return [slice(start, min(start + ROWS_OF_MATRIX, queries)) for start in starts]
+
+
+@lru_cache(maxsize=2)  # as all heads and most layers have the same
+def _band_rows(
+    before: int | None, after: int | None, offset: int, rows: range, keys: int, device: torch.device
+) -> Bool[Tensor, "query key"]:
+    """Return which of so many keys are in the band of the queries in `rows`."""
+    places = torch.arange(rows.start, rows.stop, rows.step, device=device, dtype=torch.int32)
+    ahead = torch.arange(keys, device=device, dtype=torch.int32) - (places + offset)[:, None]
+    visible = torch.ones_like(ahead, dtype=torch.bool)
+    if before is not None:
+        visible &= ahead >= -before
+    if after is not None:
+        visible &= ahead <= after
+    return visible
 
 
 def select_head(

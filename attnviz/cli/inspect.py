@@ -36,6 +36,7 @@ from attnviz.cli.run import (
 )
 from attnviz.cli.trace_options import (
     AttentionOptions,
+    LongTextOptions,
     ModelOptions,
     SavedOptions,
     TextOptions,
@@ -146,9 +147,6 @@ class LookingOptions:
     words: Annotated[bool, _heads_option("--words", help="Combine the pieces of each word.")] = (
         False
     )
-    log: Annotated[
-        bool, _heads_option("--log", help="Colour by logarithm, which shows small weights.")
-    ] = False
     predict: Annotated[
         bool, _heads_option("--predict", help="Also show what the model answers.")
     ] = False
@@ -169,9 +167,12 @@ class LookingOptions:
         ),
     ] = False
 
-    def build_looking(self, effect: EffectOptions, outputs: OutputOptions) -> InspectOptions:
-        """Return the InspectOptions, with --query of `outputs`; refuse options that contradict."""
-        values = {**vars(self), **vars(effect), "query": outputs.query}
+    def build_looking(
+        self, effect: EffectOptions, long_text: LongTextOptions, outputs: OutputOptions
+    ) -> InspectOptions:
+        """Return the InspectOptions, with --log of `long_text` and --query of `outputs`; refuse
+        options that contradict."""
+        values = {**vars(self), **vars(effect), "log": long_text.log, "query": outputs.query}
         return InspectOptions(**{name: values[name] for name in INSPECT_OPTION_NAMES})
 
 
@@ -185,6 +186,7 @@ def inspect_command(
     trained: TrainedOptions,
     attention: AttentionOptions,
     without: WithoutOptions,
+    long_text: LongTextOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -200,15 +202,16 @@ def inspect_command(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    looking = options.build_looking(effect, outputs)
+    looking = options.build_looking(effect, long_text, outputs)
     refuse_lines_without_picture(looking.as_, outputs)
-    typed_beside = typed.values_of(text, model, trained, attention, without)
+    typed_beside = typed.values_of(text, model, trained, attention, without, long_text)
+    typed_beside.pop("log", None)
     reruns_model = looking.by == "effect" or looking.weigh == "gradient"
     model_overrides = take_model_options(saved.trace, typed_beside) if reruns_model else {}
     refuse_beside_trace(saved.trace, typed_beside)
     model_or_default = replace(model, model=model.model or MINILM)
-    settings = settings_from_options(text, model_or_default, trained, attention, without)
-    groups = (model, trained, attention, without, options, effect)
+    settings = settings_from_options(text, model_or_default, trained, attention, without, long_text)
+    groups = (model, trained, attention, without, long_text, options, effect)
     if effect.texts is not None:
         refuse_beside_texts(text, saved, options)
         command = Command(name="inspect", options=changed_options(*groups))
@@ -220,6 +223,7 @@ def inspect_command(
         text,
         saved,
         settings,
+        long_text,
         options,
         effect,
         outputs,

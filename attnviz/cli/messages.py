@@ -225,7 +225,8 @@ def text_progress_bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = BarColumn(BAR_WIDTH), TextColumn("{task.description}")
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(file=sys.stderr)  # which is replaced while transformers is silenced
+    bar = Progress(*columns, console=console, transient=True)
     with bar, exit_handling.undo_on_signal(bar.stop):
         yield bar
 

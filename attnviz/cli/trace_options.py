@@ -495,7 +495,7 @@ class LongTextOptions:
     ] = Settings.pool
     log: Annotated[
         bool,
-        _long_option("--log", help="Colour the map by logarithm, which shows small weights."),
+        _long_option("--log", help="Colour by logarithm, which shows small weights."),
     ] = False
 
 

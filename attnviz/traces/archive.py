@@ -53,7 +53,11 @@ from attnviz.traces.parts import (
 from attnviz.traces.settings import Pool, Positions, Settings, parse_heads_off
 from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.traces.trace import Layer, Trace, weights_only_layer
-from attnviz.traces.trained.capture import CapturedAttention, RecomputedAttention, WeightsOnDemand
+from attnviz.traces.trained.captured_attention import (
+    CapturedAttention,
+    RecomputedAttention,
+    WeightsOnDemand,
+)
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.wording.commands import PATH_OPTIONS, path_in_command, path_without_folders
 
@@ -515,7 +519,7 @@ def restore_on_demand(
         queries=tensors["queries"],
         keys=tensors["keys"],
         values=tensors["values"],
-        visible=tensors["visible"].bool(),
+        mask_rule=MaskRule(matrix=tensors["visible"].bool()),
         mask_scores=tensors.get("mask"),
         bias=tensors.get("bias"),
         scale=scale,

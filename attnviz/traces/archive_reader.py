@@ -60,7 +60,7 @@ from attnviz.traces.parts import (
 from attnviz.traces.settings import ABLATION_VALUES, Positions, Settings, untrusted_settings
 from attnviz.traces.structured_text import build_checked
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
-from attnviz.traces.trained.capture import WeightsOnDemand
+from attnviz.traces.trained.captured_attention import WeightsOnDemand
 from attnviz.traces.weights import Weights
 from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
 from attnviz.vectors.embedding_tables import FromTable

@@ -20,7 +20,6 @@ from attnviz.tokens.tokenizers import find_tokenizer, refuse_empty_text, tokeniz
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import (
-    LONG_TEXT_SETTINGS,
     SETTINGS_FOR_TRAINED,
     TRAINED_ONLY_SETTINGS,
     Settings,
@@ -277,10 +276,9 @@ def refuse_trained_model_settings(settings: Settings, name: str | None = None) -
     model_name = settings.model if name is None else name
     for option in changed_options(settings):
         if option not in SETTINGS_FOR_TRAINED:
-            is_long_text = option in LONG_TEXT_SETTINGS
-            reason = "is not read so" if is_long_text else "decides that itself"
             raise AttnvizError(
-                f"{option_name(option)} is given, but the trained model '{model_name}' {reason}",
+                f"{option_name(option)} is given, but the trained model '{model_name}' decides "
+                "that itself",
                 f"leave {option_name(option)} out, or --model",
                 about=option,
             )

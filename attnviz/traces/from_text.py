@@ -123,6 +123,7 @@ def trace_source(
             layers=kept_layers,
             command=command,
             in_memory=in_memory,
+            streams=not needs_matrices,
         )
     sentence = build_sentence(source)
     source = with_vectors(source, sentence.tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -94,8 +95,24 @@ def report_progress(total: int, done: int) -> None:
         listener(total, done)
 
 
+class StreamedWeights(Weights):
+    """The weights of a layer that are measured as a whole, and computed where they are shown."""
+
+    @abstractmethod
+    def map_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return a summary with the map of a head, perhaps without its statistics, and the number
+        that the head has in it.
+        """
+
+    @abstractmethod
+    def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return a summary with the statistics of a head, and the number that the head has in it;
+        may compute them.
+        """
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class LongWeights(Weights):
+class LongWeights(StreamedWeights):
     """The weights of a layer that reads a long text."""
 
     attention: LongAttention
@@ -152,6 +169,14 @@ class LongWeights(Weights):
         size = heads * queries * keys * BYTES_PER_FLOAT
         subject = f"the weights of {counted(queries, 'token')} as a matrix"
         memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
+
+    def map_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return the summary of all heads, and the head's number."""
+        return self.summary, head
+
+    def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
+        """Return the summary of all heads, and the head's number."""
+        return self.summary, head
 
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's weights; other stages are not kept for long texts, and are refused."""

@@ -162,14 +162,59 @@ def _unstreamed_error(reason: str) -> AttnvizError:
     )
 
 
-def _streaming_note(counts: TraceSizes, needed: int, resolution: int) -> str:
-    """Return a note that weights are computed where they are shown, and what a block stands for."""
+def _streaming_note(counts: TraceSizes, needed: int, resolution: int, least: str = "") -> str:
+    """Return a note that weights are computed where they are shown, and what a block stands for,
+    or `least` stands for where small maps are pooled further.
+    """
     sides = (max(1, -(-count // resolution)) for count in (counts.tokens, counts.keys))
     return (
         f"all weights of {counts.tokens:,} tokens would take {memory.format_size(needed)}: they "
         "are computed only where they are shown, and a block of the map stands for "
-        f"{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of them)"
+        f"{least}{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of "
+        "them)"
     )
+
+
+@dataclass(frozen=True)
+class TrainedSizes:
+    """What the memory of a trained model's attention depends on."""
+
+    layers: int  # that are kept
+    heads: int  # of a layer
+    queries: int
+    keys: int
+    token_numbers: int  # that a layer keeps of each token: its vectors
+
+
+def streams_trained_weights(
+    settings: Settings, sizes: TrainedSizes, dtype: torch.dtype, device: torch.device
+) -> bool:
+    """Return whether a trained model's weights are measured while it runs, and computed only where
+    they are shown: if that is asked for, or they would take more than the memory budget.
+
+    Refuses a text whose vectors do not fit.
+    """
+    free, heads = devices.free_memory(device), sizes.layers * sizes.heads
+    whole = heads * sizes.queries * sizes.keys * FLOAT32_BYTES
+    exceeds_budget = whole > memory_budget(settings.memory_budget, free)
+    if not settings.stream and not exceeds_budget:
+        return False
+    tokens = max(sizes.queries, sizes.keys)
+    token_bytes = sizes.layers * sizes.token_numbers * dtype.itemsize
+    map_bytes = heads * min(settings.resolution, tokens) ** 2 * DRAWN_NUMBER_BYTES
+    needed = tokens * token_bytes + map_bytes
+    if free is not None and needed > free:
+        fitting = max(0, free - map_bytes) // token_bytes
+        raise AttnvizError(
+            f"the vectors of {counted(tokens, 'token')} in {counted(sizes.layers, 'layer')} and "
+            f"the maps of {counted(heads, 'head')} take {memory.format_size(needed)}, and {device} "
+            f"has {memory.format_size(free)} free",
+            f"give {f'at most about {fitting:,} tokens, or ' * bool(fitting)}one layer: --layer 0",
+        )
+    if not settings.stream:
+        counts = TraceSizes(sizes.queries, sizes.keys, 0, 0)
+        warn_with_note(_streaming_note(counts, whole, settings.resolution, "at least "))
+    return True
 
 
 def unstreamed_reason(plan: Plan) -> str:

@@ -74,7 +74,11 @@ TRAINED_ONLY_SETTINGS = (
     *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
 )
 LONG_TEXT_SETTINGS = ("stream", "memory_budget", "resolution", "pool")
-SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
+SETTINGS_FOR_TRAINED = (
+    *("model", "without", "device", "dtype", "seed"),
+    *TRAINED_ONLY_SETTINGS,
+    *LONG_TEXT_SETTINGS,
+)
 SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name something to load
     "tokenizer": TOKENIZERS,
     "model": (*shipped_names(), *PACKAGED_TRANSFORMERS),

@@ -29,8 +29,7 @@ def has_product_scores(layer: Layer) -> bool:
 
 def has_mask(layer: Layer) -> bool:
     """Return whether any key is masked for any query."""
-    heads = range(layer.heads if layer.has_masks_of_heads else 1)
-    return any(bool((layer.visible_counts(head) < layer.size[1]).any()) for head in heads)
+    return layer.mask_rule.hides_any(*layer.size, layer.inputs.device)
 
 
 def do_rows_sum_to_one(cells: Cells) -> bool:
@@ -144,12 +143,29 @@ def find_mask_shapes(layers: Iterable[Layer]) -> dict[int, MaskShape]:
     shape_by_mask: dict[object, MaskShape] = {}
     shape_by_layer = {}
     for layer in layers:
+        band_shape = _find_band_shape(layer)
+        if band_shape is not None:
+            shape_by_layer[layer.layer] = band_shape
+            continue
         mask = layer.visible
         mask_key = (mask.data_ptr(), mask.shape, mask.stride())
         if mask_key not in shape_by_mask:
             shape_by_mask[mask_key] = find_mask_shape(mask)
         shape_by_layer[layer.layer] = shape_by_mask[mask_key]
     return shape_by_layer
+
+
+def _find_band_shape(layer: Layer) -> MaskShape | None:
+    """Return the shape of a mask that is known as a rule, without its matrix; None for others."""
+    rule, (queries, keys) = layer.mask_rule, layer.size
+    if rule.matrix is not None or rule.offset or queries < 2:
+        return None
+    before, after = (None if reach is None or reach >= max(queries, keys) - 1 else reach
+                     for reach in (rule.before, rule.after))  # fmt: skip
+    if after not in (0, before):
+        return None
+    window = None if before is None else before + 1
+    return MaskShape(causal=after == 0, window=window)
 
 
 def _is_causal(visible: Bool[Tensor, "*head query key"]) -> bool:

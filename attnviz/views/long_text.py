@@ -15,7 +15,8 @@ from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens, piece_label
 from attnviz.traces.archive import summary_contents, trace_contents
 from attnviz.traces.inputs import build_source, source_command
-from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.long_weights import StreamedWeights
+from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.attention_facts import do_rows_sum_to_one
@@ -66,16 +67,27 @@ class LongHead:
     layer: Layer
     head: int
 
-    @cached_property
-    def summary(self) -> AttentionSummary:
-        """What was measured of all heads of the layer."""
+    @property
+    def _weights(self) -> StreamedWeights:
         weights = self.layer.weights
-        assert isinstance(weights, LongWeights)
-        return weights.summary
+        assert isinstance(weights, StreamedWeights)
+        return weights
+
+    @property
+    def summary(self) -> AttentionSummary:
+        """What was measured of all heads of the layer, or of this head alone."""
+        return self._weights.summary_of(self.head)[0]
+
+    @property
+    def map_summary(self) -> tuple[AttentionSummary, int]:
+        """A summary with the map of this head, and the number that the head has in it."""
+        return self._weights.map_of(self.head)
 
     @property
     def name(self) -> str:
-        """The name of the head; empty for the only one."""
+        """The name of the head; empty for the only one, but for that of a trained model."""
+        if self.trace.trained is not None:
+            return format_head_id(self.layer.layer, self.head)
         is_only = self.layer.heads == 1 and len(self.trace.attention_layers) == 1
         return "" if is_only else attention_head_name(self.trace, self.layer, self.head)
 
@@ -86,7 +98,8 @@ class LongHead:
 
     def numbers(self, name: str) -> Float[np.ndarray, "token"]:
         """Return what was measured under this name, for each query or for each key."""
-        return tensor_to_numpy(getattr(self.summary, name)[self.head]).astype(float)
+        summary, index = self._weights.summary_of(self.head)
+        return tensor_to_numpy(getattr(summary, name)[index]).astype(float)
 
     @cached_property
     def received(self) -> Float[np.ndarray, "key"]:
@@ -160,9 +173,9 @@ class LongHead:
 
     def map_grid(self, *, log: bool) -> Grid:
         """Return the map of blocks as a Grid."""
-        summary = self.summary
-        hidden = tensor_to_numpy(head_mask(self.head, summary.hidden))
-        cells = StoredCells(tensor_to_numpy(summary.pooled[self.head]).astype(float), hidden)
+        summary, index = self.map_summary
+        hidden = tensor_to_numpy(head_mask(index, summary.hidden))
+        cells = StoredCells(tensor_to_numpy(summary.pooled[index]).astype(float), hidden)
         scale = weight_scale(cells)
         height, width = summary.row_height, summary.column_width
         block = f"{height:,} × {width:,} tokens"
@@ -202,7 +215,8 @@ class LongHead:
     def most_read_bars(self) -> RankedBars:
         """Return the tokens that receive the most attention as bars, each with its passage."""
         shares = [self.received_share(position) for position in self.most_read]
-        return self.token_bars("share of all attention received", "share", self.most_read, shares)
+        title = self._titled("share of all attention received")
+        return token_bars(self.keys, title, "share", self.most_read, shares)
 
     def row(self, query: int) -> Float[np.ndarray, "key"]:
         """Return the exact weights of one query."""
@@ -229,8 +243,8 @@ class LongHead:
         weights = self.row(query)
         order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED]
         positions = [int(position) for position in order if weights[position] > 0]
-        title = f"what {quoted_label(self.trace.tokens, query)} attends to"
-        return self.token_bars(title, "weight", positions, weights[positions].tolist())
+        title = self._titled(f"what {quoted_label(self.trace.tokens, query)} attends to")
+        return token_bars(self.keys, title, "weight", positions, weights[positions].tolist())
 
     def row_table(self, query: int) -> Grid:
         """Return how much of a query's attention goes to each part of the text, as a table."""
@@ -249,21 +263,8 @@ class LongHead:
     def _named(self, position: int) -> str:
         return f"{quoted_label(self.keys, position)} (token {position + 1:,})"
 
-    def token_bars(
-        self, title: str, measure: str, positions: Sequence[int], values: Sequence[float]
-    ) -> RankedBars:
-        """Return tokens as bars, each with its passage."""
-        numbers = tuple(f"{position + 1:,}" for position in positions)
-        labels = tuple(label_at(self.keys, position) for position in positions)
-        cells = unmasked_cells(np.array(values)[:, None])
-        grid = Grid(
-            title=" · ".join(filter(None, (title, self.name))),
-            rows=Axis("token", "token", labels, numbers, (False,) * len(positions)),
-            columns=plain_axis(measure, [measure]),
-            cells=cells,
-            scale=replace(bar_scale(cells), label=measure),
-        )
-        return RankedBars(grid, tuple(passage(self.keys, position) for position in positions))
+    def _titled(self, title: str) -> str:
+        return " · ".join(filter(None, (title, self.name)))
 
     def profile_table(self) -> Grid:
         """Return the profiles as a table with a few rows, for a terminal."""
@@ -280,6 +281,23 @@ class LongHead:
             scale=colorless_scale("measure"),
             decimals=2,
         )
+
+
+def token_bars(
+    tokens: Tokens, title: str, measure: str, positions: Sequence[int], values: Sequence[float]
+) -> RankedBars:
+    """Return tokens as bars, each with its passage."""
+    numbers = tuple(f"{position + 1:,}" for position in positions)
+    labels = tuple(label_at(tokens, position) for position in positions)
+    cells = unmasked_cells(np.array(values)[:, None])
+    grid = Grid(
+        title=title,
+        rows=Axis("token", "token", labels, numbers, (False,) * len(positions)),
+        columns=plain_axis(measure, [measure]),
+        cells=cells,
+        scale=replace(bar_scale(cells), label=measure),
+    )
+    return RankedBars(grid, tuple(passage(tokens, position) for position in positions))
 
 
 def counted_text(tokens: int) -> str:
@@ -367,7 +385,7 @@ def view_long(
     excerpt, typed, position = None, None, None
     if query is None:
         headline = heads[0].headline
-        screen, picture = _map_groups(heads, log=log)
+        screen, picture = map_groups(heads, log=log)
         excerpt = Excerpt(tuple(screen[:1]), MORE_HINT)
     else:
         position = trace.tokens.index(query, "query")
@@ -392,7 +410,7 @@ def view_long(
     )
 
 
-def _map_groups(heads: Sequence[LongHead], *, log: bool) -> tuple[list[Group], list[Group]]:
+def map_groups(heads: Sequence[LongHead], *, log: bool) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture: maps, numbers along the text of a single
     head, and what is read most.
     """
@@ -460,8 +478,14 @@ def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
 
 def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
     """Return everything that was measured as JSON data with arrays."""
-    by_layer = {head.layer.name: head.summary for head in heads}
-    contents = trace_contents(trace)
+    by_layer = {
+        head.name if len(head.summary.contexts) < head.layer.heads else head.layer.name:
+        head.summary for head in heads
+    }  # fmt: skip
+    if trace.trained is None:
+        contents = trace_contents(trace)
+    else:  # whose vectors are not kept
+        contents = {"text": trace.tokens.text, "tokens": {"ids": np.array(trace.tokens.ids)}}
     return {
         **contents,
         "tokens": {**contents["tokens"], "count": len(trace.tokens)},

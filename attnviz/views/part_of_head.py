@@ -28,6 +28,7 @@ from attnviz.views.long_text import (
     block_means,
     label_at,
     quoted_label,
+    token_bars,
 )
 from attnviz.views.reading import attention_head_name
 from attnviz.wording.numbers import percent_text
@@ -187,7 +188,8 @@ class PartOfHead:
         places = [int(place) for place in order if shares[place] > 0]
         title = f"share of the attention of {span_text(self.queries)}"
         positions = [self.keys[place] for place in places]
-        return self.whole.token_bars(title, "share", positions, shares[places].tolist())
+        title = " · ".join(filter(None, (title, self.whole.name)))
+        return token_bars(self.whole.keys, title, "share", positions, shares[places].tolist())
 
     def row_finding(self) -> str:
         """Return a sentence on the keys of the part that its first query attends to most."""
@@ -221,7 +223,8 @@ class PartOfHead:
         places = [int(place) for place in order if weights[place] > 0]
         title = f"what {quoted_label(self.whole.trace.tokens, self.queries[0])} attends to"
         positions = [self.keys[place] for place in places]
-        return self.whole.token_bars(title, "weight", positions, weights[places].tolist())
+        title = " · ".join(filter(None, (title, self.whole.name)))
+        return token_bars(self.whole.keys, title, "weight", positions, weights[places].tolist())
 
 
 def pool_patch(patch: Patch, block: tuple[int, int], pool: str) -> Patch:

@@ -17,7 +17,7 @@ from attnviz.traces.origin import (
 from attnviz.traces.randomness import depends_on_seed
 from attnviz.traces.settings import ADDED_POSITIONS, Settings
 from attnviz.traces.trace import Layer, Provenance, Trace
-from attnviz.views.attention_facts import MaskShape, find_mask_shapes
+from attnviz.views.attention_facts import MaskShape, find_mask_shapes, has_mask
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import given_settings
 from attnviz.wording.numbers import exact_text, percent_text
@@ -307,7 +307,7 @@ def _mask_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
     """Return the parts `mask` and `window` on which tokens are visible, according to the masks of
     the layers; none for attention to an encoder with a mask.
     """
-    if all(bool(shape.visible.all()) for shape in trace.layers):
+    if not any(map(has_mask, trace.layers)):
         return {"mask": "all tokens visible"}
     if card.which == "cross":
         return {}

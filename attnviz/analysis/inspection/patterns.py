@@ -24,7 +24,8 @@ from attnviz.wording.words import with_summary
 
 MARK_CATEGORIES = ("P", "S")  # Unicode categories: punctuation and symbols
 PATTERN_CELLS_AT_ONCE = 2**19
-MAX_SAMPLED_QUERIES = 1024  # of a longer text evenly spaced tokens are measured
+MAX_SAMPLED_CELLS = 2**20  # of a head; of a longer text evenly spaced tokens are measured,
+MIN_SAMPLED_QUERIES = 64  # but no fewer than about so many
 MIN_SHOWING_TOKENS = 4  # tokens (or half of few) that must be able to show a pattern
 MIN_PATTERN_EXCESS = 0.25  # of the distance from the score of even attention to 1
 SMALLEST_SHARE = np.float32(1e-30)  # in place of 0, which has no logarithm
@@ -376,7 +377,7 @@ class HeadPattern:
 def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
     """Return the pattern scores of the heads of these maps, all of the same text.
 
-    Of a text of more than MAX_SAMPLED_QUERIES tokens evenly spaced queries are measured.
+    Of a text of more than about 1,000 tokens evenly spaced queries are measured.
     """
     pattern_tokens = read_pattern_tokens(maps[0])
     tokens, keys = len(pattern_tokens.rows), len(pattern_tokens.columns)
@@ -417,9 +418,10 @@ def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
 
 
 def sampled_queries(count: int) -> slice:
-    """Return which of `count` queries are measured: all, or MAX_SAMPLED_QUERIES evenly spaced ones
-    at most."""
-    return slice(0, count, max(1, -(-count // MAX_SAMPLED_QUERIES)))
+    """Return which of `count` queries are measured: all, or evenly spaced ones with at most
+    MAX_SAMPLED_CELLS weights, or MIN_SAMPLED_QUERIES."""
+    most = max(MIN_SAMPLED_QUERIES, MAX_SAMPLED_CELLS // max(1, count))
+    return slice(0, count, max(1, -(-count // most)))
 
 
 def most_attended_keys(values: Float[np.ndarray, "*rows key"]) -> Int[np.ndarray, "*rows"]:

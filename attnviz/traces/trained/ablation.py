@@ -24,12 +24,8 @@ from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
-from attnviz.traces.trained.capture import (
-    CAPTURED_CELLS_AT_ONCE,
-    CannotCapture,
-    Listener,
-    capturing_attention,
-)
+from attnviz.traces.trained.capture import CannotCapture, Listener, capturing_attention
+from attnviz.traces.trained.captured_attention import CAPTURED_CELLS_AT_ONCE
 from attnviz.traces.trained.forward_pass import (
     ModelInput,
     model_part,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import memory
@@ -19,13 +20,14 @@ from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
+from attnviz.traces.trained.band_masks import BandMasks, MaskRuleLost
 from attnviz.traces.trained.capture import (
     CannotCapture,
-    CapturedAttention,
     LayerOutput,
     Listener,
     capturing_attention,
 )
+from attnviz.traces.trained.captured_attention import CapturedAttention
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
@@ -303,23 +305,35 @@ def capture_pass(
     off: Mapping[HeadId, AblationValue] | None = None,
     answer_positions: AnswerPositions | None = None,
     known: ModelResults | None = None,
+    choice: SummaryChoice | None = None,
 ) -> CapturedPass | None:
     """Run the model with its attention captured, and return both; None if it cannot be captured.
 
     `layers`: the numbers of the layers to capture (None: all); `off`: the heads to ablate. The
     result has logits only with `answer_positions`. `known`: results about the model, which have the
-    modules that take part in its attention after the first pass.
+    modules that take part in its attention after the first pass. `choice`: what is measured of
+    each captured layer while the model runs, as of a long text.
     """
     known = {} if known is None else known
     key = "modules", model_input.kind, None if layers is None else frozenset(layers)
-    listener = Listener(
-        kind=model_input.kind, layers=layers, off=off or {}, modules=known.get(key, ())
-    )
-    try:
-        with capturing_attention(model.model, listener):
-            result, _ = run_model(model, model_input, answer_positions)
-    except CannotCapture:
-        return None
+    for has_rules in (True, False):
+        listener = Listener(
+            kind=model_input.kind,
+            layers=layers,
+            off=off or {},
+            modules=known.get(key, ()),
+            band_masks=BandMasks(is_used=has_rules),
+            choice=choice,
+            layer_count=getattr(model.text_config, "num_hidden_layers", None) or 1,
+        )
+        try:
+            with capturing_attention(model.model, listener):
+                result, _ = run_model(model, model_input, answer_positions)
+        except CannotCapture:
+            return None
+        except MaskRuleLost:
+            continue
+        break
     if not listener.layer_numbers:
         return None
     known[key] = listener.modules or listener.used_modules
@@ -418,7 +432,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
     """
     try:
         yield
-    except (AttnvizError, CannotCapture):
+    except (AttnvizError, CannotCapture, MaskRuleLost):
         raise
     except torch.OutOfMemoryError:
         count = len(model_input.ids)

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from attnviz.attention.arithmetic import project, split_heads
 from attnviz.traces.settings import ROTARY_POSITIONS, Positions
 from attnviz.traces.trace import BeforeRotary, Projections
-from attnviz.traces.trained.capture import CapturedAttention, LayerOutput, module_matrix
+from attnviz.traces.trained.capture import LayerOutput, module_matrix
+from attnviz.traces.trained.captured_attention import CapturedAttention
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.vectors import positions
 

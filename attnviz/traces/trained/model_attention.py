@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
-from attnviz.attention.mask_rule import MaskRule
+from attnviz.attention.long_attention import SummaryChoice
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import (
@@ -24,7 +24,12 @@ from attnviz.traces.settings import (
 )
 from attnviz.traces.trace import Layer, weights_only_layer
 from attnviz.traces.trained.answers import AnswerPositions, PassResult
-from attnviz.traces.trained.capture import LayerOutput, RecomputedAttention, WeightsOnDemand
+from attnviz.traces.trained.capture import LayerOutput
+from attnviz.traces.trained.captured_attention import (
+    RecomputedAttention,
+    StreamedOnDemand,
+    WeightsOnDemand,
+)
 from attnviz.traces.trained.forward_pass import (
     CannotRun,
     CapturedPass,
@@ -82,12 +87,14 @@ def compute_model_attention(
     settings: Settings,
     layers: Collection[int] | None,
     answer_positions: AnswerPositions | None,
+    choice: SummaryChoice | None = None,
 ) -> ModelAttention:
     """Return the attention of the layers in `layers` (None: all), captured if that is exact.
 
     Where it cannot be captured, or differs from the model's eager attention by more than rounding,
     layers have only the weights that the model returns. Refuses missing layers and heads, ablation
-    where only weights are returned, and a model without attention.
+    where only weights are returned, and a model without attention. `choice`: what is measured of
+    a long text while the model reads it.
     """
     off, runs = parse_heads_off(settings.without), True
     known = results_for_model(model.model) if model.results is None else model.results
@@ -99,6 +106,7 @@ def compute_model_attention(
             off=off,
             answer_positions=answer_positions,
             known=known,
+            choice=choice,
         )
     except CannotRun:  # with captured attention, or at all
         captured_pass, runs = None, False
@@ -107,7 +115,7 @@ def compute_model_attention(
         attention = _attention_from_capture(model, captured_pass, difference, known)
     else:
         attention = _returned_attention(model, model_input, layers, answer_positions, runs=runs)
-        _refuse_ablation(model, settings)
+        _refuse_for_returned_weights(model, settings)
     refuse_infinite_result(model, attention.result)
     if "parameters" not in known:
         known["parameters"] = model.model.num_parameters()
@@ -153,6 +161,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
     """Return a captured layer as a Layer, which computes its scores and weights when accessed."""
     captured, context = recognised_layer.captured, recognised_layer.output.product
     recomputed = RecomputedAttention(captured)
+    weights_class = WeightsOnDemand if captured.maps is None else StreamedOnDemand
     if context is None:
         context = join_heads(captured.contexts())
     return Layer(
@@ -166,24 +175,29 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
         queries=captured.queries,
         keys=captured.keys,
         values=captured.values,
-        mask_rule=MaskRule(matrix=captured.visible),
+        mask_rule=captured.mask_rule,
         attended=recomputed,
         context=context,
         given=recognised_layer.given_parts,
         off=captured.off,
-        weights_on_demand=WeightsOnDemand(captured, recomputed),
+        weights_on_demand=weights_class(captured, recomputed),
     )
 
 
-def _refuse_ablation(model: LoadedTransformer, settings: Settings) -> None:
-    """Refuse --without, for a model that only returns its weights."""
-    if settings.without is not None:
-        raise AttnvizError(
-            f"--without cannot switch off heads of the model '{model.name}' "
-            f"({model.config.model_type}), which only returns its weights",
-            "leave --without out",
-            about="without",
-        )
+def _refuse_for_returned_weights(model: LoadedTransformer, settings: Settings) -> None:
+    """Refuse --without and --stream, for a model that only returns its weights."""
+    reasons = {
+        "without": "switch off heads of",
+        "stream": "compute weights where they are shown with",
+    }
+    for name, reason in reasons.items():
+        if getattr(settings, name):
+            raise AttnvizError(
+                f"--{name} cannot {reason} the model '{model.name}' "
+                f"({model.config.model_type}), which only returns its weights",
+                f"leave --{name} out",
+                about=name,
+            )
 
 
 def _refuse_missing_layers(

@@ -13,9 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.inputs import refuse_changes_to_trace
+from attnviz.traces.memory_estimate import TrainedSizes, streams_trained_weights
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
@@ -26,7 +28,7 @@ from attnviz.traces.trained.answers import (
     find_answer_positions,
     has_decoder_answers,
 )
-from attnviz.traces.trained.capture import WeightsOnDemand
+from attnviz.traces.trained.captured_attention import MAP_BLOCKS, WeightsOnDemand
 from attnviz.traces.trained.forward_pass import ModelInput, PreparedInput, prepare_input
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import (
@@ -68,12 +70,13 @@ def trace_transformer(
     layers: Collection[int] | None = None,
     command: str | None = None,
     in_memory: LoadedTransformer | None = None,
+    streams: bool = True,
 ) -> Trace:
     """Return the Trace of a trained model on a text, with all layers or those in `layers`.
 
     If heads are ablated, it also has the outputs without ablation. Refuses None as the text.
     `command` is stored in the provenance; `in_memory` is the caller's model, if the settings name
-    none.
+    none. `streams`: whether a long text may be measured while the model reads it.
     """
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
@@ -82,7 +85,10 @@ def trace_transformer(
         prepared = prepare_input(model, text, settings)
         model_input, full_result = prepared.model_input, None
         answer_positions = find_answer_positions(model, prepared.tokens, model_input.kind)
-        attention = compute_model_attention(model, model_input, settings, layers, answer_positions)
+        choice = choose_summary(model, prepared, settings, layers) if streams else None
+        attention = compute_model_attention(
+            model, model_input, settings, layers, answer_positions, choice
+        )
         if settings.without:
             full_result = run_with_all_heads(model, model_input, answer_positions)
         embeddings = _token_embeddings(model, model_input)
@@ -110,9 +116,52 @@ def trace_transformer(
             in_memory=in_memory,
         ),
         provenance=transformer_provenance(
-            settings, model, _attention_facts(card, attention), command
+            settings, model, _attention_facts(card, attention) | _summary_facts(choice), command
         ),
     )
+
+
+def choose_summary(
+    model: LoadedTransformer,
+    prepared: PreparedInput,
+    settings: Settings,
+    layers: Collection[int] | None,
+) -> SummaryChoice | None:
+    """Return what is measured of each layer while the model reads a long text; None for a text
+    whose weights fit the memory budget.
+
+    Where the heads of all layers are kept, their maps are no finer than they are shown.
+    """
+    config = model.text_config
+    heads = getattr(config, "num_attention_heads", None) or 1
+    width = getattr(config, "hidden_size", None) or 1
+    head_width = getattr(config, "head_dim", None) or width // heads
+    key_heads = getattr(config, "num_key_value_heads", None) or heads
+    count = getattr(config, "num_hidden_layers", None) or 1
+    resolution = settings.resolution if layers else MAP_BLOCKS
+    sizes = TrainedSizes(
+        layers=len(layers or ()) or count,
+        heads=heads,
+        queries=len(prepared.tokens),
+        keys=len(prepared.keys),
+        token_numbers=2 * width + (heads + 2 * key_heads) * head_width,
+    )
+    settings = replace(settings, resolution=resolution)
+    dtype: torch.dtype = getattr(torch, settings.dtype)
+    if not streams_trained_weights(settings, sizes, dtype, torch.device(model.device)):
+        return None
+    if settings.pool != "mean" and not layers:
+        raise AttnvizError(
+            f"--pool {settings.pool} is a choice for the maps of one layer, and all are shown",
+            "choose a layer, too: --layer 0; or leave --pool out",
+            about="pool",
+        )
+    return SummaryChoice(resolution, settings.pool, statistics=False)
+
+
+def _summary_facts(choice: SummaryChoice | None) -> dict[str, Any]:
+    """Return what a record says of the maps of a long text; nothing of another text."""
+    return {} if choice is None else {"resolution": choice.resolution, "pool": choice.pool}
 
 
 def _transformer_card(
@@ -142,7 +191,8 @@ def _transformer_card(
 def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Variant:
     """Return the attention variant of a model, derived from its first layer."""
     layer = attention.layers[0]
-    several, looks_ahead = layer.visible.shape[-2] > 1, bool(layer.visible.triu(1).any())
+    rule, several = layer.mask_rule, layer.size[0] > 1
+    looks_ahead = rule.after != 0 if rule.matrix is None else bool(rule.matrix.triu(1).any())
     return Variant(
         name=card.kind,
         about=f"as the model {card.name} attends",

@@ -15,11 +15,13 @@ from attnviz.analysis.inspection.token_query import (
 )
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.views.answer_tables import best_answers_grid
+from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
+from attnviz.views.inspection import long_heads
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.generated import generation_film
 from attnviz.views.inspection.head_kinds import (
@@ -47,6 +49,7 @@ from attnviz.views.inspection.link_sentences import (
     weak_link_sentences,
 )
 from attnviz.views.inspection.token_reading import link_parts, reading_parts
+from attnviz.views.long_text import MORE_HINT
 from attnviz.views.notes import closing_notes, heads_off_suffix
 from attnviz.views.reading import arcs_groups
 from attnviz.views.settings_line import settings_line
@@ -113,13 +116,19 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         picture=build_page(content.picture_groups, settings_text, caption),
         excerpt=content.excerpt,
         closing=(*content.closing, *map(as_sentence, notes)),
-        head_explorer=partial(explored_of_inspection, inspection),
+        head_explorer=partial(_explored, inspection),
         film=partial(generation_film, inspection),
         slides=content.slides,
         data=content.data,
         provenance=trace.provenance,
         command=command or _inspect_command(inspection),
     )
+
+
+def _explored(inspection: Inspection) -> HeadExplorer:
+    """Return the heads for a page: of a long text, as maps of blocks."""
+    is_long = long_heads.is_long(inspection)
+    return (long_heads.explore_long_heads if is_long else explored_of_inspection)(inspection)
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
@@ -162,11 +171,38 @@ def _show_inspection(inspection: Inspection) -> ShownInspection:
         return _show_effects(inspection)
     if looking.source is not None:
         return _show_link(inspection)
+    if long_heads.is_long(inspection):
+        return _show_long_text(inspection)
     if looking.query is not None:
         return _show_query(inspection, looking.query)
     if looking.layer is None and looking.head is None and len(inspection.maps) > 1:
         return _show_heads(inspection)
     return _show_maps(inspection)
+
+
+def _show_long_text(inspection: Inspection) -> ShownInspection:
+    """Return the heads of a long text: one of them in full, the exact rows of a query, several
+    maps, or the overview of all heads.
+    """
+    looking, data = inspection.options, long_heads.long_heads_data(inspection)
+    chosen = len(inspection.head_maps)
+    if looking.query is not None or chosen == 1:
+        screen, picture, title = (
+            long_heads.show_map(inspection)
+            if looking.query is None
+            else long_heads.show_row(inspection, looking.query)
+        )
+        sentences = () if looking.query is not None else head_kind_sentences(inspection)
+        excerpt = Excerpt(tuple(screen[:1]), MORE_HINT)
+        return ShownInspection(
+            tuple(screen), data, title, sentences, excerpt, picture=tuple(picture)
+        )
+    if looking.layer is None and looking.head is None:
+        return replace(_show_heads(inspection), data=data)
+    sentences = head_kind_sentences(inspection)
+    excerpt = Excerpt((_overview_group(inspection),), "--full shows every map")
+    groups = tuple(long_heads.show_maps(inspection))
+    return ShownInspection(groups, data, _last_sentence_title(sentences), sentences, excerpt)
 
 
 def _with_arcs(

@@ -1,0 +1,195 @@
+"""The heads of a trained model on a long text: maps of blocks, exact rows, and their data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.maps import maps_of_heads
+from attnviz.analysis.inspection.token_query import find_in_side
+from attnviz.errors import AttnvizError
+from attnviz.traces.archive import Contents
+from attnviz.traces.long_weights import StreamedWeights
+from attnviz.traces.weights import tensor_to_numpy
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.explorer import HeadExplorer
+from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.inspection.head_kinds import (
+    head_flags,
+    head_kinds_data,
+    head_kinds_document,
+)
+from attnviz.views.long_text import (
+    MOST_ATTENDED,
+    LongHead,
+    explore_maps,
+    long_text_data,
+    map_groups,
+    quoted_label,
+    token_bars,
+)
+from attnviz.views.view import Group, TableData
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import counted
+
+Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title
+CHANGING_OPTIONS = ("merge", "source", "words", "hide_special", "hide_first")
+
+
+def is_long(inspection: Inspection) -> bool:
+    """Return whether the heads of an Inspection are shown as those of a long text.
+
+    Refuses what would need all weights at once.
+    """
+    options = inspection.options
+    if not isinstance(inspection.trace.layers[0].weights, StreamedWeights):
+        return False
+    needs_all = {
+        "merge": options.merge == "rollout",
+        "weigh": options.weigh == "gradient",
+        "as_": options.as_ == "arcs",
+    }
+    is_chosen = inspection.trace.origin.settings.stream
+    way = "leave --stream out" if is_chosen else "give a shorter text or a larger --memory-budget"
+    for name in (name for name, needs in needs_all.items() if needs):
+        option = f"--{name.rstrip('_')}"
+        raise AttnvizError(
+            f"{option} {getattr(options, name)} needs all weights at once, and of this text they "
+            "are computed only where they are shown",
+            f"leave {option} out, or {way}",
+            about=name,
+        )
+    is_changed = any(getattr(options, name) not in (None, False) for name in CHANGING_OPTIONS)
+    return options.weigh == "weight" and options.by == "pattern" and not is_changed
+
+
+def long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[LongHead]:
+    """Return the chosen heads, or all heads of their layers."""
+    trace, options = inspection.trace, inspection.options
+    if all_of_layers:
+        options = replace(options, head=None, layer=options.layer)
+    chosen = maps_of_heads(trace, options) if all_of_layers else inspection.head_maps
+    return [LongHead(trace, each.layer, each.head) for each in chosen
+            if each.layer is not None and each.head is not None]  # fmt: skip
+
+
+def show_map(inspection: Inspection) -> Panels:
+    """Return the panels of one head with its numbers along the text, and what stands out in it."""
+    [head] = long_heads(inspection)
+    screen, picture = map_groups([head], log=inspection.options.log)
+    return screen, picture, f"{head.name}: {head.finding}"
+
+
+def show_maps(inspection: Inspection) -> list[Group]:
+    """Return the maps of several heads."""
+    grids = (head.map_grid(log=inspection.options.log) for head in long_heads(inspection))
+    return [Group("weights", tuple(grids))]
+
+
+def show_row(inspection: Inspection, query: int | str) -> Panels:
+    """Return what one token attends to, exactly, in one head or in the mean of several, and a
+    sentence on it."""
+    row = find_in_side(inspection.head_maps[0].rows, inspection.options, query, "query")
+    heads = long_heads(inspection)
+    if len(heads) == 1:
+        [head] = heads
+        bars, table = (
+            Group(name, (panel,))
+            for name, panel in (
+                ("readings", head.row_bars(row)),
+                ("along the text", head.row_table(row)),
+            )
+        )
+        return [bars, table], [bars], f"{head.name}: {head.row_finding(row)}"
+    weights = np.stack([head.row(row) for head in heads])
+    groups = [Group("readings", (_mean_bars(heads[0], row, weights),)),
+              Group("heads", (_strongest_heads(heads, weights),))]  # fmt: skip
+    title = _most_common_key(heads[0], row, weights)
+    return groups, groups, f"{title[:1].upper()}{title[1:]}"
+
+
+def _mean_bars(head: LongHead, row: int, weights: Float[np.ndarray, "head key"]) -> RankedBars:
+    """Return the keys that a query attends to most on average, each with its passage."""
+    means = weights.mean(0)
+    keys = [int(key) for key in np.argsort(-means, kind="stable")[:MOST_ATTENDED] if means[key] > 0]
+    title = f"what {quoted_label(head.trace.tokens, row)} attends to, mean of {len(weights)} heads"
+    return token_bars(head.keys, title, "weight", keys, means[keys].tolist())
+
+
+def _strongest_heads(
+    heads: Sequence[LongHead], weights: Float[np.ndarray, "head key"]
+) -> RankedBars:
+    """Return the heads in which the query attends most to one key, each with that key."""
+    tops, largest = weights.argmax(1), weights.max(1)
+    order = np.argsort(-largest, kind="stable")[:MOST_ATTENDED].tolist()
+    keys = heads[0].keys
+    bars = token_bars(keys, "its largest weight", "weight", tops[order].tolist(),
+                      largest[order].tolist())  # fmt: skip
+    rows = replace(plain_axis("head", [heads[each].name for each in order]), unit="head")
+    remarks = (f"token {tops[each] + 1:,}: {remark}"
+               for each, remark in zip(order, bars.remarks, strict=True))  # fmt: skip
+    return replace(bars, grid=replace(bars.grid, rows=rows), remarks=tuple(remarks))
+
+
+def _most_common_key(head: LongHead, row: int, weights: Float[np.ndarray, "head key"]) -> str:
+    """Return a sentence on the key to which a query attends most in the largest number of heads."""
+    token = f"{quoted_label(head.trace.tokens, row)} (token {row + 1:,})"
+    tops = Counter(int(each.argmax()) for each in weights if each.any())
+    if not tops:
+        return f"{token} attends to nothing: every key is masked"
+    key, count = tops.most_common(1)[0]
+    is_itself = key == row and head.keys is head.trace.tokens
+    name = "itself" if is_itself else f"{quoted_label(head.keys, key)} (token {key + 1:,})"
+    share = percent_text(float(weights[:, key].mean()))
+    return (
+        f"in {count} of {counted(len(weights), 'head')} {token} attends most to {name}, which "
+        f"receives {share} of its attention on average"
+    )
+
+
+def explore_long_heads(inspection: Inspection) -> HeadExplorer:
+    """Return the maps of all heads of the layers for a page, which opens with the chosen one."""
+    options = inspection.options
+    heads = long_heads(inspection, all_of_layers=True)
+    explorer = explore_maps(heads, log=options.log)
+    if options.layer is None and options.head is None:
+        flags = head_flags(inspection)
+        first = flags[0].map_index if flags else 0
+        return replace(explorer, flags=flags, first=first)
+    names = [head.name for head in heads]
+    return replace(explorer, first=names.index(inspection.head_maps[0].name))
+
+
+def long_heads_data(inspection: Inspection) -> TableData:
+    """Return the maps of blocks of all heads as data, with a table of what kind each head is; of
+    one head, all numbers along the text."""
+    heads = long_heads(inspection)
+    if len(heads) == 1:
+        return long_text_data(inspection.trace, heads)
+    kinds = head_kinds_data(inspection)
+    return TableData(partial(_maps_contents, inspection, heads), kinds.header, kinds.lines)
+
+
+def _maps_contents(inspection: Inspection, heads: Sequence[LongHead]) -> Contents:
+    """Return the maps of blocks of some heads, and what kind each of them is."""
+    maps = {}
+    for head in heads:
+        grid = head.map_grid(log=False)
+        maps[head.name] = {"map": grid.cells.window(slice(None), slice(None)).values}
+    summary, _ = heads[0].map_summary
+    return {
+        "tokens": {"ids": np.array(inspection.trace.tokens.ids),
+                   "count": len(inspection.trace.tokens)},
+        "queries_per_row": summary.row_height,
+        "keys_per_column": summary.column_width,
+        "pool": summary.pool,
+        "hidden": tensor_to_numpy(summary.hidden),
+        "maps": maps,
+        "inspection": head_kinds_document(inspection),
+    }  # fmt: skip

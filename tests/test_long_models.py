@@ -1,0 +1,333 @@
+"""Trained models on long texts: masks as rules, contexts by tiles, maps made while the model runs.
+
+Short texts that are made to go the long way must give what they give the short way.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnviz import AttnvizError, Trace, inspect, trace
+from attnviz.attention import long_attention, tiles
+from attnviz.attention.mask_rule import MaskRule
+from attnviz.traces.long_weights import StreamedWeights, reporting_progress
+from attnviz.traces.trace import Layer
+from attnviz.traces.trained import band_masks, captured_attention
+from attnviz.traces.trained.band_masks import BandMasks, MaskRuleLost, find_band
+from tests.conftest import Attnviz
+from tests.small_transformers import KINDS, TEXT, Saved, save
+
+BANDS: dict[str, list[tuple[int | None, int | None]]] = {  # before and after, of each layer
+    "llama": [(None, 0)] * 2,
+    "mistral": [(4, 0)] * 2,
+    "gemma2": [(4, 0), (None, 0)],
+    "gemma3": [(4, 0)] * 2,
+    "gpt-oss": [(4, 0), (None, 0)],
+    "bert": [(None, None)] * 2,
+    "modernbert": [(None, None), (3, 3)],
+}
+TOKENS = 240
+LONG_TEXT = "the animal was too tired " * TOKENS
+SENTENCE = "The animal didn't cross the street because it was too tired"
+
+
+@pytest.fixture
+def long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every text as a long one, in small tiles."""
+    monkeypatch.setattr(band_masks, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr(band_masks, "CELLS_AT_ONCE", 64)
+    monkeypatch.setattr(captured_attention, "CAPTURED_CELLS_AT_ONCE", 1)
+    monkeypatch.setitem(tiles.KEYS_PER_TILE, "cpu", 8)
+    monkeypatch.setitem(long_attention.ROWS_AT_ONCE, "cpu", 8)
+
+
+def assert_same(short: Trace, streamed: Trace) -> None:
+    """Check that a streamed Trace has the numbers of a Trace of the same text."""
+    for one, other in zip(streamed.layers, short.layers, strict=True):
+        weights, right = one.weights, other.weights.whole()
+        assert isinstance(weights, StreamedWeights)
+        assert torch.allclose(weights.whole(), right, atol=1e-5)
+        assert torch.allclose(one.context, other.context, atol=1e-5)
+        assert torch.allclose(one.attended.contexts, other.attended.contexts, rtol=1e-4, atol=1e-5)
+        assert torch.equal(one.visible, other.visible)
+        for head in range(one.heads):
+            maps, place = weights.map_of(head)
+            assert torch.allclose(maps.pooled[place].float(), right[head], atol=1e-5)
+            summary, index = weights.summary_of(head)
+            assert summary.received is not None
+            received = summary.received[index].float()
+            assert torch.allclose(received, right[head].sum(0), atol=1e-5)
+    assert (streamed.prediction is None) == (short.prediction is None)
+    if short.prediction is not None and streamed.prediction is not None:
+        found, right = (each.prediction.probabilities for each in (streamed, short))
+        assert torch.allclose(found, right, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", BANDS)
+def test_a_model_computes_the_same_the_long_way(
+    kind: str, small_transformer: Saved, request: pytest.FixtureRequest
+) -> None:
+    folder = str(small_transformer(kind))
+    short = trace(TEXT, model=folder)
+    request.getfixturevalue("long_way")
+    streamed = trace(TEXT, model=folder, stream=True)
+
+    assert_same(short, streamed)
+    rules = [layer.mask_rule for layer in streamed.layers]
+    assert [(rule.before, rule.after) for rule in rules] == BANDS[kind]
+    assert all(rule.matrix is None for rule in rules)
+    assert streamed.variant == short.variant
+
+
+@pytest.mark.parametrize("attention", ["self", "decoder", "cross"])
+@pytest.mark.parametrize("kind", ["bart", "t5"])
+def test_an_encoder_decoder_computes_the_same_the_long_way(
+    kind: str, attention: Any, small_transformer: Saved, request: pytest.FixtureRequest
+) -> None:
+    options = {"model": str(small_transformer(kind)), "attention": attention}
+    if attention != "self":
+        options["target"] = "It slept on the street"
+    short = trace(TEXT, **options)
+    request.getfixturevalue("long_way")
+
+    assert_same(short, trace(TEXT, stream=True, **options))
+
+
+def test_heads_are_switched_off_the_long_way(
+    small_transformer: Saved, request: pytest.FixtureRequest
+) -> None:
+    options: Any = {"model": str(small_transformer("llama")), "without": "L0H1,L1H0=mean"}
+    short = trace(TEXT, **options)
+    request.getfixturevalue("long_way")
+
+    assert_same(short, trace(TEXT, stream=True, **options))
+
+
+def test_a_mask_that_a_model_changes_is_built_as_a_matrix(
+    small_transformer: Saved, long_way: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a model that adds its own numbers to the mask that it is given."""
+    folder = str(small_transformer("llama"))
+    right = trace(TEXT, model=folder)
+
+    def change(self: BandMasks, *inputs: Any) -> MaskRule | None:
+        if self.is_used:
+            raise MaskRuleLost
+        return None
+
+    monkeypatch.setattr(BandMasks, "rule_of", change)
+    changed = trace(TEXT, model=folder)
+
+    assert right.layers[0].mask_rule.matrix is None
+    assert changed.layers[0].mask_rule.matrix is not None
+    assert torch.allclose(changed.weights, right.weights, atol=1e-5)
+
+
+def test_what_is_no_mask_of_this_pass_is_not_taken_for_one() -> None:
+    masks = BandMasks(is_used=True)
+    assert masks.rule_of(torch.ones(1, 1, 3, 3, dtype=torch.bool), 3, 3) is None
+    stand_in = torch.zeros(1, 1, 1, 1, dtype=torch.bool).expand(1, 1, 9, 9)
+    masks.known.append((stand_in, MaskRule(after=0)))
+
+    assert masks.rule_of(stand_in[:, :, :, :9], 9, 9) is masks.known[0][1]
+    for changed in (stand_in[:, :, 4:], ~stand_in, stand_in.clone()):
+        with pytest.raises(MaskRuleLost):
+            masks.rule_of(changed, 9, 9)
+
+
+@dataclass
+class Band:
+    """A mask as transformers builds it, of some of its rows."""
+
+    before: int | None
+    after: int | None
+    chunk: int = 10**6
+
+    def build(self, *, q_length: int, kv_length: int, q_offset: int = 0, **others: Any) -> Any:
+        query = torch.arange(q_length)[:, None] + q_offset
+        key = torch.arange(kv_length) + others.get("kv_offset", 0)
+        visible = query // self.chunk == key // self.chunk
+        if self.before is not None:
+            visible &= query - key <= self.before
+        if self.after is not None:
+            visible &= key - query <= self.after
+        return visible[None, None]
+
+
+@given(
+    before=st.none() | st.integers(0, 30),
+    after=st.none() | st.integers(0, 30),
+    queries=st.integers(1, 20),
+    earlier=st.integers(0, 6),
+)
+def test_a_band_is_found_as_it_is(
+    before: int | None, after: int | None, queries: int, earlier: int
+) -> None:
+    band, keys = Band(before, after), queries + earlier
+    sizes = {"batch_size": 1, "q_length": queries, "kv_length": keys, "q_offset": earlier}
+    rule = find_band(band.build, sizes)
+
+    assert rule is not None
+    assert torch.equal(
+        rule.visible(queries, keys, torch.device("cpu")),
+        band.build(q_length=queries, kv_length=keys, q_offset=earlier)[0, 0],
+    )
+    rows = range(0, queries, 3)
+    some = rule.visible_rows(rows, keys, torch.device("cpu"))
+    assert torch.equal(some, rule.visible(queries, keys, torch.device("cpu"))[::3])
+
+
+@pytest.mark.parametrize(
+    "band", [Band(None, 0, chunk=4), Band(None, None, chunk=3), Band(None, -1)]
+)
+def test_a_mask_that_is_no_band_stays_a_matrix(band: Band) -> None:
+    sizes = {"batch_size": 1, "q_length": 10, "kv_length": 10}
+    assert find_band(band.build, sizes) is None
+
+
+class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The number of numbers of the largest tensor that torch computes, whatever its type."""
+
+    numbers = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(each, torch.Tensor):
+                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.itemsize)
+        return result
+
+
+VIEWS: dict[str, dict[str, Any]] = {
+    "all heads": {},
+    "one head": {"layer": 1, "head": 2},
+    "one token": {"query": "150"},
+    "one token in one head": {"query": "150", "layer": 0, "head": 1},
+    "a layer": {"layer": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "long"
+    return str(save(KINDS["llama"], folder, max_position_embeddings=TOKENS))
+
+
+@pytest.mark.filterwarnings("ignore:left out")
+@pytest.mark.parametrize("name", VIEWS)
+def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
+    decoder: str, name: str, long_way: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.cells.CELLS_PER_BAND", 2**10)
+    monkeypatch.setattr("attnviz.analysis.inspection.patterns.PATTERN_CELLS_AT_ONCE", 2**13)
+    monkeypatch.setattr(Layer, "visible", property(lambda layer: pytest.fail("a matrix is made")))
+    with LargestTensor() as largest:  # type: ignore[no-untyped-call]
+        choices: Any = {"resolution": 24} if "layer" in VIEWS[name] else {}
+        inspection = inspect(
+            LONG_TEXT, model=decoder, truncate=True, stream=True, **choices, **VIEWS[name]
+        )
+        inspection.view().render(".txt")
+
+    assert len(inspection.trace.tokens) == TOKENS
+    assert largest.numbers < TOKENS**2 / 2
+
+
+def test_what_the_overview_says_is_the_same_the_long_way(attnviz: Attnviz) -> None:
+    plain, streamed = (attnviz("inspect", SENTENCE, *more) for more in ((), ("--stream",)))
+
+    assert streamed.out == plain.out
+    assert streamed.status == plain.status == 0
+
+
+def test_one_head_of_a_long_text_is_shown_with_its_numbers(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", SENTENCE, "--stream", "--layer", "5", "--head", "11", "--full")
+
+    assert "means along the text · L5H11" in result.out
+    assert "share of all attention received · L5H11" in result.out
+    assert "L5H11: most tokens attend to " in result.out
+
+
+def test_a_query_in_all_heads_names_the_key_that_most_heads_attend_to() -> None:
+    inspection = inspect(SENTENCE, query="it", stream=True)
+    weights = inspection.trace.weights[:, :, 10]
+    first = int((weights.argmax(-1) == 0).sum())
+    share = f"{weights[..., 0].mean():.0%}".replace("%", "\xa0%")
+
+    assert inspection.view().headline == (
+        f'In {first} of 72 heads "it" (token 11) attends most to "[CLS]" (token 1), which receives '
+        f"{share} of its attention on average"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz", ".csv", ".html", ".svg"])
+@pytest.mark.parametrize("head", [(), ("--layer", "5", "--head", "11")], ids=["all", "one"])
+def test_a_long_text_is_written_in_every_form(
+    suffix: str, head: tuple[str, ...], attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / f"heads{suffix}"
+    result = attnviz("inspect", SENTENCE, "--stream", *head, "-o", str(path))
+
+    assert result.status == 0, result.err
+    if suffix == ".json":
+        maps = json.loads(path.read_text())["maps"]
+        assert np.shape(maps["L5H11"]["map"])[-2:] == (15, 15)
+        assert len(maps) == (1 if head else 72)
+
+
+def test_the_switch_is_said_once_with_what_a_block_stands_for(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", SENTENCE, "--memory-budget", "1KB", "--layer", "5",
+                     "--resolution", "7")  # fmt: skip
+    assert "all weights of 15 tokens would take 10.8 KB: they are computed only where" in result.err
+    assert "a block of the map stands for at least 3 × 3 tokens" in result.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "hint"),
+    [
+        ({"merge": "rollout"}, "--merge rollout needs all weights at once, and of this text they "
+         "are computed only where they are shown", "leave --merge out, or leave --stream out"),
+        ({"as_": "arcs"}, "--as arcs needs all weights at once, and of this text they are computed "
+         "only where they are shown", "leave --as out, or leave --stream out"),
+        ({"pool": "max"}, "--pool max is a choice for the maps of one layer, and all are shown",
+         "choose a layer, too: --layer 0; or leave --pool out"),
+    ],
+)  # fmt: skip
+def test_what_needs_all_weights_at_once_is_refused(
+    options: Any, problem: str, hint: str, attnviz: Attnviz, tmp_path: Path
+) -> None:
+    [(name, value)] = options.items()
+    out = ("-o", str(tmp_path / "x.png")) if name == "as_" else ()
+    result = attnviz("inspect", SENTENCE, "--stream", f"--{name.rstrip('_')}", value, *out)
+
+    assert result.status == 2
+    assert " ".join(result.err.split()) == f"error: {problem} hint: {hint}"
+
+
+def test_progress_counts_the_rows_of_all_layers(small_transformer: Saved) -> None:
+    reports: list[tuple[int, int]] = []
+    with reporting_progress(lambda total, done: reports.append((total, done))):
+        result = trace(TEXT, model=str(small_transformer("llama")), stream=True)
+
+    assert reports[-1] == (2 * 4 * len(result.tokens),) * 2
+    assert reports == sorted(reports)
+
+
+def test_vectors_that_do_not_fit_are_refused_before_the_model_reads(
+    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(small_transformer("llama"))
+    monkeypatch.setattr("attnviz.attention.devices.free_memory", lambda device: 10_000)
+    with pytest.raises(AttnvizError, match="the vectors of 51 tokens in 2 layers"):
+        trace(TEXT, model=folder, stream=True)
