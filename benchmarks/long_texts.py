@@ -3,9 +3,9 @@
 All in one process: (1) torch's fused attention, which returns context vectors only, (2) the full
 matrix, where it fits, (3) context vectors and a map of 512 × 512 blocks, (4) the same with all
 statistics. Each row runs its columns in turn, so that a machine that slows down slows all; on a
-machine with other work, the least times say more than the medians do.
+machine with other work, the least times (`--least`) say more than the medians do.
 
-`python benchmarks/long_texts.py [--tokens 4096,16384] [--threads 1] [--repeats 5]`
+`python benchmarks/long_texts.py [--tokens 4096,16384] [--threads 1] [--repeats 5] [--least]`
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -56,8 +56,15 @@ def full_matrix(vectors: Tensor, mask: MaskRule) -> object:
     return arithmetic.compute_attention(scores, values, visible, scale=WIDTH**-0.5)
 
 
-def row(tokens: int, repeats: int, *, causal: bool, imports: float) -> str:
-    """A line of medians in seconds, of ratios with their bounds, and of memory above `imports`."""
+def row(
+    tokens: int,
+    repeats: int,
+    summary: Callable[[Sequence[float]], float],
+    *,
+    causal: bool,
+    imports: float,
+) -> str:
+    """A line of seconds, of ratios with their bounds, and of memory above `imports`."""
     vectors = torch.randn(3, 1, tokens, WIDTH, generator=torch.Generator().manual_seed(0))
     mask = MaskRule(after=0 if causal else None)
     queries, keys, values = vectors
@@ -77,9 +84,7 @@ def row(tokens: int, repeats: int, *, causal: bool, imports: float) -> str:
     if tokens <= LARGEST_MATRIX:
         calls.append(partial(full_matrix, vectors, mask))
     times = [[seconds(call) for call in calls] for _ in range(repeats)]
-    fused, pooled, described, *matrix = (
-        statistics.median(each) for each in zip(*times, strict=True)
-    )
+    fused, pooled, described, *matrix = (summary(each) for each in zip(*times, strict=True))
     figures = [  # and their bounds
         (pooled / fused, CAUSAL_MAP_BOUND if causal else MAP_BOUND),
         (described / fused, STATISTICS_BOUND),
@@ -104,17 +109,21 @@ def main() -> None:
     parser.add_argument("--tokens", default=LENGTHS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--least", action="store_true", help="least times instead of medians")
     options = parser.parse_args()
+    summary: Callable[[Sequence[float]], float]
+    summary, name = (min, "least") if options.least else (statistics.median, "medians")
     torch.set_num_threads(options.threads)
     print(
-        f"medians of {options.repeats} runs in seconds, {options.threads} thread(s); d_k = {WIDTH}"
+        f"{name} of {options.repeats} runs in seconds, {options.threads} thread(s); d_k = {WIDTH}"
     )
     print("ratios: map / fused, statistics / fused, matrix / map, each with its bound\n")
     names = f"{'(1) fused':>9}{'(2) all':>9}{'(3) map':>9}{'(4) stats':>11}{'MB':>7}"
     print(f"{'tokens':16}{names}  ratios")
     for tokens in map(int, options.tokens.split(",")):
         for causal in (False, True):
-            print(row(tokens, options.repeats, causal=causal, imports=imports), flush=True)
+            line = row(tokens, options.repeats, summary, causal=causal, imports=imports)
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -476,7 +476,6 @@ class _DistanceSums:
         longer = keys + queries
         padded = self.memory.take("diagonals", weights, keys + 1, longer - 1)
         padded[:, : keys - 1] = 0
-        padded[keys] = 0
         padded[:keys, keys - 1 :] = weights
         return padded.flatten()[: keys * longer].view(keys, longer).sum(0)[:-1]
 

@@ -89,4 +89,5 @@ def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
             "remove some of them, or use --tokenizer words",
         )
     ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a text is just characters
-    return tokens_of_bytes(text, list(map(vocabulary.decode_single_token_bytes, ids)), ids)
+    pieces = {each: vocabulary.decode_single_token_bytes(each) for each in set(ids)}
+    return tokens_of_bytes(text, [pieces[each] for each in ids], ids)

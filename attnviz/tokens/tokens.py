@@ -78,7 +78,10 @@ class Tokens:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """A printable label of each token: `words` if given, else made of the pieces."""
-        return self.words or tuple(piece_label(piece) for piece in self.pieces)
+        if self.words:
+            return self.words
+        label_of = {piece: piece_label(piece) for piece in set(self.pieces)}
+        return tuple(label_of[piece] for piece in self.pieces)
 
     def find(self, word: str) -> tuple[int, ...]:
         """Return the positions, from 0, of every token whose label or text is `word`."""
@@ -106,8 +109,11 @@ class Tokens:
             numbers = f"0 to {last}" if last else "number 0"
             problem = f"{keyword or 'position '}{name}: the text has {counted(len(self), 'token')}"
             raise AttnvizError(f"{problem}, {numbers}", f"try {keyword}{last}, or -1 for the last")
-        if name in self._numbered_labels:
-            return self._numbered_labels.index(name)
+        number = name.partition(" ")[0]
+        if number.isascii() and number.isdigit() and len(number) <= len(str(len(self))):
+            position = int(number) - 1
+            if position in range(len(self)) and name == self._numbered_label(position):
+                return position
         positions = self.find(name)
         if len(positions) == 1:
             return positions[0]
@@ -144,12 +150,11 @@ class Tokens:
             return name
         position = self.index(name)
         number = str(position + 1)
-        return self._numbered_labels[position] if self.find(number) else number
+        return self._numbered_label(position) if self.find(number) else number
 
-    @cached_property
-    def _numbered_labels(self) -> list[str]:
-        """Each label with its number from 1, as tables show it."""
-        return [numbered_label(str(number), label) for number, label in enumerate(self.labels, 1)]
+    def _numbered_label(self, position: int) -> str:
+        """Return a label with its number from 1, as tables show it."""
+        return numbered_label(str(position + 1), self.labels[position])
 
     def _hint(self, name: str, start: int) -> str:
         """Return a hint that lists the tokens, with numbers that begin with `start`, after the one
@@ -180,7 +185,8 @@ def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> 
 
 def tokens_of_bytes(text: str, pieces: Sequence[bytes], ids: Sequence[int]) -> Tokens:
     """Return Tokens of a byte-level vocabulary, whose pieces include the space before them."""
-    return Tokens(text, tuple(pieces), tuple(ids), tuple(piece[:1].isspace() for piece in pieces))
+    starts_word = {piece: piece[:1].isspace() for piece in set(pieces)}
+    return Tokens(text, tuple(pieces), tuple(ids), tuple(starts_word[piece] for piece in pieces))
 
 
 def tokens_of_words(words: Sequence[str]) -> Tokens:
