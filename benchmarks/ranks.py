@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
+from torch.distributed import TCPStore
+from torch.multiprocessing.spawn import spawn
 
 from attnviz.attention.long_attention import LongAttention, SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
@@ -141,7 +143,7 @@ def seconds(call: Callable[[], object]) -> tuple[float, float]:
 def measure(rank: int, port: int, tokens: int, pairs: int) -> None:
     """What each process does; the first prints a line for each pair of runs."""
     torch.set_num_threads(1)
-    server = distributed.TCPStore("localhost", port, RANKS, is_master=rank == 0)
+    server = TCPStore("localhost", port, RANKS, is_master=rank == 0)
     join_process_group(server, rank, RANKS)
     vectors = torch.randn(3, 1, tokens, WIDTH, generator=torch.Generator().manual_seed(0))
     queries, keys, values = vectors
@@ -188,7 +190,8 @@ def main() -> None:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     print(f"{options.tokens:,} causal tokens, one head of width {WIDTH}, one thread a process")
-    multiprocessing.spawn(measure, (port, options.tokens, options.pairs), nprocs=RANKS)
+    arguments = port, options.tokens, options.pairs
+    spawn(measure, arguments, nprocs=RANKS)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
