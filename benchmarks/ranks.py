@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
+from torch.distributed import TCPStore
+from torch.multiprocessing.spawn import spawn
 
 from attnviz.attention.long_attention import LongAttention, SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
@@ -38,13 +40,15 @@ CORE_SECONDS, CORE_SECONDS_PER_WIDTH = 9.5e-9, 0.1e-9
 # written 18 times in 32 bits (tiles.py: describe_rows).
 GPU_BYTES_PER_SECOND, GPU_OPERATIONS_PER_SECOND = 3.35e12 / 2, 67e12 / 2
 GPU_BYTES_PER_CELL, OPERATIONS_PER_CELL_AND_WIDTH = 72, 6
+GPU_MEMORY = 80e9
 NETWORK_BYTES_PER_SECOND = 1.25e9  # assumed: 10 Gbit/s
 
+BUFFER_BYTES = 40e6  # of a process, beside its imports; measured
 FLOAT_BYTES = 4
 VECTORS_PER_LAYER = 5  # queries, keys, values, contexts by head and joined
 TOKEN_BYTES = 270  # its piece and id; measured
 STATISTICS_BYTES = 44  # of a token in a head: eight numbers of 4 bytes or 8, and what it receives
-MAP_BYTES = 8  # of a block
+MAP_BYTES, BLOCKS = 8, 512  # of a block; blocks on each side of the map
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,6 @@ def cost(
     layers: int,
     ranks: int,
     cell_seconds: Callable[[int], float],
-    resolution: int = 512,
 ) -> Cost:
     """What T causal tokens cost; `width`: of a head.
 
@@ -87,11 +90,14 @@ def cost(
     """
     pairs = layers * heads * tokens**2 / 2
     vectors = tokens * heads * width * FLOAT_BYTES
-    measures = tokens * heads * STATISTICS_BYTES + heads * min(resolution, tokens) ** 2 * MAP_BYTES
+    measures = tokens * heads * STATISTICS_BYTES + heads * min(BLOCKS, tokens) ** 2 * MAP_BYTES
     sent = layers * (vectors + measures) * 2 * (ranks - 1) / ranks
     return Cost(
         seconds=pairs * cell_seconds(width) / ranks + sent / NETWORK_BYTES_PER_SECOND,
-        memory=tokens * TOKEN_BYTES + vectors + layers * (VECTORS_PER_LAYER * vectors + measures),
+        memory=BUFFER_BYTES
+        + tokens * TOKEN_BYTES
+        + vectors
+        + layers * (VECTORS_PER_LAYER * vectors + measures),
         sent=sent,
     )
 
@@ -122,8 +128,12 @@ def cost_table() -> str:
     for tokens in (16_384, 131_072, 1_000_000, 10_000_000):
         for heads in (1, 12):
             costs = [of(tokens, width=WIDTH, heads=heads, layers=1) for _, of in machines]
+            has_room = costs[-1].memory <= GPU_MEMORY
             cells = [
-                *(format_seconds(each.seconds) for each in costs),
+                *(
+                    format_seconds(each.seconds) if has_room or "core" in name else "no room"
+                    for (name, _), each in zip(machines, costs, strict=True)
+                ),
                 format_size(round(costs[-1].memory)),
                 format_size(round(costs[-1].sent)),
             ]
@@ -141,7 +151,7 @@ def seconds(call: Callable[[], object]) -> tuple[float, float]:
 def measure(rank: int, port: int, tokens: int, pairs: int) -> None:
     """What each process does; the first prints a line for each pair of runs."""
     torch.set_num_threads(1)
-    server = distributed.TCPStore("localhost", port, RANKS, is_master=rank == 0)
+    server = TCPStore("localhost", port, RANKS, is_master=rank == 0)
     join_process_group(server, rank, RANKS)
     vectors = torch.randn(3, 1, tokens, WIDTH, generator=torch.Generator().manual_seed(0))
     queries, keys, values = vectors
@@ -188,7 +198,8 @@ def main() -> None:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     print(f"{options.tokens:,} causal tokens, one head of width {WIDTH}, one thread a process")
-    multiprocessing.spawn(measure, (port, options.tokens, options.pairs), nprocs=RANKS)
+    arguments = port, options.tokens, options.pairs
+    spawn(measure, arguments, nprocs=RANKS)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -356,6 +356,26 @@ def test_a_signal_is_explained_if_another_process_is_dead_and_silent_otherwise(
     assert capfd.readouterr().err.splitlines()[0] == f"error: {LOST.format(2)}"
 
 
+def test_an_exception_is_an_error_of_two_lines_below_its_traceback(
+    pair: tuple[SharedRun, SharedRun],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def divide(report_error: object) -> int:
+        return 1 // 0
+
+    first, _ = pair
+    monkeypatch.setattr(torchrun, "run_command_line", divide)
+    monkeypatch.setattr(first, "_watch", lambda: None)
+
+    assert first.run() == 2
+    assert capfd.readouterr().err.splitlines()[-3:] == [
+        "ZeroDivisionError: integer division or modulo by zero",
+        "error: process 1 of 2 failed: ZeroDivisionError: integer division or modulo by zero",
+        " hint: this is a fault of attnviz: please report it with the lines above",
+    ]
+
+
 def test_a_process_that_is_not_heard_of_any_more_ends_the_others(
     pair: tuple[SharedRun, SharedRun],
     capfd: pytest.CaptureFixture[str],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,9 @@ from torch import Tensor
 from attnviz.analysis.measures import HeadRows, LargestChange, partial_divergence
 from attnviz.attention.tiles import (
     LEAST_LOGIT,
+    BlockGrid,
     QueryBlock,
+    TileMemory,
     attend_by_tiles,
     least_exponent,
     summing_dtype,
@@ -166,12 +169,14 @@ class _TileSource:
     def __init__(self, weights: LongWeights, rows: slice, *, is_summarized: bool) -> None:
         attention = weights.attention
         heads = [attention.head(number) for number in range(attention.shape[0])]
-        self.blocks = [QueryBlock(head, rows) for head in heads]
+        memory, keys = TileMemory(threading.Event()), attention.shape[2]
+        whole_row = BlockGrid(rows.stop - rows.start, keys, "mean")
+        self.blocks = [QueryBlock(head, rows, memory) for head in heads]
         self.log_sums = [
             weights.summary.log_sums[number, rows]
             if is_summarized
-            else attend_by_tiles(head, rows, len(head.keys), "mean").log_sums
-            for number, head in enumerate(heads)
+            else attend_by_tiles(block, whole_row).log_sums
+            for number, block in enumerate(self.blocks)
         ]
         self.is_blind = torch.stack([sums.isneginf() for sums in self.log_sums])
         tiles = [tile.keys for block in self.blocks for tile in block.tiles(1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -19,6 +20,9 @@ from attnviz.attention.long_attention import (
 )
 from attnviz.errors import AttnvizError
 
+if TYPE_CHECKING:
+    from torch.distributed import Store
+
 SECONDS_BETWEEN_LOOKS = 0.005  # at a reduction that is under way
 LONGEST_WAIT = timedelta(days=365)  # for the slowest process; a dead one is noticed otherwise
 REDUCED_IN_PLACE = ("cpu", "cuda")  # devices whose tensors gloo and NCCL reduce
@@ -29,7 +33,7 @@ class LostProcessError(Exception):
     """Another process has ended while this one waited for its part."""
 
 
-def join_process_group(store: distributed.Store, rank: int, ranks: int) -> None:
+def join_process_group(store: Store, rank: int, ranks: int) -> None:
     """Connect this process to the others: by gloo, and for tensors on GPUs by NCCL."""
     has_nccl = torch.cuda.is_available() and distributed.is_nccl_available()
     try:

@@ -184,9 +184,9 @@ def trace_from_options(
 
         quiet = any(getattr(group, "quiet", False) for group in groups)
         with (
+            sharing_work(words, settings, quiet=quiet) as shared_settings,
             printing_new_text(quiet=quiet or settings.generate is None),
             showing_row_progress(quiet=quiet),
-            sharing_work(words, settings, quiet=quiet) as shared_settings,
             while_tracing(),
         ):
             return trace(words, shared_settings, command=command, kept=layers)

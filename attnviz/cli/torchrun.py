@@ -329,7 +329,9 @@ class SharedRun:
 
     def _dead_processes(self) -> list[int]:
         """Return the ranks of processes of this machine that do not run any more."""
-        dead = []
+        dead: list[int] = []
+        if os.name == "nt":  # where os.kill sends Ctrl-C instead of looking
+            return dead
         for rank in range(self.place.ranks):
             if not self.store.check([f"pid/{rank}"]):
                 continue

@@ -359,7 +359,7 @@ def read_summary(weights: LongWeights, measured: Contents) -> AttentionSummary:
         if tensor.shape != like.shape or not (tensor < torch.inf).all():
             raise ValueError(name)
         tensors[name] = tensor
-    return replace(empty, **tensors)
+    return AttentionSummary(**(vars(empty) | tensors))
 
 
 def _origin_facts(origin: Origin) -> Contents:

@@ -366,13 +366,11 @@ class MapInRoom:
         """Yield what one cell stands for, above the map."""
         grid = self.long_map.grid
         text = " · ".join(filter(None, (grid.title, grid.pool_note)))
-        if self.is_one_of_several:
-            text = grid.title
         if text_width(text, letters.smallest) > box[2]:
             text = text.partition(": ")[0]
         line, size = fit_line(text, letters.axis, letters.smallest, box[2])
         y = box[1] + box[3] + MARK + 0.5 * letters.axis * POINT
-        yield Words(line, box[0], y, size, faint=not self.is_one_of_several)
+        yield Words(line, box[0], y, size, faint=True)
 
 
 def _name_lines(profile: Profile, letters: Lettering) -> list[str]:
