@@ -84,13 +84,13 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         ["a", "--show", "wieghts"],
         "there is no thing to show 'wieghts'",
         "did you mean 'weights'? known: tokens, embeddings, queries, keys, values, scores, "
-        "scaled, masked, weights, context, outputs, prediction",
+        "scaled, masked, weights, context, outputs, prediction, received",
     ),
     "show nothing": (
         ["a", "--show", ","],
         "there is nothing to show",
         "name some of: tokens, embeddings, queries, keys, values, scores, scaled, "
-        "masked, weights, context, outputs, prediction, or all",
+        "masked, weights, context, outputs, prediction, received, or all",
     ),
     "heads": (
         ["a", "-H", "3"],

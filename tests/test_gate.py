@@ -254,8 +254,9 @@ def views() -> tuple[View, ...]:
     taught = learned(answers=[Answer(7, "are", 0.6)]).view()
     heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     seen = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]
-    long_text = library.trace(TEXT, tokenizer="words", stream=True).view()
-    return (trace.view(), walked.view(), compared, *shapes, answers, taught, *seen, long_text)
+    long_texts = [library.trace(TEXT, tokenizer="words", stream=True, heads=2).view()]
+    long_texts.append(trace.view(show=["received"]))
+    return (trace.view(), walked.view(), compared, *shapes, answers, taught, *seen, *long_texts)
 
 
 def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
@@ -266,7 +267,7 @@ def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
     assert known - tried <= {"Axis.spaced", "Grid.pooled", "Section.stages"}
 
 
-@pytest.mark.parametrize("place", range(11))
+@pytest.mark.parametrize("place", range(12))
 def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int) -> None:
     view = poisoned(views()[place])
 
