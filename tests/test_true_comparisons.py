@@ -41,12 +41,6 @@ BY = {
 }  # fmt: skip
 
 
-def in_memory(made: object) -> Comparison:
-    """The comparison of a text that is short enough for matrices."""
-    assert isinstance(made, Comparison)
-    return made
-
-
 class Draw(random.Random):
     """Everything that a comparison is made of, each as odd as it may be."""
 
@@ -136,12 +130,12 @@ class Draw(random.Random):
             chosen = {
                 name: self.settings()[name] for name in ("temperature", "positions", "causal")
             }
-            return in_memory(compare(self.given(), by=by, values=self.values(by), **chosen))
+            return compare(self.given(), by=by, values=self.values(by), **chosen)
         text, other = self.choice(TEXTS), None
         settings = {"tokenizer": "words", **self.settings()}
         if by == "text":
             other = " ".join(self.sample(["a", "b", "c", "d", "I", "am"], text.count(" ") + 1))
-        return in_memory(compare(text, by=by, other=other, values=self.values(by), **settings))
+        return compare(text, by=by, other=other, values=self.values(by), **settings)
 
     def repeats(self) -> int:
         return self.choice((1, 1, 1, 3, 10, 12))
@@ -414,8 +408,8 @@ def test_weights_by_hand_are_not_what_is_compared() -> None:
 def test_the_sizes_of_gradients_are_right_where_a_row_has_saturated() -> None:
     """1 − p is next to nothing there, and a difference would have no digit left."""
     scores = [[0.0, 40.0], [0.0, 40.0]]
-    made = in_memory(
-        compare(trace(None, given=parse_matrices({"scores": scores}), head_dim=4), dtype="float64")
+    made = compare(
+        trace(None, given=parse_matrices({"scores": scores}), head_dim=4), dtype="float64"
     )
 
     found = [float(each.gradient[0, 0]) for each in made.measures]

@@ -279,7 +279,7 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison | Any: ...  # of a long text a LongComparison
+) -> Comparison: ...  # of a long text a LongComparison, which only its length decides
 
 
 @with_checked_settings(settings_refused)

@@ -352,7 +352,7 @@ def read_summary(weights: LongWeights, measured: Contents) -> AttentionSummary:
     attention = weights.attention
     empty = summarize_part(attention, [], SummaryChoice(weights.resolution, weights.pool))
     arrays = {"pooled": measured["map"]} | {name: measured[name] for name in MEASURED_FIELDS}
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for name, numbers in arrays.items():
         like: Tensor = getattr(empty, name)
         tensor = torch.from_numpy(np.asarray(numbers)).to(like.dtype)

@@ -159,7 +159,8 @@ class LongWeights(StreamedWeights):
             stop = first + 1 if isinstance(places, int) else max(first, places.stop)
             rows = self.attention.rows(slice(first, stop), heads=[head])[0]
             inner = 0 if isinstance(places, int) else slice(None, None, step)
-            return rows[tuple([inner, *columns])]  # noqa: C409
+            index: tuple[Any, ...] = (inner, *columns)
+            return rows[index]
         except INDEX_ERRORS:
             raise misfit_index_error((queries, keys)) from None
 
