@@ -69,7 +69,7 @@ def assert_same(short: Trace, streamed: Trace) -> None:
             assert torch.allclose(received, right[head].sum(0), atol=1e-5)
     assert (streamed.prediction is None) == (short.prediction is None)
     if short.prediction is not None and streamed.prediction is not None:
-        found, right = (each.prediction.probabilities for each in (streamed, short))
+        found, right = streamed.prediction.probabilities, short.prediction.probabilities
         assert torch.allclose(found, right, atol=1e-5, equal_nan=True)
 
 
