@@ -69,7 +69,7 @@ def assert_same(short: Trace, streamed: Trace) -> None:
             assert torch.allclose(received, right[head].sum(0), atol=1e-5)
     assert (streamed.prediction is None) == (short.prediction is None)
     if short.prediction is not None and streamed.prediction is not None:
-        found, right = (each.prediction.probabilities for each in (streamed, short))
+        found, right = streamed.prediction.probabilities, short.prediction.probabilities
         assert torch.allclose(found, right, atol=1e-5, equal_nan=True)
 
 
@@ -300,6 +300,8 @@ def test_the_switch_is_said_once_with_what_a_block_stands_for(attnviz: Attnviz) 
          "are computed only where they are shown", "leave --merge out, or leave --stream out"),
         ({"as_": "arcs"}, "--as arcs needs all weights at once, and of this text they are computed "
          "only where they are shown", "leave --as out, or leave --stream out"),
+        ({"verify": None}, "--verify needs all weights at once, and of this text they are computed "
+         "only where they are shown", "leave --verify out, or check the model on a shorter text"),
         ({"pool": "max"}, "--pool max is a choice for the maps of one layer, and all are shown",
          "choose a layer, too: --layer 0; or leave --pool out"),
     ],
@@ -309,7 +311,8 @@ def test_what_needs_all_weights_at_once_is_refused(
 ) -> None:
     [(name, value)] = options.items()
     out = ("-o", str(tmp_path / "x.png")) if name == "as_" else ()
-    result = attnviz("inspect", SENTENCE, "--stream", f"--{name.rstrip('_')}", value, *out)
+    option = [f"--{name.rstrip('_')}", *filter(None, [value])]
+    result = attnviz("inspect", SENTENCE, "--stream", *option, *out)
 
     assert result.status == 2
     assert " ".join(result.err.split()) == f"error: {problem} hint: {hint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from attnviz.analysis.inspection.inspect_options import (
     BY_DESCRIPTIONS,
@@ -47,6 +47,9 @@ from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
+
+if TYPE_CHECKING:
+    from attnviz.traces.trace import Trace
 
 _heads_option = partial(section_option, "Heads")
 DEVICE_OPTIONS = ("device", "dtype")
@@ -231,6 +234,8 @@ def inspect_command(
         layers=looking.layers,
         model_overrides=model_overrides,
     )
+    if options.verify:
+        refuse_unverifiable(trace)
 
     from attnviz.analysis.inspection.inspection import Inspection
 
@@ -245,6 +250,19 @@ def inspect_command(
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:
         print_checks(run_checks(trace), outputs)
+
+
+def refuse_unverifiable(trace: Trace) -> None:
+    """Refuse to check the numbers of a long text, of which matrices would be needed."""
+    from attnviz.traces.long_weights import StreamedWeights
+
+    if isinstance(trace.layers[0].weights_on_demand, StreamedWeights):
+        raise AttnvizError(
+            "--verify needs all weights at once, and of this text they are computed only where "
+            "they are shown",
+            "leave --verify out, or check the model on a shorter text",
+            about="verify",
+        )
 
 
 def refuse_beside_texts(text: TextOptions, saved: SavedOptions, options: LookingOptions) -> None:

@@ -186,11 +186,12 @@ class TrainedSizes:
     token_numbers: int  # that a layer keeps of each token: its vectors
 
 
-def streams_trained_weights(
+def trained_streaming_note(
     settings: Settings, sizes: TrainedSizes, dtype: torch.dtype, device: torch.device
-) -> bool:
-    """Return whether a trained model's weights are measured while it runs, and computed only where
-    they are shown: if that is asked for, or they would take more than the memory budget.
+) -> str | None:
+    """Return a note that a trained model's weights are measured while it runs, and computed only
+    where they are shown, as they would take more than the memory budget; empty if that is asked
+    for, and None if it is not so.
 
     Refuses a text whose vectors do not fit.
     """
@@ -198,7 +199,7 @@ def streams_trained_weights(
     whole = heads * sizes.queries * sizes.keys * FLOAT32_BYTES
     exceeds_budget = whole > memory_budget(settings.memory_budget, free)
     if not settings.stream and not exceeds_budget:
-        return False
+        return None
     tokens = max(sizes.queries, sizes.keys)
     token_bytes = sizes.layers * sizes.token_numbers * dtype.itemsize
     map_bytes = heads * min(settings.resolution, tokens) ** 2 * DRAWN_NUMBER_BYTES
@@ -211,10 +212,10 @@ def streams_trained_weights(
             f"has {memory.format_size(free)} free",
             f"give {f'at most about {fitting:,} tokens, or ' * bool(fitting)}one layer: --layer 0",
         )
-    if not settings.stream:
-        counts = TraceSizes(sizes.queries, sizes.keys, 0, 0)
-        warn_with_note(_streaming_note(counts, whole, settings.resolution, "at least "))
-    return True
+    if settings.stream:
+        return ""
+    counts = TraceSizes(sizes.queries, sizes.keys, 0, 0)
+    return _streaming_note(counts, whole, settings.resolution, "at least ")
 
 
 def unstreamed_reason(plan: Plan) -> str:

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue, Variant
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.traces.inputs import refuse_changes_to_trace
-from attnviz.traces.memory_estimate import TrainedSizes, streams_trained_weights
+from attnviz.traces.long_weights import StreamedWeights
+from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
@@ -85,10 +86,14 @@ def trace_transformer(
         prepared = prepare_input(model, text, settings)
         model_input, full_result = prepared.model_input, None
         answer_positions = find_answer_positions(model, prepared.tokens, model_input.kind)
-        choice = choose_summary(model, prepared, settings, layers) if streams else None
+        choice, note = None, ""
+        if streams:
+            choice, note = choose_summary(model, prepared, settings, layers)
         attention = compute_model_attention(
             model, model_input, settings, layers, answer_positions, choice
         )
+        if note and isinstance(attention.layers[0].weights, StreamedWeights):
+            warn_with_note(note)
         if settings.without:
             full_result = run_with_all_heads(model, model_input, answer_positions)
         embeddings = _token_embeddings(model, model_input)
@@ -126,9 +131,9 @@ def choose_summary(
     prepared: PreparedInput,
     settings: Settings,
     layers: Collection[int] | None,
-) -> SummaryChoice | None:
-    """Return what is measured of each layer while the model reads a long text; None for a text
-    whose weights fit the memory budget.
+) -> tuple[SummaryChoice | None, str]:
+    """Return what is measured of each layer while the model reads a long text, and a note on it;
+    None for a text whose weights fit the memory budget.
 
     Where the heads of all layers are kept, their maps are no finer than they are shown.
     """
@@ -148,15 +153,16 @@ def choose_summary(
     )
     settings = replace(settings, resolution=resolution)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    if not streams_trained_weights(settings, sizes, dtype, torch.device(model.device)):
-        return None
+    note = trained_streaming_note(settings, sizes, dtype, torch.device(model.device))
+    if note is None:
+        return None, ""
     if settings.pool != "mean" and not layers:
         raise AttnvizError(
             f"--pool {settings.pool} is a choice for the maps of one layer, and all are shown",
             "choose a layer, too: --layer 0; or leave --pool out",
             about="pool",
         )
-    return SummaryChoice(resolution, settings.pool, statistics=False)
+    return SummaryChoice(resolution, settings.pool, statistics=False), note
 
 
 def _summary_facts(choice: SummaryChoice | None) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def is_long(inspection: Inspection) -> bool:
             about=name,
         )
     is_changed = any(getattr(options, name) not in (None, False) for name in CHANGING_OPTIONS)
+    is_changed |= options.as_ == "sentence"
     return options.weigh == "weight" and options.by == "pattern" and not is_changed
 
 
