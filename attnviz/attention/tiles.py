@@ -90,7 +90,7 @@ class AttentionHead:
         """Numbers that no logit of a query exceeds, of either sign; None if they are not known."""
         if not self.is_product:
             return None
-        bounds = self.queries.norm(dim=1) * (self.scale * self.keys.norm(dim=1).max())
+        bounds: Tensor = self.queries.norm(dim=1) * (self.scale * self.keys.norm(dim=1).max())
         if self.soft_cap is not None:
             bounds.clamp_(max=self.soft_cap)
         return bounds if self.sink is None else bounds.clamp_(min=self.sink.abs())
@@ -482,7 +482,8 @@ class _DistanceSums:
     def by_query(self, totals: Float[Tensor, "query"]) -> Float[Tensor, "query"]:
         """Return the sums of weight × distance; `totals`: sums of weights."""
         places = torch.arange(len(totals), device=totals.device, dtype=totals.dtype)
-        return places * (totals - 2 * self.on_later) - self.signed_moment
+        sums: Tensor = places * (totals - 2 * self.on_later) - self.signed_moment
+        return sums
 
 
 def least_exponent(like: Float[Tensor, "*any"]) -> float:
