@@ -413,6 +413,57 @@ def test_another_text_and_other_options_are_refused(
 
 
 @pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--dropout=0.5"],
+         "2 processes compute weights where they are shown, and dropout needs all of them at once"),
+        (["--model=minilm"], "'minilm' is a trained model, which one process runs"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shared_is_refused(
+    pair: tuple[SharedRun, SharedRun],
+    words: list[str],
+    problem: str,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(SharedRun, "refuse_other_work", lambda *_: None)
+    monkeypatch.setattr(ranks, "join_process_group", lambda *_: None)
+    monkeypatch.setattr("attnviz.traces.early_checks.refuse_unusable_model", lambda *_: None)
+    token = torchrun._current_run.set(pair[0])
+    try:
+        result = attnviz("run", "I am", *words)
+    finally:
+        torchrun._current_run.reset(token)
+
+    hint = "start one process, without torchrun"
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("rank", "words", "status", "problem"),
+    [
+        ("1", ["I am", "-o", "nowhere/x.png"], 0, ""),
+        ("0", ["I am", "-o", "nowhere/x.png"], 2, "error: there is no folder 'nowhere'"),
+        ("0", ["-"], 2, "error: several processes cannot all read standard input"),
+    ],
+)
+def test_the_first_process_alone_needs_a_folder_to_write_to_and_none_reads_standard_input(
+    rank: str, words: list[str], status: int, problem: str,
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", rank)
+
+    result = attnviz("run", *words)
+
+    assert (result.status, result.out) == (status, "")
+    assert (result.err.splitlines() or [""])[0] == problem
+
+
+@pytest.mark.parametrize(
     ("device", "gpus", "problem", "hint"),
     [
         ("cuda:1", 2, "cuda:1 is one GPU, and this machine has 2 processes",
