@@ -387,6 +387,15 @@ def test_pictures_label_small_parts_and_count_the_tokens_of_large_ones() -> None
     assert [len(profile.values) for profile in large.profiles] == [101, 101, 101]
 
 
+def test_small_weights_of_a_few_keys_have_colours_and_digits() -> None:
+    [grid] = trace(TEXT, causal=True).view(part="101:104,1:4").grids()
+    exact = trace(TEXT, causal=True)[0, 0].numpy()[100:104, :4]
+
+    assert exact.max() < grid.scale.high * 2 < 0.2
+    assert grid.decimals is not None
+    assert np.abs(exact - exact.round(grid.decimals)).max() < exact.max() / 5
+
+
 def test_only_the_rows_of_a_part_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = trace("a b c d e f g h i " * 60, tokenizer="spaces", causal=True, stream=True)
     with Largest() as largest:  # type: ignore[no-untyped-call]

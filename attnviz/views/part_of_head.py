@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
 CELLS_AT_ONCE = 2**20  # of whole rows, while a part is read
+SMALL_HIGH = 0.1  # a scale that ends below it needs more than two decimals
 PARAGRAPH_SIGN = "¶ "  # before the label of a token at which a paragraph begins
 
 
@@ -148,7 +150,7 @@ class PartOfHead:
         joined = (height // self.block[0], width // self.block[1])
         patch = pool_patch(Patch(cells.values, cells.hidden), joined, self.pool)
         cells = StoredCells(patch.values, patch.hidden)
-        scale = weight_scale(cells)
+        scale = weight_scale(cells, len(self.whole.keys))
         rows, columns = self.axes(starts, block)
         how = "the largest weight"
         if self.pool == "mean":
@@ -160,6 +162,7 @@ class PartOfHead:
             cells=cells,
             scale=logarithmic_scale(scale, cells.shape[1]) if log else scale,
             note=note,
+            decimals=None if scale.high >= SMALL_HIGH else 1 - floor(log10(scale.high)),
             share=self.pool == "mean" or block == (1, 1),
             off=(True,) * len(rows) if self.is_off else (),
             pool_note=f"one cell = {height:,} × {width:,} tokens: {how}" * (block != (1, 1)),

@@ -302,7 +302,7 @@ def _explore_parts(heads: Sequence[PartOfHead], *, log: bool) -> HeadExplorer:
             query_axis=query_axis,
             key_axis=key_axis,
             weights=grid.cells,
-            share=grid.share,
+            share=grid.share and each.has_all_keys,
             off=each.is_off,
         )
         explored.append((each.whole.layer.name, f"H{each.whole.head}", head_map))

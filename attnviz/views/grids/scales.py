@@ -97,12 +97,14 @@ def colorless_scale(label: str) -> Scale:
     return Scale(label, 0, 1, "none")
 
 
-def weight_scale(cells: Cells) -> Scale:
+def weight_scale(cells: Cells, keys: int | None = None) -> Scale:
     """Return the scale of weights: from 0 to 1 (or more, if a weight is larger), or with more than
     MAX_FULL_SCALE_KEYS keys to a maximum that few weights exceed.
+
+    `keys`: how many the queries have in all, if the cells are of a part of them.
     """
     largest = float(cells.extent[1])
-    if cells.shape[1] <= MAX_FULL_SCALE_KEYS:
+    if (keys or cells.shape[1]) <= MAX_FULL_SCALE_KEYS:
         return Scale("weight", 0.0, 1.0 if largest <= 1.001 else round_up(largest))
     sample = cells.sample()
     positive = sample[sample > 0]
