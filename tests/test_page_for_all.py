@@ -193,3 +193,25 @@ def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Pa
         settled(seen.page)
         color = seen.page.evaluate("getComputedStyle(document.documentElement).color")
         assert color == "rgb(236, 239, 244)"
+
+
+def test_a_coloured_text_says_the_number_of_each_token_by_keys_and_pointer(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "text.html"
+    library.trace("I am learning this", causal=True).view(show=["received"]).save(path)
+    with opened(chromium, path) as seen:
+        said = seen.page.locator(".whole-text + .says")
+        seen.page.focus(".whole-text [data-place='0']")
+        seen.page.keyboard.press("ArrowRight")
+        assert (said.inner_text(), said.get_attribute("aria-live")) == (
+            "2 am: 49.05 % of all attention",
+            "polite",
+        )
+        seen.page.keyboard.press("End")
+        assert said.inner_text() == "4 this: 3.23 % of all attention"
+        seen.page.hover(".whole-text [data-place='2']")
+        assert (said.inner_text(), said.get_attribute("aria-live")) == (
+            "3 learning: 11.17 % of all attention",
+            "off",
+        )

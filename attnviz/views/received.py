@@ -77,7 +77,6 @@ class ReceivedAttention:
     sums: Float[np.ndarray, "key"]  # of columns of weights
     readers: Float[np.ndarray, "key"]  # queries that may attend to each token
     even_sums: Float[np.ndarray, "key"]  # the sums if each query attended evenly
-    queries: int
     has_sink: bool = False
     is_off: bool = False
 
@@ -387,7 +386,6 @@ def _head_received(
         sums=sums,
         readers=tensor_to_numpy(readers).astype(float),
         even_sums=tensor_to_numpy(even),
-        queries=queries,
         has_sink=attention.sink is not None,
         is_off=head in layer.off,
     )

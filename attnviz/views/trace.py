@@ -115,7 +115,8 @@ def view(
     """Return the View of parts of a Trace; with a query, of what that token attends to.
 
     With a query and `show`, the query's row of each part and everything that it attends to are
-    shown. `as_` is the drawing style for weights: "heatmap", "arcs", "sentence" or "terminal".
+    shown; `show` "received" alone colours the text by how much attention each token receives.
+    `as_` is the drawing style for weights: "heatmap", "arcs", "sentence" or "terminal".
     `predict` adds what the model answers at each position. A `layer`, a `head` or both restrict the
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given. A `part`, such as
