@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_commands_read_a_saved_long_text(attnviz: Attnviz, tmp_path: Path) -> No
     assert first.status == 0, first.err
     assert run.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
     assert checks.out.count("✓") == 6
-    assert "weight(9 dog, 8 lazy) = exp(" in row.out
+    assert re.search(r"weight\(9 dog, 8 lazy\) += exp\(", row.out)
     assert sides.out.startswith("From unscaled to scaled, "), sides.err
 
 

@@ -28,7 +28,8 @@ from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid, cells_without_nan, with_common_scales
 from attnviz.views.grids.long_map import LongMap, Profile
-from attnviz.views.grids.scales import block_difference_scale, colorless_scale
+from attnviz.views.grids.scales import block_difference_scale, colorless_scale, round_up
+from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.long_text import (
     QUERY_NUMBERS,
     TABLE_ROWS,
@@ -160,7 +161,7 @@ def view(
             *largest_change_texts(comparison, changes, position),
             *precision_notes(comparison),
         ),
-        head_explorer=lambda: _explore_blocks(comparison, sides, log=log),
+        head_explorer=lambda: _explore_blocks(comparison, sides, position, log=log),
         data=data,
         provenance=comparison.provenance,
         command=comparison.command and comparison.command.with_options(**chosen),
@@ -351,12 +352,18 @@ def _row_groups(
     """Return the groups of a screen and of a picture on the exact row of one token."""
     bars = [[head.row_bars(query) for head in heads] for heads in sides]
     longest = max(ranked.full_length for row in bars for ranked in row)
-    rankings = tuple(replace(ranked, longest=longest) for row in bars for ranked in row)
+    rankings = tuple(_with_length(ranked, longest) for row in bars for ranked in row)
     tables = tuple(_row_table(comparison, heads, query) for heads in sides)
     parts = tuple(_row_parts_table(comparison, heads, query) for heads in sides)
     return [Group("readings", tables), Group("along the text", parts)], [
         Group("readings", rankings)
     ]
+
+
+def _with_length(ranked: RankedBars, longest: float) -> RankedBars:
+    """Return bars whose lengths and colours reach to `longest`, as those beside them."""
+    scale = replace(ranked.grid.scale, high=round_up(longest))
+    return replace(ranked, longest=longest, grid=replace(ranked.grid, scale=scale))
 
 
 def _row_table(comparison: LongComparison, heads: Sequence[ComparedHead], query: int) -> Grid:
@@ -415,9 +422,15 @@ def _numbers_by_way(
 
 
 def _explore_blocks(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], *, log: bool
+    comparison: LongComparison,
+    sides: Sequence[Sequence[ComparedHead]],
+    query: int | None,
+    *,
+    log: bool,
 ) -> HeadExplorer:
-    """Return the maps of all alternatives and their differences, for a reader of a page."""
+    """Return the maps of all alternatives and their differences, for a reader of a page; with a
+    query, its block is followed.
+    """
     screen, _ = _map_groups(comparison, sides, log=log)
     [maps, differences, *_] = screen
     names = [alternative_name(comparison, each) for each in comparison.alternatives]
@@ -442,7 +455,8 @@ def _explore_blocks(
             )
             explored.append((row_names[index], f"H{head}", head_map))
     note = " · ".join(filter(None, (AXES_NOTE, sides[0][0].map_grid(log=log).pool_note)))
-    return arrange_heads(explored, ("way", "head"), log=log, note=note)
+    row = None if query is None else query // comparison.base.weights.summary.row_height
+    return arrange_heads(explored, ("way", "head"), query=row, log=log, note=note)
 
 
 def _map_data(
