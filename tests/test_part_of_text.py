@@ -429,9 +429,9 @@ def test_a_budget_without_room_for_one_tile_is_refused() -> None:
         trace("a b c d " * 100, tokenizer="spaces", memory_budget="10KB")
 
     assert str(refused.value) == (
-        "memory_budget is 10KB, and one tile of 384 × 384 weights takes 590 KB"
+        "memory_budget is 10KB, and one tile of 400 × 384 weights takes 615 KB"
     )
-    assert refused.value.hint == 'try memory_budget="590KB", or more'
+    assert refused.value.hint == 'try memory_budget="615KB", or more'
 
 
 def test_a_row_of_a_map_has_the_exact_row_of_its_most_decided_query() -> None:

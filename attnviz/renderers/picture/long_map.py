@@ -206,7 +206,8 @@ class MapTable:
         width, height = self.side
         for number, row in enumerate(self.rows):
             _, first = self.places[number * self.across]
-            x = left + first * (self.pane + MAPS_GAP)
+            lefts = sum(each.left() for each in self.rows[0][: first + 1]) - row[0].left()
+            x = left + first * (self.pane + MAPS_GAP) + lefts * bool(first)
             for each in row:
                 x += each.left()
                 box = (x, top - self.above - height, width, height)
