@@ -206,13 +206,15 @@ def test_blocks_of_vectors_are_tokens_times_dimensions() -> None:
     assert pool_grid(grid, 3, 1).pool_note == "one cell = 3 tokens × 1 dimension, averaged"
 
 
-def test_markdown_of_a_map_has_at_most_32_blocks_on_a_side() -> None:
+def test_text_files_of_a_map_have_at_most_32_blocks_on_a_side() -> None:
     text = STORY.read_text(encoding="utf-8")[:4000]
-    table = trace(text, stream=True, resolution=300).view().render(".md").decode()
+    view = trace(text, stream=True, resolution=300).view()
+    table = view.render(".md").decode()
 
     assert "## \n" not in table
     assert len(table.splitlines()[4].split("|")) <= 32 + 3
     assert "one cell = " in table
+    assert max(map(len, view.render(".txt").decode().splitlines())) < 32 * 12
 
 
 def test_maps_of_two_texts_have_their_own_numbers() -> None:

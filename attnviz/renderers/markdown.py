@@ -9,7 +9,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.renderers.terminal.small_maps import overview_lines
 from attnviz.renderers.wrapping import align_sums
-from attnviz.views.grids.grid import Grid, pool_grid
+from attnviz.views.grids.grid import Grid, coarse_map
 from attnviz.views.grids.number_formats import NumberFormat, cell_format, cell_text, masked_sign
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section, panel_table
@@ -17,7 +17,6 @@ from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.view import View
 
 MASKED_CELL = "·"
-MOST_BLOCKS = 32  # on a side of a map of blocks
 MARKDOWN_CHARACTERS = re.compile(r"[\\`*_{}\[\]#|~!]")
 LINE_START_MARKUP = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")  # `1.`, `-` and `+` of lists
 # GitHub finds `$x$` and `:smile:` after Markdown has removed the backslashes.
@@ -80,8 +79,7 @@ def _section_markdown(section: Section) -> Iterator[str]:
 
 def _grid_markdown(grid: Grid, grids: Sequence[Grid]) -> Iterator[str]:
     """Yield the heading, the table and the note of a grid; a map of blocks in larger blocks."""
-    if grid.pool_note:
-        grid = pool_grid(grid, *(-(-count // MOST_BLOCKS) for count in grid.cells.shape))
+    grid = coarse_map(grid)
     yield f"## {escape_markdown(grid.title)}" if grid.title else ""
     yield _markdown_table(grid, grids)
     yield _grid_note(grid)

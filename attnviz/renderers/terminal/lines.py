@@ -23,7 +23,7 @@ from attnviz.renderers.terminal.sentence import MIN_RANKED_ROWS, ranking_lines, 
 from attnviz.renderers.terminal.small_maps import UNLIMITED_LINES, overview_lines
 from attnviz.renderers.terminal.tables import table_lines
 from attnviz.renderers.wrapping import align_sums, break_sum
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import Grid, coarse_map
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section, panel_table
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
@@ -103,10 +103,13 @@ def screen_text(view: View) -> str:
 
 
 def txt(view: View, look: Look) -> list[bytes]:
-    """Return the view as a text file: the terminal's tables in full, without colours."""
+    """Return the view as a text file: the terminal's tables in full, without colours; only maps of
+    blocks in larger blocks.
+    """
     screen = Screen(None, numbers=look.numbers)
     lines = [Text(line) for line in (view.heading, view.settings, view.screen.caveat) if line]
-    lines += [Text(), *panel_lines(view.screen.panels, screen), *closing_lines(view.notes, screen)]
+    panels = [coarse_map(each) if isinstance(each, Grid) else each for each in view.screen.panels]
+    lines += [Text(), *panel_lines(panels, screen), *closing_lines(view.notes, screen)]
     text = "\n".join(line.plain.rstrip() for line in lines)
     return [f"{text.strip()}\n".encode()]
 

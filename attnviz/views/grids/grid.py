@@ -30,6 +30,7 @@ from attnviz.views.grids.scales import (
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import shape_text
 
+TEXT_BLOCKS = 32  # of a map of blocks in a text file, on a side
 OFF_SUFFIX = " (off)"  # after the name of a head that is switched off
 
 
@@ -196,6 +197,15 @@ def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
     has_differences = grid.scale.kind == "diverging"
     scale = centred_scale(grid.scale.label, cells) if has_differences else weight_scale(cells)
     return replace(pooled, scale=scale)
+
+
+def coarse_map(grid: Grid) -> Grid:
+    """Return a map of blocks in at most TEXT_BLOCKS blocks on a side, as texts write it; any other
+    grid comes back as it is.
+    """
+    if not grid.pool_note:
+        return grid
+    return pool_grid(grid, *(-(-count // TEXT_BLOCKS) for count in grid.cells.shape))
 
 
 def block_size(count: int, least: int) -> int:
