@@ -429,7 +429,7 @@ def test_an_error_in_one_thread_ends_the_others_after_their_tile(
 
     def logits(block: tiles.QueryBlock, keys: slice) -> Tensor:
         if block.rows.start == 0:
-            begun.wait(5)
+            begun.wait(timeout=5)
             raise KeyboardInterrupt
         begun.set()
         time.sleep(0.02)

@@ -22,7 +22,7 @@ from attnviz.attention.arithmetic import additive_similarity
 from attnviz.attention.mask_rule import KeyTile, MaskRule
 
 Pool = Literal["mean", "max"]
-KEYS_PER_TILE = {"cpu": 384}  # 384 × 384 numbers fit into a processor's second cache
+KEYS_PER_TILE = {"cpu": 384}  # for 768 queries: smaller tiles wait for Python, larger for memory
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # of rows without keys: differences of −∞ are no numbers
 KEYS_OF_SEARCH = 32
