@@ -230,8 +230,11 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
     decoder: str, name: str, long_way: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.cells.CELLS_PER_BAND", 2**10)
-    monkeypatch.setattr("attnviz.analysis.inspection.patterns.PATTERN_CELLS_AT_ONCE", 2**13)
+    monkeypatch.setattr(band_masks, "CELLS_AT_ONCE", 2**13)
+    monkeypatch.setitem(tiles.KEYS_PER_TILE, "cpu", 80)
+    monkeypatch.setitem(long_attention.ROWS_AT_ONCE, "cpu", 80)
+    monkeypatch.setattr("attnviz.cells.CELLS_PER_BAND", 2**13)
+    monkeypatch.setattr("attnviz.analysis.inspection.patterns.PATTERN_CELLS_AT_ONCE", 2**16)
     monkeypatch.setattr(Layer, "visible", property(lambda layer: pytest.fail("a matrix is made")))
     with LargestTensor() as largest:  # type: ignore[no-untyped-call]
         choices: Any = {"resolution": 24} if "layer" in VIEWS[name] else {}

@@ -12,12 +12,13 @@ from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import maps_of_heads
+from attnviz.analysis.inspection.patterns import most_attended_keys
 from attnviz.analysis.inspection.token_query import find_in_side
 from attnviz.errors import AttnvizError
 from attnviz.traces.archive import Contents
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.axes import ALL_MASKED_TEXT, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.inspection.head_kinds import (
@@ -29,6 +30,7 @@ from attnviz.views.long_text import (
     MOST_ATTENDED,
     LongHead,
     explore_maps,
+    label_at,
     long_text_data,
     map_groups,
     quoted_label,
@@ -128,22 +130,26 @@ def _strongest_heads(
 ) -> RankedBars:
     """Return the heads in which the query attends most to one key, each with that key."""
     tops, largest = weights.argmax(1), weights.max(1)
-    order = np.argsort(-largest, kind="stable")[:MOST_ATTENDED].tolist()
+    order = np.argsort(-largest, kind="stable").tolist()
     keys = heads[0].keys
-    bars = token_bars(keys, "its largest weight", "weight", tops[order].tolist(),
-                      largest[order].tolist())  # fmt: skip
-    rows = replace(plain_axis("head", [heads[each].name for each in order]), unit="head")
-    remarks = (f"token {tops[each] + 1:,}: {remark}"
-               for each, remark in zip(order, bars.remarks, strict=True))  # fmt: skip
-    return replace(bars, grid=replace(bars.grid, rows=rows), remarks=tuple(remarks))
+    bars = token_bars(
+        keys, "its largest weight", "weight", tops[order].tolist(), largest[order].tolist()
+    )
+    names = [f"{heads[each].name} {label_at(keys, tops[each])} {tops[each] + 1:,}"
+             for each in order]  # fmt: skip
+    rows = replace(plain_axis("head", names), unit="head")
+    return replace(bars, grid=replace(bars.grid, rows=rows))
 
 
 def _most_common_key(head: LongHead, row: int, weights: Float[np.ndarray, "head key"]) -> str:
     """Return a sentence on the key to which a query attends most in the largest number of heads."""
     token = f"{quoted_label(head.trace.tokens, row)} (token {row + 1:,})"
-    tops = Counter(int(each.argmax()) for each in weights if each.any())
+    if not weights.any():
+        return f"{token} attends to {ALL_MASKED_TEXT}"
+    tops = Counter(most_attended_keys(weights).tolist())
+    del tops[-1]  # of heads in which several keys tie
     if not tops:
-        return f"{token} attends to nothing: every key is masked"
+        return f"{token} attends to several tokens equally in every head"
     key, count = tops.most_common(1)[0]
     is_itself = key == row and head.keys is head.trace.tokens
     name = "itself" if is_itself else f"{quoted_label(head.keys, key)} (token {key + 1:,})"
