@@ -232,6 +232,7 @@ EXTRAS: dict[str, Any] = {
     "a mask of -inf": {"mask_scores": (1 - torch.eye(40)).log()},
     "additive": {"w_score": torch.linspace(-1, 1, 12, dtype=torch.float64)},
     "large scores": {"scale": 200.0},
+    "a negative scale": {"scale": -200.0},
     "small scores": {"scale": 0.1, "bias": torch.full((1, 40, 40), -500.0)},
     "one matrix": {"mask": MaskRule(matrix=torch.eye(40).roll(3, 0) + torch.eye(40) > 0)},
     "a matrix in a band": {

@@ -90,7 +90,8 @@ class AttentionHead:
         """Numbers that no logit of a query exceeds, of either sign; None if they are not known."""
         if not self.is_product:
             return None
-        bounds: Tensor = self.queries.norm(dim=1) * (self.scale * self.keys.norm(dim=1).max())
+        longest_key = self.keys.norm(dim=1).max()
+        bounds: Tensor = self.queries.norm(dim=1) * (abs(self.scale) * longest_key)
         if self.soft_cap is not None:
             bounds.clamp_(max=self.soft_cap)
         return bounds if self.sink is None else bounds.clamp_(min=self.sink.abs())
@@ -431,7 +432,8 @@ class _DistanceSums:
     def __init__(self, block: QueryBlock, bins: int) -> None:
         self.memory, self.has_keys_after = block.memory, block.head.mask.after != 0
         self.by_bin = block.queries.new_zeros(bins, dtype=summing_dtype(block.head.device))
-        self.on_later, self.signed_moment = block.queries.new_zeros(2, block.count)
+        self.on_later = block.queries.new_zeros(block.count)
+        self.signed_moment = block.queries.new_zeros(block.count)
 
     def add(
         self, weights: Float[Tensor, "key query"], by_key: Float[Tensor, "key"], start: int
@@ -482,8 +484,7 @@ class _DistanceSums:
     def by_query(self, totals: Float[Tensor, "query"]) -> Float[Tensor, "query"]:
         """Return the sums of weight × distance; `totals`: sums of weights."""
         places = torch.arange(len(totals), device=totals.device, dtype=totals.dtype)
-        sums: Tensor = places * (totals - 2 * self.on_later) - self.signed_moment
-        return sums
+        return places * (totals - 2 * self.on_later) - self.signed_moment
 
 
 def least_exponent(like: Float[Tensor, "*any"]) -> float:
