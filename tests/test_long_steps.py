@@ -12,7 +12,7 @@ import torch
 
 from attnviz import Trace, steps, trace
 from attnviz.analysis.checks import verify_trace
-from attnviz.traces.long_rows import layer_of_queries, sampled_queries
+from attnviz.traces.long_rows import layer_of_queries, spread_queries
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.section import Section
@@ -196,7 +196,7 @@ def test_checks_of_very_long_texts_are_of_some_rows(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("attnviz.traces.long_rows.CELLS_OF_SAMPLE", 200)
     count = len(streamed.tokens)
 
-    assert sampled_queries(streamed.layers[0]) == [0, *(
+    assert spread_queries(streamed.layers[0]) == [0, *(
         round(part * (count - 1) / 3) for part in (1, 2)
     ), count - 1]  # fmt: skip
     assert verify_trace(streamed)[0].claim == f"rows sum to 1, in 4 of {count} rows"

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.analysis.measures import entropy
 from attnviz.attention import arithmetic
-from attnviz.traces.long_rows import layer_of_queries, sampled_queries
+from attnviz.traces.long_rows import layer_of_queries, spread_queries
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.origin import FromWeights, TrainedCard
 from attnviz.traces.trace import Layer, Trace
@@ -132,7 +132,7 @@ def _verify_streamed(trace: Trace, layer: Layer, weights: LongWeights) -> Iterat
     """Yield checks of a long text: all that is checked of a short one for sampled rows, whether
     these are what was measured of the whole, and whether what keys receive adds up.
     """
-    queries, summary = sampled_queries(layer), weights.summary
+    queries, summary = spread_queries(layer), weights.summary
     sample, count = layer_of_queries(layer, queries), layer.size[0]
     rows = "" if len(queries) == count else f", in {len(queries)} of {count:,} rows"
     for check in _verify_layer(trace, sample):

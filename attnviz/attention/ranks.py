@@ -132,7 +132,7 @@ def _refuse_other_inputs(attention: LongAttention, choice: SummaryChoice) -> Non
     sizes = torch.tensor(
         [*attention.shape, choice.resolution, choice.pool == "max"], dtype=torch.float64
     )
-    sums = torch.stack([_weighted_sum(each) for each in
+    sums = torch.stack([_order_dependent_sum(each) for each in
                         (attention.queries, attention.keys, attention.values)])  # fmt: skip
     numbers = torch.cat([sizes, sums])
     extremes = torch.cat([numbers, -numbers])  # the largest, and minus the smallest of all ranks
@@ -145,7 +145,7 @@ def _refuse_other_inputs(attention: LongAttention, choice: SummaryChoice) -> Non
         )
 
 
-def _weighted_sum(vectors: Float[Tensor, "head token width"]) -> Float[Tensor, ""]:
+def _order_dependent_sum(vectors: Float[Tensor, "head token width"]) -> Float[Tensor, ""]:
     """Return a sum of all numbers that depends on their order, relative to their root of squares.
 
     Of random numbers it is about 1.

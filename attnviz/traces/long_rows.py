@@ -18,7 +18,7 @@ from attnviz.traces.trace import BeforeRotary, Layer
 CELLS_OF_SAMPLE = 2**22  # weights of all heads
 
 
-def sampled_queries(layer: Layer, most: int = 64) -> list[int]:
+def spread_queries(layer: Layer, most: int = 64) -> list[int]:
     """Return evenly spread queries, the first and the last among them, whose rows fit in memory."""
     heads, queries, keys = layer.shape
     count = min(most, queries, max(2, CELLS_OF_SAMPLE // (heads * keys)))

@@ -468,7 +468,7 @@ def _map_data(
     return TableData(
         lambda: _map_contents(comparison, sides, finding),
         MAP_COLUMNS,
-        lambda: _query_lines(comparison),
+        lambda: _compared_row_lines(comparison),
     )
 
 
@@ -516,7 +516,7 @@ def _numbers_or_none(numbers: Float[Tensor, "head query"]) -> list[list[float | 
     return [[number_or_none(number) for number in row] for row in numbers.tolist()]
 
 
-def _query_lines(comparison: LongComparison) -> Iterator[TableLines]:
+def _compared_row_lines(comparison: LongComparison) -> Iterator[TableLines]:
     """Yield a line for each query of each head of each alternative."""
     tokens = comparison.base.tokens
     numbers = tuple(str(number) for number in range(1, len(tokens) + 1))

@@ -135,12 +135,12 @@ class PartOfHead:
         with a sign where a paragraph begins (at a position in `starts`).
         """
         trace, keys = self.whole.trace, self.whole.keys
-        rows = _token_axis("query (reads)", trace.tokens, self.queries, block[0], starts)
+        rows = _part_axis("query (reads)", trace.tokens, self.queries, block[0], starts)
         reads_itself = keys is trace.tokens
         if reads_itself and self.queries == self.keys and block[0] == block[1]:
             return rows, replace(rows, title="key (is read)")
         starts = starts if reads_itself else frozenset()
-        return rows, _token_axis("key (is read)", keys, self.keys, block[1], starts)
+        return rows, _part_axis("key (is read)", keys, self.keys, block[1], starts)
 
     def grid(
         self, starts: frozenset[int], note: str, block: tuple[int, int], *, log: bool, title: str
@@ -247,7 +247,7 @@ def pool_patch(patch: Patch, block: tuple[int, int], pool: str) -> Patch:
     return Patch(values, pooled.hidden)
 
 
-def _token_axis(
+def _part_axis(
     title: str, tokens: Tokens, positions: range, size: int, starts: frozenset[int]
 ) -> Axis:
     """Return an axis of some tokens, or of blocks of `size` of them, with their true numbers."""

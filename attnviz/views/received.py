@@ -125,7 +125,7 @@ class ReceivedAttention:
         if count == 1:
             return f"{quoted_label(self.tokens, 0)} is the only token, and receives all attention"
         ties = int(np.isclose(self.shares, self.shares[top], rtol=EQUAL_TOLERANCE, atol=0).sum())
-        share = f"{share_text(float(self.shares[top]))} {self.measure.removeprefix('% ')}"
+        share = f"{received_text(float(self.shares[top]))} {self.measure.removeprefix('% ')}"
         if ties == count:
             return f"all {counted_text(count)} receive the same: {share} each"
         if ties > 1:
@@ -156,7 +156,7 @@ class ReceivedAttention:
         if len(self.tokens) == 1:
             return ""
         if low == high:
-            even = share_text(1 / len(self.tokens))
+            even = received_text(1 / len(self.tokens))
             return f"every token has the same {low:,.0f} readers; an even spread gives each {even}"
         is_falling = bool((np.diff(self.readers) <= 0).all())
         which = "earlier tokens have more readers" if is_falling else "some have more readers"
@@ -286,7 +286,9 @@ def view_received(
         closing=(*filter(None, notes), *heads_off_notes(trace)),
         as_screen=as_ == "terminal",
         data=TableData(
-            partial(_contents, trace, received), COLUMNS, partial(_token_lines, received)
+            partial(_received_contents, trace, received),
+            COLUMNS,
+            partial(_received_lines, received),
         ),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), show="received", as_=as_),
@@ -427,10 +429,10 @@ def text_parts(tokens: Tokens) -> list[slice]:
     return [slice(*pair) for pair in zip(bounds, [*bounds[1:], count], strict=True)]
 
 
-def share_text(share: float) -> str:
+def received_text(share: float) -> str:
     """Return a share in percent, with two significant digits or more.
 
-    >>> [share_text(share).replace("\\u00a0", " ") for share in (0.4123, 0.00021, 1.0)]
+    >>> [received_text(share).replace("\\u00a0", " ") for share in (0.4123, 0.00021, 1.0)]
     ['41 %', '0.021 %', '100 %']
     """
     percents = 100 * share
@@ -455,7 +457,7 @@ def _decimals(percents: Float[np.ndarray, "..."], digits: int = 2) -> int:
     return decimals + (0 < smallest < 0.5 * 10.0**-decimals)
 
 
-def _contents(trace: Trace, received: Sequence[ReceivedAttention]) -> Mapping[str, Any]:
+def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> Mapping[str, Any]:
     """Return all numbers by head as JSON data with arrays."""
     return {
         "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
@@ -472,7 +474,7 @@ def _contents(trace: Trace, received: Sequence[ReceivedAttention]) -> Mapping[st
     }
 
 
-def _token_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
+def _received_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
     """Yield the table lines of each head: one for each token."""
     for each in received:
         numbers = tuple(str(number) for number in range(1, len(each.tokens) + 1))

@@ -65,10 +65,10 @@ class TextDrawing(Drawing):
         """
         left, bottom, width, height = room
         size = self._fitting_size(room, letters)
-        lines, count = _text_lines(self.texts, size, width), _column_count(size, width)
+        lines, count = _lines_of_texts(self.texts, size, width), _column_count(size, width)
         pitch = LINE_HEIGHT * size * POINT
         high = min(math.ceil(len(lines) / count), max(int(height / pitch + 1e-6), 1))
-        wide = _column_width(size, width)
+        wide = _text_column_width(size, width)
         for number, line in enumerate(_lines_in_room(lines, high * count)):
             column, row = divmod(number, high)
             x = left + column * (wide + COLUMN_GAP * size * POINT)
@@ -93,7 +93,7 @@ class TextDrawing(Drawing):
 
 def _text_height(texts: tuple[Sentence, ...], size: float, width: float) -> float:
     """Return the height of texts in letters of `size` points, in all columns of a page."""
-    lines = math.ceil(len(_text_lines(texts, size, width)) / _column_count(size, width))
+    lines = math.ceil(len(_lines_of_texts(texts, size, width)) / _column_count(size, width))
     return lines * LINE_HEIGHT * size * POINT
 
 
@@ -101,15 +101,15 @@ def _column_count(size: float, width: float) -> int:
     return max(1, round(width / ((COLUMN_WIDTH + COLUMN_GAP) * size * POINT)))
 
 
-def _column_width(size: float, width: float) -> float:
+def _text_column_width(size: float, width: float) -> float:
     count = _column_count(size, width)
     return (width - (count - 1) * COLUMN_GAP * size * POINT) / count
 
 
 @lru_cache(maxsize=32)  # asked for again: what fits, and where all stands
-def _text_lines(texts: tuple[Sentence, ...], size: float, width: float) -> Sequence[TextLine]:
+def _lines_of_texts(texts: tuple[Sentence, ...], size: float, width: float) -> Sequence[TextLine]:
     """Return the lines of all texts in a column of a page of this width."""
-    wide = _column_width(size, width)
+    wide = _text_column_width(size, width)
     return [line for text in texts for line in _lines_of_text(text, size, wide)]
 
 

@@ -72,7 +72,7 @@ def is_long(inspection: Inspection) -> bool:
     return options.weigh == "weight" and options.by == "pattern" and not is_changed
 
 
-def long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[LongHead]:
+def chosen_long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[LongHead]:
     """Return the chosen heads, or all heads of their layers."""
     trace, options = inspection.trace, inspection.options
     if all_of_layers:
@@ -84,14 +84,14 @@ def long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[L
 
 def show_map(inspection: Inspection) -> Panels:
     """Return the panels of one head with its numbers along the text, and what stands out in it."""
-    [head] = long_heads(inspection)
+    [head] = chosen_long_heads(inspection)
     screen, picture = map_groups([head], log=inspection.options.log)
     return screen, picture, f"{head.name}: {head.finding}"
 
 
 def show_maps(inspection: Inspection) -> list[Group]:
     """Return the maps of several heads."""
-    grids = (head.map_grid(log=inspection.options.log) for head in long_heads(inspection))
+    grids = (head.map_grid(log=inspection.options.log) for head in chosen_long_heads(inspection))
     return [Group("weights", tuple(grids))]
 
 
@@ -99,7 +99,7 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
     """Return what one token attends to, exactly, in one head or in the mean of several, and a
     sentence on it."""
     row = find_in_side(inspection.head_maps[0].rows, inspection.options, query, "query")
-    heads = long_heads(inspection)
+    heads = chosen_long_heads(inspection)
     if len(heads) == 1:
         [head] = heads
         bars, table = (
@@ -112,7 +112,7 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
         return [bars, table], [bars], f"{head.name}: {head.row_finding(row)}"
     weights = np.stack([head.row(row) for head in heads])
     groups = [Group("readings", (_mean_bars(heads[0], row, weights),)),
-              Group("heads", (_strongest_heads(heads, weights),))]  # fmt: skip
+              Group("heads", (_heads_by_largest_weight(heads, weights),))]  # fmt: skip
     title = _most_common_key(heads[0], row, weights)
     return groups, groups, f"{title[:1].upper()}{title[1:]}"
 
@@ -125,7 +125,7 @@ def _mean_bars(head: LongHead, row: int, weights: Float[np.ndarray, "head key"])
     return token_bars(head.keys, title, "weight", keys, means[keys].tolist())
 
 
-def _strongest_heads(
+def _heads_by_largest_weight(
     heads: Sequence[LongHead], weights: Float[np.ndarray, "head key"]
 ) -> RankedBars:
     """Return the heads in which the query attends most to one key, each with that key."""
@@ -163,7 +163,7 @@ def _most_common_key(head: LongHead, row: int, weights: Float[np.ndarray, "head 
 def explore_long_heads(inspection: Inspection) -> HeadExplorer:
     """Return the maps of all heads of the layers for a page, which opens with the chosen one."""
     options = inspection.options
-    heads = long_heads(inspection, all_of_layers=True)
+    heads = chosen_long_heads(inspection, all_of_layers=True)
     explorer = explore_maps(heads, log=options.log)
     if options.layer is None and options.head is None:
         flags = head_flags(inspection)
@@ -176,7 +176,7 @@ def explore_long_heads(inspection: Inspection) -> HeadExplorer:
 def long_heads_data(inspection: Inspection) -> TableData:
     """Return the maps of blocks of all heads as data, with a table of what kind each head is; of
     one head, all numbers along the text."""
-    heads = long_heads(inspection)
+    heads = chosen_long_heads(inspection)
     if len(heads) == 1:
         return long_text_data(inspection.trace, heads)
     kinds = head_kinds_data(inspection)
