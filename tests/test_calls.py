@@ -287,7 +287,7 @@ def calls() -> dict[str, Call]:
         "trace[0, 0, ]": (lambda odd: small()[0, 0, odd], {}),
         "layer.weights[]": (lambda odd: small().layers[0].weights[odd], {}),
         "tokens[]": (lambda odd: small().tokens[odd], {}),
-        "tokens.index[]": (lambda odd: small().tokens.index(odd), {}),
+        "tokens.index[]": (lambda name: small().tokens.index(name), {}),
         "survey[]": (lambda odd: surveyed()[odd], {}),
         "survey[0, ]": (lambda odd: surveyed()[0, odd], {}),
         "inspect[]": (lambda odd: attnviz.inspect(small())[odd], {}),
@@ -430,7 +430,8 @@ GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
     "metric": (
         lambda: attnviz.compare_models(STORY, "minilm", "minilm", metric=3),  # type: ignore[call-arg]
         "known: text, a, b, settings, names, layer, head, query, tokenizer, attention, "
-        "target, generate, chat, truncate, trust_remote_code, without, seed, device, dtype",
+        "target, generate, chat, truncate, trust_remote_code, without, seed, device, dtype, "
+        "stream, memory_budget, resolution, pool",
     ),
     "heads of a corpus": (
         lambda: attnviz.survey([STORY], heads=3),  # type: ignore[call-arg]

@@ -44,7 +44,7 @@ def test_calls_by_chance_try_most_things() -> None:
 
     assert {call.arguments[0] for call in calls} >= {"run", "compare", "steps", "example"}
     assert sum(bool(call.files) for call in calls) > 200
-    assert sum(ended(call).status == 0 for call in calls[:100]) >= 40
+    assert sum(ended(call).status == 0 for call in calls[:100]) >= 35
 
 
 def test_a_fifth_of_the_calls_read_damaged_files_of_every_format() -> None:

@@ -272,8 +272,9 @@ def values_in(result: object) -> dict[int, Any]:
             for name, each in python.getmembers(type(value)):
                 attributes += [name] * isinstance(each, (property, cached_property))
             for name in dict.fromkeys(attributes):
-                # Of an Inspection that is not by effect, its effects are not asked for.
-                if not name.startswith("_") and name != "effects":
+                # Of an Inspection that is not by effect, its effects are not asked for; of weights
+                # in memory, no summary.
+                if not name.startswith("_") and name not in ("effects", "summary"):
                     visit(getattr(value, name), depth + 1)
 
     visit(result, 0)

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sized
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from shutil import get_terminal_size
 from threading import Timer
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -190,19 +190,23 @@ def showing_row_progress(*, quiet: bool) -> Iterator[None]:
     from attnviz.traces.long_weights import reporting_progress
 
     reports: list[RowReport] = []  # the first and the last one of the layer that is measured
+    bars: list[Progress] = []  # a short text has none
 
-    with text_progress_bar() as bar:
-        task = bar.add_task("")
+    with ExitStack() as stack:
 
         def show(total: int, done: int) -> None:
             """Show a line from the second report of a layer on, when its speed is known."""
             if not reports or done < reports[-1].done:
                 reports[:] = [RowReport(done, time.monotonic())] * 2
                 return
+            if not bars:
+                bars.append(stack.enter_context(text_progress_bar()))
+                bars[0].add_task("")
             reports[1] = RowReport(done, time.monotonic())
             speed = (done - reports[0].done) / max(reports[1].time - reports[0].time, 1e-3)
             left = datetime.timedelta(seconds=round((total - done) / max(speed, 1e-3)))
             about = f"{done:,} of {total:,} rows of weights · {speed:,.0f}/s · {left} left"
+            [bar], [task] = bars, bars[0].task_ids
             bar.update(task, total=total, completed=done, description=about)
 
         with reporting_progress(show):

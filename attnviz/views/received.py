@@ -231,7 +231,7 @@ class ReceivedAttention:
             decimals=_decimals(percents, TEXT_DIGITS),
             off=(True,) if self.is_off else (),
         )
-        return Sentence(grid, None, has_bars=False)
+        return Sentence(grid, None, has_bars=False, is_whole_text=True)
 
     def excerpts(self) -> list[range]:
         """Return the parts of a long text around what is read most, in the order of the text."""

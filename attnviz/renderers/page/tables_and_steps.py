@@ -406,11 +406,11 @@ def bar_markup(share: float, mark: float | None = None) -> Markup:
 def sentence_markup(sentence: Sentence) -> Markup:
     """Return the sentence, each token shaded by its weight, and the query token marked.
 
-    Where no bars say the numbers, each token has its own as a title, which whole_text.js says.
+    In a whole text each token has its number as a title, which whole_text.js says.
     """
     grid = sentence.grid
     shades = shade_classes(grid.scale, grid.values[0])
-    titles = [] if sentence.has_bars else list(_token_titles(grid))
+    titles = list(_token_titles(grid)) if sentence.is_whole_text else []
     words = zip_longest(
         grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist(), titles
     )

@@ -119,8 +119,8 @@ class RankingDrawing(Drawing):
 def draw_sentences(
     sentences: tuple[Sentence, ...], per_layer: int = 0
 ) -> SentenceDrawing | TextDrawing:
-    """Return a drawing of sentences: with bars and arcs, or as coloured text where none has any."""
-    if not any(sentence.has_bars for sentence in sentences):
+    """Return a drawing of sentences: with bars and arcs, or as coloured text where all are texts."""
+    if all(sentence.is_whole_text for sentence in sentences):
         return TextDrawing(sentences)
     return SentenceDrawing(sentences, per_layer)
 

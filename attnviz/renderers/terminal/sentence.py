@@ -42,23 +42,25 @@ BAR_MARK = "│"
 REMARK_GAP = 2  # columns before a row's remark
 
 
-def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Iterator[Text]:
+def sentence_lines(
+    grid: Grid, screen: Screen, *, with_bars: bool = True, is_whole_text: bool = False
+) -> Iterator[Text]:
     """Yield, for each head, the sentence coloured by its weights, and a sorted list of bars.
 
     `grid`: a row for each head. `with_bars`: without, bars stand only where the sentence cannot: in
-    a file.
+    a file. `is_whole_text`: lines are broken where the text breaks them.
     """
     if grid.title:
         yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD_STYLE)
     yield from wrap_note(_sentence_note(grid), screen)
     for row, name in enumerate(grid.rows.names):
-        yield from [Text()] * with_bars
+        yield from [Text()] * (not is_whole_text)
         if len(grid.rows) > 1:
             yield title_text(name, is_off=grid.is_off(row))
         sentence = (
             []
             if screen.width is None
-            else [*_colored_sentence(grid, row, screen, breaks_lines=not with_bars)]
+            else [*_colored_sentence(grid, row, screen, breaks_lines=is_whole_text)]
         )
         yield from sentence
         if with_bars or not sentence:

@@ -98,6 +98,7 @@ class Sentence:
     grid: Grid  # with a single row
     query: int | None  # the column of the query itself; None: it is in another sentence
     has_bars: bool = True  # whether a list of bars is drawn below the sentence
+    is_whole_text: bool = False  # then its lines are those of the text, and each token has a number
     written: int | None = None  # so many words are written so far, and the others blank; None: all
 
     @cached_property
