@@ -119,7 +119,7 @@ class RankingDrawing(Drawing):
 def draw_sentences(
     sentences: tuple[Sentence, ...], per_layer: int = 0
 ) -> SentenceDrawing | TextDrawing:
-    """Return a drawing of sentences: with bars and arcs, or as coloured text where all are texts."""
+    """Return a drawing of sentences: with bars and arcs, or coloured text where all are texts."""
     if all(sentence.is_whole_text for sentence in sentences):
         return TextDrawing(sentences)
     return SentenceDrawing(sentences, per_layer)
