@@ -34,7 +34,7 @@ BOUND = 1.6  # times as fast as one process are two
 
 # Measured on one core of an Intel Xeon at 2.8 GHz, for one pair of query and key with
 # all statistics: the products grow with the width of a head, the rest does not.
-CORE_SECONDS, CORE_SECONDS_PER_WIDTH = 9.5e-9, 0.1e-9
+CORE_SECONDS, CORE_SECONDS_PER_WIDTH = 4.9e-9, 0.1e-9
 # Assumed, as nothing of this was run on a GPU: half of what the data sheet of an H100 SXM has. A
 # pair takes six operations for each number of a head (three products), and its tile is read or
 # written 18 times in 32 bits (tiles.py: describe_rows).

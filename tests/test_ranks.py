@@ -498,7 +498,7 @@ def test_the_table_of_costs_in_the_docs_is_computed() -> None:
         cost(100_000, width=64, heads=2, layers=3, ranks=count, cell_seconds=core_seconds)
         for count in (1, 2)
     )
-    assert one.seconds == pytest.approx(3 * 2 * 100_000**2 / 2 * 15.9e-9)
+    assert one.seconds == pytest.approx(3 * 2 * 100_000**2 / 2 * 11.3e-9)
     assert one.seconds / two.seconds > 1.9
     assert (one.sent, one.memory) == (0, two.memory)
     assert two.sent == 3 * 2 * (100_000 * (4 * 64 + 44) + 8 * 512**2)
