@@ -343,14 +343,8 @@ def compare(
         right = [name for name in sources if name not in MISTAKES]
         sources = _choose_sources(source, aspect, right, other)
     index = choose_reference([*sources], reference)
-    comparison: Comparison | LongComparison
-    if streams:
-        comparison = compare_long_sources(sources, aspect, index, command, number)
-    else:
-        alternatives = [
-            build_alternative(each, aspect, name, command, number) for name, each in sources.items()
-        ]
-        comparison = contrast_alternatives(alternatives, aspect, index)
+    compare_sources = compare_long_sources if streams else _compare_in_memory
+    comparison = compare_sources(sources, aspect, index, command, number)
     repeat_command = source_command(
         "compare",
         source,
@@ -365,6 +359,18 @@ def compare(
         provenance=first.provenance if first else None,
         command=repeat_command and replace(repeat_command, second=other),
     )
+
+
+def _compare_in_memory(
+    sources: Mapping[str, Source], by: str, reference: int, command: str | None, layer: int
+) -> Comparison:
+    """Trace each of the sources, which are named by values of `by`, with all their weights, and
+    return the comparison of this layer of all.
+    """
+    alternatives = [
+        build_alternative(source, by, name, command, layer) for name, source in sources.items()
+    ]
+    return contrast_alternatives(alternatives, by, reference)
 
 
 def _refuse_given_choices(choices: Mapping[str, object], reason: str) -> None:
