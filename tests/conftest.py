@@ -33,8 +33,6 @@ SHAPED = (
     "attnviz.vectors.random_numbers",
     "attnviz.vectors.vector_files",
     "attnviz.vectors.positions",
-    "attnviz.vectors.embedding_tables",
-    "attnviz.vectors.embedding_tables",
     "attnviz.traces.from_text",
     "attnviz.traces.layers",
     "attnviz.traces.plan",

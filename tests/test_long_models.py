@@ -57,7 +57,8 @@ def assert_same(short: Trace, streamed: Trace) -> None:
         weights, right = one.weights, other.weights.whole()
         assert isinstance(weights, StreamedWeights)
         assert torch.allclose(weights.whole(), right, atol=1e-5)
-        assert torch.allclose(one.context, other.context, atol=1e-5)
+        # Sums are taken in another order, by instructions that differ between processors.
+        assert torch.allclose(one.context, other.context, rtol=1e-4, atol=1e-5)
         assert torch.allclose(one.attended.contexts, other.attended.contexts, rtol=1e-4, atol=1e-5)
         assert torch.equal(one.visible, other.visible)
         for head in range(one.heads):
