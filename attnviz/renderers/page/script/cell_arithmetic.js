@@ -1,7 +1,8 @@
 // The arithmetic of a cell: its query and key as coloured bars, their products, the score that they
 // add up to, and the softmax of its row.
 
-const SQUARES_IN_A_LINE = 32; // of wider heads each bar has several lines
+const SQUARES_IN_A_LINE = 32; // of wider heads each bar has several lines,
+const MANY_SQUARES_IN_A_LINE = 64; // and from more than this on, longer ones
 const MOST_NUMBERED_SQUARES = 8; // of a bar; of more there is no room for numbers
 const MOST_WRITTEN_TERMS = 8; // of a longer sum only the largest terms are written
 const LARGEST_TERMS = 3;
@@ -53,8 +54,16 @@ async function drawArithmetic() {
   if (head !== state.head || !same(cell, state.cell)) return;
   const opened = arithmetic.drawn === null;
   arithmetic.drawn = cell;
-  showArithmetic(head, cells, vectors);
+  keepingFocus(arithmetic.body, () => showArithmetic(head, cells, vectors));
   if (opened) bringIntoSight(arithmetic.section);
+}
+
+/** All is drawn anew: what has the focus has it again, or the row of the softmax that is chosen. */
+function keepingFocus(body, draw) {
+  const within = [".bars", "th button"].find((name) => document.activeElement.matches(name));
+  const focused = body.contains(document.activeElement) && within;
+  draw();
+  if (focused) body.querySelector(focused === ".bars" ? focused : "[aria-current] button")?.focus();
 }
 
 /** Where it stands below the window, as on a phone. */
@@ -85,9 +94,7 @@ const NO_VECTORS = "This map has no queries and keys of its own.";
 /** All numbers of a cell and of its row: those that the page has, and those that follow. */
 function computedCell(head, cells, vectors, { query, key }) {
   const scoreOf = (each, known) =>
-    known.score === null || known.scoreIsBelow
-      ? scoreStages(vectors, query, each).at(-1).value
-      : known.score;
+    isExactScore(known) ? known.score : scoreStages(vectors, query, each).at(-1).value;
   const row = [...readTokens(head).labels.keys()].map((each) => {
     const known = cells.at(query, each);
     return { ...known, key: each, score: scoreOf(each, known), known };
@@ -120,12 +127,14 @@ function termsOf(vectors, query, key) {
 const termOf = (vectors, place, one, other) =>
   isAdditive(vectors) ? vectors.scoreVector[place] * Math.tanh(one + other) : one * other;
 
+const isExactScore = ({ score, scoreError, scoreIsBelow }) =>
+  score !== null && scoreError === 0 && !scoreIsBelow;
+
 /** The product of which an exact score was made, where it is only scaled: queries and keys may be
  *  rounded. None where it is not known. */
 function exactProduct({ scale, softCap = null, slope = null, terms = [] }, found) {
   const isOnlyScaled = softCap === null && slope === null && terms.length === 0 && scale !== 0;
-  const isExact = found.score !== null && found.scoreError === 0 && !found.scoreIsBelow;
-  return isOnlyScaled && isExact ? found.score / scale : null;
+  return isOnlyScaled && isExactScore(found) ? found.score / scale : null;
 }
 
 /** From the product of query and key to the score: each stage with its value, how it is written,
@@ -177,7 +186,10 @@ function softmaxOf(row, key, sink) {
 
 /* How it is written. */
 
-const plainNumber = (value) => numberText(value, { digits: 2, share: false });
+const plainNumber = (value) =>
+  Number.isInteger(value) && Math.abs(value) < LARGE_NUMBER
+    ? typeset(String(value))
+    : numberText(value, { digits: 2, share: false });
 const fullNumber = (value) => typeset(String(Number(value.toPrecision(6))));
 const printedNumber = (text) => Number(text.replaceAll(MINUS, "-").replace("∞", "Infinity"));
 const inBrackets = (text) => (text.startsWith(MINUS) ? `(${text})` : text);
@@ -198,7 +210,7 @@ function sumsOfCell(found, vectors) {
   const lines = stages.map(({ name, value, written, printed }, place) => {
     const isScore = place === last && !hidden;
     const shown = place === 0 ? name : isScore ? "score" : name;
-    const result = isScore && known.score !== null ? knownScore(known) : plainNumber(value);
+    const result = plainNumber(isScore && isExactScore(known) ? known.score : value);
     if (place === 0) return { name: shown, ...productText(found, vectors), result };
     return { name: shown, written, result, sign: signOf(printed, result) };
   });
@@ -210,7 +222,8 @@ function sumsOfCell(found, vectors) {
 }
 
 /** Whether what is printed comes to the result that is printed. */
-const signOf = (value, result) => (plainNumber(value) === result ? "=" : "≈");
+const signOf = (value, result) =>
+  printedNumber(numberText(value, { share: false })) === printedNumber(result) ? "=" : "≈";
 
 /** The sum of the products, or its largest terms. */
 function productText({ terms, vectors: both, stages }, vectors) {
@@ -249,7 +262,7 @@ function weightLines({ weight, error, softmax }, { mixedBy = "softmax" }) {
   const score = plainNumber(chosen.score);
   const exponent = shift ? sumText([score, plainNumber(-shift)]) : score;
   const written = `exp(${exponent}) / sum of all exp = ${power} / ${all}`;
-  const shown = { name: "weight", result: knownShare(weight, error) };
+  const shown = { name: "weight", result: knownShare(weight, error).replace("about ", "") };
   if (mixedBy === "softmax") return [{ ...shown, written, sign }];
   const after = { ...shown, written: SAID_OF_MIXING[mixedBy] ?? mixedBy, sign: ":" };
   return [{ name: "softmax", written, sign, result }, after];
@@ -275,7 +288,9 @@ function barsOfCell(found, vectors, [who, whom]) {
   const holder = element("div", {
     class: "bars", tabindex: 0, role: "group", "aria-label": "dimensions: use the arrow keys",
   });
-  const lines = Math.ceil(vectors.width / SQUARES_IN_A_LINE);
+  const isVeryWide = vectors.width > MANY_SQUARES_IN_A_LINE;
+  const most = isVeryWide ? MANY_SQUARES_IN_A_LINE : SQUARES_IN_A_LINE;
+  const lines = Math.ceil(vectors.width / most);
   const across = Math.ceil(vectors.width / lines);
   for (let first = 0; first < vectors.width; first += across) {
     const end = Math.min(first + across, vectors.width);
@@ -307,6 +322,7 @@ function squareOf(numbers, scale, place, numbered) {
   const color = colorsOn(scale)(numbers[place]);
   const text = numbered ? plainNumber(numbers[place]) : "";
   const made = element("span", { class: "square", "data-dimension": place }, text);
+  made.classList.toggle("numbered", numbered);
   Object.assign(made.style, { background: cssColor(color), color: inkOn(color) });
   return made;
 }
@@ -333,7 +349,8 @@ function letChooseDimension(holder, width, show) {
     const step = lookUp(steps, event.key);
     if (step === undefined || event.altKey || event.metaKey || event.ctrlKey) return;
     event.preventDefault();
-    choose(chosen === null ? 0 : Math.min(Math.max(chosen + step, 0), width - 1));
+    const from = chosen ?? (step < 0 ? width : -1);
+    choose(Math.min(Math.max(from + step, 0), width - 1));
   });
 }
 

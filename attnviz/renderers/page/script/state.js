@@ -129,7 +129,8 @@ function placeOfNumber(side, text) {
 function cellOfNumbers(head, first, second = "") {
   const query = placeOfNumber(readers(head), first);
   const key = placeOfNumber(readTokens(head), second);
-  return query === undefined || key === undefined ? undefined : { query, key };
+  const isThere = query !== undefined && key !== undefined && canShowArithmetic();
+  return isThere ? { query, key } : undefined;
 }
 
 function shareOf(text) {
