@@ -94,10 +94,11 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     chromium: Browser, page_path: Path, view: str
 ) -> None:
     phone = {"width": 360, "height": 740}
-    with opened(chromium, page_path, f"#view={view}&query=2", viewport=phone) as seen:
+    with opened(chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone) as seen:
         page = seen.page
         settled(page, 100)
         assert shown(page, *VIEWS) == [view]
+        assert page.is_visible("#arithmetic dl") == (view == "matrix")
         assert not page.is_visible("#query")
         page.click("#more")
         page.click("#copying summary")
@@ -155,7 +156,7 @@ COLORS = """() => {
 def test_every_word_that_is_seen_can_be_read(
     chromium: Browser, page_path: Path, scheme: str
 ) -> None:
-    with opened(chromium, page_path, "#query=5&view=lines", color_scheme=scheme) as seen:
+    with opened(chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme) as seen:
         settled(seen.page, 100)
         seen.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
         words = seen.page.evaluate(COLORS)

@@ -240,6 +240,14 @@ class PictureOptions:
             "--numbers/--no-numbers", help="Write numbers into cells.  [default: if they fit]"
         ),
     ] = None
+    vectors: Annotated[
+        bool | None,
+        _look_option(
+            "--vectors/--no-vectors",
+            help="Store queries and keys in a page, which shows the arithmetic of each cell with "
+            "them.  [default: if they fit]",
+        ),
+    ] = None
 
 
 def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
@@ -256,6 +264,7 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
         seconds=seconds,
         transparent=pictures.transparent,
         numbers=pictures.numbers,
+        vectors=pictures.vectors,
         text_size=Look.text_size if pictures.text_size is None else pictures.text_size,
         footnote=pictures.footnote,
         points=pictures.points,

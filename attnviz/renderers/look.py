@@ -62,6 +62,7 @@ class Look:
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: if they fit
     text_size: float | str = 1.0  # given in points of a slide; kept as a factor on its letters
+    vectors: bool | None = None  # whether a page has queries and keys; None: if they fit
     footnote: bool | None = None  # the faint line of settings; None: not on slides and in papers
     points: float | None = None  # of labels on paper, whatever the size of the page
     font: str | None = None  # serif, sans, mono or a family; None: sans

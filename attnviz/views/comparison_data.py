@@ -18,7 +18,8 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents, trace_contents
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, Axis
-from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, HeadVectors, arrange_heads
+from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.measure_tables import (
     alternative_name,
     alternative_title,
@@ -216,6 +217,7 @@ def _alternative_rows(
                 key_axis=_shared_token_axis("key (is read)", alternative.keys, sides),
                 weights=LazyCells(shape, partial(alternative.cells, head)),
                 scores=_alternative_scores(alternative, head),
+                vectors=_alternative_vectors(alternative, head),
                 off=alternative.layer is not None and head in alternative.layer.off,
             )
             yield title, head, head_map
@@ -269,6 +271,17 @@ def _shared_token_axis(title: str, tokens: Tokens, sides: dict[int, Axis]) -> Ax
     share it.
     """
     return sides.setdefault(id(tokens), token_axis(title, tokens))
+
+
+def _alternative_vectors(alternative: Alternative, head: int | None) -> HeadVectors | None:
+    """Return the queries and keys of a head; None for the mean of several heads, and where scores
+    are not made of them.
+    """
+    if head is None and len(alternative.weights) == 1:
+        head = 0
+    if head is None or alternative.trace is None or alternative.layer is None:
+        return None
+    return read_head_vectors(alternative.trace, alternative.layer, head)
 
 
 def _alternative_scores(alternative: Alternative, head: int | None) -> Cells | None:

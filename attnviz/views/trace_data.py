@@ -14,6 +14,7 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_strongest_row
+from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
 from attnviz.views.view import TableData, TableLines, WordColumns
 
@@ -86,6 +87,7 @@ def explore_trace(
                 key_axis=sides[id(trace.keys_of(attention))],
                 weights=lazy_weights(trace, attention, number),
                 scores=lazy_scores(trace, attention, number),
+                vectors=read_head_vectors(trace, attention, number),
                 off=number in attention.off,
             )
             heads.append((attention.name, f"H{number}", head_map))
@@ -103,7 +105,14 @@ def explore_trace(
         first = _strongest_head_index([head_map for *_, head_map in heads], query)
     border = any(side.border for side in sides.values())
     note = f"{AXES_NOTE} · {GENERATED_NOTE}" if border else AXES_NOTE
-    return arrange_heads(heads, query=query, key=key, first=first, note=note)
+    return arrange_heads(
+        heads,
+        query=query,
+        key=key,
+        first=first,
+        note=note,
+        without_vectors=missing_vectors_reason(trace, trace.attention_layers[0]),
+    )
 
 
 def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:

@@ -109,6 +109,7 @@ class LookKeywords(TypedDict, total=False):
     seconds: float
     transparent: bool
     numbers: bool | None
+    vectors: bool | None
     text_size: float | str
     footnote: bool | None
     points: float | None

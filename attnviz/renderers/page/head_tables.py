@@ -28,6 +28,7 @@ from attnviz.renderers.page.packing import (
     pack_thumbnails,
     thumbnail_cells,
 )
+from attnviz.renderers.page.vector_tables import pack_vectors
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, common_scale
 from attnviz.views.grids.scales import Scale, logarithmic_scale
@@ -45,22 +46,34 @@ SAMPLED_CELLS = 2**20  # of a head, by which its size is estimated
 SAFE_BYTE_SHARE = 0.97  # of the bytes left, since sizes are estimates
 
 
-def pack_heads(explorer: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
+def pack_heads(
+    explorer: HeadExplorer, *, vectors: bool | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what the page's script needs of all heads: a description, and blocks of bytes by name.
 
-    The blocks are compressed, and in base64.
+    The blocks are compressed, and in base64. `vectors`: whether queries and keys are stored; None:
+    if they fit.
     """
     heads = pack_each_head(explorer)
+    weight_bytes = sum(head.size for head in heads)
+    in_blocks = "kept" in heads[0].about
+    reason = "each cell is a block of tokens" if in_blocks else explorer.without_vectors
+    packed = pack_vectors(() if in_blocks else explorer.heads, weight_bytes, reason, vectors)
     tables = {
         f"{kind}-{number}": table
         for number, head in enumerate(heads)
         for kind, table in head.tables.items()
     }
     tables["thumbnails"] = pack_thumbnails([head.small for head in heads])
+    accuracy = " · ".join(filter(None, (accuracy_note(tables), packed.note)))
+    tables |= packed.tables
     masks = {mask: n for n, mask in enumerate(dict.fromkeys(t.mask_bits for t in tables.values()))}
     blocks = {name: encode_base64(table.block) for name, table in tables.items()}
     blocks |= {f"mask-{n}": encode_base64(compress_bits(mask)) for mask, n in masks.items() if mask}
-    return _heads_description(explorer, heads, tables, masks), blocks
+    about = _heads_description(explorer, heads, tables, masks)
+    for index, facts in packed.about.items():
+        about["heads"][index]["vectors"] = facts
+    return {**about, "accuracy": accuracy, "exactness": packed.exactness}, blocks
 
 
 def pack_each_head(explorer: HeadExplorer) -> list[PackedHead]:
@@ -123,7 +136,6 @@ def _heads_description(
         "columnsAre": explorer.columns.unit,
         **{name: getattr(explorer, name) for name in ("query", "key", "first", "log")},
         "note": " · ".join(filter(None, (explorer.note, blocks))),
-        "accuracy": accuracy_note(tables),
         "flags": [
             {"head": flag.map_index, "kind": flag.kind, "short": flag.short, "number": flag.number}
             for flag in explorer.flags

@@ -237,6 +237,19 @@ def _decode_numbers(codes: CellNumbers, reaches: RowNumbers, max_code: int) -> C
     return np.asarray(numbers.astype(np.float32))
 
 
+def unpack_vectors(table: PackedTable) -> Float[np.ndarray, "row column"]:
+    """Return the numbers of a table that hides none, as the page's script unpacks them."""
+    (rows, columns), packed = table.shape, zlib.decompress(table.block)
+    if table.bits >= EXACT_BITS:
+        exact = np.frombuffer(packed, f"<f{table.bits // BITS_OF_A_BYTE}")
+        return np.asarray(exact.reshape(rows, columns), dtype=np.float64)
+    reaches = np.repeat(np.frombuffer(packed, "<f4", rows), columns)
+    kind = f"<{'i' if table.signed else 'u'}{table.bits // BITS_OF_A_BYTE}"
+    codes = np.frombuffer(packed, kind, offset=reaches.itemsize * rows)
+    numbers = _decode_numbers(codes, reaches, (1 << table.bits - table.signed) - 1)
+    return numbers.reshape(rows, columns).astype(np.float64)
+
+
 def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
     """Return a table in at most 32 by 32 cells: a small one as it is, a large one pooled.
 

@@ -63,6 +63,7 @@ SCRIPT_FILES = (
     "markup.js",
     "steps.js",
     "points.js",
+    "cell_arithmetic.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -78,6 +79,7 @@ STYLE_FILES = (
     "controls.css",
     "panels.css",
     "matrix.css",
+    "arithmetic.css",
     "lines.css",
     "reading.css",
     "points.css",
@@ -98,7 +100,9 @@ MAX_STEP_LETTERS = 2_500_000  # of the steps of all tokens: about 200 kB in a pa
 
 def html(view: View, look: Look) -> Iterator[bytes]:
     """Yield the bytes of the page: its beginning, each block of packed numbers, and its end."""
-    about, blocks = ({}, {}) if view.heads is None else pack_heads(view.heads)
+    about, blocks = dict[str, Any](), dict[str, str]()
+    if view.heads is not None:
+        about, blocks = pack_heads(view.heads, vectors=look.vectors)
     blocks |= pack_steps(view)
     words = _page_texts(view, look, about)
     before, after = map(Template, _read_page_file("page.html").split(BLOCKS_PLACEHOLDER))

@@ -22,6 +22,27 @@ MAX_COMPARED_CELLS = 2**20  # the rows of a head with more cells are not compare
 
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HeadVectors:
+    """The queries and keys of a head, and all that makes scores of them: their products are
+    scaled, limited by `soft_cap`, and lowered by slope · distance; then `terms` are added.
+    """
+
+    queries: Cells  # a row for each query
+    keys: Cells
+    key_heads: int = 1  # how many heads have these keys
+    products: Cells  # query · key, as the scores were computed
+    scale: float
+    divisors: tuple[str, ...] = ()  # the scale as it is written, such as `√8`
+    score_vector: tuple[float, ...] = ()  # of additive scores: w in w · tanh(query + key)
+    soft_cap: float | None = None
+    slope: float | None = None  # of ALiBi
+    terms: tuple[tuple[str, Cells], ...] = ()  # what is added to each score, by name
+    sink: float | None = None  # a score that takes a share of each row
+    mixed_by: str = "softmax"  # what made the weights, such as dropout
+
+
+@with_summary
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HeadMap:
     """The map of one head that a reader can choose: weights, scores and axes; or of several heads
     together.
@@ -33,6 +54,7 @@ class HeadMap:
     key_axis: Axis  # the same object as `query_axis` in self-attention
     weights: Cells
     scores: Cells | None = None  # as the softmax receives them; None: they do not give the weights
+    vectors: HeadVectors | None = None  # None: the scores are not made of queries and keys
     share: bool = True  # whether each row sums to 1
     signed: bool = False  # whether the numbers are differences
     note: str = ""  # how to read this map, beside the note on all maps
@@ -60,6 +82,7 @@ class HeadExplorer:
     first: int = 0  # the index of the head that is shown first
     log: bool = False  # whether colours are logarithmic
     note: str = ""  # how to read the maps
+    without_vectors: str = ""  # why no head has vectors
     flags: tuple[Flag, ...] = ()  # the strongest head of each kind
     # The tokens that the model wrote: the row before each, its name, and its probability as text.
     generated: tuple[tuple[int, str, str], ...] = ()

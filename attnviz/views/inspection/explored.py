@@ -24,8 +24,15 @@ from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch
 from attnviz.errors import shorten_text
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
-from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_telling_row
+from attnviz.views.grids.explorer import (
+    HeadExplorer,
+    HeadMap,
+    HeadVectors,
+    arrange_heads,
+    find_telling_row,
+)
 from attnviz.views.grids.overview import Flag
+from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
 from attnviz.views.inspection.generated import generated_tokens
 from attnviz.views.inspection.head_kinds import head_flags
 from attnviz.views.inspection.heatmap import map_captions, side_axis
@@ -76,6 +83,9 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
         first=first_index,
         log=inspection.options.log,
         note=" · ".join((AXES_NOTE, *border_notes)),
+        without_vectors=missing_vectors_reason(
+            inspection.trace, inspection.trace.attention_layers[0]
+        ),
         flags=_reindexed_flags(flags, inspection, names),
         generated=tuple((token.row, token.label, token.probability) for token in tokens),
     )
@@ -183,6 +193,7 @@ def _explored_head(
         query_axis=sides.setdefault(_side_key(rows), query_axis),
         weights=attention_map.cells,
         scores=_map_scores(attention_map, inspection),
+        vectors=_map_vectors(attention_map, inspection),
         share=attention_map.share,
         note=" · ".join(map_captions(_caption_options(attention_map, inspection), [attention_map])),
         measure=measure_name(inspection.options),
@@ -218,6 +229,18 @@ def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
     if scores is None or has_same_shape:
         return scores
     return RegroupedCells(scores, attention_map.rows.groups, attention_map.columns.groups)
+
+
+def _map_vectors(attention_map: Map, inspection: Inspection) -> HeadVectors | None:
+    """Return a head's queries and keys; None where cells are not those of its tokens: of merged
+    maps, with --weigh, and where tokens are merged or left out.
+    """
+    layer, head = attention_map.layer, attention_map.head
+    if layer is None or head is None or inspection.options.weigh != "weight":
+        return None
+    if inspection.options.renormalise or attention_map.cells.shape != layer.size:
+        return None
+    return read_head_vectors(inspection.trace, layer, head)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.scales import Scale, colorless_scale
+from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.learned.head_roles import (
     HeadIndex,
     LearnedHeads,
@@ -29,6 +30,7 @@ from attnviz.views.learned.head_roles import (
 )
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.trace import part_groups
+from attnviz.views.trace_data import lazy_scores
 from attnviz.views.view import (
     Excerpt,
     Group,
@@ -450,11 +452,16 @@ def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -
     grid = learned_heads.head_grid(head, moment_index)
     is_self_attention = replace(grid.columns, title=grid.rows.title) == grid.rows
     step, answer = learned_heads.step_label(moment_index), learned_heads.answer_label(moment_index)
+    trace, (layer, number) = learned_heads.trace, head
+    is_final = moment_index == len(learned_heads.learned.moments) - 1
+    final = (trace, trace.layers[layer]) if is_final else None  # of others only weights are kept
     return HeadMap(
         name=" · ".join(filter(None, (learned_head_name(*head), step, answer))),
         query_axis=grid.rows,
         key_axis=grid.rows if is_self_attention else grid.columns,
         weights=grid.cells,
+        scores=None if final is None else lazy_scores(*final, number),
+        vectors=None if final is None else read_head_vectors(*final, number),
     )
 
 

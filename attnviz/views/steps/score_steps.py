@@ -9,6 +9,7 @@ from torch import Tensor
 from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
+from attnviz.views.head_vectors import divisor_text, divisor_texts, is_scaled_by_root
 from attnviz.views.origin_words import preference_sentences
 from attnviz.views.steps import pair, step_sums, trained
 from attnviz.views.steps.scene import Scene
@@ -86,7 +87,7 @@ def _scores_description(scene: Scene) -> str:
 
 def scaling_step(scene: Scene) -> Iterator[Section]:
     """Yield the step that divides scores by √d_k and the temperature; tables only if it does."""
-    divisors = step_sums.divisor_texts(scene, scene.layer)
+    divisors = divisor_texts(scene.trace, scene.layer)
     yield Section(
         number="6",
         name="scaling",
@@ -104,7 +105,7 @@ def _scaling_description(scene: Scene) -> str:
     """Return what scores are divided by and why, or that they are not scaled."""
     variant = scene.trace.variant
     has_temperature = variant.temperature != 1
-    if scene.trace.trained is not None and not trained.is_scaled_by_root(scene.layer):
+    if scene.trace.trained is not None and not is_scaled_by_root(scene.layer):
         return trained.own_scaling_text(scene.layer)
     if not variant.scaled and scene.trace.trained is None:
         if has_temperature:
@@ -128,7 +129,7 @@ def _scaling_tex(scene: Scene) -> str:
     """Return the division in TeX; empty without scaling."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
-        root_tex = trained.divisor_text(scene.layer).replace("√", r"\sqrt ")
+        root_tex = divisor_text(scene.layer).replace("√", r"\sqrt ")
         return rf"\frac{{S}}{{{root_tex}}}" if root_tex else ""
     factors = [rf"\sqrt{{{scene.layer.head_dim}}}"] if variant.scaled else []
     factors += [exact_text(variant.temperature)] if variant.temperature != 1 else []

@@ -25,11 +25,10 @@ from attnviz.traces.weights import Stage, head_mask
 from attnviz.vectors import positions
 from attnviz.views.attention_facts import has_learned_norm
 from attnviz.views.grids.number_formats import MINUS_INFINITY
+from attnviz.views.head_vectors import divisor_texts
 from attnviz.views.origin_words import dimension_names
-from attnviz.views.steps import trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
-from attnviz.wording.numbers import exact_text
 from attnviz.wording.sums import Sum
 
 Sums = tuple[Sum, ...]
@@ -191,15 +190,6 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
         )
 
 
-def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
-    """Return the divisors of scores as written: `√64`, and the temperature; empty if unscaled."""
-    variant = scene.trace.variant
-    if scene.trace.trained is not None:
-        return list(filter(None, [trained.divisor_text(layer)]))
-    root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *[exact_text(variant.temperature)] * (variant.temperature != 1)]
-
-
 @_if_followed
 def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """Write each score of the followed query divided by √d_k and the temperature.
@@ -209,7 +199,7 @@ def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     variant = scene.trace.variant
     root = layer.head_dim**0.5 if variant.scaled else 1.0
     divisor = 1 / layer.scale if scene.trace.trained is not None else root * variant.temperature
-    texts = divisor_texts(scene, layer)
+    texts = divisor_texts(scene.trace, layer)
     for head, key, left_side in _written_cells(scene, "scaled", scene.written_keys):
         values, results = scene.stage_row("scores", head), scene.stage_row("scaled scores", head)
         yield sums.quotient_sum(left_side, values, key, texts, divisor, results, scene.style)
@@ -333,7 +323,7 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     which a score is no longer a sum. Nothing if no token is followed.
     """
     assert layer.queries is not None
-    keys, division = layer.keys_of_heads, (divisor_texts(scene, layer), 1 / layer.scale)
+    keys, division = layer.keys_of_heads, (divisor_texts(scene.trace, layer), 1 / layer.scale)
     assert keys is not None
     for head, key, left_side in _written_cells(scene, "match", scene.visible_keys):
         names = dimension_names(scene.trace, layer, "width", head)

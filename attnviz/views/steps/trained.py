@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
 
 import torch
 from torch import Tensor
@@ -19,13 +18,13 @@ from attnviz.traces.trained.model_in_memory import refuse_changed_model
 from attnviz.views.attention_facts import MaskShape, find_mask_shape
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
+from attnviz.views.head_vectors import divisor_text
 from attnviz.views.reading import token_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list, bidi_isolated, bracketed_shape, counted
 
 MAX_DIAGONAL_VARIATION = 1e-5  # among biases of the same distance, relative to the largest bias
-ROOT_TOLERANCE = 1e-6  # relative: a scale this close to 1/√d_k is taken to be 1/√d_k
 EMBEDDING_DESCRIPTION = (
     "Each id has a row of numbers, its embedding: the same wherever the token occurs in a text."
 )
@@ -153,18 +152,6 @@ def own_rotation_text(trace: Trace) -> str:
         "The model rotates queries and keys in its own way: they keep their length at every "
         "position, and at the first they do not change."
     )
-
-
-def is_scaled_by_root(layer: Layer) -> bool:
-    """Return whether scores are divided by the square root of a head's width."""
-    return abs(layer.scale * sqrt(layer.head_dim) - 1) < ROOT_TOLERANCE
-
-
-def divisor_text(layer: Layer) -> str:
-    """Return the divisor of the scores as it is written: `√64` or `8.5`; empty if it is 1."""
-    if is_scaled_by_root(layer):
-        return f"√{layer.head_dim}"
-    return "" if layer.scale == 1 else f"{1 / layer.scale:.6g}"
 
 
 def own_scaling_text(layer: Layer) -> str:

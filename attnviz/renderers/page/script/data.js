@@ -194,6 +194,37 @@ function scoreIn(table, scores, row, column) {
 const codeAt = ({ numbers, reach, most }, row, place) =>
   reach[row] ? Math.round(Math.sqrt(Math.abs(numbers[place]) / reach[row]) * most) : 0;
 
+/** Queries and keys that were computed here, by head, as `vectorsOf` returns them. */
+const computedVectors = new Map();
+const storedVectors = new Map();
+
+const hasVectors = (head) => computedVectors.has(head) || Boolean(heads[head].vectors);
+
+/** The queries and keys of a head, row by row, and what makes scores of their products; null where
+ *  a page has none. */
+function vectorsOf(head) {
+  if (computedVectors.has(head)) return computedVectors.get(head);
+  if (!hasVectors(head)) return null;
+  if (!storedVectors.has(head)) storedVectors.set(head, unpackedVectors(heads[head].vectors));
+  return storedVectors.get(head);
+}
+
+async function unpackedVectors(about) {
+  const names = [about.queries, about.keys, ...about.terms.map(({ table }) => table)];
+  const [queries, keys, ...added] = await Promise.all(names.map(unpackedTable));
+  return {
+    ...about,
+    queries: queries.numbers,
+    keys: keys.numbers,
+    width: queries.columns,
+    terms: added.map(({ numbers, columns }, place) => ({
+      name: about.terms[place].name,
+      at: (query, key) => numbers[query * columns + key],
+    })),
+    exactness: attention.exactness,
+  };
+}
+
 /** Every head in few cells. */
 let smallHeads = null;
 

@@ -13,6 +13,7 @@ function start() {
   startLines(control("lines"));
   startOverview(control("overview"));
   startSentence(control("sentence"));
+  startArithmetic(control("arithmetic"));
   startTable(control("table"));
   startSteps();
   startControls();

@@ -44,7 +44,7 @@ function startMatrix(section) {
   whenChanged(["head"], onThis(loadMatrix));
   whenChanged(["special"], onThis(chooseCells));
   whenChanged(["theme", "log", "least"], onThis(paintMatrix));
-  whenChanged(["hover", "query", "key"], onThis(drawMarks));
+  whenChanged(["hover", "query", "key", "cell"], onThis(drawMarks));
   startMatrixPointer();
   startMatrixKeys();
   startZoom();

@@ -53,6 +53,7 @@ function goTo({ row, column }) {
   matrix.line.setAttribute("aria-live", "polite");
   scrollToCell(cell);
   hoverAt(cell.row, cell.column);
+  if (state.cell) change({ cell: state.hover });
 }
 
 /** As far as a zoomed picture has to be moved to show a cell. */
@@ -71,8 +72,10 @@ function pinHere(column) {
   else if (here && here.row >= 0) pinRow(here.row);
 }
 
-/** What is pinned goes first, then the cell; where nothing is left to go, the key is not ours. */
+/** The arithmetic goes first, then what is pinned, then the cell; where nothing is left to go, the
+ *  key is not ours. */
 function letGo() {
+  if (state.cell !== null) return closeArithmetic();
   if (state.query === null && state.key === null && state.hover === null) return false;
   const pinned = state.query !== null || state.key !== null;
   change(pinned ? { query: null, key: null } : { hover: null });

@@ -11,6 +11,7 @@ function drawMarks() {
     if (row >= 0) drawPin(brush, rowBox(row));
     if (column >= 0) drawPin(brush, columnBox(column));
     if (hovered) drawCellFrame(brush, hovered);
+    if (state.cell) drawCellFrame(brush, drawnCell(state.cell), inks().accent);
   });
   drawMarkedNames(brush, { row, column }, hovered);
   showReading(hovered, { row, column });
@@ -28,10 +29,12 @@ const placeIn = (places, side, token) => places.indexOf(Math.floor(token / side.
 /** The drawn row and column under the pointer; a part that is nowhere is -1. */
 function hoveredCell() {
   if (state.hover === null) return null;
-  const { query = null, key = null } = state.hover;
-  const [row, column] = [rowOfToken(query), columnOfToken(key)];
+  const { row, column } = drawnCell(state.hover);
   return row < 0 && column < 0 ? null : { row, column };
 }
+
+const drawnCell = ({ query = null, key = null }) =>
+  ({ row: rowOfToken(query), column: columnOfToken(key) });
 
 const rowBox = (row) => ({
   x: matrix.layout.left,
@@ -66,14 +69,14 @@ function drawPin(brush, box) {
 }
 
 /** The cell itself: dark on a light line, so that it stands out from any colour. */
-function drawCellFrame(brush, { row, column }) {
+function drawCellFrame(brush, { row, column }, line = inks().ink) {
   if (row < 0 || column < 0) return;
   const { x, wide } = columnBox(column);
   const { y, high } = rowBox(row);
-  const { paper, ink } = inks();
-  for (const [color, away, line] of [[paper, 0.5, 4], [ink, 0.5, 2]]) {
+  const { paper } = inks();
+  for (const [color, away, thick] of [[paper, 0.5, 4], [line, 0.5, 2]]) {
     brush.strokeStyle = color;
-    brush.lineWidth = line;
+    brush.lineWidth = thick;
     brush.strokeRect(x - away, y - away, wide + 2 * away, high + 2 * away);
   }
 }
@@ -135,12 +138,14 @@ function saidOfHovered({ row, column }) {
 
 /** What is pinned; or how to begin. */
 function saidOfNowhere({ row, column }) {
-  if (row < 0 && column < 0) return [HOW_TO_BEGIN];
+  if (row < 0 && column < 0) return [howToBegin()];
   const left = row < 0 ? "" : saidOfLeftOut(matrix, matrix.rows[row]);
   return [joined(saidOfPins(matrix, { row, column }), left)];
 }
 
-const HOW_TO_BEGIN = "Point at a cell, or use the arrow keys; click to follow its row";
+const howToBegin = () =>
+  "Point at a cell, or use the arrow keys; click to " +
+  (hasVectors(matrix.head) ? "see its arithmetic" : "follow its row");
 const joined = (...parts) => parts.filter(Boolean).join("; ");
 
 /** Beside the cell, on the side where there is more room; only where this is where one is. */

@@ -61,7 +61,8 @@ function leaveMatrix({ pointerType }) {
 
 function pinAt({ offsetX, offsetY }) {
   const { row, column } = placeAt(offsetX, offsetY);
-  if (row >= 0) pinRow(row, column);
+  if (row >= 0 && column >= 0 && hasVectors(matrix.head)) chooseCell(row, column);
+  else if (row >= 0) pinRow(row, column);
   else if (column >= 0) pinColumn(column);
 }
 
@@ -72,6 +73,12 @@ function pinRow(row, column = -1) {
   const again = !matrix.touched || matrix.pinnedAt === column;
   matrix.pinnedAt = column;
   change({ query: state.query === query && again ? null : query });
+}
+
+/** Show the arithmetic of a cell, and follow its row; or let both go. */
+function chooseCell(row, column) {
+  const cell = { query: tokenOfRow(row), key: tokenOfColumn(column) };
+  change(same(state.cell, cell) ? { query: null, cell: null } : { query: cell.query, cell });
 }
 
 function pinColumn(column) {

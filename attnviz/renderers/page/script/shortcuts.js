@@ -4,6 +4,7 @@ const SHORTCUTS = {
   "[": { does: "previous head", press: () => stepHead(-1), when: () => choosable.length > 1 },
   "]": { does: "next head", press: () => stepHead(1), when: () => choosable.length > 1 },
   v: { does: "the next view: matrix, lines", press: changeView, when: () => true },
+  d: { does: "the arithmetic of the cell", press: toggleArithmetic, when: canShowArithmetic },
   "/": { does: "find a token to follow", press: () => control("query").focus(), when: () => true },
   "?": { does: "these keys", press: () => openMenu("help"), when: () => true },
 };

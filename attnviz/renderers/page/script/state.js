@@ -6,6 +6,7 @@ const state = {
   query: attention.query ?? null, // the token that is followed, if one is
   key: null, // the token of whom all readers are shown, if one is
   hover: null, // {query, key} under the pointer, or where the arrows are
+  cell: null, // {query, key} whose arithmetic is shown, if one is
   least: 0, // weights below it are not drawn
   log: attention.log ?? false,
   special: true, // whether special tokens are shown
@@ -47,6 +48,7 @@ function withinHead(head) {
     query: state.query < high ? state.query : null,
     key: state.key < wide ? state.key : null,
     hover: null,
+    cell: state.cell && state.cell.query < high && state.cell.key < wide ? state.cell : null,
   };
 }
 
@@ -76,6 +78,12 @@ const tokenOf = (sideOf) => ({
   write: (place) => (place === null ? NOTHING : tokenNumber(sideOf(state.head), place)),
   read: (text, head) => (text === NOTHING ? null : placeOfNumber(sideOf(head), text)),
 });
+const pairOfTokens = {
+  write: (cell) => (cell === null ? NOTHING : [
+    tokenNumber(readers(state.head), cell.query), tokenNumber(readTokens(state.head), cell.key),
+  ].join("-")),
+  read: (text, head) => (text === NOTHING ? null : cellOfNumbers(head, ...text.split("-"))),
+};
 const placeNamed = (things) => ({
   write: (place) => things[place].name,
   read: (text) => [...things.keys()].find((place) => things[place].name === text),
@@ -85,6 +93,7 @@ const ADDRESS = {
   head: { write: headName, read: headNamed },
   query: tokenOf(readers),
   key: tokenOf(readTokens),
+  cell: pairOfTokens,
   least: { write: String, read: shareOf },
   log: switched,
   special: switched,
@@ -115,6 +124,13 @@ const tokenNumber = (side, place) => side.numbers[place] || String(place + 1);
 function placeOfNumber(side, text) {
   const place = side.labels.findIndex((_, each) => tokenNumber(side, each) === text);
   return place < 0 ? undefined : place;
+}
+
+function cellOfNumbers(head, first, second = "") {
+  const query = placeOfNumber(readers(head), first);
+  const key = placeOfNumber(readTokens(head), second);
+  const isThere = query !== undefined && key !== undefined && canShowArithmetic();
+  return isThere ? { query, key } : undefined;
 }
 
 function shareOf(text) {

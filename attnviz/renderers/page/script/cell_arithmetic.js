@@ -1,0 +1,443 @@
+// The arithmetic of a cell: its query and key as coloured bars, their products, the score that they
+// add up to, and the softmax of its row.
+
+const SQUARES_IN_A_LINE = 32; // of wider heads each bar has several lines,
+const MANY_SQUARES_IN_A_LINE = 64; // and from more than this on, longer ones
+const MOST_NUMBERED_SQUARES = 8; // of a bar; of more there is no room for numbers
+const MOST_WRITTEN_TERMS = 8; // of a longer sum only the largest terms are written
+const LARGEST_TERMS = 3;
+const MOST_NEIGHBOURS = 6; // keys in the softmax; the others are added up
+const LARGEST_EXPONENT = 12; // from which on exp of a score is hard to read, and may overflow
+const arithmetic = { drawn: null, dimension: null };
+
+const canShowArithmetic = () => [...heads.keys()].some(hasVectors);
+
+function startArithmetic(section) {
+  const close = actionButton("×", "close the arithmetic", closeArithmetic);
+  const parts = { section, name: element("strong"), body: element("div") };
+  Object.assign(arithmetic, parts);
+  section.append(element("p", { class: "matrix-title" }, parts.name, close), parts.body);
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || takesLetters(event.target)) return;
+    if (closeArithmetic()) event.preventDefault();
+  });
+  whenChanged(Object.keys(state).filter((name) => name !== "hover"), drawArithmetic);
+  drawArithmetic();
+}
+
+/** Whether there was one to close. */
+function closeArithmetic() {
+  const open = state.cell !== null;
+  change({ cell: null });
+  return open;
+}
+
+/** Of the cell that the pointer or the arrows are on; else of the largest one of a row. */
+async function toggleArithmetic() {
+  if (closeArithmetic()) return;
+  const { head, hover } = state;
+  const cells = await cellsOf(head);
+  if (cells.tall * cells.wide > 1) return;
+  const query = hover?.query ?? state.query ?? 0;
+  change({ cell: { query, key: hover?.key ?? state.key ?? largestKey(cells.row(query)) } });
+}
+
+const largestKey = (weights) =>
+  weights.reduce((best, weight, key) => (weight > (weights[best] || 0) ? key : best), 0);
+
+async function drawArithmetic() {
+  const { cell, head } = state;
+  control("explorer").classList.toggle("with-arithmetic", cell !== null);
+  arithmetic.section.hidden = cell === null;
+  if (cell === null) return (arithmetic.drawn = null);
+  const [cells, vectors] = await Promise.all([cellsOf(head), vectorsOf(head)]);
+  if (head !== state.head || !same(cell, state.cell)) return;
+  const opened = arithmetic.drawn === null;
+  arithmetic.drawn = cell;
+  keepingFocus(arithmetic.body, () => showArithmetic(head, cells, vectors));
+  if (opened) bringIntoSight(arithmetic.section);
+}
+
+/** All is drawn anew: what has the focus has it again, or the row of the softmax that is chosen. */
+function keepingFocus(body, draw) {
+  const within = [".bars", "th button"].find((name) => document.activeElement.matches(name));
+  const focused = body.contains(document.activeElement) && within;
+  draw();
+  if (focused) body.querySelector(focused === ".bars" ? focused : "[aria-current] button")?.focus();
+}
+
+/** Where it stands below the window, as on a phone. */
+function bringIntoSight(section) {
+  const { top } = section.getBoundingClientRect();
+  if (top > 0.7 * innerHeight) section.scrollIntoView({ block: "nearest" });
+}
+
+function showArithmetic(head, cells, vectors) {
+  const { query, key } = state.cell;
+  const [who, whom] = [calledToken(readers(head), query), calledToken(readTokens(head), key)];
+  const verb = cells.at(query, key).hidden ? "cannot read" : "reads";
+  arithmetic.name.textContent = `${calledHead(head)}: ${who} ${verb} ${whom}`;
+  if (!vectors) return arithmetic.body.replaceChildren(element("p", {}, NO_VECTORS));
+  const found = computedCell(head, cells, vectors, state.cell);
+  const sums = sumsOfCell(found, vectors);
+  const shown = [...barsOfCell(found, vectors, [who, whom]), listOfSums(sums)];
+  if (!found.hidden) shown.push(tableOfSoftmax(head, found, who));
+  const notes = notesOfCell(head, cells, vectors, found);
+  shown.push(...notes.map((note) => element("p", { class: "caption" }, note)));
+  arithmetic.body.replaceChildren(...shown, copyOfSums(sums));
+}
+
+const NO_VECTORS = "This map has no queries and keys of its own.";
+
+/* What is computed. */
+
+/** All numbers of a cell and of its row: those that the page has, and those that follow. */
+function computedCell(head, cells, vectors, { query, key }) {
+  const scoreOf = (each, known) =>
+    isExactScore(known) ? known.score : scoreStages(vectors, query, each).at(-1).value;
+  const row = [...readTokens(head).labels.keys()].map((each) => {
+    const known = cells.at(query, each);
+    return { ...known, key: each, score: scoreOf(each, known), known };
+  });
+  const { weight, error, hidden, known } = row[key];
+  const stages = scoreStages(vectors, query, key, exactProduct(vectors, known));
+  const seen = row.filter((each) => !each.hidden);
+  return {
+    query, key, weight, error, hidden, known, stages,
+    vectors: [rowOfVectors(vectors, "queries", query), rowOfVectors(vectors, "keys", key)],
+    terms: termsOf(vectors, query, key),
+    softmax: softmaxOf(seen, key, vectors.sink ?? null),
+    masked: row.length - seen.length,
+  };
+}
+
+const rowOfVectors = (vectors, name, row) =>
+  vectors[name].subarray(row * vectors.width, (row + 1) * vectors.width);
+
+const ADDITIVE = "w · tanh(q + k)";
+const isAdditive = ({ scoreVector = [] }) => scoreVector.length > 0;
+
+/** What each dimension adds to the score: its product, or w · tanh(q + k). */
+function termsOf(vectors, query, key) {
+  const second = rowOfVectors(vectors, "keys", key);
+  return Array.from(rowOfVectors(vectors, "queries", query), (number, place) =>
+    termOf(vectors, place, number, second[place]));
+}
+
+const termOf = (vectors, place, one, other) =>
+  isAdditive(vectors) ? vectors.scoreVector[place] * Math.tanh(one + other) : one * other;
+
+const isExactScore = ({ score, scoreError, scoreIsBelow }) =>
+  score !== null && scoreError === 0 && !scoreIsBelow;
+
+/** The product of which an exact score was made, where it is only scaled: queries and keys may be
+ *  rounded. None where it is not known. */
+function exactProduct({ scale, softCap = null, slope = null, terms = [] }, found) {
+  const isOnlyScaled = softCap === null && slope === null && terms.length === 0 && scale !== 0;
+  return isOnlyScaled && isExactScore(found) ? found.score / scale : null;
+}
+
+/** From the product of query and key to the score: each stage with its value, how it is written,
+ *  and what that comes to. */
+function scoreStages(vectors, query, key, product = null) {
+  const { scale, softCap = null, slope = null, terms = [] } = vectors;
+  const added = termsOf(vectors, query, key).reduce((sum, term) => sum + term, 0);
+  const stages = [{ name: isAdditive(vectors) ? ADDITIVE : "q · k", value: product ?? added }];
+  const stage = (name, compute, write) => {
+    const before = stages.at(-1).value;
+    const text = plainNumber(before);
+    const printed = compute(printedNumber(text));
+    stages.push({ name, value: compute(before), written: write(text), printed });
+  };
+  if (scale !== 1) stage("scaled", (value) => value * scale, (text) => scaledText(text, vectors));
+  if (softCap !== null) {
+    const cap = fullNumber(softCap);
+    const write = (text) => `${cap} · tanh(${text} / ${cap})`;
+    stage("capped", (value) => softCap * Math.tanh(value / softCap), write);
+  }
+  if (slope !== null) {
+    const far = Math.abs(query - key);
+    const write = (text) => `${text} − ${fullNumber(slope)} · ${far}`;
+    stage("with ALiBi", (value) => value - slope * far, write);
+  }
+  for (const { name, at } of terms) {
+    const number = at(query, key);
+    const write = (text) => sumText([text, plainNumber(number)]);
+    stage(`with ${name}`, (value) => value + number, write);
+  }
+  return stages;
+}
+
+/** Of the keys that a query sees: exp of each score, and its share of all of them. */
+function softmaxOf(row, key, sink) {
+  const scores = [...row.map(({ score }) => score), ...(sink === null ? [] : [sink])];
+  const shift = Math.max(...scores.map(Math.abs)) > LARGEST_EXPONENT ? Math.max(...scores) : 0;
+  const each = row.map((cell) => ({ ...cell, power: Math.exp(cell.score - shift) }));
+  const rest = sink === null ? 0 : Math.exp(sink - shift);
+  const total = each.reduce((sum, { power }) => sum + power, rest);
+  const ordered = each.toSorted((one, other) => other.power - one.power);
+  const shown = ordered.slice(0, MOST_NEIGHBOURS);
+  if (!shown.some((cell) => cell.key === key)) {
+    shown.splice(-1, 1, ...ordered.filter((cell) => cell.key === key));
+  }
+  return { shift, sink, rest, total, shown, others: ordered.filter((cell) => !shown.includes(cell)),
+    chosen: each.find((cell) => cell.key === key) };
+}
+
+/* How it is written. */
+
+const plainNumber = (value) =>
+  Number.isInteger(value) && Math.abs(value) < LARGE_NUMBER
+    ? typeset(String(value))
+    : numberText(value, { digits: 2, share: false });
+const fullNumber = (value) => typeset(String(Number(value.toPrecision(6))));
+const printedNumber = (text) => Number(text.replaceAll(MINUS, "-").replace("∞", "Infinity"));
+const inBrackets = (text) => (text.startsWith(MINUS) ? `(${text})` : text);
+
+/** Terms with + or − between them. */
+const sumText = (texts) =>
+  texts.reduce((sum, text) =>
+    text.startsWith(MINUS) ? `${sum} ${MINUS} ${text.slice(1)}` : `${sum} + ${text}`);
+
+const scaledText = (text, { divisors = [], scale }) =>
+  divisors.length ? [text, ...divisors].join(" / ") : `${text} · ${fullNumber(scale)}`;
+
+/** Every stage as a line: its name, how it is computed, and what comes out. The last stage before
+ *  the softmax is the score. */
+function sumsOfCell(found, vectors) {
+  const { stages, hidden, known } = found;
+  const last = stages.length - 1;
+  const lines = stages.map(({ name, value, written, printed }, place) => {
+    const isScore = place === last && !hidden;
+    const shown = place === 0 ? name : isScore ? "score" : name;
+    const result = plainNumber(isScore && isExactScore(known) ? known.score : value);
+    if (place === 0) return { name: shown, ...productText(found, vectors), result };
+    return { name: shown, written, result, sign: signOf(printed, result) };
+  });
+  if (hidden) {
+    lines.push({ name: "score", written: "hidden by the mask", sign: ":", result: `${MINUS}∞` });
+    return [...lines, { name: "weight", written: `exp(${MINUS}∞)`, sign: "=", result: "0" }];
+  }
+  return [...lines, ...weightLines(found, vectors)];
+}
+
+/** Whether what is printed comes to the result that is printed. */
+const signOf = (value, result) =>
+  printedNumber(numberText(value, { share: false })) === printedNumber(result) ? "=" : "≈";
+
+/** The sum of the products, or its largest terms. */
+function productText({ terms, vectors: both, stages }, vectors) {
+  if (terms.length > MOST_WRITTEN_TERMS) {
+    const largest = largestTerms(terms).map((place) => plainNumber(terms[place]));
+    return { written: `${sumText(largest)} + ${terms.length - largest.length} more`, sign: "≈" };
+  }
+  const pairs = terms.map((_, place) => both.map((numbers) => plainNumber(numbers[place])));
+  const printed = pairs.map((pair, place) => termOf(vectors, place, ...pair.map(printedNumber)));
+  const value = printed.reduce((sum, term) => sum + term, 0);
+  return {
+    written: sumText(pairs.map((pair, place) => termText(vectors, place, pair, plainNumber))),
+    sign: signOf(value, plainNumber(stages[0].value)),
+  };
+}
+
+/** A product, as it is written; or w · tanh(q + k). */
+const termText = (vectors, place, [one, other], write) =>
+  isAdditive(vectors)
+    ? `${write(vectors.scoreVector[place])}·tanh(${sumText([one, other])})`
+    : `${one}·${inBrackets(other)}`;
+
+const largestTerms = (terms) =>
+  [...terms.keys()]
+    .toSorted((one, other) => Math.abs(terms[other]) - Math.abs(terms[one]))
+    .slice(0, LARGEST_TERMS);
+
+/** The softmax, and what else makes the weight of it. */
+function weightLines({ weight, error, softmax }, { mixedBy = "softmax" }) {
+  const { chosen, total, shift } = softmax;
+  const [power, all] = [plainNumber(chosen.power), plainNumber(total)];
+  const computed = chosen.power / total;
+  const result = shareText(computed);
+  const printed = printedNumber(power) / printedNumber(all);
+  const sign = shareText(printed) === result ? "=" : "≈";
+  const score = plainNumber(chosen.score);
+  const exponent = shift ? sumText([score, plainNumber(-shift)]) : score;
+  const written = `exp(${exponent}) / sum of all exp = ${power} / ${all}`;
+  const shown = { name: "weight", result: knownShare(weight, error).replace("about ", "") };
+  if (mixedBy === "softmax") return [{ ...shown, written, sign }];
+  const after = { ...shown, written: SAID_OF_MIXING[mixedBy] ?? mixedBy, sign: ":" };
+  return [{ name: "softmax", written, sign, result }, after];
+}
+
+const knownShare = (weight, error) => knownText(weight, error, { share: true, digits: 2 });
+const SAID_OF_MIXING = { dropout: "after dropout", hand: "written by hand" };
+
+/* How it is shown. */
+
+/** Query, key and products: bars of coloured squares, one for each dimension. */
+function barsOfCell(found, vectors, [who, whom]) {
+  const product = isAdditive(vectors) ? ADDITIVE : "q × k";
+  const bars = [
+    { name: `q of ${who}`, numbers: found.vectors[0] },
+    { name: `k of ${whom}`, numbers: found.vectors[1] },
+    { name: product, numbers: found.terms },
+  ];
+  const reach = Math.max(largestOf(found.vectors[0]), largestOf(found.vectors[1]));
+  const reaches = [reach, reach, largestOf(found.terms)];
+  const scales = reaches.map((high) => ({ kind: "diverging", bend: "straight", low: -high, high }));
+  const says = element("p", { class: "bar-says", "aria-live": "polite" });
+  const holder = element("div", {
+    class: "bars", tabindex: 0, role: "group", "aria-label": "dimensions: use the arrow keys",
+  });
+  const isVeryWide = vectors.width > MANY_SQUARES_IN_A_LINE;
+  const most = isVeryWide ? MANY_SQUARES_IN_A_LINE : SQUARES_IN_A_LINE;
+  const lines = Math.ceil(vectors.width / most);
+  const across = Math.ceil(vectors.width / lines);
+  for (let first = 0; first < vectors.width; first += across) {
+    const end = Math.min(first + across, vectors.width);
+    holder.append(blockOfBars(bars, scales, { first, end, across }));
+  }
+  const show = (dimension) => showDimension(holder, says, { found, vectors, dimension });
+  letChooseDimension(holder, vectors.width, show);
+  show(null);
+  return [holder, says, barsOfColors(scales, product)];
+}
+
+/** The same dimensions of all bars, below each other. */
+function blockOfBars(bars, scales, { first, end, across }) {
+  const numbered = across <= MOST_NUMBERED_SQUARES;
+  const line = (name, squares) =>
+    element("div", { class: "bar-line" }, element("span", { class: "bar-name" }, name), ...squares);
+  const places = Array.from({ length: end - first }, (_, place) => first + place);
+  const heading = numbered
+    ? places.map((place) => element("span", { class: "dimension" }, String(place + 1)))
+    : [element("span", { class: "dimensions" }, `${first + 1}–${end}`)];
+  const lines = bars.map(({ name, numbers }, bar) =>
+    line(name, places.map((place) => squareOf(numbers, scales[bar], place, numbered))));
+  const block = element("div", { class: "bar-block" }, line("dimension", heading), ...lines);
+  block.style.gridTemplateColumns = `fit-content(9rem) repeat(${across}, minmax(0, 1fr))`;
+  return block;
+}
+
+function squareOf(numbers, scale, place, numbered) {
+  const color = colorsOn(scale)(numbers[place]);
+  const text = numbered ? plainNumber(numbers[place]) : "";
+  const made = element("span", { class: "square", "data-dimension": place }, text);
+  made.classList.toggle("numbered", numbered);
+  Object.assign(made.style, { background: cssColor(color), color: inkOn(color) });
+  return made;
+}
+
+/** What colours stand for. */
+function barsOfColors([both, , products], label) {
+  const bars = [newColorBar(), newColorBar()];
+  showColorBar(bars[0], { ...both, label: "q and k" });
+  showColorBar(bars[1], { ...products, label });
+  return element("div", { class: "bar-scales" }, ...bars);
+}
+
+/** By pointer, or by arrows while it has the focus. */
+function letChooseDimension(holder, width, show) {
+  let chosen = null;
+  const choose = (dimension) => show((chosen = dimension));
+  holder.addEventListener("pointerover", ({ target }) => {
+    if (target.dataset.dimension) choose(Number(target.dataset.dimension));
+  });
+  holder.addEventListener("pointerleave", () => choose(null));
+  holder.addEventListener("blur", () => choose(null));
+  holder.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -width, End: width };
+    const step = lookUp(steps, event.key);
+    if (step === undefined || event.altKey || event.metaKey || event.ctrlKey) return;
+    event.preventDefault();
+    const from = chosen ?? (step < 0 ? width : -1);
+    choose(Math.min(Math.max(from + step, 0), width - 1));
+  });
+}
+
+/** The numbers of one dimension; of none those that add most to the score. */
+function showDimension(holder, says, { found, vectors, dimension }) {
+  for (const square of holder.querySelectorAll(".square")) {
+    square.classList.toggle("chosen", Number(square.dataset.dimension) === dimension);
+  }
+  if (dimension === null) return (says.textContent = saidOfLargest(found.terms));
+  const write = (number) => inFour(number, false);
+  const pair = found.vectors.map((numbers) => write(numbers[dimension]));
+  const written = termText(vectors, dimension, pair, write);
+  says.textContent = `dimension ${dimension + 1}: ${written} = ${write(found.terms[dimension])}`;
+}
+
+function saidOfLargest(terms) {
+  const said = largestTerms(terms).map((place) =>
+    `${plainNumber(terms[place])} (dimension ${place + 1})`);
+  return terms.length > 1 ? `largest: ${said.join(", ")}` : "";
+}
+
+const lineText = ({ name, written, sign, result }) =>
+  sign === ":" ? `${name}: ${written}, ${result}` : `${name} = ${written} ${sign} ${result}`;
+
+function listOfSums(sums) {
+  const rows = sums.map(({ name, written, sign, result }) => [
+    element("dt", {}, name),
+    element("dd", {}, `${written}${sign === ":" ? "" : " "}${sign} `, element("b", {}, result)),
+  ]);
+  return element("dl", { class: "sums" }, ...rows.flat());
+}
+
+function tableOfSoftmax(head, { query, key, softmax, masked }, who) {
+  const { shift, sink, rest, total, shown, others } = softmax;
+  const read = readTokens(head);
+  const power = shift ? `exp(score ${MINUS} ${plainNumber(shift)})` : "exp(score)";
+  const row = (name, cells, attributes = {}) =>
+    element("tr", attributes, element("th", { scope: "row" }, name),
+      ...cells.map((cell) => element("td", {}, cell)));
+  const rows = shown.map((cell) => row(
+    actionButton(tokenName(read, cell.key), `the arithmetic of ${calledToken(read, cell.key)}`,
+      () => change({ cell: { query, key: cell.key } })),
+    [plainNumber(cell.score), plainNumber(cell.power), weightBar(cell)],
+    { "aria-current": cell.key === key && "true" },
+  ));
+  if (others.length > 0) {
+    const added = (name) => others.reduce((sum, cell) => sum + cell[name], 0);
+    const name = `${others.length.toLocaleString("en")} more`;
+    rows.push(row(name, ["", plainNumber(added("power")), shareText(added("weight"))]));
+  }
+  if (sink !== null) rows.push(row("sink", [plainNumber(sink), plainNumber(rest), "no value"]));
+  rows.push(row("sum", ["", plainNumber(total), ""], { class: "total" }));
+  const hidden = masked ? `; ${masked.toLocaleString("en")} more hidden by the mask` : "";
+  return tableOf(`softmax: all that ${who} can read${hidden}`,
+    [read.counts, "score", power, scaleOf(head).label], rows);
+}
+
+/** A weight, and a bar as long as its share. */
+function weightBar({ weight, error }) {
+  const bar = element("span");
+  bar.style.width = `${Math.min(Math.max(weight, 0), 1) * 100}%`;
+  const number = knownShare(weight, error);
+  const whole = element("span", { class: "weight-bar" }, bar);
+  return element("span", { class: "bar-of-weight" }, whole, element("span", {}, number));
+}
+
+/** Why a cell is hidden, what is switched off, how exact queries and keys are. */
+function notesOfCell(head, cells, vectors, { query, key, hidden }) {
+  const isLater = hidden && readsItself(head) && key > query && hidesAllLater(cells);
+  return [
+    isLater && "The mask is causal: no token reads those after it.",
+    heads[head].off && "This head is switched off: its weights are as usual, but have no effect.",
+    vectors.exactness && `${capital(vectors.exactness)}.`,
+  ].filter(Boolean);
+}
+
+function hidesAllLater({ rows, columns, hides }) {
+  for (let row = 0; row < rows; row++) {
+    for (let column = row + 1; column < columns; column++) if (!hides(row, column)) return false;
+  }
+  return true;
+}
+
+function copyOfSums(sums) {
+  const text = [arithmetic.name.textContent, ...sums.map(lineText)].join("\n");
+  return actionButton("Copy as text", "copy: the arithmetic as text", async () => {
+    const took = await tookText(text);
+    say(took ? "The arithmetic is copied." : "Copying is not allowed here: select the text.");
+  });
+}

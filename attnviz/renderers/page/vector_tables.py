@@ -1,0 +1,155 @@
+"""The queries and keys of the heads of a page, from which its script computes each score again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.cells import FULL_SLICE, Cells
+from attnviz.machine.memory import format_size
+from attnviz.renderers.page.packing import (
+    BITS_OF_A_BYTE,
+    EXACT_BITS,
+    FINE_BITS,
+    PackedTable,
+    load_cells,
+    pack_table,
+    unpack_vectors,
+)
+from attnviz.views.grids.explorer import HeadMap, HeadVectors
+
+MAX_EXACT_NUMBERS = 2**13  # of all queries and keys; more are stored in 16 bits
+MAX_VECTOR_BYTES = 1_500_000  # or as many as the weights take
+MAX_CHOSEN_BYTES = 18_000_000  # with --vectors: 24 MB of base64
+PRODUCT = "q\u00a0·\u00a0k"
+VISIBLE_ERROR = 5e-4  # a smaller one is not worth a word
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PackedVectors:
+    """The vectors of all heads as tables, with what the script needs beside them; or a note on why
+    a page has none.
+    """
+
+    tables: Mapping[str, PackedTable] = field(default_factory=dict)
+    about: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by index of the head
+    exactness: str = ""
+    note: str = ""
+
+
+def pack_vectors(
+    heads: Sequence[HeadMap], weight_bytes: int, reason: str, chosen: bool | None
+) -> PackedVectors:
+    """Return the queries and keys of the heads, if they fit into the page.
+
+    `weight_bytes`: what the weights take; `reason`: why there are none to store; `chosen`: True
+    stores as many as a page can hold, False none.
+    """
+    vectors = {index: head.vectors for index, head in enumerate(heads) if head.vectors is not None}
+    if not vectors:
+        return _without_vectors(reason)
+    if chosen is False:
+        return _without_vectors("left out by --no-vectors")
+    limit = MAX_CHOSEN_BYTES if chosen else max(MAX_VECTOR_BYTES, weight_bytes)
+    numbers = sum(map(_number_count, vectors.values()))
+    bits = EXACT_BITS if numbers <= MAX_EXACT_NUMBERS else FINE_BITS
+    size = int(numbers * bits // BITS_OF_A_BYTE)
+    if size <= limit:
+        packed = _pack_each(vectors, bits)
+        size = sum(len(table.block) for table in packed.tables.values())
+        if size <= limit:
+            return packed
+    hint = "--vectors stores them" if size <= MAX_CHOSEN_BYTES else "a shorter text has room"
+    return _without_vectors(f"queries and keys would take {format_size(size)}; {hint}")
+
+
+def _without_vectors(reason: str) -> PackedVectors:
+    """Return no vectors, with a note that gives the reason, if there is one."""
+    return PackedVectors(note=f"no arithmetic of single cells: {reason}" if reason else "")
+
+
+def _number_count(vectors: HeadVectors) -> float:
+    """Return how many numbers the queries and keys of a head have, its share of keys that several
+    heads have in common.
+    """
+    (queries, width), (keys, _) = vectors.queries.shape, vectors.keys.shape
+    return width * (queries + keys / vectors.key_heads)
+
+
+def _pack_each(vectors: Mapping[int, HeadVectors], bits: int) -> PackedVectors:
+    """Return the vectors of all heads in `bits` bits; equal tables are stored once."""
+    tables: dict[bytes, tuple[str, PackedTable]] = {}
+
+    def add_table(cells: Cells) -> tuple[str, PackedTable]:
+        table = pack_table(load_cells(cells), bits)
+        return tables.setdefault(table.block, (f"vectors-{len(tables)}", table))
+
+    about, errors = dict[int, dict[str, Any]](), list[float]()
+    for index, head in vectors.items():
+        (queries, packed_queries), (keys, packed_keys) = map(add_table, (head.queries, head.keys))
+        terms = [{"name": name, "table": add_table(cells)[0]} for name, cells in head.terms]
+        about[index] = {"queries": queries, "keys": keys, "terms": terms, **_score_facts(head)}
+        errors.append(_product_error(head, packed_queries, packed_keys))
+    return PackedVectors(
+        tables=dict(tables.values()), about=about, exactness=exactness_note(bits, max(errors))
+    )
+
+
+def _score_facts(vectors: HeadVectors) -> dict[str, Any]:
+    """Return what makes scores of products as JSON data."""
+    return {
+        "scale": vectors.scale,
+        "divisors": vectors.divisors,
+        "scoreVector": vectors.score_vector,
+        "softCap": vectors.soft_cap,
+        "slope": vectors.slope,
+        "sink": vectors.sink,
+        "mixedBy": vectors.mixed_by,
+    }
+
+
+def exactness_note(bits: int, error: float) -> str:
+    """Return how exact stored queries and keys are; `error` is the largest difference between the
+    sum of their products and the score that was computed.
+
+    >>> exactness_note(16, 2.13e-4)
+    'queries and keys are rounded to 16 bits: their products add up to q\xa0·\xa0k within 0.0003'
+    """
+    step = 10.0 ** math.floor(math.log10(error)) if error else 1.0
+    bound = f"{math.ceil(error / step) * step:.1g}"
+    if bits < EXACT_BITS:
+        return (
+            f"queries and keys are rounded to {bits} bits: their products add up to "
+            f"{PRODUCT} within {bound}"
+        )
+    if error < VISIBLE_ERROR:
+        return "queries and keys are stored exactly"
+    return f"queries and keys are stored exactly; {PRODUCT} was computed within {bound}"
+
+
+def _product_error(vectors: HeadVectors, queries: PackedTable, keys: PackedTable) -> float:
+    """Return the largest difference between a score as it was computed and as the script adds it
+    up from stored queries and keys; 0 where a number is not finite.
+    """
+    first, second = unpack_vectors(queries), unpack_vectors(keys)
+    products = vectors.products.window(FULL_SLICE, FULL_SLICE).values.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        differences = abs(_added_products(first, second, vectors.score_vector) - products)
+    return float(differences[np.isfinite(differences)].max(initial=0.0))
+
+
+def _added_products(
+    queries: Float[np.ndarray, "query width"],
+    keys: Float[np.ndarray, "key width"],
+    score_vector: Sequence[float],
+) -> Float[np.ndarray, "query key"]:
+    """Return the products of each query and key added up, or their additive scores."""
+    if not score_vector:
+        return np.asarray(queries @ keys.T)
+    rows = [np.tanh(query + keys) @ np.array(score_vector) for query in queries]
+    return np.stack(rows)

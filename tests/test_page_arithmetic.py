@@ -1,0 +1,326 @@
+"""The arithmetic of a cell on a page: the numbers of torch, by pointer, keys and address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnviz as library
+from attnviz.cells import unmasked_cells
+from attnviz.renderers.page import vector_tables
+from attnviz.renderers.page.head_tables import pack_heads
+from attnviz.renderers.page.vector_tables import MAX_EXACT_NUMBERS, exactness_note, pack_vectors
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.trace import Layer, Trace
+from attnviz.views.grids.explorer import HeadVectors
+from attnviz.views.trace_data import explore_trace
+from tests.browser import opened
+from tests.pages_by_hand import until, written
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+TEXT = "I am learning this"
+WIDE = {"width": 1280, "height": 900}
+SCORE_STEPS = ("scores", "scaling", "soft-cap", "alibi", "position-bias", "additive-mask")
+SUMS = ("score", "scaled", "capped", "biased", "with mask", "weight")
+Made = Callable[[], Trace]
+
+
+GIVEN = {"embeddings": [[1.0, 2.0], [0.5, -1.0], [2.0, 0.25]], "mask": [[0.0, -1.5, 0.5]] * 3}
+
+
+def example_trace(name: str) -> Trace:
+    return library.example(name).trace()
+
+
+MADE: dict[str, Made] = {
+    "random": lambda: library.trace(TEXT),
+    "plain": lambda: library.trace(TEXT, variant="plain"),
+    "causal heads": lambda: library.trace(TEXT, variant="multi-head"),
+    "learned": lambda: library.trace("the old keys near the cabinet ?", model="agreement"),
+    "by hand": lambda: library.trace("The old dogs slept because they were tired.", model="toy"),
+    "example": lambda: example_trace("illustrated"),
+    "wide example": lambda: example_trace("why-scaling-64"),
+    "grouped": lambda: library.trace(TEXT, heads=4, kv_heads=2, dim=16),
+    "alibi": lambda: library.trace(TEXT, heads=2, positions="alibi", causal=True),
+    "rotary": lambda: library.trace(TEXT, positions="rotary"),
+    "soft cap": lambda: library.trace(TEXT, soft_cap=1.5),
+    "temperature": lambda: library.trace(TEXT, temperature=0.5),
+    "additive": lambda: library.trace(TEXT, scoring="additive"),
+    "dropout": lambda: library.trace(TEXT, dropout=0.3),
+    "off": lambda: library.trace(TEXT, heads=2, without="L0H1"),
+    "mask of numbers": lambda: library.trace(None, given=parse_matrices(GIVEN)),
+    "cross": lambda: library.trace(TEXT, variant="multi-head", memory="it rains now"),
+    "minilm": lambda: library.trace("the cat sat", model="minilm", kept=[0, 3]),
+}
+
+
+def number_in(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+@contextmanager
+def page_of(trace: Trace, chromium: Browser, folder: Path, address: str = "") -> Iterator[Page]:
+    with opened(chromium, written(trace.view(), folder), address, viewport=WIDE) as seen:
+        until(seen.page, lambda: seen.page.locator(".matrix-title strong").first.inner_text() != "")
+        yield seen.page
+
+
+def show_cell(page: Page, head: int, query: int, key: int) -> dict[str, str]:
+    """The lines of the panel by name, and their results."""
+    name = f"head={head}&cell={query + 1}-{key + 1}"
+    page.evaluate(f"document.querySelector('#arithmetic dl')?.remove(); location.hash = '{name}'")
+    until(page, lambda: page.locator("#arithmetic dl b").count() > 0)
+    names = page.locator("#arithmetic dt").all_inner_texts()
+    return dict(zip(names, page.locator("#arithmetic dd b").all_inner_texts(), strict=True))
+
+
+def expected(layer: Layer, head: int, query: int, key: int) -> dict[str, float]:
+    """The same numbers, from queries and keys."""
+    assert layer.queries is not None
+    assert layer.keys_of_heads is not None
+    one, other = layer.queries[head, query], layer.keys_of_heads[head, key]
+    stages = layer.attended
+    found = {"q · k": torch.dot(one, other).item()}
+    if layer.w_score is not None:
+        weights = layer.w_score.view(layer.heads, -1)[head]
+        found = {"w · tanh(q + k)": torch.dot(weights, torch.tanh(one + other)).item()}
+    found["score"] = stages.logits[head, query, key].item()
+    found["weight"] = stages.mixing[head, query, key].item()
+    return found
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_page_has_the_sum_the_score_and_the_weight_that_torch_has(
+    kind: str, chromium: Browser, tmp_path: Path
+) -> None:
+    trace = MADE[kind]()
+    heads = [(layer, head) for layer in trace.attention_layers for head in range(layer.heads)]
+    with page_of(trace, chromium, tmp_path) as page:
+        for number in {0, len(heads) - 1}:
+            layer, head = heads[number]
+            for query, key in [(0, 0), (2, 1), (len(trace.tokens) - 1, 2)]:
+                told = show_cell(page, number, query, key)
+                for name, value in expected(layer, head, query, key).items():
+                    if name in told:
+                        assert abs(number_in(told[name]) - value) <= 0.005 + 1e-5, (name, told)
+                assert {"weight"} < set(told)
+                assert next(iter(told)) in ("q · k", "w · tanh(q + k)")
+
+
+@pytest.mark.parametrize("kind", ["random", "example", "temperature", "alibi", "minilm"])
+def test_the_numbers_are_those_of_steps_to_the_last_digit(
+    kind: str, chromium: Browser, tmp_path: Path
+) -> None:
+    trace = MADE[kind]()
+    last = len(trace.tokens) - 1
+    walk = library.steps(trace, query=last, head=0, layer=trace.layers[0].layer)
+    results: dict[str, list[str]] = {}
+    for section in walk.sections:
+        kept = [each.result for each in section.sums if each.left.startswith(SUMS)]
+        results.setdefault(section.name, kept)
+    before = [results[name] for name in SCORE_STEPS if results.get(name)]
+    with page_of(trace, chromium, tmp_path) as page:
+        for key in range(len(trace.keys)):
+            told = [each.replace("−", "-") for each in show_cell(page, 0, last, key).values()]
+            assert told[:-1] == [each[key] for each in before]
+            if "e" not in told[-1]:
+                assert float(told[-1]) == float(results["softmax"][key])
+
+
+def test_a_hidden_cell_says_why_and_has_no_softmax(chromium: Browser, tmp_path: Path) -> None:
+    trace = MADE["causal heads"]()
+    with page_of(trace, chromium, tmp_path) as page:
+        told = show_cell(page, 0, 1, 3)
+        assert (told["score"], told["weight"]) == ("−∞", "0")
+        assert "cannot read" in page.inner_text("#arithmetic .matrix-title")
+        assert "no token reads those after it" in page.inner_text("#arithmetic")
+        assert page.locator("#arithmetic table").count() == 0
+        show_cell(page, 0, 1, 0)
+        assert "no token reads" not in page.inner_text("#arithmetic")
+        assert "2 more hidden by the mask" in page.inner_text("#arithmetic caption")
+
+
+def test_of_a_head_that_is_off_and_of_dropout_it_is_said(chromium: Browser, tmp_path: Path) -> None:
+    with page_of(MADE["off"](), chromium, tmp_path) as page:
+        show_cell(page, 1, 1, 0)
+        assert "switched off" in page.inner_text("#arithmetic")
+        show_cell(page, 0, 1, 0)
+        assert "switched off" not in page.inner_text("#arithmetic")
+    with page_of(MADE["dropout"](), chromium, tmp_path) as page:
+        assert list(show_cell(page, 0, 1, 0))[-2:] == ["softmax", "weight"]
+        assert "after dropout" in page.inner_text("#arithmetic")
+
+
+def test_keys_and_clicks_open_move_and_close_the_arithmetic(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    with page_of(MADE["random"](), chromium, tmp_path) as page:
+        title, panel = page.locator("#arithmetic .matrix-title strong"), page.locator("#arithmetic")
+        assert not panel.is_visible()
+        page.keyboard.press("d")
+        until(page, lambda: page.url.endswith("#cell=4-2"))  # the largest weight that is followed
+        page.focus(".matrix-frame")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        until(page, lambda: "cell=4-2" in page.url and 'reads "\u2068am' in title.inner_text())
+        page.keyboard.press("ArrowUp")
+        until(page, lambda: page.url.endswith("#cell=3-2"))
+        page.keyboard.press("Escape")
+        until(page, lambda: not panel.is_visible())
+        until(page, lambda: "cell" not in page.url)
+        frame = page.locator(".matrix-frame").bounding_box()
+        assert frame is not None
+        corner = frame["x"] + frame["width"] - 20, frame["y"] + frame["height"] - 20
+        page.mouse.click(*corner)
+        until(page, lambda: page.url.endswith("#cell=4-4"))
+        page.locator("#arithmetic th button").filter(has_text="learning").click()
+        until(page, lambda: page.url.endswith("#cell=4-3"))
+        assert page.evaluate("document.activeElement.textContent") == "3 learning"
+        page.focus(".bars")
+        page.keyboard.press("End")
+        until(page, lambda: "dimension 8:" in page.inner_text(".bar-says"))
+        assert page.locator(".square.chosen").count() == 3
+        page.mouse.click(*corner)
+        page.mouse.click(*corner)
+        until(page, lambda: not panel.is_visible())
+        until(page, lambda: "query=none" in page.url)
+        page.keyboard.press("d")
+        page.click("#arithmetic [aria-label^=close]")
+        until(page, lambda: not panel.is_visible())
+    with page_of(MADE["random"](), chromium, tmp_path, "#cell=2-3&query=none") as page:
+        until(page, lambda: "learning" in page.inner_text("#arithmetic .matrix-title"))
+
+
+def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path) -> None:
+    path = written(MADE["random"]().view(), tmp_path)
+    grants = ["clipboard-read", "clipboard-write"]
+    with opened(chromium, path, "#cell=2-3", viewport=WIDE, permissions=grants) as seen:
+        seen.page.get_by_role("button", name="copy: the arithmetic as text").click()
+        until(seen.page, lambda: "copied" in (seen.page.text_content("#said") or ""))
+        lines = seen.page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[2:] == [
+        "score = 2.89 / √8 = 1.02",
+        "weight = exp(1.02) / sum of all exp = 2.78 / 20.01 = .14",
+    ]
+    assert lines[1].startswith("q · k = 1.93·(−0.17) − 0.65·(−0.90)")
+
+
+def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_path: Path) -> None:
+    trace = library.trace(TEXT, dim=128)
+    layer = trace.layers[0]
+    assert layer.queries is not None
+    assert layer.keys is not None
+    products = (layer.queries[0, 1] * layer.keys[0, 2]).numpy()
+    with page_of(trace, chromium, tmp_path, "#cell=2-3") as page:
+        until(page, lambda: page.locator(".square").count() == 3 * 128)
+        largest = abs(products).argsort()[::-1][:3]
+        said = page.inner_text(".bar-says").replace("−", "-")
+        named = [int(each) for each in re.findall(r"dimension (\d+)", said)]
+        assert named == [each + 1 for each in largest.tolist()]
+        assert said.startswith(f"largest: {products[largest[0]]:.2f}")
+        assert "+ 125 more ≈" in page.inner_text("#arithmetic dl")
+
+
+def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    learned = library.learn("reverse", choices=library.Choices(steps=20))
+    view = learned.view()
+    assert view.heads is not None
+    has = [head.vectors is not None for head in view.heads.heads]
+    assert has[-1]
+    assert not has[0]
+    path = written(view, tmp_path)
+    with opened(chromium, path, f"#head={len(has) - 1}&cell=1-1", viewport=WIDE) as seen:
+        until(seen.page, lambda: seen.page.locator("#arithmetic dl").count() == 1)
+        seen.page.evaluate("location.hash = 'head=0&cell=1-1'")
+        until(seen.page, lambda: "no queries and keys" in seen.page.inner_text("#arithmetic"))
+
+
+def described(trace: Trace, **options: Any) -> dict[str, Any]:
+    about, _ = pack_heads(explore_trace(trace), **options)
+    return about
+
+
+def test_only_pages_with_room_and_queries_have_vectors_and_others_say_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = library.trace(TEXT)
+    assert "vectors" in described(trace)["heads"][0]
+    monkeypatch.setattr(vector_tables, "MAX_VECTOR_BYTES", 100)
+    monkeypatch.setattr(vector_tables, "MAX_CHOSEN_BYTES", 300)
+    weights = library.from_weights(torch.full((1, 1, 2, 2), 0.5), ["a", "b"])
+    said = {
+        "only weights are given": described(weights),
+        "queries and keys are not compared": described(library.trace(TEXT, variant="average")),
+        "left out by --no-vectors": described(trace, vectors=False),
+        "queries and keys would take 0.3 KB; --vectors stores them": described(trace),
+        "queries and keys would take 0.5 KB; a shorter text has room": described(
+            library.trace(TEXT, dim=16), vectors=True
+        ),
+    }
+    for reason, about in said.items():
+        assert about["accuracy"] == f"no arithmetic of single cells: {reason}"
+        assert "vectors" not in about["heads"][0]
+    assert "vectors" in described(trace, vectors=True)["heads"][0]
+
+
+def test_an_option_leaves_vectors_out_and_the_command_of_the_page_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    library.trace(TEXT).save(path, vectors=False)
+    page = path.read_text("utf-8")
+    assert "--no-vectors" in page[page.index("<footer>") :]
+    assert "left out by --no-vectors" in page
+
+
+def test_heads_that_share_keys_store_them_once() -> None:
+    about = described(MADE["grouped"]())
+    vectors = [head["vectors"] for head in about["heads"]]
+    assert [each["keys"] == vectors[0]["keys"] for each in vectors] == [True, True, False, False]
+    assert len({each["queries"] for each in vectors}) == 4
+
+
+@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([1e-3, 1.0, 30.0]))
+@settings(max_examples=15, deadline=None)
+def test_the_error_that_a_page_states_is_that_of_its_numbers(seed: int, scale: float) -> None:
+    drawn = np.random.default_rng(seed)
+    queries, keys = (drawn.normal(size=(5, 1024)).astype(np.float32) * scale for _ in range(2))
+    products = queries.astype(np.float64) @ keys.T
+    vectors = HeadVectors(
+        queries=unmasked_cells(queries),
+        keys=unmasked_cells(keys),
+        products=unmasked_cells(products),
+        scale=1.0,
+    )
+    head = replace(explore_trace(library.trace("I am")).heads[0], vectors=vectors)
+    packed = pack_vectors([head], 0, "", None)
+    stated = re.search(r"16 bits: .* within (\S+)$", packed.exactness)
+    assert 2 * queries.size > MAX_EXACT_NUMBERS
+    assert stated
+    error = abs(_in_16_bits(queries) @ _in_16_bits(keys).T - products).max()
+    assert error <= float(stated[1]) * (1 + 1e-9) <= 2.001 * error
+
+
+def _in_16_bits(vectors: np.ndarray) -> np.ndarray:
+    """Each number as the square of a root in 32,767 steps up to the largest of its row."""
+    largest = abs(vectors).max(axis=1, keepdims=True)
+    steps = np.rint(np.sqrt(abs(vectors) / largest) * 32767)
+    return np.asarray(np.sign(vectors) * (steps / 32767) ** 2 * largest, dtype=np.float64)
+
+
+def test_only_rounding_that_matters_is_spoken_of() -> None:
+    assert exactness_note(32, 1e-7) == "queries and keys are stored exactly"
+    assert "16 bits" not in exactness_note(32, 0.01)
+    assert exactness_note(16, 0.0).endswith("within 0")
