@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 import attnviz as library
+from attnviz.cli.app import run_command_line
 from attnviz.renderers.page import packing
-from attnviz.renderers.page.page import SCRIPT_FILES
+from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script, strip_style
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
 from tests.browser import opened
+from tests.pages_by_hand import settled, until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 COMPUTING = (
     *("elements.js", "data.js", "unpacking.js", "drawn_numbers.js", "hashing.js"),
@@ -208,3 +210,203 @@ def test_a_rare_piece_is_known_where_the_page_was_made_of_it(
 
     assert rare["problem"].startswith("“zeppelin” may have a rare piece: this page has the 20,000")
     assert own["ids"] == list(tokenize(text, "gpt2").ids)
+
+
+def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path: Path) -> None:
+    learned = library.learn("reverse", choices=library.Choices(steps=6))
+    view = learned.view(live=True)
+    assert view.live is not None
+    page = view.render(".html")
+
+    path = tmp_path / "page.html"
+    path.write_bytes(re.sub(rb"<script>.*?</script>\s*</body>", b"</body>", page, flags=re.DOTALL))
+    weights = """return live.original.results.map(({ heads }) =>
+      heads.map((layer) => layer.map(({ weights }) => weights.map((row) => [...row]))));"""
+    with opened(chromium, path) as seen:
+        found = seen.page.evaluate(f"async () => {{ {SCRIPT} await unpackModel(); {weights} }}")
+
+    assert len(found) == len(learned.moments) == 7
+    for number, (moment, computed_weights) in enumerate(zip(learned.moments, found, strict=True)):
+        most = 1e-5 if number == len(found) - 1 else 2e-3  # 16 bits of each number
+        assert np.abs(np.array(computed_weights[0]) - moment.weights[0]).max() < most
+    assert len(page) <= 400_000
+
+
+SENTENCE = "the keys near the cabinet are"
+
+
+@pytest.fixture(scope="module")
+def live_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("live") / "live.html"
+    path.write_bytes(live_page(SENTENCE, model="agreement"))
+    return path
+
+
+def typed(page: Page, text: str) -> None:
+    page.fill("#text", text)
+    settled(page)
+
+
+def title(page: Page) -> str:
+    return page.inner_text("h1").replace("\u00a0", " ")
+
+
+NUMBERS = "#table .frame"
+
+
+def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path) as seen:
+        page = seen.page
+        own = title(page)
+        page.click("#table summary")
+        page.keyboard.press("Escape")
+        until(page, lambda: "98" in page.inner_text(NUMBERS))
+        numbers = page.inner_text(NUMBERS)
+        assert page.input_value("#text") == SENTENCE
+        assert not page.is_visible("#of-original")
+        typed(page, "the key near the cabinets ?")
+        assert title(page) == 'The model answers "is" (over 99.9 %) at "?"'
+        assert page.input_value("#query") == "6 ?"
+        assert "cabinets" in page.inner_text("#sentence")
+        assert page.is_visible("#of-original")
+        shown = page.inner_text(".live-answers")
+        assert re.search(r"is\s+>99.9.%\s+was <0.1.%", shown), shown
+        typed(page, "the key nxar the cabinets ?")
+        problem = page.inner_text("#live-problem")
+        assert problem.startswith("This model does not know “nxar”. Nearest words: “near”, ")
+        assert page.get_attribute("#text", "aria-invalid") is not None
+        assert page.inner_text(".live-answers") == shown
+        assert "near" in page.inner_text("#sentence")
+        typed(page, "the key near the cabinets ?")
+        assert not page.is_visible("#live-problem")
+        page.click("#original")
+        settled(page)
+        assert (title(page), page.input_value("#text")) == (own, SENTENCE)
+        assert page.inner_text(NUMBERS) == numbers
+        typed(page, "")
+        assert page.inner_text("#live-problem") == "Type a sentence."
+
+
+def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path) as seen:
+        page = seen.page
+        before = page.inner_text(".live-answers")
+        for name in ("L1H0", "L1H1"):
+            page.focus(f".live-heads input[value={name}]")
+            page.keyboard.press("Space")
+        settled(page)
+        assert page.inner_text(".live-answers") != before
+        assert page.locator("#matrix .struck").inner_text() == "L1H0 (off)"
+        page.uncheck("#live-causal")
+        page.uncheck("#live-scaled")
+        page.focus("#temperature")
+        for _ in range(8):
+            page.keyboard.press("ArrowRight")
+        settled(page, 300)
+        changed = "changed here: scaling off, causal mask off, temperature 1, L1H0, L1H1 off"
+        assert changed in page.inner_text("#settings")
+        address = page.evaluate("decodeURIComponent(location.hash)")
+        assert address == "#scaled=off&causal=off&temperature=1&off=L1H0,L1H1"
+        answers = page.inner_text(".live-answers")
+        page.click("#reset")
+        settled(page)
+        assert page.inner_text(".live-answers") == before
+        assert page.is_checked("#live-causal")
+        assert not page.is_visible("#of-original")
+    with opened(chromium, live_path, address) as seen:
+        settled(seen.page)
+        assert seen.page.inner_text(".live-answers") == answers
+
+
+def test_a_link_opens_the_same_sentence_and_ignores_what_the_model_cannot_read(
+    chromium: Browser, live_path: Path
+) -> None:
+    link = "#text=the+dogs+under+the+old+tree+%3F&placed=off&query=2&off=L0H1%3Dmean"
+    with opened(chromium, live_path, link) as seen:
+        page = seen.page
+        settled(page)
+        assert page.input_value("#text") == "the dogs under the old tree ?"
+        assert page.input_value("#query") == "2 dogs"
+        assert not page.is_checked("#live-placed")
+        assert not page.is_checked(".live-heads input[value=L0H1]")
+        odd = "#text=the+ox&temperature=0&off=L7H7&scaled=1&query=9"
+        page.evaluate("odd => { location.hash = odd }", odd)
+        until(page, lambda: page.input_value("#text") == SENTENCE)
+        settled(page)
+        assert not page.is_visible("#of-original")
+
+
+def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path, viewport={"width": 480, "height": 900}) as seen:
+        page = seen.page
+        page.get_by_label("Your sentence").press_sequentially(" and")
+        assert page.text_content("#live-status") == ""
+        until(page, lambda: "does not know “and”" in (page.text_content("#live-status") or ""))
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.get_by_role("slider", name="Temperature").press("End")
+        until(page, lambda: "The model answers" in (page.text_content("#live-status") or ""))
+
+
+def test_only_a_page_that_computes_has_the_scripts_for_it(tmp_path: Path) -> None:
+    plain = library.trace("I am learning").view().render(".html")
+
+    assert b"computeModel" not in plain
+    assert len(plain) < 225_000
+
+
+@pytest.mark.parametrize("name", [*SCRIPT_FILES, *STYLE_FILES])
+def test_what_is_left_out_of_scripts_and_styles_is_comments_and_white_space(name: str) -> None:
+    folder, strip = ("style", strip_style) if name.endswith("css") else ("script", strip_script)
+    text = (SCRIPTS.parent / folder / name).read_text("utf-8")
+    without_comments = re.sub(r"^\s*(//.*|/\*[\s\S]*?\*/)$", "", text, flags=re.MULTILINE)
+    without_comments = re.sub(r"(?<=[;,{(]) // .*$", "", without_comments, flags=re.MULTILINE)
+    without_comments = re.sub(r"(?<=[;,{(])  // .*$", "", without_comments, flags=re.MULTILINE)
+    stripped = re.sub(r"(?<=[;,{(]) // .*$", "", strip(text), flags=re.MULTILINE)
+
+    assert "".join(stripped.split()) == "".join(without_comments.split())
+    if folder == "script":
+        assert [line for line in text.splitlines() if line.count("`") % 2] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["-o", "x.png"], "and 'x.png' is none"),
+        ([], "and no page is written"),
+        (["-o", "x.html", "--model", "minilm"], "a trained transformer is too large for a page"),
+        (["-o", "x.html", "--dropout", "0.1"], "dropout draws other numbers for each text"),
+        (["-o", "x.html", "--dim", "256"], "this one has 196,608 numbers"),
+        (["-o", "x.html", "--window", "1:2"], "--window asks for something else"),
+        (["-o", "x.html", "--show", "received"], "--show asks for something else"),
+        (["-o", "x.html", "--dtype", "float16"], "a page computes in 64 bits"),
+    ],
+)
+def test_what_no_page_can_compute_is_refused_in_two_lines(
+    options: list[str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        run_command_line(["run", "I am", "--live", *options])
+    said = capsys.readouterr().err.splitlines()
+
+    assert len(said) == 2
+    assert problem in said[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_saves_such_pages_and_refuses_pictures(tmp_path: Path) -> None:
+    trace = library.trace("I am", heads=2)
+    trace.save(tmp_path / "live.html", live=True)
+    assert b'"places"' in (tmp_path / "live.html").read_bytes()
+    with pytest.raises(library.AttnvizError, match=r"live\.png' is none"):
+        trace.save(tmp_path / "live.png", live=True)

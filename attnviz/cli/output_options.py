@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attnviz.cli.help import section_option
-from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.renderers import Look, suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
@@ -254,20 +252,9 @@ class LiveOptions:
             "--live",
             help="Put the model into the page (-o page.html): there you type other texts, switch "
             "scaling, mask, positions and heads, and see at once what changes.",
-            short="A page that computes: type other texts in -o page.html.",
+            short="With -o page.html: a page in which texts are typed.",
         ),
     ] = False
-
-    def refuse_without_page(self, paths: Sequence[Path]) -> None:
-        """Refuse --live where no page is written, or other files beside it."""
-        others = [path for path in paths if path.suffix.lower() != ".html"]
-        if self.live and (others or not paths):
-            name = f"'{others[0]}' is none" if others else "there is no -o"
-            raise AttnvizError(
-                f"--live makes a page that computes, and {name}",
-                "try -o live.html --live",
-                about="live",
-            )
 
 
 def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:

@@ -40,7 +40,7 @@ from attnviz.cli.trace_options import (
 )
 from attnviz.errors import AttnvizError
 from attnviz.machine import environment, files
-from attnviz.renderers import FORMATS, suffixes
+from attnviz.renderers import FORMATS, refuse_live_without_page, suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.parts import SHOW_RECEIVED, refuse_scores_of_streams
 from attnviz.views.drawing_ways import (
@@ -96,8 +96,8 @@ def run_command(
     settings = settings_from_options(
         text, model, trained, attention, matrices, blocks, without, long_text
     )
-    live.refuse_without_page(outputs.out)
     if live.live:
+        refuse_live_without_page(outputs.out)
         early_checks.refuse_uncomputable_settings(settings)
     if settings.stream:
         refuse_scores_of_streams(show_options.part_names())

@@ -108,6 +108,8 @@ def live_facts(trace: Trace) -> dict[str, Any]:
         "sights": [] if model is None else [list(map(asdict, layer)) for layer in model.sights],
         "starts": starts if model is None else {},
         "off": list(_heads_off(trace)),
+        "blanks": {},
+        "names": [],
         "mostTokens": MAX_LIVE_TOKENS,
     }
 

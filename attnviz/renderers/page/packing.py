@@ -174,21 +174,26 @@ def _deflate(parts: bytes, level: int, strategy: int) -> bytes:
     return compressor.compress(parts) + compressor.flush()
 
 
-def pack_fixed_point(tensors: Iterable[np.ndarray]) -> tuple[bytes, list[int]]:
-    """Return all numbers in 24 bits, compressed, and for each tensor the power of two of a step.
+def pack_fixed_point(
+    tensors: Iterable[np.ndarray], bits: int = FIXED_POINT_BITS
+) -> tuple[bytes, list[int]]:
+    """Return all numbers in so many bits, compressed, and for each tensor the power of two of a
+    step.
 
     The bytes of a number stand apart, first the high one of all, which compresses. The error of a
-    number is at most a 2^24th part of the largest of its tensor, rounded up to a power of two.
+    number is at most a 2^bits-th part of the largest of its tensor, rounded up to a power of two.
     """
     codes, exponents = [np.zeros(0, dtype=np.int64)], []
     for tensor in tensors:
         numbers = tensor.astype(np.float64).ravel()
         reach = float(np.abs(numbers).max(initial=0))
-        exponent = (math.frexp(reach * (1 + 2.0**-23))[1] if reach else 0) - FIXED_POINT_BITS + 1
+        exponent = (math.frexp(reach * (1 + 2.0 ** (1 - bits)))[1] if reach else 0) - bits + 1
         codes.append(np.rint(numbers * 2.0**-exponent).astype(np.int64))
         exponents.append(exponent)
     joined = np.concatenate(codes)
-    planes = [(joined >> shift & 255).astype(np.uint8).tobytes() for shift in (16, 8, 0)]
+    planes = [
+        (joined >> shift & 255).astype(np.uint8).tobytes() for shift in range(bits - 8, -1, -8)
+    ]
     return compress_codes(b"".join(planes)), exponents
 
 

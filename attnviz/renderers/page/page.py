@@ -17,7 +17,7 @@ from typing import Any
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
 from attnviz.renderers.page.head_tables import pack_heads
-from attnviz.renderers.page.packing import encode_base64, pack_fixed_point
+from attnviz.renderers.page.packing import FINE_BITS, encode_base64, pack_fixed_point
 from attnviz.renderers.page.tables_and_steps import page_panels, step_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
@@ -285,9 +285,15 @@ def pack_live(live: LiveModel) -> tuple[dict[str, Any], dict[str, str]]:
         for shape in [(1, *tensor.shape)[-2:]]
     ]
     about = {"text": live.text, "tokenizer": live.tokenizer, "vocabulary": live.vocabulary}
-    data = {**live.facts, **about, "tensors": tensors, "places": live.places}
-    blocks = {name: zlib.compress(part, 9) for name, part in live.blocks.items()}
-    return data, {name: encode_base64(part) for name, part in {"model": block, **blocks}.items()}
+    data: dict[str, Any] = {**live.facts, **about, "tensors": tensors, "places": live.places}
+    data["moments"] = []
+    blocks = {"model": block}
+    blocks |= {name: zlib.compress(part, 9) for name, part in live.blocks.items()}
+    for number, moment in enumerate(live.moments):
+        parameters = [moment[name] for name in live.tensors]
+        blocks[f"moment-{number}"], exponents = pack_fixed_point(parameters, FINE_BITS)
+        data["moments"].append(exponents)
+    return data, {name: encode_base64(part) for name, part in blocks.items()}
 
 
 def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:

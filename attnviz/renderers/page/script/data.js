@@ -205,7 +205,7 @@ const codeAt = ({ numbers, reach, most }, row, place) =>
 let smallHeads = null;
 
 function thumbnails() {
-  if (computedCells.size > 0) return heads.map((_, head) => smallOfComputed(computedCells.get(head)));
+  if (computedCells.size > 0) return heads.map((_, head) => smallComputed(head));
   smallHeads ??= unpackedTable("thumbnails").then((table) =>
     heads.map(({ small: [rows, columns] }, head) => {
       const values = rowIn(table, head).slice(0, rows * columns);
@@ -215,6 +215,7 @@ function thumbnails() {
   return smallHeads;
 }
 
-function smallOfComputed({ rows, columns, weights }) {
+function smallComputed(head) {
+  const { rows, columns, weights } = computedCells.get(head);
   return { rows, columns, values: weights, hidden: Uint8Array.from(weights, Number.isNaN) };
 }

@@ -5,6 +5,8 @@
 
 const NORM_EPSILON = 1e-5;
 
+const zeroRow = (width) => Array(width).fill(0);
+
 /** x W + b, of each row. */
 function projectRows(inputs, { rows, columns, numbers }, bias) {
   return inputs.map((input) => {
@@ -138,7 +140,7 @@ const mixedRows = (weights, values) =>
   weights.map((row) => {
     const mixed = new Float64Array(values[0].length);
     row.forEach((weight, key) => {
-      for (let place = 0; place < mixed.length; place++) mixed[place] += weight * values[key][place];
+      values[key].forEach((value, place) => (mixed[place] += weight * value));
     });
     return mixed;
   });
@@ -166,7 +168,7 @@ function attendLayer(model, choices, inputs, layer) {
   const turns = choices.placed && positions.startsWith("rotary");
   const turned = (rows) => (turns ? rotatedRows(rows, base, positions === "rotary-halves") : rows);
   const valueWidth = values[0].length / groups;
-  const slopes = choices.placed && positions === "alibi" ? alibiSlopes(heads) : Array(heads).fill(0);
+  const slopes = positions === "alibi" && choices.placed ? alibiSlopes(heads) : zeroRow(heads);
   const attended = slopes.map((slope, head) => {
     const group = Math.floor((head * groups) / heads);
     return attendHead(model, choices, {
@@ -182,12 +184,12 @@ function attendLayer(model, choices, inputs, layer) {
     const instead = choices.off.get(`L${layer}H${head}`);
     return instead === undefined ? each.contexts : withoutContexts(each.contexts, instead);
   });
-  const joined = inputs.map((_, row) => Float64Array.from(contexts.flatMap((each) => [...each[row]])));
+  const joined = inputs.map((_, row) => contexts.flatMap((each) => [...each[row]]));
   const out = tensor("w_out");
   return { attended, outputs: out ? projectRows(joined, out, tensor("b_out")) : joined };
 }
 
-/** 2/√π times the sum of the series e^(−x²) x (2x²)^n / (1 · 3 · 5 … 2n+1), which has no signs. */
+/** 2/√π e^(−x²) times the sum of x (2x²)^n / (1 · 3 · 5 … 2n+1). */
 function errorFunction(x) {
   if (Math.abs(x) > 5) return Math.sign(x);
   let [term, sum] = [x, x];
@@ -234,7 +236,7 @@ const embeddedRow = ({ tensors, starts, dim }, id) =>
   tensors.embeddings ? rowOfMatrix(tensors.embeddings, id) : drawnRow(starts.embedding, id, dim);
 
 /** What every head reads, layer by layer, and the probabilities of all answers at each token.
- *  `choices`: scaled, causal, placed, temperature, and `off`, a Map of heads to "zero" or "mean". */
+ *  `choices`: scaled, causal, placed, temperature; `off`, a Map of heads to "zero" or "mean". */
 function computeModel(model, ids, choices) {
   const { tensors } = model;
   const embedded = ids.map((id) => embeddedRow(model, id));

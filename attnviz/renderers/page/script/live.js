@@ -109,12 +109,12 @@ function headSwitches() {
   const { layers, heads: count } = live.model;
   const places = data.live.places.slice(-layers * count);
   const switches = places.map(([, layer, number]) =>
-    headSwitch(nameOfPlace(layer, number), layers === 1 ? `H${number}` : undefined));
+    headOnSwitch(nameOfPlace(layer, number), layers === 1 ? `H${number}` : undefined));
   const legend = element("legend", {}, layers * count === 1 ? "Head on" : "Heads on");
   return element("fieldset", { class: "live-heads" }, legend, ...switches);
 }
 
-function headSwitch(name, shown = name) {
+function headOnSwitch(name, shown = name) {
   const box = element("input", { type: "checkbox", value: name });
   const isOff = (each) => each.split("=")[0] === name;
   box.addEventListener("change", () => {
@@ -153,7 +153,7 @@ function answerBox() {
   const status = element("p", { class: "unseen", role: "status", id: "live-status" });
   if (!live.model.vocabulary?.answers.length) return [status];
   const box = element("div", { class: "live-answers" });
-  shownIn(["computed", "query"], () => box.replaceChildren(...answerParts()));
+  shownIn(["computed", "query", "head"], () => box.replaceChildren(...answerParts()));
   return [box, status];
 }
 
@@ -172,8 +172,9 @@ function answerParts() {
   const found = answeredPlace();
   if (found === null) return [element("p", {}, "No word of this text asks for an answer.")];
   const { answers, predicts } = live.model.vocabulary;
-  const now = live.result.probabilities[found.place];
-  const was = live.isOriginal ? undefined : live.original.probabilities[found.before];
+  const now = probabilitiesNow()[found.place];
+  const original = live.original.results[momentNow()].probabilities;
+  const was = live.isOriginal ? undefined : original[found.before];
   const order = [...answers.keys()].sort((one, other) => now[other] - now[one]);
   const token = calledToken(readers(state.head), found.place);
   const title = predicts === "next" ? `What follows ${token}` : `The model's answer at ${token}`;
@@ -186,7 +187,7 @@ function answerRow(answer, share, was) {
   const bar = element("span", { class: "answer-bar" });
   for (const [name, each] of Object.entries({ now: share, was })) {
     if (each === undefined) continue;
-    const part = element("span", { class: name });
+    const part = element("span", { class: `answer-${name}` });
     part.style.width = `${100 * each}%`;
     bar.append(part);
   }
@@ -215,11 +216,12 @@ function liveTitle() {
   const side = readers(state.head);
   if (answered) {
     const { answers, predicts } = live.model.vocabulary;
-    const row = live.result.probabilities[answered.place];
+    const row = probabilitiesNow()[answered.place];
     const best = row.indexOf(Math.max(...row));
-    const verb = predicts === "next" ? "After" : "At";
     const token = calledToken(side, answered.place);
-    return `${verb} ${token}, the model answers "${answers[best]}" (${percentText(row[best])})`;
+    const where = `${predicts === "next" ? "after" : "at"} ${token}`;
+    const said = `the model answers "${answers[best]}" (${percentText(row[best])}) ${where}`;
+    return capital(live.moments.length > 1 ? `${attention.rows[momentNow()]}: ${said}` : said);
   }
   const row = state.query === null ? null : computedCells.get(state.head)?.row(state.query);
   const seen = row ? [...row].map((each) => (Number.isNaN(each) ? -1 : each)) : [-1];
@@ -256,8 +258,8 @@ function keepOriginalApart() {
   const [words, title] = [[...heading.childNodes], document.title];
   const changes = element("span");
   document.getElementById("settings")?.append(changes);
-  const about = `What follows is about the original text, “${data.live.text}”, as the page was made.`;
-  const note = element("p", { id: "of-original" }, about);
+  const note = element("p", { id: "of-original" },
+    `What follows stays as the page was made, with the original text: “${data.live.text}”.`);
   control("closing").before(note);
   shownIn(["computed", "query", "head"], () => {
     if (!live.isOriginal) titlePage(liveTitle());

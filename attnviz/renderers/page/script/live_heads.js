@@ -2,8 +2,9 @@
 
 const live = {
   model: null, // its tensors are unpacked,
+  moments: [], // the same model at each moment of its training, the last being `model`
   cut: null, // the tokens of what is typed,
-  result: null, // what the model makes of them,
+  results: [], // what the model makes of them, at each moment,
   original: null, // and what it made of the text of the page
   isOriginal: true, // whether the page's own text and settings are chosen
   stored: null, // the sides and scales of the page
@@ -19,27 +20,40 @@ function startingChoices() {
 /** The model is unpacked before anything is read from the address, which may name a text. */
 async function unpackModel() {
   const { tensors, vocabulary } = data.live;
-  const numbers = fixedPointNumbers(new Uint8Array(await inflated("model")), tensors);
+  const numbers = await unpackTensors("model", 3, tensors);
   if (data.live.pieces) await unpackPieces(data.live.pieces);
   live.model = { ...data.live, tensors: numbers, idOf: vocabulary && idsOfWords(vocabulary) };
+  const before = data.live.moments.map(async (exponents, number) => {
+    const own = tensors.map((each, place) => ({ ...each, exponent: exponents[place] }));
+    return { ...live.model, tensors: await unpackTensors(`moment-${number}`, 2, own) };
+  });
+  live.moments = [...(await Promise.all(before)), live.model];
   live.stored = {
     sides: attention.sides,
     scales: attention.scales,
-    about: heads.map(({ off, small }) => ({ off, small })),
+    about: heads.map(({ name, off, small }) => ({ name, off, small })),
   };
   live.cut = cutLive(data.live.text);
-  live.original = { cut: live.cut, ...computeModel(live.model, live.cut.ids, choicesNow()) };
-  live.result = live.original;
+  live.original = { cut: live.cut, results: computeMoments() };
+  live.results = live.original.results;
 }
 
-/** 24 bits of each number: all high bytes, then the middle ones, then the low ones. */
-function fixedPointNumbers(bytes, tensors) {
-  const count = bytes.length / 3;
+const computeMoments = () =>
+  live.moments.map((model) => computeModel(model, live.cut.ids, choicesNow()));
+
+const momentNow = () => data.live.places[state.head][0];
+const probabilitiesNow = () => live.results[momentNow()].probabilities;
+
+/** All high bytes of the numbers, then the next ones: a number is so many in a power of two. */
+async function unpackTensors(name, size, tensors) {
+  const bytes = new Uint8Array(await inflated(name));
+  const count = bytes.length / size;
   let place = 0;
   return Object.fromEntries(tensors.map(({ name, rows, columns, exponent }) => {
     const numbers = Float64Array.from({ length: rows * columns }, () => {
-      const high = (bytes[place] << 24) >> 8;
-      const code = high | (bytes[count + place] << 8) | bytes[2 * count + place++];
+      let code = (bytes[place] << 24) >> 24; // with its sign
+      for (let low = 1; low < size; low++) code = (code << 8) | bytes[low * count + place];
+      place++;
       return code * 2 ** exponent;
     });
     return [name, { rows, columns, numbers }];
@@ -48,13 +62,14 @@ function fixedPointNumbers(bytes, tensors) {
 
 /** The tokens of a text; or the problem, where the model cannot read it. */
 function cutLive(text) {
-  const { mostTokens, vocabulary, tokenizer, tensors } = live.model;
+  const { mostTokens, vocabulary, tokenizer, tensors, blanks } = live.model;
   if (text.trim() === "") return { problem: "Type a sentence." };
   const cut = vocabulary ? cutForModel(text, live.model) : CUTS[tokenizer](text);
   if (cut.problem) return cut;
   const most = Math.min(mostTokens, tensors.positions?.rows ?? mostTokens);
   const count = cut.ids.length;
-  if (count <= most) return cut;
+  const labels = cut.labels.map((label, place) => blanks[cut.ids[place]] ?? label);
+  if (count <= most) return { ...cut, labels };
   return { problem: `This is ${count} tokens, and there is room for ${most}.` };
 }
 
@@ -80,11 +95,12 @@ function computeLive() {
   computedCells.clear();
   computedVectors.clear();
   if (live.isOriginal) return restoreHeads();
-  live.result = computeModel(live.model, live.cut.ids, choicesNow());
+  live.results = computeMoments();
   const side = sideOfText(state.text);
   attention.sides = attention.sides.map(() => side);
-  data.live.places.forEach(([, layer, number], head) => {
-    putComputedHead(head, live.result.heads[layer][number]);
+  data.live.places.forEach(([moment, layer, number], head) => {
+    putComputedHead(head, live.results[moment].heads[layer][number]);
+    heads[head].name = data.live.names[head] ?? heads[head].name;
     heads[head].off = choicesNow().off.has(nameOfPlace(layer, number));
   });
   const scale = scaleOfWeights([...computedCells.values()]);
@@ -92,7 +108,7 @@ function computeLive() {
 }
 
 function restoreHeads() {
-  live.result = live.original;
+  live.results = live.original.results;
   Object.assign(attention, { sides: live.stored.sides, scales: live.stored.scales });
   heads.forEach((head, place) => Object.assign(head, live.stored.about[place]));
 }

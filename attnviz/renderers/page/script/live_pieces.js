@@ -64,7 +64,7 @@ function cutIntoPieces(text) {
   return cut;
 }
 
-/** [piece, id] by byte-pair encoding: the two that make the most frequent piece are joined first. */
+/** [piece, id] by byte-pair encoding: the most frequent pair is joined first. */
 function piecesOfWord(word) {
   const parts = [...lettersOfBytes(bytesOfText(word))];
   for (;;) {

@@ -9,7 +9,7 @@ const BLANK = /\p{White_Space}/u;
 const PYTHON_BLANK = /[\p{White_Space}\u001c-\u001f]/u; // of str.isspace
 const ofGraphemes = new Intl.Segmenter();
 
-/** Words, and of all else single characters as they are seen: [piece, whether a space is before]. */
+/** Words, and single characters of all else: [piece, whether a space is before]. */
 function cutIntoWords(text) {
   const parts = [];
   for (let place = 0; place < text.length; ) {
