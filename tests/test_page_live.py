@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import attnviz as library
-from attnviz.cli.app import run_command_line
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script, strip_style
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
 from tests.browser import opened
+from tests.conftest import Attnviz
 from tests.pages_by_hand import settled, until
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def typed(page: Page, text: str) -> None:
 
 
 def title(page: Page) -> str:
-    return page.inner_text("h1").replace("\u00a0", " ")
+    return re.sub("[\u2068\u2069]", "", page.inner_text("h1").replace("\u00a0", " "))
 
 
 NUMBERS = "#table .frame"
@@ -345,7 +345,8 @@ def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
 ) -> None:
     with opened(chromium, live_path, viewport={"width": 480, "height": 900}) as seen:
         page = seen.page
-        page.get_by_label("Your sentence").press_sequentially(" and")
+        page.get_by_label("Your sentence").press("End")
+        page.keyboard.type(" and")
         assert page.text_content("#live-status") == ""
         until(page, lambda: "does not know “and”" in (page.text_content("#live-status") or ""))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -390,15 +391,16 @@ def test_what_is_left_out_of_scripts_and_styles_is_comments_and_white_space(name
 def test_what_no_page_can_compute_is_refused_in_two_lines(
     options: list[str],
     problem: str,
+    attnviz: Attnviz,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        run_command_line(["run", "I am", "--live", *options])
-    said = capsys.readouterr().err.splitlines()
 
+    result = attnviz("run", "I am", "--live", *options)
+
+    assert (result.status, result.out) == (2, "")
+    said = result.err.splitlines()
     assert len(said) == 2
     assert problem in said[0]
     assert list(tmp_path.iterdir()) == []
