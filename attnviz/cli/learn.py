@@ -12,7 +12,7 @@ from attnviz.cli import output
 from attnviz.cli.help import section_argument, section_option
 from attnviz.cli.messages import print_message, print_result_line
 from attnviz.cli.options import TypedOptions, accept_options, typed_command_line
-from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.output_options import LiveOptions, OutputOptions, PictureOptions
 from attnviz.cli.trace_options import AttentionOptions, BlockOptions
 from attnviz.cli.training_options import LEARNING_PANEL, TrainingOptions, task_settings_with
 from attnviz.errors import AttnvizError
@@ -20,7 +20,7 @@ from attnviz.learning.choices import Choices, refuse_missing_training, refuse_sa
 from attnviz.learning.lookup import requested_task, task_of_saved_model
 from attnviz.learning.task_names import LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import exit_handling
-from attnviz.renderers import suffixes
+from attnviz.renderers import refuse_live_without_page, suffixes
 from attnviz.wording.commands import option_name, shell_quote
 from attnviz.wording.words import counted
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from attnviz.learning.progress import Progress
     from attnviz.learning.task import Task
     from attnviz.learning.training import Learned, Training
+    from attnviz.views.view import View
 
 _learning_option = partial(section_option, LEARNING_PANEL)
 # A model that learns has its own vectors, and no second sentence.
@@ -110,6 +111,7 @@ def learn_command(
     attention: AttentionOptions,
     blocks: BlockOptions,
     outputs: OutputOptions,
+    live: LiveOptions,
     pictures: PictureOptions,
     *,
     typed: TypedOptions,
@@ -127,19 +129,26 @@ def learn_command(
         list_tasks_or_refuse(typed)
         return
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
+    if live.live:
+        refuse_live_without_page(outputs.out)
     if options.save is not None:
         refuse_save_folder(options.save)
     start_training = begin_training if options.from_ is None else continue_training
     training = start_training(options, training_options.choices, typed.values_of(attention, blocks))
+    if live.live:
+        from attnviz.views.live_page import refuse_large_model
+
+        refuse_large_model(sum(each.numel() for each in training.model.parameters.values()))
     if options.from_ is not None and not (outputs.out or outputs.json):
         _refuse_finished_training(training, options.from_)
     on_screen = not training.done and _train_watched(training, outputs, pictures)
     if options.save is not None:
         _save_training(options.save, training.progress(), quiet=outputs.quiet)
     line = typed_command_line(
-        "learn", typed, options, training_options, attention, blocks, outputs, pictures
+        "learn", typed, options, training_options, attention, blocks, outputs, live, pictures
     )
-    _deliver_learned(training.learned(), line, outputs, pictures, on_screen=on_screen)
+    view = training.learned().view_for_command(query=outputs.query, command=line, live=live.live)
+    _deliver_learned(training.learned(), view, outputs, pictures, on_screen=on_screen)
 
 
 def _train_watched(training: Training, outputs: OutputOptions, pictures: PictureOptions) -> bool:
@@ -295,7 +304,7 @@ def _refuse_finished_training(training: Training, folder: Path) -> None:
 
 def _deliver_learned(
     learned: Learned,
-    line: str,
+    view: View,
     outputs: OutputOptions,
     pictures: PictureOptions,
     *,
@@ -306,7 +315,6 @@ def _deliver_learned(
     `on_screen`: the training was drawn on a screen, so that without --out or --json only the
     headline is printed. A training that ended in NaN gets a note.
     """
-    view = learned.view_for_command(query=outputs.query, command=line)
     if outputs.out or outputs.json or not on_screen:
         output.deliver_view(view, outputs, pictures)
     if not outputs.json and (outputs.out or on_screen):

@@ -250,6 +250,21 @@ class PictureOptions:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions:
+    """The option for a page that computes."""
+
+    live: Annotated[
+        bool,
+        _output_option(
+            "--live",
+            help="Put the model into the page (-o page.html): there you type other texts, switch "
+            "scaling, mask, positions and heads, and see at once what changes.",
+            short="With -o page.html: a page in which texts are typed.",
+        ),
+    ] = False
+
+
 def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
     """Return the Look of the pictures; refuse sizes and colours that cannot be drawn.
 

@@ -25,7 +25,7 @@ from attnviz.cli.options import (
     refuse_model_conflicts,
     settings_from_options,
 )
-from attnviz.cli.output_options import OutputOptions, PictureOptions, ShowOptions
+from attnviz.cli.output_options import LiveOptions, OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
@@ -40,7 +40,7 @@ from attnviz.cli.trace_options import (
 )
 from attnviz.errors import AttnvizError
 from attnviz.machine import environment, files
-from attnviz.renderers import FORMATS, suffixes
+from attnviz.renderers import FORMATS, refuse_live_without_page, suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.parts import SHOW_RECEIVED, refuse_scores_of_streams
 from attnviz.views.drawing_ways import (
@@ -71,6 +71,7 @@ def run_command(
     part: PartOptions,
     show_options: ShowOptions,
     outputs: OutputOptions,
+    live: LiveOptions,
     pictures: PictureOptions,
     *,
     typed: TypedOptions,
@@ -95,10 +96,13 @@ def run_command(
     settings = settings_from_options(
         text, model, trained, attention, matrices, blocks, without, long_text
     )
+    if live.live:
+        refuse_live_without_page(outputs.out)
+        early_checks.refuse_uncomputable_settings(settings)
     if settings.stream:
         refuse_scores_of_streams(show_options.part_names())
     trace = trace_from_options(
-        "run", text, saved, settings, long_text, part, show_options, outputs, pictures
+        "run", text, saved, settings, long_text, part, show_options, outputs, live, pictures
     )
     if not environment.is_first_process():
         return
@@ -110,6 +114,7 @@ def run_command(
             predict=show_options.predict,
             log=long_text.log,
             part=part.part,
+            live=live.live,
         )
     checks = run_checks(trace) if show_options.verify else []
     output.deliver_view(view, outputs, pictures)

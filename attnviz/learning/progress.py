@@ -319,3 +319,4 @@ class Moment:
     scores: Mapping[str, Float[np.ndarray, "layer head"]]  # by reading: the mean weight on it
     answers: tuple[Answer, ...]  # at the blanks of the watched sentence
     weights: tuple[Float[np.ndarray, "head query key"], ...]  # by layer, in the watched sentence
+    parameters: Mapping[str, Float[np.ndarray, "*shape"]] | None = None  # of a very small model

@@ -39,6 +39,7 @@ from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import counted
 
 HELD_OUT_SENTENCES = 128  # sentences that accuracy is measured on, if there are so many
+MAX_KEPT_PARAMETERS = 20_000  # of a model, at every moment
 MAX_STEPS_BETWEEN_MOMENTS = 10
 MOMENT_INTERVAL_DIVISOR = 8  # the next moment comes after an eighth of the steps so far
 SENTENCES_PER_DRAW = 4096
@@ -218,6 +219,8 @@ class Training:
         `losses`. Also keeps a copy of the model and of the optimizer's state."""
         passed = self._learner.run(self._held_out.ids)
         watched_pass = self._learner.run(torch.tensor(self.watched.ids, device=self.device))
+        model = copy_model(self.model)
+        count = sum(parameter.numel() for parameter in model.parameters.values())
         moment = Moment(
             step=self.step,
             seconds=self.seconds,
@@ -228,9 +231,12 @@ class Training:
             weights=tuple(
                 copy_to_cpu(layer.attended.weights).numpy() for layer in watched_pass.layers
             ),
+            parameters={name: each.numpy() for name, each in model.parameters.items()}
+            if count <= MAX_KEPT_PARAMETERS
+            else None,
         )
         self.moments.append(moment)
-        self._last_good_model = copy_model(self.model)
+        self._last_good_model = model
         self._optimizer_state = self._learner.optimizer_state
         return moment
 

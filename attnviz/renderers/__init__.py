@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from attnviz.errors import AttnvizError, unknown_name_error
@@ -53,6 +54,18 @@ PAGE_DIVIDER = "attnviz.renderers.picture.still_pictures:divide_pages"
 def suffixes(*without: FormatKind) -> list[str]:
     """Return the suffixes ('.png', …) of files that can be written, but not of kinds `without`."""
     return [suffix for suffix, file_format in FORMATS.items() if file_format.kind not in without]
+
+
+def refuse_live_without_page(paths: Sequence[Path]) -> None:
+    """Refuse --live where no page is written, or another file beside it, which cannot compute."""
+    others = [path for path in paths if path.suffix.lower() != ".html"]
+    if others or not paths:
+        name = f"'{others[0]}' is none" if others else "no page is written"
+        raise AttnvizError(
+            f"--live makes a page that computes, and {name}",
+            "try -o live.html --live",
+            about="live",
+        )
 
 
 def refuse_uninstalled(suffix: str) -> None:

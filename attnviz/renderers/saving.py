@@ -16,6 +16,7 @@ from attnviz.renderers import (
     STEP_PLACEHOLDER,
     Look,
     divide_into_pages,
+    refuse_live_without_page,
     render_chunks,
 )
 from attnviz.renderers.look import SLIDE_LABEL_POINTS
@@ -41,6 +42,8 @@ def save_view(view: View, *paths: str | Path, **looks: Unpack[LookKeywords]) -> 
         raise AttnvizError("there is no path to save to", 'try save("page.html")')
     for path in paths:
         check_values({"path": path}, {"path": "Path"}, {})
+    if view.live is not None:
+        refuse_live_without_page([Path(path) for path in paths])
     look = replace_choices(Look(), looks)
     _, notes = write_files(_with_output_command(view, paths, look), list(map(Path, paths)), look)
     for note in notes:

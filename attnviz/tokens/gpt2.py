@@ -36,6 +36,9 @@ SPACE_CHARACTERS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u
 MAX_LOOKUP_WORDS = 200  # looked up one by one; for more the vocabulary is loaded
 MAX_LOOKUP_WORD_BYTES = 20  # longer words have many pieces
 MAX_NON_ASCII_BYTES = 150  # nearly each of them is looked up
+BETWEEN_PIECES = b"\xfe"  # a byte that no UTF-8 has
+RARE_HASHES, BITS_OF_A_RARE_PIECE = 5, 8  # of a Bloom filter: 1 of 45 other pieces seems to be one
+FNV_PRIME, FNV_STARTS = 16777619, (2166136261, 2538058380)
 _SEPARATOR = "\uffff"  # not in any piece
 
 
@@ -87,6 +90,45 @@ def load_gpt2_encoding() -> tiktoken.Encoding:
         special_tokens={"<|endoftext|>": 50256},
         explicit_n_vocab=50257,
     )
+
+
+@cache
+def frequent_pieces(count: int) -> tuple[bytes, bytes]:
+    """Return the first `count` pieces of the vocabulary (without single bytes) in one text, and a
+    Bloom filter that knows the others, by which a word that needs one of them is found.
+
+    A piece is made of two that are more frequent, so a word without others is cut as by all.
+    """
+    ranks = merge_ranks(*(_read_gpt2_file(name) for name in GPT2_FILE_SHA256))
+    pieces = sorted(ranks, key=ranks.__getitem__)
+    filter_bits = BITS_OF_A_RARE_PIECE * (len(pieces) - count)
+    filter_bytes = bytearray(filter_bits // 8)
+    for piece in pieces[count:]:
+        first, second = (_fnv_hash(piece, start) for start in FNV_STARTS)
+        for number in range(RARE_HASHES):
+            place = (first + number * second) % filter_bits
+            filter_bytes[place >> 3] |= 1 << (place & 7)
+    return BETWEEN_PIECES.join(pieces[256:count]), bytes(filter_bytes)
+
+
+def words_with_rare_pieces(text: str, count: int) -> dict[str, list[tuple[str, int]]]:
+    """Return the pieces of each word of a short text that needs a piece from `count` on: (bytes as
+    Latin-1, id).
+    """
+    words = {}
+    for word in set(_split_short_text(text) or ()):
+        pieces = [(piece.decode("latin-1"), _find_rank(piece) or 0) for piece in _merge_word(word)]
+        if any(rank >= count for _, rank in pieces):
+            words[word] = pieces
+    return words
+
+
+def _fnv_hash(piece: bytes, start: int) -> int:
+    """Return the 32 bits of FNV-1a of a piece, from a start."""
+    number = start
+    for byte in piece:
+        number = (number ^ byte) * FNV_PRIME & 0xFFFFFFFF
+    return number
 
 
 def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:

@@ -16,7 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.machine.files import NameInFile, refuse_name_in_file
 from attnviz.tokens.text_part import EXAMPLE, TextPart, parse_part
-from attnviz.tokens.tokenizers import find_tokenizer, refuse_empty_text, tokenize
+from attnviz.tokens.tokenizers import TOKENIZERS, find_tokenizer, refuse_empty_text, tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import (
@@ -332,3 +332,28 @@ def from_first_text(texts: Iterator[str]) -> Iterator[str]:
         "give a file with one text per line: --file texts.txt",
         about="texts",
     )
+
+
+def refuse_uncomputable_settings(settings: Settings) -> None:
+    """Refuse the settings of a run that a page cannot compute again for another text."""
+    reasons = {
+        "model": is_trained(settings.model) and "a trained transformer is too large for a page",
+        "given": settings.given and "matrices of a file are for one text",
+        "embeddings": settings.embeddings and "the vectors of other words are not in the page",
+        "memory": settings.memory and "a second sentence cannot be typed there",
+        "dropout": settings.dropout and "dropout draws other numbers for each text",
+        "stream": settings.stream and "long texts are computed in parts",
+        "dtype": settings.dtype not in ("float32", "float64") and "a page computes in 64 bits",
+        "tokenizer": settings.tokenizer not in TOKENIZERS
+        and f"a page can cut texts with {', '.join(TOKENIZERS)} only",
+    }
+    for name, reason in reasons.items():
+        if reason:
+            option = option_name(name)
+            raise AttnvizError(
+                f"--live makes a page that computes, and {reason} ({option})",
+                "leave --live out; or give --model agreement, or no model"
+                if name == "model"
+                else f"leave {option} out, or --live",
+                about=name,
+            )

@@ -29,6 +29,7 @@ class ViewKeywords(TypedDict, total=False):
     item: int | None
     key: int | str | None
     layer: int | Sequence[int] | None
+    live: bool
     log: bool
     mean: bool
     part: str | None

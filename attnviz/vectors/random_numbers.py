@@ -77,8 +77,7 @@ def draw_uniform(
 
     Each depends only on the seed, the stream, its number in `rows` and its column.
     """
-    digests = [blake2b(f"{seed} {stream}".encode(), digest_size=8).digest() for seed in seeds]
-    starts = np.array([int.from_bytes(item, "little") for item in digests], dtype=np.uint64)
+    starts = np.array([stream_start(seed, stream) for seed in seeds], dtype=np.uint64)
     states = starts[:, None] + np.asarray(rows, dtype=np.uint64) * _STATE_STEP
     _mix_bits(states)
     numbers = np.empty((states.size, columns))
@@ -88,6 +87,12 @@ def draw_uniform(
         part = slice(first, first + rows_at_once)
         _fill_uniform(numbers[part], states.reshape(-1, 1)[part])
     return torch.from_numpy(numbers.reshape(len(seeds), len(rows), columns))
+
+
+def stream_start(seed: int, stream: str) -> int:
+    """Return the 64 bits from which the numbers of a stream are hashed."""
+    digest = blake2b(f"{seed} {stream}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _fill_uniform(output: np.ndarray, states: Bits) -> None:

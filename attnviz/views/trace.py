@@ -111,6 +111,7 @@ def view(
     head: int | str | None = None,
     log: bool = False,
     part: str | None = None,
+    live: bool = False,
 ) -> View:
     """Return the View of parts of a Trace; with a query, of what that token attends to.
 
@@ -120,8 +121,15 @@ def view(
     `predict` adds what the model answers at each position. A `layer`, a `head` or both restrict the
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given. A `part`, such as
-    "1200:1300,1:400", restricts it to the weights of these queries on these keys, from 1.
+    "1200:1300,1:400", restricts it to the weights of these queries on these keys, from 1. A `live`
+    page contains the model, and computes it for other texts.
     """
+    if live:
+        from attnviz.views.live_page import with_live_model
+
+        choices: dict[str, Any] = {"show": show, "query": query, "as_": as_, "predict": predict}
+        choices |= {"layer": layer, "head": head, "log": log, "part": part}
+        return with_live_model(view(trace, **choices), trace, part)
     if part is not None:
         from attnviz.views.part_of_text import view_part
 

@@ -22,6 +22,7 @@ from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
@@ -69,7 +70,10 @@ PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 # Fields for machines: they stay exact, and each format escapes them in its own way.
 MACHINE_FIELDS = frozenset(
-    ("data", "provenance", "command", "head_explorer", "points", "slides", "film", "query_steps")
+    (
+        *("data", "provenance", "command", "head_explorer", "points", "slides", "film"),
+        *("query_steps", "live"),
+    )
 )
 
 # How a picture arranges panels: "free", as large as possible; "pair", two panels and their
@@ -226,6 +230,7 @@ class View:
     points: Callable[[], PointCloud] | None = None  # what a page places by any two measures
     # The title and the steps for another query, which a page shows when a reader selects it.
     query_steps: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
+    live: LiveModel | None = None  # what a page computes for other texts; None: it computes nothing
     slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
     data: TableData | None = None
     provenance: Provenance | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
@@ -24,6 +24,7 @@ EXACT_BITS, FINE_BITS, COARSE_BITS, COARSEST_BITS = 32, 16, 8, 6  # exact number
 MAX_CELLS_BY_BITS = {EXACT_BITS: 2**17, FINE_BITS: 2**19}  # of all tables of a page
 DEFLATE_STRATEGIES = (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY)
 BITS_OF_A_BYTE = 8
+FIXED_POINT_BITS = 24  # of the numbers of a model, with their signs
 MAX_SCORE_SLACK = 0.05  # the error up to which scores are computed from weights
 MIN_REACH = np.finfo(np.float32).tiny
 THUMBNAIL_SIDE_CELLS = 32
@@ -171,6 +172,29 @@ def _deflate(parts: bytes, level: int, strategy: int) -> bytes:
         level, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy
     )
     return compressor.compress(parts) + compressor.flush()
+
+
+def pack_fixed_point(
+    tensors: Iterable[np.ndarray], bits: int = FIXED_POINT_BITS
+) -> tuple[bytes, list[int]]:
+    """Return all numbers in so many bits, compressed, and for each tensor the power of two of a
+    step.
+
+    The bytes of a number stand apart, first the high one of all, which compresses. The error of a
+    number is at most a 2^bits-th part of the largest of its tensor, rounded up to a power of two.
+    """
+    codes, exponents = [np.zeros(0, dtype=np.int64)], []
+    for tensor in tensors:
+        numbers = tensor.astype(np.float64).ravel()
+        reach = float(np.abs(numbers).max(initial=0))
+        exponent = (math.frexp(reach * (1 + 2.0 ** (1 - bits)))[1] if reach else 0) - bits + 1
+        codes.append(np.rint(numbers * 2.0**-exponent).astype(np.int64))
+        exponents.append(exponent)
+    joined = np.concatenate(codes)
+    planes = [
+        (joined >> shift & 255).astype(np.uint8).tobytes() for shift in range(bits - 8, -1, -8)
+    ]
+    return compress_codes(b"".join(planes)), exponents
 
 
 def encode_base64(block: bytes) -> str:

@@ -17,10 +17,11 @@ from typing import Any
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
 from attnviz.renderers.page.head_tables import pack_heads
-from attnviz.renderers.page.packing import encode_base64
+from attnviz.renderers.page.packing import FINE_BITS, encode_base64, pack_fixed_point
 from attnviz.renderers.page.tables_and_steps import page_panels, step_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
+from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json, printable_text
 
@@ -29,6 +30,12 @@ SCRIPT_FILES = (
     "elements.js",
     "data.js",
     "unpacking.js",
+    "drawn_numbers.js",
+    "hashing.js",
+    "live_tokens.js",
+    "live_pieces.js",
+    "forward_pass.js",
+    "live_heads.js",
     "state.js",
     "places.js",
     "printing.js",
@@ -67,6 +74,7 @@ SCRIPT_FILES = (
     "table.js",
     "controls.js",
     "finding.js",
+    "live.js",
     "shortcuts.js",
     "picture.js",
     "picture_words.js",
@@ -74,6 +82,11 @@ SCRIPT_FILES = (
     "copying.js",
     "main.js",
 )
+LIVE_SCRIPT_FILES = (
+    *("drawn_numbers.js", "hashing.js", "live_tokens.js", "live_pieces.js"),
+    *("forward_pass.js", "live_heads.js", "live.js"),
+)
+UNUSED_BY_LIVE = ("points.js",)
 STYLE_FILES = (
     "style.css",
     "controls.css",
@@ -83,6 +96,7 @@ STYLE_FILES = (
     "lines.css",
     "reading.css",
     "points.css",
+    "live.css",
     "layout.css",
     "paper.css",
 )
@@ -91,6 +105,10 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
+COMMENT_LINES = re.compile(r"^[ \t]*(?://.*|/\*(?:(?!\*/)[\s\S])*\*/)[ \t]*\n", re.MULTILINE)
+TRAILING_COMMENT = re.compile(r"^([^\"'`/]*?)\s+// .*$")
+JOINED_STRINGS = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
+SPACED_SIGN = re.compile(r" ?([=,;:?(){}\[\]<>&|*%^!]) ?")
 LONG_TITLE_LETTERS = 80
 # `it (12)` and `2.9–3.7` stay on one line.
 UNBROKEN_WORDS = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")
@@ -103,8 +121,9 @@ def html(view: View, look: Look) -> Iterator[bytes]:
     about, blocks = dict[str, Any](), dict[str, str]()
     if view.heads is not None:
         about, blocks = pack_heads(view.heads, vectors=look.vectors)
-    blocks |= pack_steps(view)
-    words = _page_texts(view, look, about)
+    live, model_blocks = ({}, {}) if view.live is None else pack_live(view.live)
+    blocks |= pack_steps(view) | model_blocks
+    words = _page_texts(view, look, about, live)
     before, after = map(Template, _read_page_file("page.html").split(BLOCKS_PLACEHOLDER))
     yield before.substitute(words).encode()
     for name, block in blocks.items():
@@ -112,16 +131,22 @@ def html(view: View, look: Look) -> Iterator[bytes]:
     yield after.substitute(words).encode()
 
 
-def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts for the placeholders in page.html; `about` describes the heads, or is {}."""
-    styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
-    style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
+def _page_texts(
+    view: View, look: Look, about: Mapping[str, Any], live: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the texts for the placeholders in page.html; `about` describes the heads, and `live`
+    the model that the page computes: {} without any.
+    """
+    styles = [strip_style(_read_page_file(f"style/{name}")) for name in STYLE_FILES]
+    style = theme_rules(look.palette) + "".join(styles)
+    script = _join_scripts(is_live=view.live is not None)
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     title = view.headline if view.has_chosen_title else view.title
     points = None if view.cloud is None else asdict(view.cloud)
     script_data = {
         "attention": about,
         "points": points,
+        "live": live or None,
         "look": _theme_colors(look),
         "about": title,
     }
@@ -201,10 +226,37 @@ def _read_page_file(name: str) -> str:
 
 
 @lru_cache
-def _join_scripts() -> str:
-    """Return all scripts as one, in a function of its own."""
-    parts = "\n".join(_read_page_file(f"script/{script_file}") for script_file in SCRIPT_FILES)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+def _join_scripts(*, is_live: bool) -> str:
+    """Return all scripts as one, in a function of its own; only what such a page uses."""
+    unused = UNUSED_BY_LIVE if is_live else LIVE_SCRIPT_FILES
+    names = [name for name in SCRIPT_FILES if name not in unused]
+    parts = "".join(strip_script(_read_page_file(f"script/{name}")) for name in names)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
+
+
+def strip_script(text: str) -> str:
+    """Return a script without comments and needless white space: a page has room for little else.
+
+    Lines with a template or a slash, which may begin a regular expression, stay as they are.
+    """
+    lines = (_strip_line(line) for line in COMMENT_LINES.sub("", text).splitlines())
+    return "".join(lines)
+
+
+def _strip_line(line: str) -> str:
+    """Return a line of a script, with its end only where the next line could not go on."""
+    plain = TRAILING_COMMENT.sub(r"\1", line.strip())
+    if not re.search("[`/]", plain):
+        parts = JOINED_STRINGS.split(plain)
+        parts[::2] = [SPACED_SIGN.sub(r"\1", part) for part in parts[::2]]
+        plain = "".join(parts)
+    return plain if not plain or (plain[-1] in "{,;([" and "//" not in plain) else f"{plain}\n"
+
+
+def strip_style(text: str) -> str:
+    """Return a style sheet without comments, and without the white space around its lines."""
+    lines = (line.strip() for line in COMMENT_LINES.sub("", text).splitlines())
+    return "".join(line if line.endswith(("{", ",", ";", "}")) else f"{line}\n" for line in lines)
 
 
 def _sha256_base64(text: str) -> str:
@@ -226,6 +278,26 @@ def pack_steps(view: View) -> dict[str, str]:
     }
     text = exact_json({"parts": list(parts), "of": steps_by_token})
     return {"steps": encode_base64(zlib.compress(text.encode(), 9))}
+
+
+def pack_live(live: LiveModel) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what the page's script needs to compute a model, as JSON data, and its numbers."""
+    block, exponents = pack_fixed_point(live.tensors.values())
+    tensors = [
+        {"name": name, "rows": shape[0], "columns": shape[1], "exponent": exponent}
+        for (name, tensor), exponent in zip(live.tensors.items(), exponents, strict=True)
+        for shape in [(1, *tensor.shape)[-2:]]
+    ]
+    about = {"text": live.text, "tokenizer": live.tokenizer, "vocabulary": live.vocabulary}
+    data: dict[str, Any] = {**live.facts, **about, "tensors": tensors, "places": live.places}
+    data["moments"] = []
+    blocks = {"model": block}
+    blocks |= {name: zlib.compress(part, 9) for name, part in live.blocks.items()}
+    for number, moment in enumerate(live.moments):
+        parameters = [moment[name] for name in live.tensors]
+        blocks[f"moment-{number}"], exponents = pack_fixed_point(parameters, FINE_BITS)
+        data["moments"].append(exponents)
+    return data, {name: encode_base64(part) for name, part in blocks.items()}
 
 
 def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:

@@ -19,6 +19,7 @@ from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
+from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.learned.head_roles import (
@@ -28,6 +29,7 @@ from attnviz.views.learned.head_roles import (
     learned_head_name,
     list_head_indices,
 )
+from attnviz.views.live_page import build_live_model
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.trace import part_groups
 from attnviz.views.trace_data import lazy_scores
@@ -53,13 +55,22 @@ MAX_HISTORY_ROWS = 8
 MAX_FILM_MOMENTS, MAX_FILM_HEADS = 60, 16
 STEP_RATIO = 2.0  # of the steps of a moment on a page to those of the moment before it
 MAX_ROUND_TICKS = 4  # intervals between labelled steps on an axis
+MAX_LIVE_BYTES = 120_000  # of the parameters in a page that computes
+BYTES_OF_A_NUMBER = {"last": 3.8, "before": 2.7}  # in 24 and in 16 bits, packed
 STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest follows the weights
 SCORE_NOTE = "score = mean weight on the tokens that should be read"
 
 
-def view(learned: Learned, *, query: int | str | None = None, command: str | None = None) -> View:
+def view(
+    learned: Learned,
+    *,
+    query: int | str | None = None,
+    command: str | None = None,
+    live: bool = False,
+) -> View:
     """Return the View of how a model came to attend as it does; with a query (a word, or a
-    position from 0), of how that token did.
+    position from 0), of how that token did. A `live` page contains the model, and computes it for
+    other texts.
 
     `command` is the command line that the user typed, recorded in files.
     """
@@ -67,6 +78,7 @@ def view(learned: Learned, *, query: int | str | None = None, command: str | Non
     learned_heads = LearnedHeads(learned, None if query is None else tokens.index(query, "query"))
     line, finding = _learned_settings_line(learned_heads), training_sentence(learned)
     frames = film_moments(learned.moments, MAX_FILM_MOMENTS)
+    explored = computed_moments(learned) if live else frames
     return View(
         title=f"learned {learned.task.name}: {learned.task.about}",
         headline=finding.removesuffix("."),
@@ -76,7 +88,8 @@ def view(learned: Learned, *, query: int | str | None = None, command: str | Non
         film=lambda: tuple(_film_shots(learned_heads, frames)),
         slides=lambda: Excerpt(tuple(_learned_slides(learned_heads)), ""),
         closing=(finding,),
-        head_explorer=partial(explore_learned, learned_heads, frames),
+        head_explorer=partial(explore_learned, learned_heads, explored),
+        live=_live_model(learned_heads, explored) if live else None,
         data=build_learned_data(learned, learned_heads.reading_scores, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
         command=_learned_command(learned, None if query is None else tokens.as_typed(query)),
@@ -462,6 +475,46 @@ def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -
         weights=grid.cells,
         scores=None if final is None else lazy_scores(*final, number),
         vectors=None if final is None else read_head_vectors(*final, number),
+    )
+
+
+def computed_moments(learned: Learned) -> list[int]:
+    """Return the indices of the moments that a page can compute, the last among them: as many as
+    there is room for, and only that if the model is not very small.
+    """
+    count = sum(parameter.numel() for parameter in learned.model.parameters.values())
+    room = MAX_LIVE_BYTES - BYTES_OF_A_NUMBER["last"] * count
+    kept_moments = [each for each in learned.moments if each.parameters is not None]
+    fitting = int(room / (BYTES_OF_A_NUMBER["before"] * count))
+    if fitting < 1 or len(kept_moments) < len(learned.moments):
+        return [len(learned.moments) - 1]
+    return film_moments(learned.moments, fitting + 1)
+
+
+def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> LiveModel:
+    """Return the model for pages, with its parameters at these moments, of which one is the
+    last.
+    """
+    learned = learned_heads.learned
+    words, last = learned.model.vocabulary, build_live_model(learned_heads.trace)
+    blanks = [(word, words.words[words.ids[word]]) for word in words.spelled]
+    moments = (learned.moments[index].parameters or {} for index in moment_indices[:-1])
+    heads = learned_heads.all_heads
+    return replace(
+        last,
+        facts={
+            **last.facts,
+            "blanks": {words.ids[word]: seen for word, seen in blanks}
+            if words.predicts == "here"
+            else {},
+            "names": [
+                f"{learned_head_name(*head)} · {learned_heads.step_label(index)}"
+                for index in moment_indices
+                for head in heads
+            ],
+        },
+        places=tuple((number, *head) for number in range(len(moment_indices)) for head in heads),
+        moments=tuple(moments),
     )
 
 

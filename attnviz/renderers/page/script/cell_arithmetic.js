@@ -106,7 +106,7 @@ function computedCell(head, cells, vectors, { query, key }) {
     query, key, weight, error, hidden, known, stages,
     vectors: [rowOfVectors(vectors, "queries", query), rowOfVectors(vectors, "keys", key)],
     terms: termsOf(vectors, query, key),
-    softmax: softmaxOf(seen, key, vectors.sink ?? null),
+    softmax: softmaxOfCell(seen, key, vectors.sink ?? null),
     masked: row.length - seen.length,
   };
 }
@@ -169,7 +169,7 @@ function scoreStages(vectors, query, key, product = null) {
 }
 
 /** Of the keys that a query sees: exp of each score, and its share of all of them. */
-function softmaxOf(row, key, sink) {
+function softmaxOfCell(row, key, sink) {
   const scores = [...row.map(({ score }) => score), ...(sink === null ? [] : [sink])];
   const shift = Math.max(...scores.map(Math.abs)) > LARGEST_EXPONENT ? Math.max(...scores) : 0;
   const each = row.map((cell) => ({ ...cell, power: Math.exp(cell.score - shift) }));

@@ -24,11 +24,17 @@ const noteOf = (head) => [attention.note, heads[head].note].filter(Boolean).join
 const isSpaced = (side, place) => side.spaced[place] ?? place > 0;
 const isSpecial = (side, place) => side.special[place] ?? false;
 
+/** Heads of a page that computes: of another text than its own, or with other settings. */
+const isLive = Boolean(data.live);
+const computedCells = new Map();
+const computedVectors = new Map(); // as `vectorsOf` returns them
+
 /** Heads that are unpacked; those that were not looked at for longest are forgotten. */
 const unpackedHeads = new Map();
 const MOST_CELLS = 2 ** 24;
 
 function cellsOf(head) {
+  if (computedCells.has(head)) return computedCells.get(head);
   const cells = unpackedHeads.get(head) ?? unpackHead(head);
   unpackedHeads.delete(head);
   unpackedHeads.set(head, cells);
@@ -130,6 +136,7 @@ function cellsIn(table) {
     rows,
     columns,
     error,
+    isMasked: table.mask !== null,
     weights: numbers,
     weight: (row, column) => numbers[row * columns + column],
     hides: (row, column) => table.hides(row * columns + column),
@@ -194,8 +201,6 @@ function scoreIn(table, scores, row, column) {
 const codeAt = ({ numbers, reach, most }, row, place) =>
   reach[row] ? Math.round(Math.sqrt(Math.abs(numbers[place]) / reach[row]) * most) : 0;
 
-/** Queries and keys that were computed here, by head, as `vectorsOf` returns them. */
-const computedVectors = new Map();
 const storedVectors = new Map();
 
 const hasVectors = (head) => computedVectors.has(head) || Boolean(heads[head].vectors);
@@ -229,6 +234,7 @@ async function unpackedVectors(about) {
 let smallHeads = null;
 
 function thumbnails() {
+  if (computedCells.size > 0) return heads.map((_, head) => smallComputed(head));
   smallHeads ??= unpackedTable("thumbnails").then((table) =>
     heads.map(({ small: [rows, columns] }, head) => {
       const values = rowIn(table, head).slice(0, rows * columns);
@@ -236,4 +242,9 @@ function thumbnails() {
     }),
   );
   return smallHeads;
+}
+
+function smallComputed(head) {
+  const { rows, columns, weights } = computedCells.get(head);
+  return { rows, columns, values: weights, hidden: Uint8Array.from(weights, Number.isNaN) };
 }

@@ -7,7 +7,13 @@ function start() {
   startWholeTexts();
   if (heads.length === 0) return startWithoutHeads();
   if (!("DecompressionStream" in window)) return tellOldBrowser();
+  if (isLive) unpackModel().then(startExploring);
+  else startExploring();
+}
+
+function startExploring() {
   readAddress();
+  if (isLive) startLive(control("live"));
   startMatrix(control("matrix"));
   startBoth(control("both"));
   startLines(control("lines"));
@@ -25,7 +31,7 @@ function startWithoutHeads() {
   for (const name of ["copying", "help", "reset"]) control(name).remove();
   startThemeChooser();
   addCommandButton();
-  if (cloud !== null) startPoints();
+  if (data.points !== null) startPoints();
 }
 
 function tellOldBrowser() {

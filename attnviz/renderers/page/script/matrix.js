@@ -102,7 +102,7 @@ function chooseCells() {
   matrix.rows = kept(reads, cells.rows);
   matrix.columns = kept(read, cells.columns);
   matrix.leftOut = others(matrix.columns, cells.columns);
-  matrix.hides = attention.tables[`weights-${matrix.head}`].mask !== null;
+  matrix.hides = cells.isMasked;
   paintMatrix();
 }
 

@@ -17,6 +17,7 @@ function startOverview(section) {
   overview.grid.addEventListener("keydown", moveInOverview);
   whenChanged(["theme", "log"], drawOverview);
   whenChanged(["head", "together"], chooseInOverview);
+  whenChanged(["computed"], loadOverview);
   chooseInOverview();
   new ResizeObserver(layOverview).observe(section);
   loadOverview();

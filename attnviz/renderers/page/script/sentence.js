@@ -68,7 +68,7 @@ async function drawSentence() {
   Object.assign(sentenceView, { cells, head, sides: sidesOf(head, cells) });
   const other = OTHER_END[sentenceView.asks];
   if (state[sentenceView.asks] === null && state[other] !== null) sentenceView.asks = other;
-  const built = [heads[head].reads, heads[head].read, state.special].join();
+  const built = [heads[head].reads, heads[head].read, state.special, state.text].join();
   if (built !== sentenceView.built) buildTexts(head);
   sentenceView.built = built;
   for (const [end, button] of Object.entries(sentenceView.buttons)) {

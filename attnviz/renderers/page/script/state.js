@@ -17,6 +17,7 @@ const state = {
   point: 0, // and the one whose examples are shown
   theme: data.look.theme, // "" is the system's
   keys: true, // whether single keys do something: whoever dictates may type them unawares
+  ...(isLive ? startingChoices() : {}), // the text and the settings of a page that computes
 };
 
 const VIEWS = ["matrix", "lines", "sentence"];
@@ -39,6 +40,9 @@ function change(changes) {
   Object.assign(state, whole);
   if (changedNames.size === 0) requestAnimationFrame(tellListeners);
   changed.forEach((name) => changedNames.add(name));
+  if (!isLive || !changed.some((name) => LIVE_NAMES.includes(name))) return;
+  computeLive();
+  changedNames.add("head").add("computed"); // all heads are others
 }
 
 /** What another head has no place for: it may be of a shorter sentence. */
@@ -76,19 +80,21 @@ const oneOf = (texts) => ({
 });
 const tokenOf = (sideOf) => ({
   write: (place) => (place === null ? NOTHING : tokenNumber(sideOf(state.head), place)),
-  read: (text, head) => (text === NOTHING ? null : placeOfNumber(sideOf(head), text)),
+  read: (text, found) => (text === NOTHING ? null : placeOfNumber(sideIn(found, sideOf), text)),
 });
+const sideIn = ({ text, head }, sideOf) => (isLive ? sideOfText(text) : sideOf(head));
 const pairOfTokens = {
   write: (cell) => (cell === null ? NOTHING : [
     tokenNumber(readers(state.head), cell.query), tokenNumber(readTokens(state.head), cell.key),
   ].join("-")),
-  read: (text, head) => (text === NOTHING ? null : cellOfNumbers(head, ...text.split("-"))),
+  read: (text, found) => (text === NOTHING ? null : cellOfNumbers(found, ...text.split("-"))),
 };
 const placeNamed = (things) => ({
   write: (place) => things[place].name,
   read: (text) => [...things.keys()].find((place) => things[place].name === text),
 });
 const ADDRESS = {
+  ...(isLive ? liveAddress() : {}),
   view: oneOf(VIEWS),
   head: { write: headName, read: headNamed },
   query: tokenOf(readers),
@@ -126,9 +132,9 @@ function placeOfNumber(side, text) {
   return place < 0 ? undefined : place;
 }
 
-function cellOfNumbers(head, first, second = "") {
-  const query = placeOfNumber(readers(head), first);
-  const key = placeOfNumber(readTokens(head), second);
+function cellOfNumbers(found, first, second = "") {
+  const query = placeOfNumber(sideIn(found, readers), first);
+  const key = placeOfNumber(sideIn(found, readTokens), second);
   const isThere = query !== undefined && key !== undefined && canShowArithmetic();
   return isThere ? { query, key } : undefined;
 }
@@ -156,9 +162,10 @@ function address() {
 function addressed(hash) {
   const [parts, found] = [new URLSearchParams(hash.slice(1)), { ...startingState }];
   for (const name of Object.keys(ADDRESS).filter((each) => parts.has(each))) {
-    const value = ADDRESS[name].read(parts.get(name), found.head);
+    const value = ADDRESS[name].read(parts.get(name), found);
     if (value !== undefined) found[name] = value;
   }
+  if (isLive) Object.assign(found, placesWithin(found));
   const several = parts.getAll(SEVERAL).map(headNamed).filter((head) => head !== undefined);
   found[SEVERAL] = [...new Set(several)];
   return found;
@@ -186,6 +193,7 @@ const isPlace = (hash) => hash !== "" && document.getElementById(hash.slice(1)) 
 /** As the page opens, and whenever somebody changes its address, or goes back to one. */
 function readAddress() {
   Object.assign(state, addressed(location.hash));
+  if (isLive) computeLive();
   addEventListener("hashchange", () => {
     if (!isPlace(location.hash)) change(addressed(location.hash));
   });

@@ -1,0 +1,292 @@
+// What can be typed and switched on a page that computes, and what the model answers.
+
+const NEAR_TEMPERATURES = 24; // steps to either side of the page's own, which is in the middle
+const STEPS_TO_DOUBLE = 8;
+
+function startLive(section) {
+  section.hidden = false;
+  const row = (name, ...parts) => element("div", { class: name }, ...parts);
+  section.append(
+    row("live-typed", ...sentenceField(), originalButton()),
+    row("live-notes", problemLine(), ...knownWords()),
+    row("live-choices", ...settingSwitches(), headSwitches(), temperatureSlider()),
+    ...answerBox(),
+  );
+  keepOriginalApart();
+}
+
+/* The sentence: computed as it is typed; what the model cannot read changes nothing else. */
+
+function sentenceField() {
+  const field = element("input", {
+    id: "text", type: "search", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
+    "aria-describedby": "live-problem", maxlength: 1000,
+  });
+  field.addEventListener("input", () => typeText(field.value));
+  shownIn(["computed"], () => {
+    if (document.activeElement !== field || isReadable(field.value)) showText(field);
+  });
+  return [element("label", { for: "text" }, "Your sentence"), field];
+}
+
+const isReadable = (text) => !cutLive(text).problem;
+
+/** The field keeps what is typed, where it says the same. */
+function showText(field) {
+  if (field.value !== state.text) field.value = state.text;
+  showProblem("");
+}
+
+function typeText(text) {
+  const cut = cutLive(text);
+  showProblem(cut.problem ?? "");
+  if (cut.problem) return announceSoon();
+  change({ text, hover: null, key: null, query: followedIn(cut), cell: cellIn(cut) });
+}
+
+/** The only token that asks for an answer; or the one that was followed, as far as there is one. */
+function followedIn({ ids }) {
+  const asked = askedOf(ids);
+  if (asked.length === 1) return asked[0];
+  return state.query === null ? null : Math.min(state.query, ids.length - 1);
+}
+
+/** The cell whose arithmetic is shown, if the text still has its tokens. */
+const cellIn = ({ ids }) =>
+  state.cell && Math.max(state.cell.query, state.cell.key) < ids.length ? state.cell : null;
+
+const askedOf = (ids) =>
+  live.model.vocabulary?.answers.length
+    ? askedPlaces(live.model.vocabulary, ids, live.model.idOf)
+    : [];
+
+const problemLine = () => element("p", { id: "live-problem", class: "trouble", hidden: true });
+
+function showProblem(text) {
+  const line = control("live-problem");
+  if (!line) return;
+  line.textContent = text;
+  line.hidden = text === "";
+  control("text").toggleAttribute("aria-invalid", text !== "");
+}
+
+function originalButton() {
+  const button = element("button", { type: "button", id: "original" }, "Back to the original");
+  button.addEventListener("click", () => {
+    const names = [...LIVE_NAMES, "query", "key"];
+    change(Object.fromEntries(names.map((name) => [name, startingState[name]])));
+    showText(control("text"));
+  });
+  shownIn(["computed"], () => button.classList.toggle("idle", live.isOriginal));
+  return button;
+}
+
+function knownWords() {
+  const { vocabulary } = live.model;
+  if (!vocabulary) return [];
+  const words = [...live.model.idOf.keys()];
+  const summary = element("summary", {}, `The ${words.length} words it knows`);
+  return [element("details", { class: "known-words" }, summary, words.join(" "))];
+}
+
+/* Settings: only those that do something to this model. */
+
+function settingSwitches() {
+  const { compared, positions, tensors } = live.model;
+  const hasPositions = positions !== "none" || tensors.positions !== undefined;
+  return [
+    ...(compared ? [settingSwitch("scaled", "Scaled by 1/√d")] : []),
+    settingSwitch("causal", "Causal mask"),
+    ...(hasPositions ? [settingSwitch("placed", "Positions")] : []),
+  ];
+}
+
+function settingSwitch(name, text) {
+  const box = element("input", { type: "checkbox", id: `live-${name}` });
+  box.addEventListener("change", () => change({ [name]: box.checked }));
+  shownIn(["computed"], () => (box.checked = state[name]));
+  return element("label", { class: "field" }, box, ` ${text}`);
+}
+
+/** A switch for each head, which says whether it is on. */
+function headSwitches() {
+  const { layers, heads: count } = live.model;
+  const places = data.live.places.slice(-layers * count);
+  const switches = places.map(([, layer, number]) =>
+    headOnSwitch(nameOfPlace(layer, number), layers === 1 ? `H${number}` : undefined));
+  const legend = element("legend", {}, layers * count === 1 ? "Head on" : "Heads on");
+  return element("fieldset", { class: "live-heads" }, legend, ...switches);
+}
+
+function headOnSwitch(name, shown = name) {
+  const box = element("input", { type: "checkbox", value: name });
+  const isOff = (each) => each.split("=")[0] === name;
+  box.addEventListener("change", () => {
+    const others = state.off.filter((each) => !isOff(each));
+    const own = startingState.off.find(isOff) ?? name;
+    change({ off: box.checked ? others : [...others, own].sort() });
+  });
+  shownIn(["computed"], () => (box.checked = !state.off.some(isOff)));
+  return element("label", {}, box, element("span", {}, shown));
+}
+
+function temperatureSlider() {
+  const slider = element("input", {
+    type: "range", id: "temperature", min: -NEAR_TEMPERATURES, max: NEAR_TEMPERATURES,
+  });
+  const says = element("output", { for: "temperature", "aria-live": "off" });
+  const usual = startingState.temperature;
+  slider.addEventListener("input", () => {
+    const steps = Number(slider.value) / STEPS_TO_DOUBLE;
+    change({ temperature: Number((usual * 2 ** steps).toPrecision(3)) });
+  });
+  shownIn(["computed"], () => {
+    slider.value = Math.round(Math.log2(state.temperature / usual) * STEPS_TO_DOUBLE);
+    says.textContent = String(state.temperature);
+    slider.setAttribute("aria-valuetext", says.textContent);
+  });
+  const label = element("label", { for: "temperature" }, "Temperature");
+  return element("div", { class: "field" }, label, slider, says);
+}
+
+/* Answers: of the token that asks; of several, of the one that is followed, or else of the last. */
+
+const MOST_ANSWERS = 5;
+
+function answerBox() {
+  const status = element("p", { class: "unseen", role: "status", id: "live-status" });
+  if (!live.model.vocabulary?.answers.length) return [status];
+  const box = element("div", { class: "live-answers" });
+  shownIn(["computed", "query", "head"], () => box.replaceChildren(...answerParts()));
+  return [box, status];
+}
+
+/** Where the model is asked: the place in the text, and which place of the original it is. */
+function answeredPlace() {
+  const [asked, before] = [live.cut.ids, live.original.cut.ids].map(askedOf);
+  if (asked.length === 0) return null;
+  const found = asked.indexOf(state.query);
+  const number = found < 0 ? asked.length - 1 : found;
+  const isLast = number === asked.length - 1;
+  const same = before.length === asked.length ? before[number] : isLast ? before.at(-1) : undefined;
+  return { place: asked[number], before: same };
+}
+
+function answerParts() {
+  const found = answeredPlace();
+  if (found === null) return [element("p", {}, "No word of this text asks for an answer.")];
+  const { answers, predicts } = live.model.vocabulary;
+  const now = probabilitiesNow()[found.place];
+  const original = live.original.results[momentNow()].probabilities;
+  const was = live.isOriginal ? undefined : original[found.before];
+  const order = [...answers.keys()].sort((one, other) => now[other] - now[one]);
+  const token = calledToken(readers(state.head), found.place);
+  const title = predicts === "next" ? `What follows ${token}` : `The model's answer at ${token}`;
+  const rows = order.slice(0, MOST_ANSWERS).map((answer) =>
+    answerRow(answers[answer], now[answer], was?.[answer]));
+  return [element("p", {}, title), element("ol", {}, ...rows)];
+}
+
+function answerRow(answer, share, was) {
+  const bar = element("span", { class: "answer-bar" });
+  for (const [name, each] of Object.entries({ now: share, was })) {
+    if (each === undefined) continue;
+    const part = element("span", { class: `answer-${name}` });
+    part.style.width = `${100 * each}%`;
+    bar.append(part);
+  }
+  const before = was === undefined ? "" : `was ${shortPercent(was)}`;
+  return element("li", {}, element("strong", {}, answer), bar,
+    element("span", {}, shortPercent(share)), element("span", { class: "before" }, before));
+}
+
+const shortPercent = (share) => percentText(share).replace("over ", ">").replace("under ", "<");
+
+/** 100 % and 0 % are written for those alone. */
+function percentText(share) {
+  for (const digits of [0, 1]) {
+    const text = fixedText(100 * share, digits);
+    const isEnd = Number(text) === 0 || Number(text) === 100;
+    if (!isEnd || share === 0 || Math.abs(share - 1) < 1e-6) return `${text}\u00a0%`;
+  }
+  return share > 0.5 ? "over 99.9\u00a0%" : "under 0.1\u00a0%";
+}
+
+/* What the page found about its own text must not be taken for a finding about another. */
+
+/** A sentence that is true of what is computed now. */
+function liveTitle() {
+  const answered = live.model.vocabulary?.answers.length ? answeredPlace() : null;
+  const side = readers(state.head);
+  if (answered) {
+    const { answers, predicts } = live.model.vocabulary;
+    const row = probabilitiesNow()[answered.place];
+    const best = row.indexOf(Math.max(...row));
+    const token = calledToken(side, answered.place);
+    const where = `${predicts === "next" ? "after" : "at"} ${token}`;
+    const said = `the model answers "${answers[best]}" (${percentText(row[best])}) ${where}`;
+    return capital(live.moments.length > 1 ? `${attention.rows[momentNow()]}: ${said}` : said);
+  }
+  const row = state.query === null ? null : computedCells.get(state.head)?.row(state.query);
+  const seen = row ? [...row].map((each) => (Number.isNaN(each) ? -1 : each)) : [-1];
+  const key = seen.indexOf(Math.max(...seen));
+  if (seen[key] < 0) return `Attention in "${state.text}"`;
+  const read = key === state.query ? "itself" : calledToken(side, key);
+  const share = percentText(seen[key]);
+  const reader = calledToken(side, state.query);
+  return `In ${heads[state.head].name}, ${reader} gives ${read} ${share} of its attention`;
+}
+
+/** What is switched otherwise than in the run that made the page. */
+function changedSettings() {
+  const switches = { scaled: "scaling", causal: "causal mask", placed: "positions" };
+  const [count, before] = [live.cut, live.original.cut].map(({ ids }) => ids.length);
+  const parts = count === before ? [] : [counted(count, "token", "tokens")];
+  const turned = Object.entries(switches)
+    .filter(([name]) => state[name] !== startingState[name])
+    .map(([name, text]) => `${text} ${state[name] ? "on" : "off"}`);
+  parts.push(...turned);
+  if (state.temperature !== startingState.temperature) {
+    parts.push(`temperature ${state.temperature}`);
+  }
+  if (!same(state.off, startingState.off)) {
+    parts.push(state.off.length ? `${state.off.join(", ")} off` : "all heads on");
+  }
+  return parts.length ? ` · changed here: ${parts.join(", ")}` : "";
+}
+
+function keepOriginalApart() {
+  const heading = document.querySelector("h1");
+  const header = document.querySelector("header");
+  header.style.minHeight = `${header.offsetHeight}px`; // a shorter title moves nothing
+  const [words, title] = [[...heading.childNodes], document.title];
+  const changes = element("span");
+  document.getElementById("settings")?.append(changes);
+  const note = element("p", { id: "of-original" },
+    `What follows stays as the page was made, with the original text: “${data.live.text}”.`);
+  control("closing").before(note);
+  shownIn(["computed", "query", "head"], () => {
+    if (!live.isOriginal) titlePage(liveTitle());
+    else {
+      heading.replaceChildren(...words);
+      document.title = title;
+    }
+    changes.textContent = changedSettings();
+    note.hidden = live.isOriginal;
+    for (const id of ["closing", "panels"]) {
+      control(id).classList.toggle("of-original", !live.isOriginal);
+    }
+    announceSoon();
+  });
+}
+
+const BEFORE_ANNOUNCING = 900; // milliseconds: nobody is told at every key
+let announcing = null;
+
+function announceSoon() {
+  clearTimeout(announcing);
+  announcing = setTimeout(() => {
+    const problem = control("live-problem").textContent;
+    control("live-status").textContent = problem || (live.isOriginal ? "" : liveTitle());
+  }, BEFORE_ANNOUNCING);
+}

@@ -1,0 +1,144 @@
+"""What a page needs to compute a Trace for other texts and settings (--live), and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from attnviz.errors import AttnvizError
+from attnviz.tokens.gpt2 import frequent_pieces, words_with_rare_pieces
+from attnviz.traces.early_checks import refuse_uncomputable_settings
+from attnviz.traces.origin import FromModel, FromSeed, resolved_settings
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import tensor_to_numpy
+from attnviz.vectors.random_numbers import stream_start
+from attnviz.views.grids.live_model import LiveModel
+from attnviz.views.view import View
+
+MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
+MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
+FREQUENT_PIECES = 20_000  # of GPT-2's 50,257, which a page has; all of them take 250 kB
+PROJECTION_NAMES = ("query", "key", "value", "out")
+
+
+def with_live_model(view: View, trace: Trace, part: str | None) -> View:
+    """Return the View of a Trace, with the model for pages; refuses what no page can compute."""
+    if not isinstance(trace.origin, FromSeed | FromModel):
+        raise AttnvizError(
+            "--live makes a page that computes, and these weights were given, not computed",
+            "leave --live out, or give a text with --model agreement, or without a model",
+        )
+    refuse_uncomputable_settings(trace.origin.settings)
+    if part is not None or view.head_explorer is None:
+        option = "--show" if part is None else "--window"
+        raise AttnvizError(
+            f"--live makes a page with all heads of a text, and {option} asks for something else",
+            f"leave {option} out, or --live",
+        )
+    return replace(view, live=build_live_model(trace))
+
+
+def build_live_model(trace: Trace) -> LiveModel:
+    """Return what a page needs to compute a Trace again; refuses long texts and large models."""
+    if len(trace.tokens) > MAX_LIVE_TOKENS or trace.layers[0].weights_on_demand is not None:
+        raise AttnvizError(
+            f"--live computes texts of at most {MAX_LIVE_TOKENS} tokens, and this one has "
+            f"{len(trace.tokens):,}",
+            "give a shorter text, or leave --live out",
+        )
+    tensors = {name: tensor_to_numpy(tensor) for name, tensor in _live_tensors(trace)}
+    refuse_large_model(sum(tensor.size for tensor in tensors.values()))
+    vocabulary = None if trace.model is None else trace.model.vocabulary
+    pieces, rare, words = _packed_pieces(trace)
+    places = [(0, layer.layer, head) for layer in trace.layers for head in range(layer.heads)]
+    return LiveModel(
+        text=trace.text or "",
+        tokenizer=trace.tokenizer,
+        facts={**live_facts(trace), **words},
+        blocks={"pieces": pieces, "rare-pieces": rare} if pieces else {},
+        vocabulary=None
+        if vocabulary is None
+        else {**asdict(vocabulary), "that_ask": vocabulary.that_ask},
+        tensors=tensors,
+        places=tuple(places),
+    )
+
+
+def _packed_pieces(trace: Trace) -> tuple[bytes, bytes, dict[str, Any]]:
+    """Return GPT-2's most frequent pieces, a filter of the others, and the words of the text that
+    need one of those; nothing for another tokenizer.
+    """
+    if trace.tokenizer != "gpt2":
+        return b"", b"", {}
+    words = words_with_rare_pieces(trace.text or "", FREQUENT_PIECES)
+    facts = {"pieces": {"count": FREQUENT_PIECES, "words": words}}
+    return *frequent_pieces(FREQUENT_PIECES), facts
+
+
+def refuse_large_model(count: int) -> None:
+    """Refuse a model of so many numbers that a page would be too large."""
+    if count > MAX_LIVE_NUMBERS:
+        raise AttnvizError(
+            f"--live puts the model into the page, and this one has {count:,} numbers (at most "
+            f"{MAX_LIVE_NUMBERS:,})",
+            "give a smaller --dim or fewer --layers, or leave --live out",
+        )
+
+
+def live_facts(trace: Trace) -> dict[str, Any]:
+    """Return how the heads of a Trace attend, as JSON data in the names of the page's script."""
+    settings, variant, first = resolved_settings(trace.origin), trace.variant, trace.layers[0]
+    model = trace.model
+    starts = {name: f"{stream_start(settings.seed, name):x}" for name in ("embedding", "position")}
+    return {
+        "layers": len(trace.layers),
+        "heads": variant.heads,
+        "groups": variant.kv_heads or variant.heads,
+        "width": first.head_dim,
+        "dim": first.inputs.shape[1],
+        **{name: getattr(variant, name) for name in ("projected", "compared", "additive")},
+        **{name: getattr(variant, name) for name in ("scaled", "causal", "window", "temperature")},
+        "softCap": variant.soft_cap,
+        "positions": settings.positions,
+        "base": settings.position_base,
+        "norm": settings.norm if settings.has_blocks else "none",
+        "activation": settings.activation,
+        "blocks": settings.has_blocks,
+        "sights": [] if model is None else [list(map(asdict, layer)) for layer in model.sights],
+        "starts": starts if model is None else {},
+        "off": list(_heads_off(trace)),
+        "blanks": {},
+        "names": [],
+        "mostTokens": MAX_LIVE_TOKENS,
+    }
+
+
+def _heads_off(trace: Trace) -> Iterator[str]:
+    """Yield the names of heads that are switched off: `L1H0`, or `L1H0=mean`."""
+    for layer in trace.layers:
+        for head, instead in layer.off.items():
+            yield f"L{layer.layer}H{head}{'' if instead == 'zero' else f'={instead}'}"
+
+
+def _live_tensors(trace: Trace) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the tensor of all that a page needs, named as in a model file."""
+    if trace.model is not None:
+        yield from trace.model.parameters.items()
+        return
+    for layer in trace.layers:
+        prefix = f"layers.{layer.layer}." if layer.layer else ""
+        for name, tensor in _layer_tensors(layer).items():
+            if tensor is not None:
+                yield f"{prefix}{name}", tensor
+
+
+def _layer_tensors(layer: Layer) -> Mapping[str, Any]:
+    """Return the drawn matrices of a layer; norms are without parameters, and biases are 0."""
+    projections, block = layer.projections, layer.block
+    names = [*(f"w_{name}" for name in PROJECTION_NAMES), "w_score"]
+    tensors = {name: getattr(projections, name, None) for name in names}
+    if block is not None and block.feed_forward is not None:
+        parameters = block.feed_forward.parameters
+        tensors |= {"w_1": parameters.w_1, "w_2": parameters.w_2}
+    return tensors

@@ -1,0 +1,414 @@
+"""Pages that compute: the forward pass is that of torch, and texts are cut as attnviz cuts them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import attnviz as library
+from attnviz.renderers.page import packing
+from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script, strip_style
+from attnviz.tokens.tokenizers import tokenize
+from attnviz.traces.models.shipped import load_card
+from attnviz.traces.trace import Trace
+from tests.browser import opened
+from tests.conftest import Attnviz
+from tests.pages_by_hand import settled, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+COMPUTING = (
+    *("elements.js", "data.js", "unpacking.js", "drawn_numbers.js", "hashing.js"),
+    *(
+        "live_tokens.js",
+        "live_pieces.js",
+        "strongest.js",
+        "forward_pass.js",
+        "live_heads.js",
+        "state.js",
+    ),
+)
+SCRIPTS = Path(packing.__file__).parent / "script"
+SCRIPT = "\n".join((SCRIPTS / name).read_text() for name in SCRIPT_FILES if name in COMPUTING)
+COMPUTED = """
+  await unpackModel();
+  return texts.map((text) => {
+    const cut = cutLive(text);
+    if (cut.problem) return cut;
+    const { off = [], ...others } = choices;
+    const chosen = { ...choicesNow(), ...others };
+    for (const name of off) chosen.off.set(...`${name}=zero`.split("=").slice(0, 2));
+    const { heads, probabilities } = computeModel(live.model, cut.ids, chosen);
+    const rows = (table) => table && table.map((row) => Array.from(row));
+    return { ...cut, probabilities: rows(probabilities), heads: heads.map((layer) =>
+      layer.map((each) => ({ scores: rows(each.scores), weights: rows(each.weights) }))) };
+  });
+"""
+MODELS = ("agreement", "brackets", "induction", "pronouns", "reverse", "sort", "toy")
+TEXTS_OF_EACH = 50
+
+
+def computed(
+    chromium: Browser, page: bytes, folder: Path, texts: Sequence[str], **choices: Any
+) -> Any:
+    """What the page's script computes of some texts, on a page whose own script is taken out."""
+    path = folder / "page.html"
+    path.write_bytes(re.sub(rb"<script>.*?</script>\s*</body>", b"</body>", page, flags=re.DOTALL))
+    with opened(chromium, path) as seen:
+        function = f"async ([texts, choices]) => {{ {SCRIPT} {COMPUTED} }}"
+        return seen.page.evaluate(function, [list(texts), choices])
+
+
+def live_page(text: str, **settings: Any) -> bytes:
+    return library.trace(text, **settings).view(live=True).render(".html")
+
+
+def texts_of(name: str) -> list[str]:
+    """Texts of a model's words, some of them with other spellings and in capitals."""
+    drawn, words = random.Random(name), load_card(name).vocabulary
+    known, longest = [*words.ids], load_card(name).longest or 12
+    between = "" if words.tokenizer == "chars" else " "
+    texts = []
+    for _ in range(TEXTS_OF_EACH):
+        chosen = drawn.choices(known, k=drawn.randint(2, longest - 1))
+        if words.tokenizer == "words" and drawn.random() < 0.3:
+            chosen[0] = chosen[0].capitalize()
+        texts.append(between.join(chosen))
+    return texts
+
+
+def the_same_as_torch(found: dict[str, Any], trace: Trace) -> None:
+    """Tokens, weights, scores and probabilities; rows sum to 1, and what is hidden is 0."""
+    assert found["labels"] == list(trace.tokens.labels)
+    assert found["ids"] == list(trace.tokens.ids)
+    assert [bool(each) for each in found["spaced"]] == list(trace.tokens.spaced)
+    for layer, heads in zip(trace.layers, found["heads"], strict=True):
+        for number, head in enumerate(heads):
+            weights = np.array(head["weights"], dtype=float)
+            scores = np.array(head["scores"], dtype=float)
+            visible = np.broadcast_to(layer.visible.numpy(), layer.attended.weights.shape)[number]
+            assert np.array_equal(~np.isnan(scores), visible)
+            assert np.abs(weights - layer.attended.weights[number].numpy()).max() < 1e-5
+            assert (weights[~visible] == 0).all()
+            seeing = visible.any(axis=1)
+            assert np.allclose(weights[seeing].sum(axis=1), 1, atol=1e-12)
+            logits = layer.attended.logits[number].numpy()
+            reach = max(1.0, np.abs(logits[visible]).max(initial=0))
+            assert np.abs(scores - logits)[visible].max(initial=0) < 1e-5 * reach
+    if trace.prediction is None or not trace.prediction.answers:
+        assert found["probabilities"] is None
+    else:
+        probabilities = trace.prediction.probabilities.numpy()
+        assert np.abs(np.array(found["probabilities"]) - probabilities).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_page_computes_what_torch_computes(chromium: Browser, tmp_path: Path, name: str) -> None:
+    texts = texts_of(name)
+    page = live_page(texts[0], model=name)
+
+    for text, found in zip(texts, computed(chromium, page, tmp_path, texts), strict=True):
+        assert "problem" not in found, (text, found)
+        the_same_as_torch(found, library.trace(text, model=name))
+    assert len(page) <= 400_000
+
+
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"variant": "plain"},
+    {"variant": "average"},
+    {"variant": "causal", "scale": False, "positions": "sinusoidal"},
+    {"variant": "multi-head", "heads": 3, "dim": 12, "positions": "alibi", "seed": 7},
+    {"heads": 4, "kv_heads": 2, "positions": "rotary", "window": 2, "temperature": 0.3},
+    {"heads": 2, "positions": "rotary-halves", "position_base": 100.0, "soft_cap": 1.5},
+    {"layers": 2, "heads": 2, "norm": "pre", "activation": "gelu", "positions": "learned"},
+    {"layers": 2, "heads": 2, "activation": "gelu-tanh", "causal": True, "without": "L1H0=mean"},
+    {"layers": 1, "norm": "none", "feed_forward": 5, "head_dim": 3, "without": "L0H0"},
+    {"layers": 2, "attention_only": True, "scoring": "additive", "heads": 2},
+)
+OTHER_TEXTS = ("You are reading it, are you not?", "I", "no no no no", " It's  two\nlines: 3.14!")
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def test_drawn_numbers_are_those_of_attnviz_whatever_is_computed_of_them(
+    chromium: Browser, tmp_path: Path, number: int
+) -> None:
+    settings = SETTINGS[number]
+    page = live_page("I am learning this", **settings)
+
+    for text, found in zip(
+        OTHER_TEXTS, computed(chromium, page, tmp_path, OTHER_TEXTS), strict=True
+    ):
+        the_same_as_torch(found, library.trace(text, **settings))
+    assert len(page) <= 400_000
+
+
+@pytest.mark.parametrize(
+    ("choices", "settings"),
+    [
+        ({"scaled": False}, {"scale": False}),
+        ({"causal": False}, {"causal": False}),
+        ({"placed": False}, {"positions": "none"}),
+        ({"temperature": 2.5}, {"temperature": 2.5}),
+        ({"off": ["L0H1", "L1H0=mean"]}, {"without": "L0H1,L1H0=mean"}),
+    ],
+)
+def test_what_is_switched_in_the_page_is_what_the_command_switches(
+    chromium: Browser, tmp_path: Path, choices: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    usual = {"layers": 2, "heads": 2, "causal": True, "positions": "sinusoidal"}
+    [found] = computed(chromium, live_page("I am", **usual), tmp_path, ["You are here"], **choices)
+
+    the_same_as_torch(found, library.trace("You are here", **(usual | settings)))
+
+
+UNUSUAL = (
+    "Don't stop: o'clock ’s e\u0301te\u0301 na\u00efve_name x\u0303y ٣٤ 中文字 ไทย हिन्दी "
+    "👩\u200d👩\u200d👧 🇩🇪 a\u200db \u00ad — “q” ½ ⅷ ª ßẞ İi Å\u030a",
+    "tab\there\nline\r\nreturn\u00a0no-break\u2009thin\ufeffbom \x1c\x85 \u202eturned",
+    "1234567890 3.14e-10 #!/bin/sh <b>&amp;</b> C:\\dir\\file",
+    "constructor __proto__ toString",
+)
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "spaces", "chars", "bytes", "gpt2"])
+def test_any_text_is_cut_as_attnviz_cuts_it(
+    chromium: Browser, tmp_path: Path, tokenizer: str
+) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text().splitlines()
+    texts = [*UNUSUAL, *(line[:120] for line in readme if line.strip())]
+    page = live_page("I am", tokenizer=tokenizer)
+
+    found = computed(chromium, page, tmp_path, texts)
+
+    refused = [each for each in found if "problem" in each]
+    assert len(refused) < len(texts) - 40, refused
+    for text, cut in zip(texts, found, strict=True):
+        if "problem" in cut:
+            assert re.search("may have a rare piece|tokens, and there is room", cut["problem"])
+            continue
+        tokens = tokenize(text, tokenizer)
+        assert cut["ids"] == list(tokens.ids), text
+        assert cut["labels"] == list(tokens.labels), text
+        assert [bool(each) for each in cut["spaced"]] == list(tokens.spaced), text
+
+
+def test_a_rare_piece_is_known_where_the_page_was_made_of_it(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    text = "An oxymoronic tokenizer"
+    rare, own = computed(
+        chromium, live_page(text), tmp_path, ["An oxymoronic zeppelin", "An oxymoronic tokenizer"]
+    )
+
+    assert rare["problem"].startswith("“zeppelin” may have a rare piece: this page has the 20,000")
+    assert own["ids"] == list(tokenize(text, "gpt2").ids)
+
+
+def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path: Path) -> None:
+    learned = library.learn("reverse", choices=library.Choices(steps=6))
+    view = learned.view(live=True)
+    assert view.live is not None
+    page = view.render(".html")
+
+    path = tmp_path / "page.html"
+    path.write_bytes(re.sub(rb"<script>.*?</script>\s*</body>", b"</body>", page, flags=re.DOTALL))
+    weights = """return live.original.results.map(({ heads }) =>
+      heads.map((layer) => layer.map(({ weights }) => weights.map((row) => [...row]))));"""
+    with opened(chromium, path) as seen:
+        found = seen.page.evaluate(f"async () => {{ {SCRIPT} await unpackModel(); {weights} }}")
+
+    assert len(found) == len(learned.moments) == 7
+    for number, (moment, computed_weights) in enumerate(zip(learned.moments, found, strict=True)):
+        most = 1e-5 if number == len(found) - 1 else 2e-3  # 16 bits of each number
+        assert np.abs(np.array(computed_weights[0]) - moment.weights[0]).max() < most
+    assert len(page) <= 400_000
+
+
+SENTENCE = "the keys near the cabinet are"
+
+
+@pytest.fixture(scope="module")
+def live_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("live") / "live.html"
+    path.write_bytes(live_page(SENTENCE, model="agreement"))
+    return path
+
+
+def typed(page: Page, text: str) -> None:
+    page.fill("#text", text)
+    settled(page)
+
+
+def title(page: Page) -> str:
+    return re.sub("[\u2068\u2069]", "", page.inner_text("h1").replace("\u00a0", " "))
+
+
+NUMBERS = "#table .frame"
+
+
+def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path) as seen:
+        page = seen.page
+        own = title(page)
+        page.click("#table summary")
+        page.keyboard.press("Escape")
+        until(page, lambda: "98" in page.inner_text(NUMBERS))
+        numbers = page.inner_text(NUMBERS)
+        assert page.input_value("#text") == SENTENCE
+        assert not page.is_visible("#of-original")
+        typed(page, "the key near the cabinets ?")
+        assert title(page) == 'The model answers "is" (over 99.9 %) at "?"'
+        assert page.input_value("#query") == "6 ?"
+        assert "cabinets" in page.inner_text("#sentence")
+        assert page.is_visible("#of-original")
+        shown = page.inner_text(".live-answers")
+        assert re.search(r"is\s+>99.9.%\s+was <0.1.%", shown), shown
+        typed(page, "the key nxar the cabinets ?")
+        problem = page.inner_text("#live-problem")
+        assert problem.startswith("This model does not know “nxar”. Nearest words: “near”, ")
+        assert page.get_attribute("#text", "aria-invalid") is not None
+        assert page.inner_text(".live-answers") == shown
+        assert "near" in page.inner_text("#sentence")
+        typed(page, "the key near the cabinets ?")
+        assert not page.is_visible("#live-problem")
+        page.click("#original")
+        settled(page)
+        assert (title(page), page.input_value("#text")) == (own, SENTENCE)
+        assert page.inner_text(NUMBERS) == numbers
+        typed(page, "")
+        assert page.inner_text("#live-problem") == "Type a sentence."
+
+
+def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path) as seen:
+        page = seen.page
+        before = page.inner_text(".live-answers")
+        for name in ("L1H0", "L1H1"):
+            page.focus(f".live-heads input[value={name}]")
+            page.keyboard.press("Space")
+        settled(page)
+        assert page.inner_text(".live-answers") != before
+        assert page.locator("#matrix .struck").inner_text() == "L1H0 (off)"
+        page.uncheck("#live-causal")
+        page.uncheck("#live-scaled")
+        page.focus("#temperature")
+        for _ in range(8):
+            page.keyboard.press("ArrowRight")
+        settled(page, 300)
+        changed = "changed here: scaling off, causal mask off, temperature 1, L1H0, L1H1 off"
+        assert changed in page.inner_text("#settings")
+        address = page.evaluate("decodeURIComponent(location.hash)")
+        assert address == "#scaled=off&causal=off&temperature=1&off=L1H0,L1H1"
+        answers = page.inner_text(".live-answers")
+        page.click("#reset")
+        settled(page)
+        assert page.inner_text(".live-answers") == before
+        assert page.is_checked("#live-causal")
+        assert not page.is_visible("#of-original")
+    with opened(chromium, live_path, address) as seen:
+        settled(seen.page)
+        assert seen.page.inner_text(".live-answers") == answers
+
+
+def test_a_link_opens_the_same_sentence_and_ignores_what_the_model_cannot_read(
+    chromium: Browser, live_path: Path
+) -> None:
+    link = "#text=the+dogs+under+the+old+tree+%3F&placed=off&query=2&off=L0H1%3Dmean"
+    with opened(chromium, live_path, link) as seen:
+        page = seen.page
+        settled(page)
+        assert page.input_value("#text") == "the dogs under the old tree ?"
+        assert page.input_value("#query") == "2 dogs"
+        assert not page.is_checked("#live-placed")
+        assert not page.is_checked(".live-heads input[value=L0H1]")
+        odd = "#text=the+ox&temperature=0&off=L7H7&scaled=1&query=9"
+        page.evaluate("odd => { location.hash = odd }", odd)
+        until(page, lambda: page.input_value("#text") == SENTENCE)
+        settled(page)
+        assert not page.is_visible("#of-original")
+
+
+def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path, viewport={"width": 480, "height": 900}) as seen:
+        page = seen.page
+        page.get_by_label("Your sentence").press("End")
+        page.keyboard.type(" and")
+        assert page.text_content("#live-status") == ""
+        until(page, lambda: "does not know “and”" in (page.text_content("#live-status") or ""))
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.get_by_role("slider", name="Temperature").press("End")
+        until(page, lambda: "The model answers" in (page.text_content("#live-status") or ""))
+
+
+def test_only_a_page_that_computes_has_the_scripts_for_it(tmp_path: Path) -> None:
+    plain = library.trace("I am learning").view().render(".html")
+
+    assert b"computeModel" not in plain
+    assert len(plain) < 225_000
+
+
+@pytest.mark.parametrize("name", [*SCRIPT_FILES, *STYLE_FILES])
+def test_what_is_left_out_of_scripts_and_styles_is_comments_and_white_space(name: str) -> None:
+    folder, strip = ("style", strip_style) if name.endswith("css") else ("script", strip_script)
+    text = (SCRIPTS.parent / folder / name).read_text("utf-8")
+    without_comments = re.sub(r"^\s*(//.*|/\*[\s\S]*?\*/)$", "", text, flags=re.MULTILINE)
+    without_comments = re.sub(r"(?<=[;,{(]) // .*$", "", without_comments, flags=re.MULTILINE)
+    without_comments = re.sub(r"(?<=[;,{(])  // .*$", "", without_comments, flags=re.MULTILINE)
+    stripped = re.sub(r"(?<=[;,{(]) // .*$", "", strip(text), flags=re.MULTILINE)
+
+    assert "".join(stripped.split()) == "".join(without_comments.split())
+    if folder == "script":
+        assert [line for line in text.splitlines() if line.count("`") % 2] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["-o", "x.png"], "and 'x.png' is none"),
+        ([], "and no page is written"),
+        (["-o", "x.html", "--model", "minilm"], "a trained transformer is too large for a page"),
+        (["-o", "x.html", "--dropout", "0.1"], "dropout draws other numbers for each text"),
+        (["-o", "x.html", "--dim", "256"], "this one has 196,608 numbers"),
+        (["-o", "x.html", "--window", "1:2"], "--window asks for something else"),
+        (["-o", "x.html", "--show", "received"], "--show asks for something else"),
+        (["-o", "x.html", "--dtype", "float16"], "a page computes in 64 bits"),
+    ],
+)
+def test_what_no_page_can_compute_is_refused_in_two_lines(
+    options: list[str],
+    problem: str,
+    attnviz: Attnviz,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = attnviz("run", "I am", "--live", *options)
+
+    assert (result.status, result.out) == (2, "")
+    said = result.err.splitlines()
+    assert len(said) == 2
+    assert problem in said[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_saves_such_pages_and_refuses_pictures(tmp_path: Path) -> None:
+    trace = library.trace("I am", heads=2)
+    trace.save(tmp_path / "live.html", live=True)
+    assert b'"places"' in (tmp_path / "live.html").read_bytes()
+    with pytest.raises(library.AttnvizError, match=r"live\.png' is none"):
+        trace.save(tmp_path / "live.png", live=True)
