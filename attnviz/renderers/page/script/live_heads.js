@@ -139,7 +139,7 @@ function vectorsOfComputed({ queries, keys, scale, slope, sight, scoring }) {
     scoreVector: scoring ?? [],
     softCap,
     slope: slope || null,
-    terms: hasBias ? [{ name: "bias", at: (...pair) => scoreBias(0, sight, ...pair) }] : [],
+    terms: hasBias ? [{ name: "mask", at: (...pair) => scoreBias(0, sight, ...pair) }] : [],
   };
 }
 
