@@ -163,7 +163,7 @@ def test_drawn_numbers_are_those_of_attnviz_whatever_is_computed_of_them(
 def test_what_is_switched_in_the_page_is_what_the_command_switches(
     chromium: Browser, tmp_path: Path, choices: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    usual = {"layers": 2, "heads": 2, "causal": True, "positions": "sinusoidal"}
+    usual: dict[str, Any] = {"layers": 2, "heads": 2, "causal": True, "positions": "sinusoidal"}
     [found] = computed(chromium, live_page("I am", **usual), tmp_path, ["You are here"], **choices)
 
     the_same_as_torch(found, library.trace("You are here", **(usual | settings)))

@@ -319,4 +319,5 @@ class Moment:
     scores: Mapping[str, Float[np.ndarray, "layer head"]]  # by reading: the mean weight on it
     answers: tuple[Answer, ...]  # at the blanks of the watched sentence
     weights: tuple[Float[np.ndarray, "head query key"], ...]  # by layer, in the watched sentence
-    parameters: Mapping[str, Float[np.ndarray, "*shape"]] | None = None  # of a very small model
+    # Of a very small model, for pages that compute it; a training that was saved has none.
+    parameters: Mapping[str, Float[np.ndarray, "*shape"]] | None = field(default=None, repr=False)

@@ -82,11 +82,12 @@ SCRIPT_FILES = (
     "copying.js",
     "main.js",
 )
+# Only a page that computes has these, the first of them only one that draws vectors from a seed.
+DRAWING_SCRIPT_FILES = ("drawn_numbers.js", "hashing.js", "live_pieces.js")
 LIVE_SCRIPT_FILES = (
-    *("drawn_numbers.js", "hashing.js", "live_tokens.js", "live_pieces.js"),
-    *("forward_pass.js", "live_heads.js", "live.js"),
+    *DRAWING_SCRIPT_FILES,
+    *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js"),
 )
-UNUSED_BY_LIVE = ("points.js",)
 STYLE_FILES = (
     "style.css",
     "controls.css",
@@ -139,7 +140,7 @@ def _page_texts(
     """
     styles = [strip_style(_read_page_file(f"style/{name}")) for name in STYLE_FILES]
     style = theme_rules(look.palette) + "".join(styles)
-    script = _join_scripts(is_live=view.live is not None)
+    script = _join_scripts(_unused_scripts(view.live))
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     title = view.headline if view.has_chosen_title else view.title
     points = None if view.cloud is None else asdict(view.cloud)
@@ -225,10 +226,17 @@ def _read_page_file(name: str) -> str:
     return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
 
 
+def _unused_scripts(live: LiveModel | None) -> tuple[str, ...]:
+    """Return the files of scripts that a page does without, which has little room for a model."""
+    if live is None:
+        return LIVE_SCRIPT_FILES
+    has_own_words = live.vocabulary is not None and "pieces" not in live.blocks
+    return ("points.js", *(DRAWING_SCRIPT_FILES if has_own_words else ()))
+
+
 @lru_cache
-def _join_scripts(*, is_live: bool) -> str:
-    """Return all scripts as one, in a function of its own; only what such a page uses."""
-    unused = UNUSED_BY_LIVE if is_live else LIVE_SCRIPT_FILES
+def _join_scripts(unused: tuple[str, ...]) -> str:
+    """Return all scripts but the unused ones as one, in a function of its own."""
     names = [name for name in SCRIPT_FILES if name not in unused]
     parts = "".join(strip_script(_read_page_file(f"script/{name}")) for name in names)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'

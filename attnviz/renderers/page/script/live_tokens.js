@@ -42,8 +42,8 @@ const cutOf = (parts, idOf) => ({
 });
 
 const CUTS = {
-  words: (text) => cutOf(cutIntoWords(text), wordId),
-  spaces: (text) => cutOf(cutAtBlanks(text), wordId),
+  words: (text, idOf = wordId) => cutOf(cutIntoWords(text), idOf),
+  spaces: (text, idOf = wordId) => cutOf(cutAtBlanks(text), idOf),
   chars: (text) => cutOf([...text].map((each) => [each, false]), (each) => each.codePointAt(0)),
   bytes: (text) => {
     const bytes = [...bytesOfText(text)];
@@ -104,7 +104,8 @@ function idsOfWords({ words, spelled }) {
 
 /** A text in the ids of a model's words; a word that it has only in small letters has theirs. */
 function cutKnownText(text, tokenizer, ids) {
-  const cut = CUTS[tokenizer](text);
+  const cut = CUTS[tokenizer](text, () => 0); // ids are those of the model's own words
+  if (cut.problem) return cut;
   const known = cut.labels.map((label) => (ids.has(label) ? label : label.toLowerCase()));
   const unknown = known.findIndex((word) => !ids.has(word));
   if (unknown >= 0) return { problem: unknownWord(cut.labels[unknown], [...ids.keys()]) };
