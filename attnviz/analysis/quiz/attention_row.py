@@ -1,0 +1,152 @@
+"""One query's row in a head, with all that makes a question about it have a clear answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, sqrt
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.settings import format_head_id
+from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import Stage
+
+MAX_ROW_ENTROPY = 0.8  # of the largest entropy: from there on a row is nearly even
+MIN_LEAD, MIN_LEAD_RATIO = 0.1, 1.5  # of the largest weight over the next one
+MAX_EXPONENT = 20.0  # a score that a calculator can take to the power of e
+SOFTMAX_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionRow:
+    """The weights of one query (a position) in one head of a layer."""
+
+    trace: Trace
+    layer: Layer
+    head: int
+    query: int
+
+    @property
+    def head_name(self) -> str:
+        """The name of the head, such as L1H0."""
+        return format_head_id(self.layer.layer, self.head)
+
+    @property
+    def keys(self) -> Tokens:
+        """The tokens that the query can attend to."""
+        return self.trace.keys_of(self.layer)
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "key"]:
+        """The weights, 0 for hidden keys."""
+        return self._stage("mixing")
+
+    @cached_property
+    def visible(self) -> Bool[np.ndarray, "key"]:
+        """Which keys the mask leaves visible."""
+        hidden = self.layer.weights.cells("mixing", self.head).row(self.query).hidden[0]
+        visible: Bool[np.ndarray, "key"] = ~np.asarray(hidden, dtype=bool)
+        return visible
+
+    @cached_property
+    def scores(self) -> Float[np.ndarray, "key"] | None:
+        """What the softmax is taken of, 0 for hidden keys; None if its softmax is not the weights.
+
+        That is so where only weights are known, with dropout, with a sink, and for mistakes.
+        """
+        if self.layer.weights_alone or self.layer.attended.sink is not None:
+            return None
+        return self._if_softmax(self._stage("exponents"))
+
+    @cached_property
+    def unscaled(self) -> Float[np.ndarray, "key"] | None:
+        """The weights without the division by √d_k; None if division by √d_k is not all that lies
+        between the products and the weights.
+        """
+        if self.layer.weights_alone or self.layer.head_dim == 1:
+            return None
+        products = self._stage("scores")
+        scaled = products / sqrt(self.layer.head_dim)
+        return None if self._if_softmax(scaled) is None else self.softmax(products)
+
+    def softmax(self, scores: Float[np.ndarray, "key"]) -> Float[np.ndarray, "key"]:
+        """Return the softmax of scores over the visible keys, 0 for hidden ones."""
+        exponents = np.where(self.visible, scores, -np.inf)
+        powers = np.exp(exponents - exponents.max())
+        shares: Float[np.ndarray, "key"] = powers / powers.sum()
+        return shares
+
+    def _stage(self, stage: Stage) -> Float[np.ndarray, "key"]:
+        """Return the row at a stage, 0 for hidden keys."""
+        row = self.layer.weights.cells(stage, self.head).row(self.query)
+        values: Float[np.ndarray, "key"] = np.where(self.visible, row.values[0], 0.0).astype(float)
+        return values
+
+    def _if_softmax(self, scores: Float[np.ndarray, "key"]) -> Float[np.ndarray, "key"] | None:
+        """Return the scores if they are of a size to compute with, and their softmax is the
+        weights; else None.
+        """
+        if not self.visible.any() or not (np.abs(scores) <= MAX_EXPONENT).all():
+            return None
+        is_softmax = np.allclose(self.softmax(scores), self.weights, rtol=0, atol=SOFTMAX_TOLERANCE)
+        return scores if is_softmax else None
+
+    @cached_property
+    def plain_keys(self) -> list[int]:
+        """The keys that an answer can name: no special token, and no word that is there twice."""
+        return unmistakable_positions(self.keys)
+
+    @property
+    def best(self) -> int:
+        """The key with the largest weight."""
+        return int(self.weights.argmax())
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether one visible key clearly has the largest weight, and the row is not nearly even;
+        the key is one that an answer can name.
+        """
+        shares = self.weights[self.visible]
+        if len(shares) < 2 or not np.isfinite(shares).all() or abs(shares.sum() - 1) > 1e-3:
+            return False
+        second, first = np.sort(shares)[-2:]
+        known = shares[shares > 0]
+        entropy = float(-(known * np.log(known)).sum()) / log(len(shares))
+        leads = first - second >= MIN_LEAD and first >= MIN_LEAD_RATIO * second
+        return bool(leads and entropy < MAX_ROW_ENTROPY and self.best in self.plain_keys)
+
+
+def unmistakable_positions(tokens: Tokens) -> list[int]:
+    """Return the positions of tokens that nobody can take for another: not special, of letters or
+    digits, and not the same word as another one, whatever its capitals.
+    """
+    folded = [label.strip().casefold() for label in tokens.labels]
+    counts = Counter(folded)
+    return [
+        position
+        for position, label in enumerate(folded)
+        if counts[label] == 1
+        and position not in tokens.special
+        and (any(map(str.isalnum, label)) or label == "?")
+    ]
+
+
+def attention_rows(
+    trace: Trace, heads: Sequence[str] = (), queries: Sequence[int] | None = None
+) -> Iterator[AttentionRow]:
+    """Yield the row of each query in each head that is not switched off.
+
+    `heads` (names) and `queries` (positions) choose among them; () and None choose all that an
+    answer can name.
+    """
+    plain = unmistakable_positions(trace.tokens) if queries is None else queries
+    for layer in trace.layers:
+        for head in range(layer.heads):
+            if head in layer.off or (heads and format_head_id(layer.layer, head) not in heads):
+                continue
+            yield from (AttentionRow(trace, layer, head, query) for query in plain)
