@@ -20,6 +20,7 @@ import numpy as np
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
+from attnviz.views.grids.exercise import ExerciseSheet
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.points import PointCloud
@@ -226,6 +227,7 @@ class View:
     points: Callable[[], PointCloud] | None = None  # what a page places by any two measures
     # The title and the steps for another query, which a page shows when a reader selects it.
     query_steps: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
+    sheet: ExerciseSheet | None = None  # of a quiz: what a page and a PDF are made of
     slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
     data: TableData | None = None
     provenance: Provenance | None = None

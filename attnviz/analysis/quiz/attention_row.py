@@ -11,6 +11,7 @@ from math import log, sqrt
 import numpy as np
 from jaxtyping import Bool, Float
 
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
@@ -119,6 +120,15 @@ class AttentionRow:
         entropy = float(-(known * np.log(known)).sum()) / log(len(shares))
         leads = first - second >= MIN_LEAD and first >= MIN_LEAD_RATIO * second
         return bool(leads and entropy < MAX_ROW_ENTROPY and self.best in self.plain_keys)
+
+
+def has_plain_mask(layer: Layer) -> bool:
+    """Return whether the mask can be said in a sentence: it is causal, or a window."""
+    rule = layer.mask_rule
+    if rule.matrix is None:
+        return not rule.offset and rule.after in (0, rule.before)
+    causal = MaskRule(after=0).visible(*layer.size, layer.inputs.device)
+    return bool((rule.matrix == causal).all())
 
 
 def unmistakable_positions(tokens: Tokens) -> list[int]:

@@ -90,6 +90,19 @@ class Lesson:
     questions: int = DEFAULT_QUESTIONS
     seed: int = Settings.seed
 
+    def with_kinds(self, kinds: tuple[str, ...]) -> Lesson:
+        """Return the lesson with these kinds of question about each text, and no own ones."""
+        return replace(
+            self, texts=tuple(replace(text, kinds=kinds, own=()) for text in self.texts)
+        )
+
+    def with_seed(self, seed: int) -> Lesson:
+        """Return the lesson with another seed, for random vectors and for the choice."""
+        texts = tuple(
+            replace(text, settings=replace(text.settings, seed=seed)) for text in self.texts
+        )
+        return replace(self, texts=texts, seed=seed)
+
 
 def is_lesson(name: str) -> bool:
     """Return whether an argument is the name of a lesson file, and no sentence."""

@@ -19,7 +19,7 @@ from attnviz.analysis.inspection.patterns import (
     KeyPattern,
     find_patterns,
 )
-from attnviz.analysis.quiz.attention_row import AttentionRow, attention_rows
+from attnviz.analysis.quiz.attention_row import AttentionRow, attention_rows, has_plain_mask
 from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
@@ -29,7 +29,6 @@ WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
 MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
 MIN_PATTERN_SCORE, MIN_PATTERN_GAP = 0.5, 0.35  # of the head that shows a pattern; to the other
 MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
-MASKED_ROW_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,15 +173,16 @@ def find_visible_questions(search: Search) -> Iterator[Question]:
 
 
 def _masked_rows(search: Search) -> Iterator[AttentionRow]:
-    """Yield the rows in which the mask hides a key but not all, one for each layer and query."""
+    """Yield the rows in which a plain mask hides a key, but not all: one for each layer and
+    query.
+    """
     asked = set[tuple[int, int]]()
     for row in search.rows:
         place = row.layer.layer, row.query
-        hidden_weight = abs(row.weights[~row.visible]).sum()
-        if place not in asked and 0 < row.visible.sum() < len(row.visible):
+        is_masked = 0 < row.visible.sum() < len(row.visible)
+        if place not in asked and is_masked and has_plain_mask(row.layer):
             asked.add(place)
-            if hidden_weight <= MASKED_ROW_TOLERANCE:  # mistakes give hidden keys weight
-                yield row
+            yield row
 
 
 def find_head_questions(search: Search) -> Iterator[Question]:
@@ -202,10 +202,12 @@ def _role_questions(search: Search) -> Iterator[Question]:
         return
     scores = model.facts.get("scores")
     known = scores if isinstance(scores, Mapping) else {}
+    asking = model.vocabulary.asked(search.trace.tokens.ids)
     for row in search.rows:
         role, score = model.heads.get(row.head_name), known.get(row.head_name)
         is_sure = model.by_hand or (isinstance(score, float) and score >= MIN_ROLE_SCORE)
-        if not role or not is_sure or not row.is_clear or _is_dull(row):
+        is_asking = model.by_hand or row.query in asking
+        if not (role and is_sure and is_asking and row.is_clear) or _is_dull(row):
             continue
         if row.weights.max() < MIN_ROLE_WEIGHT:
             continue
