@@ -101,7 +101,7 @@ def html(view: View, look: Look) -> Iterator[bytes]:
     about, blocks = ({}, {}) if view.heads is None else pack_heads(view.heads)
     blocks |= pack_steps(view)
     words = _page_texts(view, look, about)
-    before, after = map(Template, _read_page_file("page.html").split(BLOCKS_PLACEHOLDER))
+    before, after = map(Template, read_page_file("page.html").split(BLOCKS_PLACEHOLDER))
     yield before.substitute(words).encode()
     for name, block in blocks.items():
         yield f'<script type="application/octet-stream" id="{name}">{block}</script>\n'.encode()
@@ -110,8 +110,9 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts for the placeholders in page.html; `about` describes the heads, or is {}."""
-    styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
-    style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
+    styles = [read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
+    style = theme_rules(look.palette) + "".join(styles)
+    script = join_scripts(tuple(f"script/{name}" for name in SCRIPT_FILES))
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     title = view.headline if view.has_chosen_title else view.title
     points = None if view.cloud is None else asdict(view.cloud)
@@ -123,7 +124,7 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
     }
     return {
         "policy": CONTENT_SECURITY_POLICY.format(
-            script=_sha256_base64(script), style=_sha256_base64(style)
+            script=sha256_base64(script), style=sha256_base64(style)
         ),
         "theme": f' class="{theme_name}"' if theme_name else "",
         "explorer": "" if about else " hidden",
@@ -191,19 +192,19 @@ def _escape_json(json: str) -> str:
 
 
 @lru_cache
-def _read_page_file(name: str) -> str:
+def read_page_file(name: str) -> str:
     """Return the text of a file beside this module, such as 'style/lines.css'."""
     return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
 
 
 @lru_cache
-def _join_scripts() -> str:
-    """Return all scripts as one, in a function of its own."""
-    parts = "\n".join(_read_page_file(f"script/{script_file}") for script_file in SCRIPT_FILES)
+def join_scripts(names: tuple[str, ...]) -> str:
+    """Return scripts, files beside this module, as one, in a function of its own."""
+    parts = "\n".join(map(read_page_file, names))
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
-def _sha256_base64(text: str) -> str:
+def sha256_base64(text: str) -> str:
     """Return the SHA-256 of a text in base64, as a content security policy has it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
