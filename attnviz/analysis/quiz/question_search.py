@@ -117,7 +117,7 @@ def find_weight_questions(search: Search) -> Iterator[Question]:
 
 def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[float]:
     """Yield what mistakes give: the share of the scores without exp, even weights, the softmax
-    without √d_k, another key's weight; then other shares.
+    without √d_k, another key's weight, the rest of the row, half of it.
     """
     assert row.scores is not None
     positive = np.maximum(row.scores, 0)
@@ -127,7 +127,8 @@ def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[float]:
         yield float(row.unscaled[key])
     yield 1 / float(row.visible.sum())
     yield from sorted(map(float, row.weights[row.visible]), reverse=True)
-    yield from (share / 10 for share in (9, 7, 5, 3, 1))
+    right = float(row.weights[key])
+    yield from (1 - right, right / 2, (1 + right) / 2, right**0.5, right**2)
 
 
 def _distinct_numbers(numbers: Iterable[float]) -> list[float]:

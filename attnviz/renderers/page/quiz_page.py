@@ -16,10 +16,11 @@ from attnviz.renderers.page.page import (
     read_page_file,
     sha256_base64,
 )
-from attnviz.renderers.page.tables_and_steps import table_markup
+from attnviz.renderers.page.tables_and_steps import MASKED_NOTE, table_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, empty_tag, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.wrapping import align_sums
+from attnviz.views.grids.description import has_masked_cells
 from attnviz.views.grids.exercise import Exercise
 from attnviz.views.grids.section import Section
 from attnviz.views.view import View
@@ -48,6 +49,7 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
         "theme": theme,
         "title": escape(title),
         "settings": escape(view.settings),
+        "signs": f" {MASKED_NOTE}." if _has_masks(exercises) else "",
         "questions": join_markup(map(_question_markup, exercises)),
         "solutions": _encoded_solutions(exercises),
         "made": provenance_details(view),
@@ -55,6 +57,14 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
         "script": script,
     }
     yield Template(read_page_file("quiz/quiz.html")).substitute(words).encode()
+
+
+def _has_masks(exercises: tuple[Exercise, ...]) -> bool:
+    """Return whether any table has masked cells."""
+    return any(
+        has_masked_cells((*exercise.question.grids, *exercise.solution.grids))
+        for exercise in exercises
+    )
 
 
 def _question_markup(exercise: Exercise) -> Markup:

@@ -50,9 +50,10 @@ def view(
 def _settings(quiz: Quiz) -> str:
     """Return the line of settings: how many questions, which models, and the seed."""
     names = list(dict.fromkeys(_model_name(question) for question in quiz.questions))
-    models = [f"model {name}" for name in names if name]
-    count = counted(len(quiz.questions), "question")
-    return " · ".join(filter(None, (count, and_list(models) if models else "", f"seed {quiz.seed}")))
+    models = [name for name in names if name]
+    count, noun = counted(len(quiz.questions), "question"), "models" if len(models) > 1 else "model"
+    models_text = f"{noun} {and_list(models)}" if models else ""
+    return " · ".join(filter(None, (count, models_text, f"seed {quiz.seed}")))
 
 
 def _model_name(question: Question) -> str:
