@@ -183,18 +183,13 @@ def lesson_from_options(
     )
     is_course = not texts and set(typed_values) <= {"seed", "questions", "kind", "answers"}
     lessons = [text for text in texts if is_lesson(text)]
-    if texts and not lessons:
+    if not lessons and not is_course:
         refuse_model_conflicts(model.model, typed_values)
-        seed = settings.seed
-        return Lesson(tuple(LessonText(text, settings) for text in texts), seed=seed)
-    if not texts and not is_course:
-        raise AttnvizError(
-            "there is no text", 'give a sentence, such as: attnviz quiz "I am learning this"'
-        )
+        none = TextOptions(text=None)
+        given = texts or [text_source.read_text_if_needed(none, settings, "attnviz quiz") or ""]
+        return Lesson(tuple(LessonText(text, settings) for text in given), seed=settings.seed)
     if len(texts) > 1:
-        raise AttnvizError(
-            f"'{lessons[0]}' is a lesson, and has texts of its own", "give it alone"
-        )
+        raise AttnvizError(f"'{lessons[0]}' is a lesson, and has texts of its own", "give it alone")
     lesson = read_lesson(Path(lessons[0])) if lessons else read_course()
     return _with_typed(lesson, model.model, typed.values_of(attention))
 

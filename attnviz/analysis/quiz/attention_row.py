@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.origin import is_unmodified_model
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage
@@ -41,6 +42,23 @@ class AttentionRow:
     def keys(self) -> Tokens:
         """The tokens that the query can attend to."""
         return self.trace.keys_of(self.layer)
+
+    @property
+    def role(self) -> str:
+        """What the card of a small model says that the head does, such as `reads the subject`;
+        empty where it does not say, for tokens that it does not say it of, and if settings change
+        what the head does.
+        """
+        model = self.trace.model
+        if model is None or not is_unmodified_model(self.trace.origin):
+            return ""
+        is_asking = model.by_hand or self.query in model.vocabulary.asked(self.trace.tokens.ids)
+        return model.heads.get(self.head_name, "") if is_asking else ""
+
+    @property
+    def has_random_vectors(self) -> bool:
+        """Whether the numbers come from no model, so that only arithmetic can answer."""
+        return self.trace.model is None and self.trace.trained is None
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "key"]:

@@ -92,9 +92,7 @@ class Lesson:
 
     def with_kinds(self, kinds: tuple[str, ...]) -> Lesson:
         """Return the lesson with these kinds of question about each text, and no own ones."""
-        return replace(
-            self, texts=tuple(replace(text, kinds=kinds, own=()) for text in self.texts)
-        )
+        return replace(self, texts=tuple(replace(text, kinds=kinds, own=()) for text in self.texts))
 
     def with_seed(self, seed: int) -> Lesson:
         """Return the lesson with another seed, for random vectors and for the choice."""

@@ -13,15 +13,12 @@ from jaxtyping import Float
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import (
-    KEY_PATTERNS,
-    PATTERN_KINDS,
     HeadPatterns,
     KeyPattern,
     find_patterns,
 )
 from attnviz.analysis.quiz.attention_row import AttentionRow, attention_rows, has_plain_mask
 from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
-from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
 
 MIN_ANSWER_GAP = 0.05  # between two weights that are answers
@@ -70,7 +67,7 @@ def build_search(
     trace: Trace, heads: Sequence[str], queries: Sequence[int] | None, seed: str
 ) -> Search:
     """Return a search among the rows of these heads and queries, shuffled by the seed."""
-    random = Random(seed)  # noqa: S311 (the same seed makes the same quiz; nothing is secret)
+    random = Random(seed)
     rows = [*attention_rows(trace, heads, queries)]
     random.shuffle(rows)
     return Search(trace, tuple(rows), random)
@@ -79,9 +76,10 @@ def build_search(
 def find_token_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each row with a clear largest weight; the next largest is an answer.
 
-    Of a model those come first in which a token attends to neither itself nor the first one.
+    Of a model those come first of which its card says what the head does, and those last in which
+    a token attends to itself or the first one.
     """
-    for row in sorted(search.rows, key=_is_dull):
+    for row in sorted(search.rows, key=lambda row: (_is_dull(row), not row.role)):
         others = [key for key in row.plain_keys if row.visible[key] and key != row.best]
         if not row.is_clear or len(others) < MAX_ANSWERS - 1:
             continue
@@ -93,8 +91,7 @@ def find_token_questions(search: Search) -> Iterator[Question]:
 
 def _is_dull(row: AttentionRow) -> bool:
     """Return whether a row of a model goes to the token itself or the first, as many rows do."""
-    has_model = row.trace.model is not None or row.trace.trained is not None
-    return has_model and row.best in (row.query, 0)
+    return not row.has_random_vectors and row.best in (row.query, 0)
 
 
 def find_weight_questions(search: Search) -> Iterator[Question]:
@@ -203,12 +200,10 @@ def _role_questions(search: Search) -> Iterator[Question]:
         return
     scores = model.facts.get("scores")
     known = scores if isinstance(scores, Mapping) else {}
-    asking = model.vocabulary.asked(search.trace.tokens.ids)
     for row in search.rows:
-        role, score = model.heads.get(row.head_name), known.get(row.head_name)
+        score = known.get(row.head_name)
         is_sure = model.by_hand or (isinstance(score, float) and score >= MIN_ROLE_SCORE)
-        is_asking = model.by_hand or row.query in asking
-        if not (role and is_sure and is_asking and row.is_clear) or _is_dull(row):
+        if not (row.role and is_sure and row.is_clear) or _is_dull(row):
             continue
         if row.weights.max() < MIN_ROLE_WEIGHT:
             continue
@@ -216,7 +211,7 @@ def _role_questions(search: Search) -> Iterator[Question]:
             other
             for other in attention_rows(search.trace, (), (row.query,))
             if other.head_name != row.head_name
-            and model.heads.get(other.head_name) != role
+            and other.role != row.role
             and other.weights[row.best] <= MAX_OTHER_WEIGHT
         ]
         if others:
@@ -228,9 +223,7 @@ def _pattern_questions(search: Search) -> Iterator[Question]:
     heads = {row.head_name: row for row in search.rows}
     if len(heads) < 2:
         return
-    maps = [
-        each for each in maps_of_heads(search.trace, InspectOptions()) if each.name in heads
-    ]
+    maps = [each for each in maps_of_heads(search.trace, InspectOptions()) if each.name in heads]
     patterns = find_patterns(maps)
     pairs = [*permutations(range(len(maps)), 2)]
     search.random.shuffle(pairs)
@@ -263,11 +256,10 @@ def _two_heads(
 ) -> Question:
     """Return the question which of two heads does something; the first does, at a random place."""
     answer = search.random.randrange(2)
-    order = slice(None, None, 1 if answer == 0 else -1)
-    right = rows[0]
-    return Question(
-        "head", right, answer, heads=rows[order], pattern=pattern, scores=scores[order]
-    )
+    right, other = rows
+    heads = rows if answer == 0 else (other, right)
+    ordered = scores if answer == 0 else scores[::-1]
+    return Question("head", right, answer, heads=heads, pattern=pattern, scores=ordered)
 
 
 FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {  # as in QUESTION_KINDS

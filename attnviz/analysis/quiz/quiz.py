@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,7 +16,7 @@ from attnviz.traces.trace import Trace
 from attnviz.wording.words import and_list, counted
 
 MAX_QUIZ_TOKENS = 32  # of a text: all of it is shown
-NO_QUESTION_HINT = "try --kind token, --heads 4, another --seed, or a longer sentence"
+NO_QUESTION_HINT = "try --heads 4, another --seed, or a longer sentence"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def build_quiz(lesson: Lesson) -> Quiz:
     return Quiz(lesson.title, questions, tuple(traces.values()), lesson.seed)
 
 
-def _locating(text: LessonText, *keys: str) -> object:
+def _locating(text: LessonText, *keys: str) -> AbstractContextManager[None]:
     """Return a context that adds the lesson's file and line to errors."""
     return nullcontext() if text.table is None else text.table.locating_errors(*keys)
 
@@ -77,8 +77,7 @@ def _text_questions(text: LessonText, traced: Trace, seed: str) -> Iterator[Ques
     heads = _known_heads(text.heads, traced)
     queries = [traced.tokens.index(word, "queries") for word in text.queries] or None
     searches = [
-        FINDERS[kind](build_search(traced, heads, queries, f"{seed}/{kind}"))
-        for kind in text.kinds
+        FINDERS[kind](build_search(traced, heads, queries, f"{seed}/{kind}")) for kind in text.kinds
     ]
     while searches:
         rests = []
@@ -111,9 +110,7 @@ def _own_question(own: OwnQuestion, text: LessonText, traced: Trace, seed: str) 
 def _known_heads(names: Sequence[str], traced: Trace) -> tuple[str, ...]:
     """Return the names of heads, such as L1H0; refuses one that the Trace does not have."""
     known = [
-        format_head_id(layer.layer, head)
-        for layer in traced.layers
-        for head in range(layer.heads)
+        format_head_id(layer.layer, head) for layer in traced.layers for head in range(layer.heads)
     ]
     for name in names:
         if name not in known:

@@ -218,12 +218,16 @@ def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Itera
     size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
     options = exercise.lettered_options
     row_room = paper.width / len(options) - 2.5 * side
-    across = len(options) if all(text_width(each, size * BOLD) <= row_room for each in options) else 1
+    across = (
+        len(options) if all(text_width(each, size * BOLD) <= row_room for each in options) else 1
+    )
     yield _gap(PART_GAP)
     for start in range(0, len(options), across):
         row = range(start, start + across)
         lines = {
-            n: wrap_parts(options[n].split(" "), " ", size * BOLD, paper.width / across - 2.5 * side)
+            n: wrap_parts(
+                options[n].split(" "), " ", size * BOLD, paper.width / across - 2.5 * side
+            )
             for n in row
         }
         ticked = exercise.answer if is_ticked else None

@@ -20,7 +20,7 @@ from attnviz.views.grids.exercise import Exercise
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale, centred_scale, weight_scale
 from attnviz.views.grids.section import Section
-from attnviz.views.origin_words import is_unmodified_model, vector_axis
+from attnviz.views.origin_words import vector_axis
 from attnviz.views.reading import has_single_attention, quoted_token, token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene, StepSettings
@@ -52,11 +52,13 @@ def build_exercise(question: Question, number: int) -> Exercise:
     own = question.own
     if question.row is None:
         assert own is not None
-        return _exercise(number, "own", (own.question, ""), own.answers, question.answer, own.reason)
+        return _exercise(
+            number, "own", (own.question, ""), own.answers, question.answer, own.reason
+        )
     words = WORDS[question.kind]
-    title = (own and own.question) or words.ask(question)
+    title = (own.question if own else "") or words.ask(question)
     about = " ".join(filter(None, (_context(question.row), words.about(question))))
-    reason = " ".join(filter(None, (own and own.reason, words.reason(question))))
+    reason = " ".join(filter(None, (own.reason if own else "", words.reason(question))))
     exercise = _exercise(
         number, question.kind, (title, about), words.options(question), question.answer, reason
     )
@@ -179,17 +181,15 @@ def _shows_vectors(row: AttentionRow) -> bool:
     if not layer.has_product_scores or layer.head_dim > MAX_SHOWN_WIDTH or not row.visible.all():
         return False
     products = layer.weights.cells("scores", row.head).row(row.query).values[0]
-    return _has_random_vectors(row) and int(np.argmax(products)) == row.best
-
-
-def _has_random_vectors(row: AttentionRow) -> bool:
-    """Return whether the numbers come from no model, so that only arithmetic can answer."""
-    return row.trace.model is None and row.trace.trained is None
+    return row.has_random_vectors and int(np.argmax(products)) == row.best
 
 
 def _shows_scores(row: AttentionRow) -> bool:
-    """Return whether the scores of the row are shown, because nothing else could answer."""
-    return _has_random_vectors(row) and not _shows_vectors(row) and row.scores is not None
+    """Return whether the scores of the row are shown, because nothing else could answer: neither
+    vectors, nor what a head is known to do.
+    """
+    is_guess = row.has_random_vectors or (row.trace.model is not None and not row.role)
+    return is_guess and not _shows_vectors(row) and row.scores is not None
 
 
 def _about_token(question: Question) -> str:
@@ -244,10 +244,9 @@ def _token_reason(question: Question) -> str:
 
 def _head_sentence(row: AttentionRow) -> str:
     """Return a sentence on what the head does; without a model, on the softmax; else nothing."""
-    model = row.trace.model
-    if _has_random_vectors(row):
-        return "" if row.scores is None else "The largest score gets the largest weight."
-    if model is not None:
+    if _shows_scores(row) or _shows_vectors(row):
+        return "The largest score gets the largest weight."
+    if row.trace.model is not None:
         return _role_sentence(row)
     [head_map] = maps_of_heads(row.trace, InspectOptions(head=row.head_name))
     patterns = find_patterns([head_map])
@@ -265,11 +264,9 @@ def _role_sentence(row: AttentionRow) -> str:
     """Return what a head of a small model does: as measured in its test, or as written; empty if
     that is unknown, or if settings change the model.
     """
-    role = _role(row)
-    if not role:
+    role, model = row.role, row.trace.model
+    if not role or model is None:
         return ""
-    model = row.trace.model
-    assert model is not None
     if model.by_hand:
         return f"{row.head_name} was written so that {role}."
     count, scores = model.facts.get("sentences"), model.facts.get("scores")
@@ -282,15 +279,6 @@ def _role_sentence(row: AttentionRow) -> str:
     )
 
 
-def _role(row: AttentionRow) -> str:
-    """Return what the card of a small model says about the head, at tokens that it says it of."""
-    model = row.trace.model
-    if model is None or not is_unmodified_model(row.trace):
-        return ""
-    is_asking = model.by_hand or row.query in model.vocabulary.asked(row.trace.tokens.ids)
-    return model.heads.get(row.head_name, "") if is_asking else ""
-
-
 def _scene(row: AttentionRow, key: int | None = None) -> Scene:
     """Return the scene whose sums are those of the row, or of one of its keys."""
     options = StepSettings(query=row.query, key=key, head=row.head)
@@ -300,7 +288,7 @@ def _scene(row: AttentionRow, key: int | None = None) -> Scene:
 def _token_sums(question: Question) -> tuple[Sum, ...]:
     """Return the products that decide, and the softmax of the right answer."""
     row = _row(question)
-    if not _has_random_vectors(row) or row.scores is None:
+    if not (_shows_scores(row) or _shows_vectors(row)) or row.scores is None:
         return ()
     scene, best = _scene(row), _scene(row, row.best)
     softmax = step_sums.softmax_sums(best, row.layer)

@@ -41,7 +41,9 @@ def view(
         screen=page,
         picture=page,
         sheet=ExerciseSheet(exercises, answers),
-        data=TableData(partial(_document, quiz, exercises), COLUMNS, partial(_lines, quiz, exercises)),
+        data=TableData(
+            partial(_document, quiz, exercises), COLUMNS, partial(_lines, quiz, exercises)
+        ),
         provenance=replace(provenance, command=line or (command.line if command else None)),
         command=command,
     )
