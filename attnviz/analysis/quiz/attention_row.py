@@ -18,7 +18,8 @@ from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage
 
-MAX_ROW_ENTROPY = 0.8  # of the largest entropy: from there on a row is nearly even
+MAX_CLEAR_EVENNESS = 0.8  # from there on no key stands out,
+MAX_EVENNESS = 0.95  # and from there on all weights are nearly equal
 MIN_LEAD, MIN_LEAD_RATIO = 0.1, 1.5  # of the largest weight over the next one
 MAX_EXPONENT = 20.0  # a score that a calculator can take to the power of e
 SOFTMAX_TOLERANCE = 1e-4
@@ -125,19 +126,27 @@ class AttentionRow:
         """The key with the largest weight."""
         return int(self.weights.argmax())
 
+    @cached_property
+    def evenness(self) -> float:
+        """The entropy of the weights, as a share of the largest possible: 1 if all are equal; 1
+        also where they are no shares of a row, or the query sees a single key.
+        """
+        shares = self.weights[self.visible]
+        if len(shares) < 2 or not np.isfinite(shares).all() or abs(shares.sum() - 1) > 1e-3:
+            return 1.0
+        known = shares[shares > 0]
+        return float(-(known * np.log(known)).sum()) / log(len(shares))
+
     @property
     def is_clear(self) -> bool:
         """Whether one visible key clearly has the largest weight, and the row is not nearly even;
         the key is one that an answer can name.
         """
-        shares = self.weights[self.visible]
-        if len(shares) < 2 or not np.isfinite(shares).all() or abs(shares.sum() - 1) > 1e-3:
+        if self.evenness >= MAX_CLEAR_EVENNESS:
             return False
-        second, first = np.sort(shares)[-2:]
-        known = shares[shares > 0]
-        entropy = float(-(known * np.log(known)).sum()) / log(len(shares))
+        second, first = np.sort(self.weights[self.visible])[-2:]
         leads = first - second >= MIN_LEAD and first >= MIN_LEAD_RATIO * second
-        return bool(leads and entropy < MAX_ROW_ENTROPY and self.best in self.plain_keys)
+        return bool(leads and self.best in self.plain_keys)
 
 
 def has_plain_mask(layer: Layer) -> bool:

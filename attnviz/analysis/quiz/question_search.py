@@ -17,7 +17,12 @@ from attnviz.analysis.inspection.patterns import (
     KeyPattern,
     find_patterns,
 )
-from attnviz.analysis.quiz.attention_row import AttentionRow, attention_rows, has_plain_mask
+from attnviz.analysis.quiz.attention_row import (
+    MAX_EVENNESS,
+    AttentionRow,
+    attention_rows,
+    has_plain_mask,
+)
 from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
 from attnviz.traces.trace import Trace
 
@@ -100,7 +105,7 @@ def find_weight_questions(search: Search) -> Iterator[Question]:
     """
     low, high = WEIGHT_RANGE
     for row in search.rows:
-        if row.scores is None:
+        if row.scores is None or row.evenness >= MAX_EVENNESS:
             continue
         keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
         for key in search.random.sample(keys, len(keys)):
