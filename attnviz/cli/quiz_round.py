@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,8 +23,9 @@ from attnviz.views.view import View
 from attnviz.wording.words import counted
 
 RIGHT_SIGN, WRONG_SIGN = "✓", "✗"
-NEXT_KEYS = ("\r", "\n", " ")
-END_OF_INPUT = "\x04"  # Ctrl-D
+NEXT_KEYS = "\r\n "
+END_OF_INPUT, ESCAPE = b"\x04", b"\x1b"  # Ctrl-D
+SEQUENCE_ENDS = tuple(bytes([code]) for code in b"~ABCDEFGHPQRSZ")  # of arrows and the like
 Verdict = Literal["right", "wrong"]
 VERDICT_STYLES: dict[Verdict, str] = {"right": "bold green", "wrong": "bold red"}
 
@@ -71,18 +73,14 @@ def _interruptible() -> Iterator[None]:
 def _read_answer_key(console: Console, exercise: Exercise) -> int:
     """Return the index of the answer that the reader chooses; other keys are ignored."""
     count = len(exercise.options)
-    letters = f"{LETTERS[0]} to {LETTERS[count - 1]}"
-    _prompt(console, f"Your answer ({letters}, or 1 to {count}; q ends): ")
-    while True:
-        key = _read_key().lower()
-        if key == "q":
-            raise QuizEnded
-        names = LETTERS[:count], "1234"[:count]
-        for choices in names:
-            if key and key in choices:
-                index = choices.index(key)
-                console.print(LETTERS[index])
-                return index
+    letters, numbers = LETTERS[:count], "1234"[:count]
+    keys = f"{letters[0]} to {letters[-1]}, or 1 to {count}"
+    with background.silent_terminal():
+        _prompt(console, f"Your answer ({keys}; q ends): ")
+        key = _wait_for_key(letters + numbers)
+    index = (letters if key in letters else numbers).index(key)
+    console.print(LETTERS[index])
+    return index
 
 
 def _solution_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
@@ -99,14 +97,20 @@ def _solution_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator
 
 def _wait_for_next(console: Console) -> None:
     """Wait for Enter or the space bar."""
-    _prompt(console, "Enter: next · q: end ")
+    with background.silent_terminal():
+        _prompt(console, "Enter: next · q: end ")
+        _wait_for_key(NEXT_KEYS)
+    console.print("\n")
+
+
+def _wait_for_key(keys: str) -> str:
+    """Return the first of these keys that is pressed; q ends the quiz."""
     while True:
         key = _read_key().lower()
         if key == "q":
             raise QuizEnded
-        if key in NEXT_KEYS:
-            console.print("\n")
-            return
+        if key and key in keys:
+            return key
 
 
 def _prompt(console: Console, words: str) -> None:
@@ -116,19 +120,23 @@ def _prompt(console: Console, words: str) -> None:
 
 
 def _read_key() -> str:
-    """Return the next key, without waiting for Enter where the system allows it, else the first
-    letter of a line; an escape sequence, such as of an arrow, is a key as a whole.
+    """Return the next key of a silent terminal; where the system has none, the first letter of a
+    line. An escape sequence, such as of an arrow, is one key.
     """
     if os.name != "posix":
         line = sys.stdin.readline()
         if not line:
             raise QuizEnded
         return line.strip()[:1] or "\n"
-    with background.silent_terminal():
-        pressed = os.read(sys.stdin.fileno(), 64)
-    if not pressed or pressed[:1] == END_OF_INPUT.encode():
+    terminal = sys.stdin.fileno()
+    pressed = os.read(terminal, 1)
+    if pressed == ESCAPE:
+        while select.select([terminal], [], [], 0)[0]:
+            if os.read(terminal, 1) in SEQUENCE_ENDS:
+                break
+    if pressed in (b"", END_OF_INPUT):
         raise QuizEnded
-    return "" if pressed[:1] == b"\x1b" else pressed[:1].decode(errors="replace")
+    return pressed.decode(errors="replace")
 
 
 def _score_lines(verdicts: Sequence[Verdict], total: int) -> Iterator[Text]:

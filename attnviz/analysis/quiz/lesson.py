@@ -66,6 +66,7 @@ class OwnQuestion:
     query: str = ""
     answers: tuple[str, ...] = ()
     right: str = ""
+    table: toml.Table | None = None  # where it is written, for errors
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def _build_question(table: toml.Table) -> OwnQuestion:
         _refuse_keys(table, ("head", "query"), "they choose numbers, and no 'kind' says for what")
         _refuse_unanswered(table, answers)
     texts = {name: table.text(name) for name in ("question", "reason", "head", "query", "right")}
-    return OwnQuestion(kind=kind, answers=answers, **texts)
+    return OwnQuestion(kind=kind, answers=answers, table=table, **texts)
 
 
 def _refuse_keys(table: toml.Table, names: Collection[str], reason: str) -> None:

@@ -65,6 +65,7 @@ class Search:
 
     trace: Trace
     rows: tuple[AttentionRow, ...]
+    heads: tuple[AttentionRow, ...]  # a row of each head
     random: Random
 
 
@@ -75,7 +76,7 @@ def build_search(
     random = Random(seed)
     rows = [*attention_rows(trace, heads, queries)]
     random.shuffle(rows)
-    return Search(trace, tuple(rows), random)
+    return Search(trace, tuple(rows), tuple(attention_rows(trace, heads, (0,))), random)
 
 
 def find_token_questions(search: Search) -> Iterator[Question]:
@@ -176,15 +177,12 @@ def find_visible_questions(search: Search) -> Iterator[Question]:
 
 
 def _masked_rows(search: Search) -> Iterator[AttentionRow]:
-    """Yield the rows in which a plain mask hides a key, but not all: one for each layer and
-    query.
-    """
-    asked = set[tuple[int, int]]()
+    """Yield the rows in which a plain mask hides a key, but not all: one for each query."""
+    asked = set[int]()
     for row in search.rows:
-        place = row.layer.layer, row.query
         is_masked = 0 < row.visible.sum() < len(row.visible)
-        if place not in asked and is_masked and has_plain_mask(row.layer):
-            asked.add(place)
+        if row.query not in asked and is_masked and has_plain_mask(row.layer):
+            asked.add(row.query)
             yield row
 
 
@@ -197,20 +195,20 @@ def find_head_questions(search: Search) -> Iterator[Question]:
 
 
 def _role_questions(search: Search) -> Iterator[Question]:
-    """Yield a question for each pair of heads of a small model with different measured roles, about
-    a query that gives one key most of its attention in the first head, and little in the second.
+    """Yield a question for each measured role of a small model's heads, about a query that
+    gives one key most of its attention in that head, and little in the other.
     """
     model = search.trace.model
     if model is None:
         return
     scores = model.facts.get("scores")
     known = scores if isinstance(scores, Mapping) else {}
+    asked = set[str]()
     for row in search.rows:
         score = known.get(row.head_name)
         is_sure = model.by_hand or (isinstance(score, float) and score >= MIN_ROLE_SCORE)
-        if not (row.role and is_sure and row.is_clear) or _is_dull(row):
-            continue
-        if row.weights.max() < MIN_ROLE_WEIGHT:
+        is_known = row.role and row.role not in asked and is_sure and row.is_clear
+        if not is_known or _is_dull(row) or row.weights.max() < MIN_ROLE_WEIGHT:
             continue
         others = [
             other
@@ -220,12 +218,13 @@ def _role_questions(search: Search) -> Iterator[Question]:
             and other.weights[row.best] <= MAX_OTHER_WEIGHT
         ]
         if others:
+            asked.add(row.role)
             yield _two_heads(search, (row, search.random.choice(others)))
 
 
 def _pattern_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each pattern that some head clearly shows, and another does not."""
-    heads = {row.head_name: row for row in search.rows}
+    heads = {row.head_name: row for row in search.heads}
     if len(heads) < 2:
         return
     maps = [each for each in maps_of_heads(search.trace, InspectOptions()) if each.name in heads]

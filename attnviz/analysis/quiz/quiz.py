@@ -41,17 +41,16 @@ def build_quiz(lesson: Lesson) -> Quiz:
         place = (text.text, text.settings)
         if place not in traces:
             traces[place] = _trace_text(text)
-        with _locating(text):
-            found.append([*_text_questions(text, traces[place], f"{lesson.seed}/{number}")])
+        found.append([*_text_questions(text, traces[place], f"{lesson.seed}/{number}")])
     questions = _choose_questions(found, lesson.questions)
     if not questions:
         raise AttnvizError("no question about this has a clear answer", NO_QUESTION_HINT)
     return Quiz(lesson.title, questions, tuple(traces.values()), lesson.seed)
 
 
-def _locating(text: LessonText, *keys: str) -> AbstractContextManager[None]:
+def _locating(part: LessonText | OwnQuestion, *keys: str) -> AbstractContextManager[None]:
     """Return a context that adds the lesson's file and line to errors."""
-    return nullcontext() if text.table is None else text.table.locating_errors(*keys)
+    return nullcontext() if part.table is None else part.table.locating_errors(*keys)
 
 
 def _trace_text(text: LessonText) -> Trace:
@@ -73,9 +72,13 @@ def _text_questions(text: LessonText, traced: Trace, seed: str) -> Iterator[Ques
     The kinds take turns; no question is asked twice.
     """
     for number, own in enumerate(text.own):
-        yield _own_question(own, text, traced, f"{seed}/own {number}")
-    heads = _known_heads(text.heads, traced)
-    queries = [traced.tokens.index(word, "queries") for word in text.queries] or None
+        with _locating(own):
+            question = _own_question(own, text, traced, f"{seed}/own {number}")
+        yield question
+    with _locating(text, "heads"):
+        heads = _known_heads(text.heads, traced)
+    with _locating(text, "queries"):
+        queries = [traced.tokens.index(word) for word in text.queries] or None
     searches = [
         FINDERS[kind](build_search(traced, heads, queries, f"{seed}/{kind}")) for kind in text.kinds
     ]
@@ -95,14 +98,13 @@ def _own_question(own: OwnQuestion, text: LessonText, traced: Trace, seed: str) 
         return Question("own", None, own.answers.index(own.right), own=own)
     heads = _known_heads((own.head,) if own.head else text.heads, traced)
     words = (own.query,) if own.query else text.queries
-    queries = [traced.tokens.index(word, "query") for word in words] or None
+    queries = [traced.tokens.index(word) for word in words] or None
     question = next(FINDERS[own.kind](build_search(traced, heads, queries, seed)), None)
     if question is None:
         raise AttnvizError(
             f"no '{own.kind}' question about {own.query or 'this text'} has a clear answer"
             f"{f' in {own.head}' if own.head else ''}",
             "choose another head or token, or leave one of them out",
-            about="ask",
         )
     return replace(question, own=own)
 
@@ -115,7 +117,7 @@ def _known_heads(names: Sequence[str], traced: Trace) -> tuple[str, ...]:
     for name in names:
         if name not in known:
             listed = and_list(known) if len(known) <= 12 else f"{known[0]} to {known[-1]}"
-            raise AttnvizError(f"there is no head '{name}'", f"there is {listed}", about="heads")
+            raise AttnvizError(f"there is no head '{name}'", f"there is {listed}")
     return tuple(names)
 
 

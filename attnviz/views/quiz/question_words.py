@@ -455,7 +455,9 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         sums=_weight_sums,
     ),
     "scaled": QuestionWords(
-        ask=lambda question: "Which row, A or B, is softmax without dividing by √d_k?",
+        ask=lambda question: (
+            f"Which row, A or B, is softmax without dividing by √d_k{_place(_row(question))}?"
+        ),
         about=_about_scaled,
         options=lambda question: ("row A", "row B"),
         reason=_scaled_reason,
