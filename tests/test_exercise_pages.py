@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from attnviz.analysis.quiz.lesson import Lesson, LessonText, OwnQuestion, read_course
-from attnviz.analysis.quiz.quiz import Quiz, build_quiz
+from attnviz.analysis.quiz.quiz_from_lesson import Quiz, build_quiz
 from attnviz.renderers import Look
 from attnviz.renderers.picture.exercise_pages import exercise_layouts
 from attnviz.renderers.picture.glyphs import fixed_settings
-from attnviz.renderers.picture.items import Block, Layout, Panel, Words
+from attnviz.renderers.picture.items import Block, Layout, Words
 from attnviz.renderers.picture.page_frame import Captions, words_have_room
 from attnviz.traces.settings import Settings
 from attnviz.views.quiz.quiz_view import view
@@ -40,15 +40,16 @@ def long_quiz() -> Quiz:
 
 
 def pages_of(quiz: Quiz, look: Look, *, answers: bool) -> list[Layout]:
-    sheet = view(quiz, answers=answers).sheet
+    shown = view(quiz, answers=answers)
+    sheet = shown.sheet
     assert sheet is not None
-    captions = Captions("Title", "✓", "settings")
+    captions = Captions(shown.headline, "✓", shown.settings)
     with fixed_settings(sheet.exercises, captions):
         return exercise_layouts(sheet, captions, look)
 
 
-LOOKS = {"A4": Look(), "letter, large": Look(size="8.5x11", text_size="large"),
-         "wide, small": Look(size="297x210mm", text_size="small")}  # fmt: skip
+LOOKS = {"A4": Look(), "letter, large": Look(size=(8.5, 11.0), text_size="large"),
+         "wide, small": Look(size=(11.69, 8.27), text_size="small")}  # fmt: skip
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
@@ -60,8 +61,8 @@ def test_everything_stands_on_the_page_and_nothing_on_anything_else(
     for page in pages_of(quiz(), look, answers=answers):
         wide, high = page.size
         assert words_have_room(page)
-        for box in [each.box for each in (*page.items_of(Panel), *page.items_of(Block))]:
-            left, bottom, width, height = box
+        boxes = [each.box for each in page.panels] + [each.box for each in page.items_of(Block)]
+        for left, bottom, width, height in boxes:
             assert left >= 0
             assert bottom >= 0.3
             assert left + width <= wide

@@ -23,15 +23,13 @@ def documented() -> str:
     return str(lesson)
 
 
-def test_the_lesson_of_the_docs_has_every_key_and_asks_what_it_says(
-    attnviz: Attnviz, tmp_path: Path
-) -> None:
-    path = tmp_path / "lesson.toml"
-    path.write_text(documented(), "utf-8")
+def test_the_lesson_of_the_docs_has_every_key_and_asks_what_it_says(attnviz: Attnviz) -> None:
+    path = ROOT / "sample_texts" / "lesson.toml"
     whole = toml.parse(documented(), "lesson.toml")
     asks = [ask for text in whole["texts"] for ask in text.get("ask", [])]
     made = json.loads(attnviz("quiz", str(path), "--json").out)
 
+    assert path.read_text("utf-8") == documented()
     assert set(whole) == set(LESSON_KEYS)
     assert {key for text in whole["texts"] for key in text} == set(TEXT_KEYS)
     assert {key for ask in asks for key in ask} == set(ASK_KEYS)

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnviz.analysis.quiz.attention_row import AttentionRow
 from attnviz.analysis.quiz.lesson import QUESTION_KINDS, Lesson, LessonText, read_course
 from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
-from attnviz.analysis.quiz.quiz import build_quiz
+from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
@@ -103,10 +103,10 @@ def refuse_wrong(question: Question) -> None:
     elif question.kind == "scaled":
         scaled = weights_by_torch(row, scale=row.layer.head_dim**-0.5)
         unscaled = weights_by_torch(row, scale=1.0)
-        right, other = question.rows[question.answer], question.rows[1 - question.answer]
-        assert np.allclose(right, unscaled, atol=1e-4)
-        assert np.allclose(other, scaled, atol=1e-4)
-        assert right.max() > other.max() + 0.119
+        sharp, flat = question.rows[question.answer], question.rows[1 - question.answer]
+        assert np.allclose(sharp, unscaled, atol=1e-4)
+        assert np.allclose(flat, scaled, atol=1e-4)
+        assert sharp.max() > flat.max() + 0.119
     elif question.kind == "mask":
         assert set(question.keys) & set(hidden) == {question.keys[question.answer]}
         assert weights[question.keys[question.answer]] == 0

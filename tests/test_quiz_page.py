@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attnviz.analysis.quiz.lesson import read_course
-from attnviz.analysis.quiz.quiz import build_quiz
+from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.views.quiz.quiz_view import view
 from tests.browser import Opened, opened
 

@@ -44,16 +44,16 @@ from attnviz.wording.commands import (
 )
 
 if TYPE_CHECKING:
-    from attnviz.analysis.quiz.quiz import Quiz
+    from attnviz.analysis.quiz.quiz_from_lesson import Quiz
     from attnviz.views.view import View
 
 QUIZ_SUFFIXES = (".html", ".pdf", ".md", ".txt", ".json")
 KEY_NAME = re.compile(r"(?<![a-z])(keys?|solutions?|answers?)(?![a-z])")
 ALLOWED_BESIDE_LESSON = ("model", "seed", "texts")
-ABSENT_OPTIONS = ("query", "full", "no_pager", "as_")
+ABSENT_OPTIONS = ("query", "full", "embeddings")
 RARE_OPTIONS = (
     *("kv_heads", "head_dim", "scoring", "temperature", "soft_cap", "dropout", "positions"),
-    *("position_base", "embeddings", "device", "dtype", "points", "font", "footnote", "numbers"),
+    *("position_base", "device", "dtype", "points", "font", "footnote", "numbers"),
 )
 
 
@@ -159,7 +159,9 @@ def quiz_command(
     lesson = lesson.with_kinds(kinds) if kinds else lesson
     _refuse_untraceable(lesson)
 
-    from attnviz.analysis.quiz.quiz import build_quiz  # torch, for which errors need not wait
+    from attnviz.analysis.quiz.quiz_from_lesson import (
+        build_quiz,
+    )  # torch, for which errors need not wait
 
     with with_timer("looking for questions", quiet=outputs.quiet):
         quiz = build_quiz(lesson)

@@ -21,6 +21,7 @@ from attnviz.traces.weights import Stage
 MAX_CLEAR_EVENNESS = 0.8  # from there on no key stands out,
 MAX_EVENNESS = 0.95  # and from there on all weights are nearly equal
 MIN_LEAD, MIN_LEAD_RATIO = 0.1, 1.5  # of the largest weight over the next one
+MAX_SHOWN_KEYS = 14  # of a row whose numbers are shown
 MAX_EXPONENT = 20.0  # a score that a calculator can take to the power of e
 SOFTMAX_TOLERANCE = 1e-4
 
@@ -82,6 +83,19 @@ class AttentionRow:
         if self.layer.weights_alone or self.layer.attended.sink is not None:
             return None
         return self._if_softmax(self._stage("exponents"))
+
+    @property
+    def has_readable_numbers(self) -> bool:
+        """Whether a row of its numbers is short enough to be shown, and read."""
+        return len(self.keys) <= MAX_SHOWN_KEYS
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether only its scores can tell what it attends to most: the numbers are random, or
+        nobody knows what the head of a small model does for this token.
+        """
+        is_unknown = self.trace.model is not None and not self.role
+        return self.has_random_vectors or is_unknown
 
     @cached_property
     def unscaled(self) -> Float[np.ndarray, "key"] | None:

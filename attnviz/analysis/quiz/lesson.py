@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError
 from attnviz.traces import toml_reader as toml
-from attnviz.traces.settings import Settings, untrusted_settings
+from attnviz.traces.settings import LONG_TEXT_SETTINGS, Settings, untrusted_settings
 from attnviz.wording.words import counted
 
 QUESTION_KINDS: Mapping[str, str] = {  # what each kind asks, for help texts
@@ -29,7 +29,10 @@ QUESTION_LIMITS = (1, 40)
 MAX_ANSWERS = 4
 LESSON_SUFFIX = ".toml"
 COURSE_FILE = "course.toml"  # the lesson of a quiz without a text
-NO_LESSON_SETTINGS = ("model", "given", "item", "tokenizer", "trust_remote_code")
+NO_LESSON_SETTINGS = (
+    *("model", "tokenizer", "embeddings", "given", "item", "memory", "trust_remote_code"),
+    *LONG_TEXT_SETTINGS,
+)
 LESSON_SETTINGS = tuple(
     name for name in Settings.__dataclass_fields__ if name not in NO_LESSON_SETTINGS
 )

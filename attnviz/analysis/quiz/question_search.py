@@ -28,6 +28,7 @@ from attnviz.traces.trace import Trace
 
 MIN_ANSWER_GAP = 0.05  # between two weights that are answers
 WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
+MAX_SUMMED = 8  # scores in a softmax that is to be computed
 MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
 MIN_PATTERN_SCORE, MIN_PATTERN_GAP = 0.5, 0.35  # of the head that shows a pattern; to the other
 MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
@@ -87,7 +88,8 @@ def find_token_questions(search: Search) -> Iterator[Question]:
     """
     for row in sorted(search.rows, key=lambda row: (_is_dull(row), not row.role)):
         others = [key for key in row.plain_keys if row.visible[key] and key != row.best]
-        if not row.is_clear or len(others) < MAX_ANSWERS - 1:
+        is_told = not row.needs_numbers or (row.scores is not None and row.has_readable_numbers)
+        if not (row.is_clear and is_told) or len(others) < MAX_ANSWERS - 1:
             continue
         others.sort(key=lambda key: -row.weights[key])
         chosen = [others[0], *search.random.sample(others[1:], MAX_ANSWERS - 2)]
@@ -106,7 +108,9 @@ def find_weight_questions(search: Search) -> Iterator[Question]:
     """
     low, high = WEIGHT_RANGE
     for row in search.rows:
-        if row.scores is None or row.evenness >= MAX_EVENNESS:
+        if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:
+            continue
+        if not row.has_readable_numbers:
             continue
         keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
         for key in search.random.sample(keys, len(keys)):
@@ -147,7 +151,9 @@ def _distinct_numbers(numbers: Iterable[float]) -> list[float]:
 def find_scaled_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each row that is clearly less sharp by the division by √d_k."""
     for row in search.rows:
-        if row.unscaled is None or row.unscaled.max() - row.weights.max() < MIN_SHARPENING:
+        if row.unscaled is None or not row.has_readable_numbers:
+            continue
+        if row.unscaled.max() - row.weights.max() < MIN_SHARPENING:
             continue
         answer = search.random.randrange(2)
         rows = (row.unscaled, row.weights) if answer == 0 else (row.weights, row.unscaled)

@@ -19,7 +19,15 @@ from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
 from attnviz.renderers.picture.items import Block, Items, Layout, Stroke, Words
 from attnviz.renderers.picture.page_frame import Captions
-from attnviz.renderers.picture.text import BOLD, POINT, Size, fits_width, text_width, wrap_parts
+from attnviz.renderers.picture.text import (
+    BOLD,
+    POINT,
+    Size,
+    fit_line,
+    fits_width,
+    text_width,
+    wrap_parts,
+)
 from attnviz.renderers.wrapping import break_sum
 from attnviz.views.grids.description import has_masked_cells
 from attnviz.views.grids.exercise import Exercise, ExerciseSheet
@@ -106,7 +114,7 @@ def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> li
         blocks.append([_gap(QUESTION_GAP), *make(exercise, paper)])
     pages = list(_fill_pages(blocks, paper.room))
     return [
-        _page_layout(parts, f"{captions.title} · page {number} of {len(pages)}", paper)
+        _page_layout(parts, (captions.title, f" · page {number} of {len(pages)}"), paper)
         for number, parts in enumerate(pages, 1)
     ]
 
@@ -133,15 +141,18 @@ def _height(parts: Sequence[Part]) -> float:
     return sum(part.height for part in parts)
 
 
-def _page_layout(parts: Sequence[Part], foot: str, paper: Paper) -> Layout:
-    """Return a page with its parts from the top down, and its foot."""
+def _page_layout(parts: Sequence[Part], foot: tuple[str, str], paper: Paper) -> Layout:
+    """Return a page with its parts from the top down; in its foot stands the title, which is cut if
+    it is long, and the number of the page.
+    """
     items = []
     top = paper.size[1] - paper.margin
     for part in parts:
         items += [*part.items(top)]
         top -= part.height
-    size = SMALL_POINTS * paper.scale
-    items.append(Words(foot, paper.margin, paper.margin, size, faint=True))
+    size, (title, number) = SMALL_POINTS * paper.scale, foot
+    shown, _ = fit_line(title, size, size, paper.width - text_width(number, size))
+    items.append(Words(shown + number, paper.margin, paper.margin, size, faint=True))
     return Layout(paper.size, tuple(items))
 
 

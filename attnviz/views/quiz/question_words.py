@@ -188,8 +188,7 @@ def _shows_scores(row: AttentionRow) -> bool:
     """Return whether the scores of the row are shown, because nothing else could answer: neither
     vectors, nor what a head is known to do.
     """
-    is_guess = row.has_random_vectors or (row.trace.model is not None and not row.role)
-    return is_guess and not _shows_vectors(row) and row.scores is not None
+    return row.needs_numbers and not _shows_vectors(row) and row.scores is not None
 
 
 def _about_token(question: Question) -> str:
@@ -367,8 +366,11 @@ def _mask_sentence(question: Question) -> str:
 
 
 def _visible_tokens(row: AttentionRow) -> str:
-    """Return all tokens that the mask lets the query attend to."""
-    return and_list([_key(row, key) for key in np.flatnonzero(row.visible).tolist()])
+    """Return all tokens that the mask lets the query attend to; only the numbers of many."""
+    keys = np.flatnonzero(row.visible).tolist()
+    if len(keys) > MAX_WRITTEN_KEYS:  # they stand beside each other
+        return f"tokens {keys[0] + 1} to {keys[-1] + 1}"
+    return and_list([_key(row, key) for key in keys])
 
 
 def _mask_reason(question: Question) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from attnviz.analysis.quiz.question_search import Question
-from attnviz.analysis.quiz.quiz import Quiz
+from attnviz.analysis.quiz.quiz_from_lesson import Quiz
 from attnviz.traces.trace import join_provenances
 from attnviz.views.grids.exercise import LETTERS, Exercise, ExerciseSheet
 from attnviz.views.grids.section import Section
