@@ -65,7 +65,7 @@ class QuizOptions:
         list[str],
         section_argument(
             "Text",
-            metavar="TEXT…|LESSON",
+            metavar="TEXT|LESSON",
             help="Sentences, each in quotes, or a lesson file (.toml: docs/quiz.md). Without any: "
             "a course from the arithmetic to heads of trained models.",
             short="Sentences in quotes, or a lesson file (.toml); without any, a course.",
@@ -146,7 +146,7 @@ def quiz_command(
 
     \b
     attnviz quiz
-    attnviz quiz "the old keys near the small cabinet" --model agreement -o quiz.html
+    attnviz quiz "the old keys near the cabinet" --model agreement -o quiz.html
     attnviz quiz lesson.toml -o sheet.pdf -o key.pdf
     """
     output.refuse_undeliverable(outputs, pictures, QUIZ_SUFFIXES)

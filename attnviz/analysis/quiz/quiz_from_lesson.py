@@ -85,10 +85,10 @@ def _text_questions(text: LessonText, traced: Trace, seed: str) -> Iterator[Ques
     while searches:
         rests = []
         for search in searches:
-            question = next(search, None)
-            if question is not None:
+            found = next(search, None)
+            if found is not None:
                 rests.append(search)
-                yield question
+                yield found
         searches = rests
 
 
