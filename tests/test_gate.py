@@ -27,17 +27,20 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import attnviz as library
+from attnviz.analysis.quiz.lesson import Lesson, LessonText
+from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.attention.variants import Variant
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommandGroup, app
 from attnviz.errors import AttnvizError
 from attnviz.examples.example import Example
 from attnviz.learning.progress import Answer
-from attnviz.renderers import FORMATS
+from attnviz.renderers import EXERCISE_RENDERERS, FORMATS
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.matrices import Matrices, parse_matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.section import Section
+from attnviz.views.quiz.quiz_view import view as quiz_view
 from attnviz.views.view import MACHINE_FIELDS, View, printable_value
 from attnviz.wording.commands import PATH_OPTIONS, shell_quote
 from attnviz.wording.printable import exact_json, is_printable, printable_text
@@ -256,7 +259,9 @@ def views() -> tuple[View, ...]:
     seen = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]
     long_texts = [library.trace(TEXT, tokenizer="words", stream=True, heads=2).view()]
     long_texts.append(trace.view(show=["received"]))
-    return (trace.view(), walked.view(), compared, *shapes, answers, taught, *seen, *long_texts)
+    lesson = Lesson((LessonText("I am learning this", Settings(dim=2)),))
+    others = (*long_texts, quiz_view(build_quiz(lesson), answers=True))
+    return (trace.view(), walked.view(), compared, *shapes, answers, taught, *seen, *others)
 
 
 def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
@@ -267,7 +272,7 @@ def test_every_kind_of_part_that_a_view_can_hold_is_tried() -> None:
     assert known - tried <= {"Axis.spaced", "Grid.pooled", "Section.stages"}
 
 
-@pytest.mark.parametrize("place", range(12))
+@pytest.mark.parametrize("place", range(13))
 def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int) -> None:
     view = poisoned(views()[place])
 
@@ -293,6 +298,13 @@ def test_a_view_of_hostile_words_alone_is_written_to_every_kind_of_file(suffix: 
     words = dict.fromkeys(("title", "headline", "settings"), HOSTILE)
 
     assert faults(replace(poisoned(trace), has_chosen_title=True, **words), (suffix,)) == {}
+
+
+@pytest.mark.parametrize("suffix", EXERCISE_RENDERERS)
+def test_a_quiz_of_hostile_words_alone_is_written_to_a_page_and_on_paper(suffix: str) -> None:
+    view = replace(poisoned(views()[-1]), has_chosen_title=True, headline=HOSTILE)
+
+    assert faults(view, (suffix,)) == {}
 
 
 def test_what_is_all_right_is_not_made_anew() -> None:

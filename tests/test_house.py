@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES
+from attnviz.renderers.page.quiz_page import QUIZ_FILES
 from tests import LONGEST
 from tests.conftest import ROOT
 
@@ -398,7 +399,7 @@ FUNCTION = re.compile(r"^(?:async )?(?:function\*?|const) (\w+).*\{\n(?:(?!\}).*
 
 
 def test_every_file_of_a_page_stands_in_it_once() -> None:
-    names = [*SCRIPT_FILES, *STYLE_FILES, "page.html"]
+    names = [*SCRIPT_FILES, *STYLE_FILES, "page.html", *QUIZ_FILES]
 
     assert sorted(names) == sorted(path.name for path in OF_A_PAGE)
 

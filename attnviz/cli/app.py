@@ -53,6 +53,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.demo:demo_command",
         "Take a tour: five pictures in the terminal, each with its command.",
     ),
+    "quiz": (
+        "attnviz.cli.quiz:quiz_command",
+        "Ask questions about attention: predict first, then see the numbers.",
+    ),
     "learn": (
         "attnviz.cli.learn:learn_command",
         "Train a small model on a task, and watch its attention form.",

@@ -128,7 +128,7 @@ def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -
             pager_lines = view_lines(view, screen, quiet=outputs.quiet, conclusion_first=True)
             if _print_paged(console, pager_lines):
                 return
-        _print_lines(console, lines)
+        print_lines(console, lines)
     finally:
         background.discard_late_answers()
 
@@ -139,11 +139,11 @@ def _print_paged(console: Console, lines: Iterable[Text]) -> bool:
 
     background.discard_late_answers()  # the pager would take a late answer for keys
     with console.capture() as text:
-        _print_lines(console, lines)
+        print_lines(console, lines)
     return show_in_pager(text.get())
 
 
-def _print_lines(console: Console, lines: Iterable[Text]) -> None:
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
     """Print lines: with colours on a terminal, as plain text without trailing spaces elsewhere."""
     if console.is_terminal:
         for line in lines:

@@ -47,6 +47,10 @@ FORMATS = {
     ".npz": Format("attnviz.renderers.data:npz", "arrays"),
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
+EXERCISE_RENDERERS = {  # of a View with a sheet of exercises
+    ".html": "attnviz.renderers.page.quiz_page:quiz_html",
+    ".pdf": "attnviz.renderers.picture.exercise_pages:exercise_pdf",
+}
 TERMINAL_SVG_RENDERER = "attnviz.renderers.terminal.svg:svg"
 PAGE_DIVIDER = "attnviz.renderers.picture.still_pictures:divide_pages"
 
@@ -87,6 +91,8 @@ def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable
         raise unknown_name_error("renderer for", suffix, FORMATS)
     refuse_uninstalled(suffix)
     path = TERMINAL_SVG_RENDERER if view.as_screen and suffix == ".svg" else FORMATS[suffix].path
+    if view.sheet is not None:
+        path = EXERCISE_RENDERERS.get(suffix, path)
     renderer: Renderer = pkgutil.resolve_name(path)
     return renderer(view, look or Look())
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.card import CHANGEABLE_SETTINGS
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import AttentionKind, Positions, Settings
 from attnviz.vectors.embedding_tables import FromTable
@@ -121,6 +122,11 @@ def is_in_memory(origin: Origin) -> bool:
 def origin_model(origin: Origin) -> Model | None:
     """Return the small model of attnviz that computed the numbers; None without one."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
+
+
+def is_unmodified_model(origin: Origin) -> bool:
+    """Return whether no setting changes what a model's heads were trained or written to do."""
+    return all(getattr(origin.settings, name) is None for name in CHANGEABLE_SETTINGS)
 
 
 def origin_table(origin: Origin) -> FromTable | None:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from attnviz.traces.models.card import CHANGEABLE_SETTINGS
 from attnviz.traces.models.model import FULL_SIGHT, Model, Sight
-from attnviz.traces.origin import FromWeights, origin_table
+from attnviz.traces.origin import FromWeights, is_unmodified_model, origin_table
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import Axis, dimension_axis, named_dimensions
 from attnviz.views.grids.grid import Grid
@@ -92,18 +91,12 @@ def head_role_notes(trace: Trace) -> tuple[str, ...]:
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        suffix = "" if is_unmodified_model(trace) else " (as written)"
+        suffix = "" if is_unmodified_model(trace.origin) else " (as written)"
         names = {head: head for head in model.heads}
         if has_single_attention(trace):
             names = {head: f"head {head.partition('H')[2]}" for head in model.heads}
         return tuple(f"{names[head]}{suffix}: {does}" for head, does in model.heads.items())
-    return tuple(_measured_roles(model)) if is_unmodified_model(trace) else ()
-
-
-def is_unmodified_model(trace: Trace) -> bool:
-    """Return whether no setting changes what the model's heads were trained or written to do."""
-    settings = trace.origin.settings
-    return all(getattr(settings, name) is None for name in CHANGEABLE_SETTINGS)
+    return tuple(_measured_roles(model)) if is_unmodified_model(trace.origin) else ()
 
 
 def _measured_roles(model: Model) -> Iterator[str]:
@@ -162,7 +155,7 @@ def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
     and for changed settings.
     """
     model = trace.model
-    if model is None or not model.by_hand or not is_unmodified_model(trace):
+    if model is None or not model.by_hand or not is_unmodified_model(trace.origin):
         return ""
     return model.heads.get(f"{layer.name}H{head}", "")
 

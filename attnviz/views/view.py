@@ -20,6 +20,7 @@ import numpy as np
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
+from attnviz.views.grids.exercise import ExerciseSheet
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.live_model import LiveModel
@@ -231,6 +232,7 @@ class View:
     # The title and the steps for another query, which a page shows when a reader selects it.
     query_steps: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
     live: LiveModel | None = None  # what a page computes for other texts; None: it computes nothing
+    sheet: ExerciseSheet | None = None  # of a quiz: what a page and a PDF are made of
     slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
     data: TableData | None = None
     provenance: Provenance | None = None

@@ -125,7 +125,7 @@ def html(view: View, look: Look) -> Iterator[bytes]:
     live, model_blocks = ({}, {}) if view.live is None else pack_live(view.live)
     blocks |= pack_steps(view) | model_blocks
     words = _page_texts(view, look, about, live)
-    before, after = map(Template, _read_page_file("page.html").split(BLOCKS_PLACEHOLDER))
+    before, after = map(Template, read_page_file("page.html").split(BLOCKS_PLACEHOLDER))
     yield before.substitute(words).encode()
     for name, block in blocks.items():
         yield f'<script type="application/octet-stream" id="{name}">{block}</script>\n'.encode()
@@ -138,9 +138,10 @@ def _page_texts(
     """Return the texts for the placeholders in page.html; `about` describes the heads, and `live`
     the model that the page computes: {} without any.
     """
-    styles = [strip_style(_read_page_file(f"style/{name}")) for name in STYLE_FILES]
+    styles = [strip_style(read_page_file(f"style/{name}")) for name in STYLE_FILES]
     style = theme_rules(look.palette) + "".join(styles)
-    script = _join_scripts(_unused_scripts(view.live))
+    unused = _unused_scripts(view.live)
+    script = join_scripts(tuple(f"script/{name}" for name in SCRIPT_FILES if name not in unused))
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     title = view.headline if view.has_chosen_title else view.title
     points = None if view.cloud is None else asdict(view.cloud)
@@ -153,7 +154,7 @@ def _page_texts(
     }
     return {
         "policy": CONTENT_SECURITY_POLICY.format(
-            script=_sha256_base64(script), style=_sha256_base64(style)
+            script=sha256_base64(script), style=sha256_base64(style)
         ),
         "theme": f' class="{theme_name}"' if theme_name else "",
         "explorer": "" if about else " hidden",
@@ -221,7 +222,7 @@ def _escape_json(json: str) -> str:
 
 
 @lru_cache
-def _read_page_file(name: str) -> str:
+def read_page_file(name: str) -> str:
     """Return the text of a file beside this module, such as 'style/lines.css'."""
     return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
 
@@ -235,10 +236,9 @@ def _unused_scripts(live: LiveModel | None) -> tuple[str, ...]:
 
 
 @lru_cache
-def _join_scripts(unused: tuple[str, ...]) -> str:
-    """Return all scripts but the unused ones as one, in a function of its own."""
-    names = [name for name in SCRIPT_FILES if name not in unused]
-    parts = "".join(strip_script(_read_page_file(f"script/{name}")) for name in names)
+def join_scripts(names: tuple[str, ...]) -> str:
+    """Return scripts, files beside this module, as one, in a function of its own."""
+    parts = "".join(strip_script(read_page_file(name)) for name in names)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
@@ -267,7 +267,7 @@ def strip_style(text: str) -> str:
     return "".join(line if line.endswith(("{", ",", ";", "}")) else f"{line}\n" for line in lines)
 
 
-def _sha256_base64(text: str) -> str:
+def sha256_base64(text: str) -> str:
     """Return the SHA-256 of a text in base64, as a content security policy has it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 

@@ -20,6 +20,7 @@ from attnviz.renderers.look import GENERIC_FONTS
 from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.text import typeset, typeset_names
 from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.exercise import Exercise
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Arrow, ColumnChart, Drawable, Plane, Section
@@ -37,7 +38,7 @@ TRUETYPE_SIGNATURES = (b"\0\1\0\0", b"true")
 
 @contextmanager
 def fixed_settings(
-    panels: Sequence[Drawable], captions: Captions, font: str | None = None
+    panels: Sequence[Drawable | Exercise], captions: Captions, font: str | None = None
 ) -> Iterator[None]:
     """Have matplotlib draw alike everywhere while the block runs: whatever a matplotlibrc says.
 
@@ -123,6 +124,7 @@ TEXT_FIELDS: dict[type, dict[str, TextSetter]] = {
         **dict.fromkeys(("shapes", "formula"), _typeset_matrix_names),
         **dict.fromkeys(("sums", "grids", "stage_grids", "moments", "planes", "bars"), None),
     },
+    Exercise: {"question": None, "options": drawable_text, "solution": None},
     Sum: dict.fromkeys(("left", "right", "result"), _typeset_text),
     Plane: {"arrows": None, "angle": _typeset_text},
     Arrow: dict.fromkeys(("name", "length_text"), _typeset_text),

@@ -1,0 +1,282 @@
+"""Finds questions in a Trace: for each kind those whose right answer is clear from the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from random import Random
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.maps import maps_of_heads
+from attnviz.analysis.inspection.patterns import (
+    HeadPatterns,
+    KeyPattern,
+    find_patterns,
+)
+from attnviz.analysis.quiz.attention_row import (
+    MAX_EVENNESS,
+    AttentionRow,
+    attention_rows,
+    has_plain_mask,
+)
+from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
+from attnviz.traces.trace import Trace
+
+MIN_ANSWER_GAP = 0.05  # between two weights that are answers
+WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
+MAX_SUMMED = 8  # scores in a softmax that is to be computed
+MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
+MIN_PATTERN_SCORE, MIN_PATTERN_GAP = 0.5, 0.35  # of the head that shows a pattern; to the other
+MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A question with its answers, of which `answer` (an index) is right.
+
+    `keys`, `numbers`, `rows` or `heads` are what the answers stand for, by kind.
+    """
+
+    kind: str
+    row: AttentionRow | None  # None for a question in a lesson's own words alone
+    answer: int
+    keys: tuple[int, ...] = ()  # positions of tokens
+    numbers: tuple[float, ...] = ()  # weights, or counts of tokens
+    rows: tuple[Float[np.ndarray, "key"], ...] = ()  # rows of weights
+    heads: tuple[AttentionRow, ...] = ()  # the same query in two heads
+    key: int | None = None  # the token whose weight is asked for
+    pattern: KeyPattern | None = None  # what one of two heads does,
+    scores: tuple[float, ...] = ()  # and how much each of them does so
+    own: OwnQuestion | None = None  # the words of a lesson
+
+    @property
+    def count(self) -> int:
+        """The number of answers."""
+        given = self.own.answers if self.own and not self.own.kind else ()
+        return len(self.keys or self.numbers or self.rows or self.heads or given)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Where questions are looked for: some rows of a Trace, in an order that a seed decides."""
+
+    trace: Trace
+    rows: tuple[AttentionRow, ...]
+    heads: tuple[AttentionRow, ...]  # a row of each head
+    random: Random
+
+
+def build_search(
+    trace: Trace, heads: Sequence[str], queries: Sequence[int] | None, seed: str
+) -> Search:
+    """Return a search among the rows of these heads and queries, shuffled by the seed."""
+    random = Random(seed)
+    rows = [*attention_rows(trace, heads, queries)]
+    random.shuffle(rows)
+    return Search(trace, tuple(rows), tuple(attention_rows(trace, heads, (0,))), random)
+
+
+def find_token_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row with a clear largest weight; the next largest is an answer.
+
+    Of a model those come first of which its card says what the head does, and those last in which
+    a token attends to itself or the first one.
+    """
+    for row in sorted(search.rows, key=lambda row: (_is_dull(row), not row.role)):
+        others = [key for key in row.plain_keys if row.visible[key] and key != row.best]
+        is_told = not row.needs_numbers or (row.scores is not None and row.has_readable_numbers)
+        if not (row.is_clear and is_told) or len(others) < MAX_ANSWERS - 1:
+            continue
+        others.sort(key=lambda key: -row.weights[key])
+        chosen = [others[0], *search.random.sample(others[1:], MAX_ANSWERS - 2)]
+        keys = tuple(sorted([row.best, *chosen]))
+        yield Question("token", row, keys.index(row.best), keys=keys)
+
+
+def _is_dull(row: AttentionRow) -> bool:
+    """Return whether a row of a model goes to the token itself or the first, as many rows do."""
+    return not row.has_random_vectors and row.best in (row.query, 0)
+
+
+def find_weight_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row with a key whose weight is far enough from three other numbers
+    that a mistake would give.
+    """
+    low, high = WEIGHT_RANGE
+    for row in search.rows:
+        if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:
+            continue
+        if not row.has_readable_numbers:
+            continue
+        keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
+        for key in search.random.sample(keys, len(keys)):
+            right = float(row.weights[key])
+            numbers = _distinct_numbers([right, *_mistaken_weights(row, key)])
+            if len(numbers) == MAX_ANSWERS:
+                ordered = tuple(sorted(numbers))
+                yield Question("weight", row, ordered.index(right), numbers=ordered, key=key)
+                break
+
+
+def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[float]:
+    """Yield what mistakes give: the share of the scores without exp, even weights, the softmax
+    without √d_k, another key's weight, the rest of the row, half of it.
+    """
+    assert row.scores is not None
+    positive = np.maximum(row.scores, 0)
+    if positive.any():
+        yield float(positive[key] / positive.sum())
+    if row.unscaled is not None:
+        yield float(row.unscaled[key])
+    yield 1 / float(row.visible.sum())
+    yield from sorted(map(float, row.weights[row.visible]), reverse=True)
+    right = float(row.weights[key])
+    yield from (1 - right, right / 2, (1 + right) / 2, right**0.5, right**2)
+
+
+def _distinct_numbers(numbers: Iterable[float]) -> list[float]:
+    """Return the first four numbers from 0 to 1 that are far enough from each other."""
+    chosen: list[float] = []
+    for number in numbers:
+        is_apart = all(abs(number - other) >= MIN_ANSWER_GAP for other in chosen)
+        if is_apart and 0.005 <= number <= 0.995 and len(chosen) < MAX_ANSWERS:
+            chosen.append(number)
+    return chosen
+
+
+def find_scaled_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row that is clearly less sharp by the division by √d_k."""
+    for row in search.rows:
+        if row.unscaled is None or not row.has_readable_numbers:
+            continue
+        if row.unscaled.max() - row.weights.max() < MIN_SHARPENING:
+            continue
+        answer = search.random.randrange(2)
+        rows = (row.unscaled, row.weights) if answer == 0 else (row.weights, row.unscaled)
+        yield Question("scaled", row, answer, rows=rows)
+
+
+def find_mask_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row with a hidden key and three visible ones to choose from."""
+    for row in _masked_rows(search):
+        hidden = [key for key in row.plain_keys if not row.visible[key]]
+        seen = [key for key in row.plain_keys if row.visible[key]]
+        if hidden and len(seen) >= MAX_ANSWERS - 1:
+            right = search.random.choice(hidden)
+            keys = tuple(sorted([right, *search.random.sample(seen, MAX_ANSWERS - 1)]))
+            yield Question("mask", row, keys.index(right), keys=keys)
+
+
+def find_visible_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row with a hidden key: how many keys are visible."""
+    for row in _masked_rows(search):
+        total, seen = len(row.visible), int(row.visible.sum())
+        others = [total - seen, total, seen - 1, seen + 1, seen + 2, seen - 2]
+        numbers = dict.fromkeys(number for number in (seen, *others) if 0 < number <= total)
+        chosen = tuple(sorted([*numbers][:MAX_ANSWERS]))
+        if len(chosen) == MAX_ANSWERS:
+            yield Question("visible", row, chosen.index(seen), numbers=tuple(map(float, chosen)))
+
+
+def _masked_rows(search: Search) -> Iterator[AttentionRow]:
+    """Yield the rows in which a plain mask hides a key, but not all: one for each query."""
+    asked = set[int]()
+    for row in search.rows:
+        is_masked = 0 < row.visible.sum() < len(row.visible)
+        if row.query not in asked and is_masked and has_plain_mask(row.layer):
+            asked.add(row.query)
+            yield row
+
+
+def find_head_questions(search: Search) -> Iterator[Question]:
+    """Yield questions about two heads, of which one does something that the other does not: what
+    the model's card says it does, or a pattern that the sentence shows.
+    """
+    yield from _role_questions(search)
+    yield from _pattern_questions(search)
+
+
+def _role_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each measured role of a small model's heads, about a query that
+    gives one key most of its attention in that head, and little in the other.
+    """
+    model = search.trace.model
+    if model is None:
+        return
+    scores = model.facts.get("scores")
+    known = scores if isinstance(scores, Mapping) else {}
+    asked = set[str]()
+    for row in search.rows:
+        score = known.get(row.head_name)
+        is_sure = model.by_hand or (isinstance(score, float) and score >= MIN_ROLE_SCORE)
+        is_known = row.role and row.role not in asked and is_sure and row.is_clear
+        if not is_known or _is_dull(row) or row.weights.max() < MIN_ROLE_WEIGHT:
+            continue
+        others = [
+            other
+            for other in attention_rows(search.trace, (), (row.query,))
+            if other.head_name != row.head_name
+            and other.role != row.role
+            and other.weights[row.best] <= MAX_OTHER_WEIGHT
+        ]
+        if others:
+            asked.add(row.role)
+            yield _two_heads(search, (row, search.random.choice(others)))
+
+
+def _pattern_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each pattern that some head clearly shows, and another does not."""
+    heads = {row.head_name: row for row in search.heads}
+    if len(heads) < 2:
+        return
+    maps = [each for each in maps_of_heads(search.trace, InspectOptions()) if each.name in heads]
+    patterns = find_patterns(maps)
+    pairs = [*permutations(range(len(maps)), 2)]
+    search.random.shuffle(pairs)
+    asked = set[str]()
+    for first, second in pairs:
+        kind = patterns.kinds[first]
+        if not isinstance(kind, KeyPattern) or kind.name in asked:
+            continue
+        scores = patterns.score(first, kind), patterns.score(second, kind)
+        if _are_told_apart(patterns, (first, second), kind):
+            asked.add(kind.name)
+            rows = heads[maps[first].name], heads[maps[second].name]
+            yield _two_heads(search, rows, kind, scores)
+
+
+def _are_told_apart(patterns: HeadPatterns, pair: tuple[int, int], kind: KeyPattern) -> bool:
+    """Return whether the first of two heads clearly shows a pattern, and the second clearly less;
+    in the first most tokens give such a key the largest weight.
+    """
+    first, second = (patterns.score(head, kind) for head in pair)
+    is_shown = patterns.is_most_attended(pair[0], kind) and first >= MIN_PATTERN_SCORE
+    return is_shown and first - second >= MIN_PATTERN_GAP
+
+
+def _two_heads(
+    search: Search,
+    rows: tuple[AttentionRow, AttentionRow],
+    pattern: KeyPattern | None = None,
+    scores: tuple[float, ...] = (),
+) -> Question:
+    """Return the question which of two heads does something; the first does, at a random place."""
+    answer = search.random.randrange(2)
+    right, other = rows
+    heads = rows if answer == 0 else (other, right)
+    ordered = scores if answer == 0 else scores[::-1]
+    return Question("head", right, answer, heads=heads, pattern=pattern, scores=ordered)
+
+
+FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {  # as in QUESTION_KINDS
+    "token": find_token_questions,
+    "weight": find_weight_questions,
+    "scaled": find_scaled_questions,
+    "mask": find_mask_questions,
+    "visible": find_visible_questions,
+    "head": find_head_questions,
+}

@@ -1,0 +1,153 @@
+"""A quiz in the terminal: asks one question after another, and counts the right answers."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from attnviz.cli import background
+from attnviz.cli.output import print_lines
+from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.renderers.terminal.lines import heading_lines, panel_lines
+from attnviz.renderers.terminal.screen import Screen
+from attnviz.views.grids.exercise import LETTERS, Exercise
+from attnviz.views.view import View
+from attnviz.wording.words import counted
+
+RIGHT_SIGN, WRONG_SIGN = "✓", "✗"
+NEXT_KEYS = "\r\n "
+END_OF_INPUT, ESCAPE = b"\x04", b"\x1b"  # Ctrl-D
+SEQUENCE_ENDS = tuple(bytes([code]) for code in b"~ABCDEFGHPQRSZ")  # of arrows and the like
+Verdict = Literal["right", "wrong"]
+VERDICT_STYLES: dict[Verdict, str] = {"right": "bold green", "wrong": "bold red"}
+
+
+class QuizEnded(Exception):
+    """Raised where the reader ends the quiz: with q, Ctrl-C or Ctrl-D."""
+
+
+def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
+    """Ask the questions of a view, each followed by its solution; print the score at the end.
+
+    q, Ctrl-C and Ctrl-D end it with the score so far.
+    """
+    assert view.sheet is not None, "a quiz has a sheet of exercises"
+    console = Console(highlight=False, markup=False, emoji=False)
+    screen = screen_from_options(console, outputs, pictures)
+    exercises, verdicts = view.sheet.exercises, list[Verdict]()
+    background.discard_late_answers()  # they would be read as keys
+    if not outputs.quiet:
+        print_lines(console, heading_lines(view, screen))
+    with _interruptible():
+        try:
+            for exercise in exercises:
+                print_lines(console, [*panel_lines([exercise.question], screen), Text()])
+                chosen = _read_answer_key(console, exercise)
+                verdicts.append("right" if chosen == exercise.answer else "wrong")
+                print_lines(console, _solution_lines(exercise, chosen, screen))
+                if exercise is not exercises[-1]:
+                    _wait_for_next(console)
+        except (QuizEnded, KeyboardInterrupt):
+            console.print()
+    print_lines(console, [Text(), *_score_lines(verdicts, len(exercises))])
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt inside the block, whatever it does outside."""
+    handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler_before)
+
+
+def _read_answer_key(console: Console, exercise: Exercise) -> int:
+    """Return the index of the answer that the reader chooses; other keys are ignored."""
+    count = len(exercise.options)
+    letters, numbers = LETTERS[:count], "1234"[:count]
+    keys = f"{letters[0]} to {letters[-1]}, or 1 to {count}"
+    with background.silent_terminal():
+        _prompt(console, f"Your answer ({keys}; q ends): ")
+        key = _wait_for_key(letters + numbers)
+    index = (letters if key in letters else numbers).index(key)
+    console.print(LETTERS[index])
+    return index
+
+
+def _solution_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
+    """Yield the verdict, then the solution with its map and its reason."""
+    is_right = chosen == exercise.answer
+    verdict: Verdict = "right" if is_right else "wrong"
+    sign = RIGHT_SIGN if is_right else WRONG_SIGN
+    words = "right" if is_right else f"not {exercise.lettered_options[chosen]}"
+    yield Text()
+    yield Text(f"{sign} {words}", VERDICT_STYLES[verdict] if screen.colored else "bold")
+    yield from panel_lines([exercise.solution_alone], screen)
+    yield Text()
+
+
+def _wait_for_next(console: Console) -> None:
+    """Wait for Enter or the space bar."""
+    with background.silent_terminal():
+        _prompt(console, "Enter: next · q: end ")
+        _wait_for_key(NEXT_KEYS)
+    console.print("\n")
+
+
+def _wait_for_key(keys: str) -> str:
+    """Return the first of these keys that is pressed; q ends the quiz."""
+    while True:
+        key = _read_key().lower()
+        if key == "q":
+            raise QuizEnded
+        if key and key in keys:
+            return key
+
+
+def _prompt(console: Console, words: str) -> None:
+    """Print a prompt, without a new line, at once."""
+    console.print(Text(words, "dim"), end="")
+    sys.stdout.flush()
+
+
+def _read_key() -> str:
+    """Return the next key of a silent terminal; where the system has none, the first letter of a
+    line. An escape sequence, such as of an arrow, is one key.
+    """
+    if os.name != "posix":
+        line = sys.stdin.readline()
+        if not line:
+            raise QuizEnded
+        return line.strip()[:1] or "\n"
+    terminal = sys.stdin.fileno()
+    pressed = os.read(terminal, 1)
+    if pressed == ESCAPE:
+        while select.select([terminal], [], [], 0)[0]:
+            if os.read(terminal, 1) in SEQUENCE_ENDS:
+                break
+    if pressed in (b"", END_OF_INPUT):
+        raise QuizEnded
+    return pressed.decode(errors="replace")
+
+
+def _score_lines(verdicts: Sequence[Verdict], total: int) -> Iterator[Text]:
+    """Yield the score, and the numbers of the questions that were answered wrong."""
+    right = verdicts.count("right")
+    if not verdicts:
+        yield Text("No question was answered.")
+        return
+    unanswered = total - len(verdicts)
+    rest = f"; {counted(unanswered, 'question')} not answered" if unanswered else ""
+    yield Text(f"{right} of {counted(len(verdicts), 'answer')} right{rest}.", "bold")
+    wrong = [str(number) for number, verdict in enumerate(verdicts, 1) if verdict == "wrong"]
+    if wrong:
+        yield Text(f"To look at again: {', '.join(wrong)}.")

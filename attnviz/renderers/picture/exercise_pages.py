@@ -1,0 +1,301 @@
+"""The questions of a quiz on paper: pages with boxes to tick, or the key with its solutions.
+
+A page is filled from the top with blocks; a question stays together where a page has room for it.
+All lengths are inches.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from matplotlib.backends.backend_pdf import PdfPages
+
+from attnviz.renderers import Look
+from attnviz.renderers.picture.cards import TableBlock, table_blocks, table_items
+from attnviz.renderers.picture.draw import draw_layout
+from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
+from attnviz.renderers.picture.items import Block, Items, Layout, Stroke, Words
+from attnviz.renderers.picture.page_frame import Captions
+from attnviz.renderers.picture.text import (
+    BOLD,
+    POINT,
+    Size,
+    fit_line,
+    fits_width,
+    text_width,
+    wrap_parts,
+)
+from attnviz.renderers.wrapping import break_sum
+from attnviz.views.grids.description import has_masked_cells
+from attnviz.views.grids.exercise import Exercise, ExerciseSheet
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.view import View
+
+A4 = (8.268, 11.693)
+MARGIN_SHARE = 0.085  # of the width of the page
+TITLE_POINTS, HEADING_POINTS, TEXT_POINTS, SMALL_POINTS = 17.0, 11.5, 10.0, 8.5
+LEADING = 1.4  # from one line to the next
+QUESTION_GAP, PART_GAP = 0.28, 0.09  # above a question; between its parts
+FOOT_HEIGHT = 0.3  # below the questions: the line with the number of the page
+BOX_SIDE = 0.13  # of a box to tick
+NAME_LINE = 0.45  # the height of the line for the name
+# How many times as large as they must be tables are, without numbers if fine, and the share of the
+# page's height that they may take then; the first that fits is taken.
+TABLE_SIZES = ((1.25, False, 0.2), (1.0, False, 0.4), (2.0, True, 0.4), (1.5, True, 0.4))
+MASK_NOTE = "hatched = hidden by the mask"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Something that takes the whole width of a page: its height, and what is drawn from its top
+    down.
+    """
+
+    height: float
+    items: Callable[[float], Items]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A page of paper, and how many times as large as usual its letters are."""
+
+    size: Size
+    scale: float = 1.0
+
+    @property
+    def margin(self) -> float:
+        """The inches that stay free on each side."""
+        return MARGIN_SHARE * self.size[0]
+
+    @property
+    def width(self) -> float:
+        """The width between the margins."""
+        return self.size[0] - 2 * self.margin
+
+    @property
+    def room(self) -> float:
+        """The height between the margins, above the foot."""
+        return self.size[1] - 2 * self.margin - FOOT_HEIGHT
+
+
+def exercise_pdf(view: View, look: Look) -> list[bytes]:
+    """Return the exercise sheet of a view as a PDF of as many pages as it needs; of a sheet with
+    answers the key.
+    """
+    assert view.sheet is not None, "a quiz has a sheet of exercises"
+    texts = {
+        "Title": view.headline,
+        "Subject": f"{len(view.sheet.exercises)} questions about attention",
+        "Keywords": view.provenance_text,
+        "Creator": "attnviz",
+    }
+    metadata = {key: text for key, text in texts.items() if text}
+    file = io.BytesIO()
+    captions = Captions(view.headline, "✓" + MASK_NOTE, view.settings)
+    with fixed_settings(view.sheet.exercises, captions, look.font):
+        pages = exercise_layouts(view.sheet, with_glyphs(captions), look)
+        with PdfPages(file, metadata={**metadata, "CreationDate": None}) as pdf:
+            for layout in pages:
+                pdf.savefig(draw_layout(layout, look), transparent=look.transparent)
+    return [file.getvalue()]
+
+
+def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> list[Layout]:
+    """Return the pages of a sheet; the words of `captions` are its title and its settings."""
+    factor = look.text.factor if look.points is None else look.points / TEXT_POINTS
+    paper = Paper(look.size or A4, factor)
+    blocks = [[*_heading_parts(captions, paper, has_name=not sheet.has_answers)]]
+    for exercise in map(with_glyphs, sheet.exercises):
+        make = _solution_parts if sheet.has_answers else _question_parts
+        blocks.append([_gap(QUESTION_GAP), *make(exercise, paper)])
+    pages = list(_fill_pages(blocks, paper.room))
+    return [
+        _page_layout(parts, (captions.title, f" · page {number} of {len(pages)}"), paper)
+        for number, parts in enumerate(pages, 1)
+    ]
+
+
+def _fill_pages(blocks: Sequence[Sequence[Part]], room: float) -> Iterator[list[Part]]:
+    """Yield the parts of each page. A block that fits on a page is not divided; only a longer one
+    goes on where it stands.
+    """
+    page: list[Part] = []
+    for block in blocks:
+        if page and _height([*page, *block]) > room and _height(block) <= room:
+            yield page
+            page = []
+        for part in block:
+            if page and _height([*page, part]) > room:
+                yield page
+                page = []
+            page.append(part)
+    yield page
+
+
+def _height(parts: Sequence[Part]) -> float:
+    """Return the height of parts below each other."""
+    return sum(part.height for part in parts)
+
+
+def _page_layout(parts: Sequence[Part], foot: tuple[str, str], paper: Paper) -> Layout:
+    """Return a page with its parts from the top down; in its foot stands the title, which is cut if
+    it is long, and the number of the page.
+    """
+    items = []
+    top = paper.size[1] - paper.margin
+    for part in parts:
+        items += [*part.items(top)]
+        top -= part.height
+    size, (title, number) = SMALL_POINTS * paper.scale, foot
+    shown, _ = fit_line(title, size, size, paper.width - text_width(number, size))
+    items.append(Words(shown + number, paper.margin, paper.margin, size, faint=True))
+    return Layout(paper.size, tuple(items))
+
+
+def _heading_parts(captions: Captions, paper: Paper, *, has_name: bool) -> Iterator[Part]:
+    """Yield the title, the settings, and on a sheet to fill in a line for the name and the date."""
+    yield _text_part(captions.title, TITLE_POINTS, paper, bold=True)
+    yield _text_part(captions.origin, SMALL_POINTS, paper, faint=True)
+    if has_name:
+        yield Part(NAME_LINE, partial(_name_items, paper))
+
+
+def _name_items(paper: Paper, top: float) -> Items:
+    """Yield the lines for the name and the date."""
+    size, y, gap = TEXT_POINTS * paper.scale, top - NAME_LINE + 0.05, 0.08
+    left, middle = paper.margin, paper.margin + 0.62 * paper.width
+    for word, start, end in (("Name", left, middle - 0.2), ("Date", middle, left + paper.width)):
+        yield Words(word, start, y, size)
+        yield Stroke(((start + text_width(word, size) + gap, y - 0.02), (end, y - 0.02)))
+
+
+def _question_parts(exercise: Exercise, paper: Paper) -> Iterator[Part]:
+    """Yield a question as it is asked: its words, its tables, and its answers with boxes."""
+    section = exercise.question
+    yield _text_part(section.heading, HEADING_POINTS, paper, bold=True)
+    yield from _body_parts(section, paper)
+    yield from _option_parts(exercise, paper, is_ticked=False)
+
+
+def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[Part]:
+    """Yield a question with the right answer ticked, its reason, its tables and its sums.
+
+    Where the reason has no tables, those of the question are shown again.
+    """
+    yield _text_part(exercise.question.heading, HEADING_POINTS, paper, bold=True)
+    yield from _option_parts(exercise, paper, is_ticked=True)
+    solution = exercise.solution
+    yield _gap(PART_GAP)
+    yield from _body_parts(solution, paper, solution.grids or exercise.question.grids)
+    yield from _sum_parts(solution, paper)
+
+
+def _body_parts(
+    section: Section, paper: Paper, grids: tuple[Grid, ...] | None = None
+) -> Iterator[Part]:
+    """Yield the words of a section and its tables, or other tables in their place."""
+    shown = section.grids if grids is None else grids
+    if section.about:
+        yield _text_part(section.about, TEXT_POINTS, paper)
+    if shown:
+        tables = _fitting_tables(shown, paper)
+        yield _gap(PART_GAP)
+        yield Part(tables.height, partial(table_items, tables, paper.margin))
+        if has_masked_cells(shown):
+            yield _text_part(MASK_NOTE, SMALL_POINTS, paper, faint=True)
+
+
+def _fitting_tables(grids: tuple[Grid, ...], paper: Paper) -> TableBlock:
+    """Return the tables in the lowest arrangement that is as wide as the page at most, as large as
+    they can be in their part of its height; cells without numbers if no others fit.
+    """
+    for growth, fine, share in TABLE_SIZES:
+        fitting = [
+            block
+            for block in table_blocks(grids, (growth, 1.0), fine)
+            if block.width <= paper.width and block.height <= share * paper.room
+        ]
+        if fitting:
+            return min(fitting, key=lambda block: block.height)
+    return min(table_blocks(grids, (1.0, 1.0), True), key=lambda block: block.width)
+
+
+def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Iterator[Part]:
+    """Yield the answers with a box before each: side by side if they are short."""
+    size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
+    options = exercise.lettered_options
+    row_room = paper.width / len(options) - 2.5 * side
+    across = (
+        len(options) if all(text_width(each, size * BOLD) <= row_room for each in options) else 1
+    )
+    yield _gap(PART_GAP)
+    for start in range(0, len(options), across):
+        row = range(start, start + across)
+        lines = {
+            n: wrap_parts(
+                options[n].split(" "), " ", size * BOLD, paper.width / across - 2.5 * side
+            )
+            for n in row
+        }
+        ticked = exercise.answer if is_ticked else None
+        height = max(map(len, lines.values())) * size * POINT * LEADING + 0.05 * paper.scale
+        yield Part(height, partial(_option_items, lines, ticked, across, paper))
+
+
+def _option_items(
+    lines: dict[int, list[str]], ticked: int | None, across: int, paper: Paper, top: float
+) -> Items:
+    """Yield a row of answers, each behind its box; the ticked one bold."""
+    size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
+    for place, (number, words) in enumerate(lines.items()):
+        left = paper.margin + place * paper.width / across
+        y = top - size * POINT * LEADING
+        yield Block((left, y - 0.02 * paper.scale, side, side), outlined=0.8)
+        if number == ticked:
+            yield Words("✓", left + side / 2, y, size * 1.2, bold=True, halign="center")
+        for line in words:
+            yield Words(line, left + 1.7 * side, y, size, bold=number == ticked)
+            y -= size * POINT * LEADING
+
+
+def _sum_parts(section: Section, paper: Paper) -> Iterator[Part]:
+    """Yield the arithmetic, a part for each sum, so that a page can end between two."""
+    size = TEXT_POINTS * 0.9 * paper.scale
+    fits = partial(fits_width, size=size, width=paper.width)
+    if section.sums:
+        yield _gap(PART_GAP)
+    for each in section.sums:
+        yield _lines_part([*break_sum(each.text, fits)], size, paper)
+
+
+def _text_part(
+    text: str, points: float, paper: Paper, *, bold: bool = False, faint: bool = False
+) -> Part:
+    """Return a text in as many lines as it needs."""
+    size = points * paper.scale
+    lines = wrap_parts(text.split(" "), " ", size * (BOLD if bold else 1.0), paper.width)
+    return _lines_part(lines, size, paper, bold=bold, faint=faint)
+
+
+def _lines_part(
+    lines: list[str], size: float, paper: Paper, *, bold: bool = False, faint: bool = False
+) -> Part:
+    """Return lines below each other."""
+    pitch = size * POINT * LEADING
+
+    def items(top: float) -> Items:
+        """Yield the lines from the top down."""
+        for number, line in enumerate(lines, 1):
+            y = top - number * pitch + 0.2 * size * POINT
+            yield Words(line, paper.margin, y, size, bold=bold, faint=faint)
+
+    return Part(len(lines) * pitch, items)
+
+
+def _gap(height: float) -> Part:
+    """Return room in which nothing is drawn."""
+    return Part(height, lambda top: iter(()))

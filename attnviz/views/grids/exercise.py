@@ -1,0 +1,46 @@
+"""The questions of a quiz as renderers show them: what is asked, the answers, the solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attnviz.views.grids.section import Section
+
+LETTERS = "abcd"  # of answers; keys 1 to 4 choose them, too
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """A question with its answers; `answer` is the index of the right one.
+
+    Both sections have grids: those that the question is about, and those that explain it.
+    """
+
+    question: Section
+    options: tuple[str, ...]
+    answer: int
+    solution: Section
+
+    @property
+    def lettered_options(self) -> tuple[str, ...]:
+        """Each answer after its letter: `b) keys`."""
+        pairs = zip(LETTERS, self.options, strict=False)
+        return tuple(f"{letter}) {option}" for letter, option in pairs)
+
+    @property
+    def right_option(self) -> str:
+        """The right answer after its letter."""
+        return self.lettered_options[self.answer]
+
+    @property
+    def solution_alone(self) -> Section:
+        """The solution as it stands below its question: without the number."""
+        return replace(self.solution, number="")
+
+
+@dataclass(frozen=True, eq=False)
+class ExerciseSheet:
+    """The questions of a quiz in their order; `has_answers` on the sheet of solutions."""
+
+    exercises: tuple[Exercise, ...]
+    has_answers: bool = False

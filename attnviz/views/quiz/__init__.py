@@ -1,0 +1,1 @@
+"""The questions of a quiz in words, with what is shown beside them."""

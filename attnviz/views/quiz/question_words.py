@@ -1,0 +1,494 @@
+"""Each kind of question in words: what is asked, its answers, what is shown, and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.maps import maps_of_heads
+from attnviz.analysis.inspection.patterns import KeyPattern, find_patterns, read_pattern_tokens
+from attnviz.analysis.quiz.attention_row import AttentionRow
+from attnviz.analysis.quiz.question_search import Question
+from attnviz.cells import StoredCells
+from attnviz.views.attention_facts import find_mask_shape
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.exercise import Exercise
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import bar_scale, centred_scale, weight_scale
+from attnviz.views.grids.section import Section
+from attnviz.views.head_vectors import divisor_texts
+from attnviz.views.origin_words import vector_axis
+from attnviz.views.reading import has_single_attention, quoted_token, token_axis
+from attnviz.views.steps import step_sums
+from attnviz.views.steps.scene import Scene, StepSettings
+from attnviz.views.trace import vectors_grid
+from attnviz.wording.numbers import exact_text, fixed_text, percent_text
+from attnviz.wording.sums import Sum
+from attnviz.wording.words import and_list, bidi_isolated, counted
+
+MAX_SHOWN_WIDTH = 3  # of vectors whose products can be computed on paper
+MAX_WRITTEN_KEYS = 6  # whose scores a reason writes out
+MAP_NAMES = "AB"
+
+
+@dataclass(frozen=True)
+class QuestionWords:
+    """The words of a kind of question, as functions of a Question."""
+
+    ask: Callable[[Question], str]
+    about: Callable[[Question], str]  # what is needed to answer, after the sentence
+    options: Callable[[Question], tuple[str, ...]]
+    reason: Callable[[Question], str]
+    shown: Callable[[Question], tuple[Grid, ...]]  # with the question
+    explained: Callable[[Question], tuple[Grid, ...]]  # with the reason
+    sums: Callable[[Question], tuple[Sum, ...]] = lambda question: ()
+
+
+def build_exercise(question: Question, number: int) -> Exercise:
+    """Return a question in words; those of a lesson replace those of its kind."""
+    own = question.own
+    if question.row is None:
+        assert own is not None
+        return _exercise(
+            number, "own", (own.question, ""), own.answers, question.answer, own.reason
+        )
+    words = WORDS[question.kind]
+    title = (own.question if own else "") or words.ask(question)
+    about = " ".join(filter(None, (_context(question.row), words.about(question))))
+    reason = " ".join(filter(None, (own.reason if own else "", words.reason(question))))
+    exercise = _exercise(
+        number, question.kind, (title, about), words.options(question), question.answer, reason
+    )
+    return replace(
+        exercise,
+        question=replace(exercise.question, grids=words.shown(question)),
+        solution=replace(
+            exercise.solution, grids=words.explained(question), sums=words.sums(question)
+        ),
+    )
+
+
+def _exercise(
+    number: int,
+    kind: str,
+    texts: tuple[str, str],
+    options: tuple[str, ...],
+    answer: int,
+    reason: str,
+) -> Exercise:
+    """Return an Exercise without grids; `texts` are the question and what is needed for it."""
+    title, about = texts
+    section = Section(str(number), kind, title, about)
+    bare = Exercise(section, options, answer, section)
+    solution = Section(str(number), kind, f"Answer: {bare.right_option}", reason)
+    return replace(
+        bare, question=replace(section, remarks=bare.lettered_options), solution=solution
+    )
+
+
+def _row(question: Question) -> AttentionRow:
+    """Return the row that a question of a kind is about."""
+    assert question.row is not None, "only a question in a lesson's own words has no row"
+    return question.row
+
+
+def _context(row: AttentionRow) -> str:
+    """Return the sentence that a question is about, and where its numbers come from."""
+    trace, model = row.trace, row.trace.model
+    sentence = f'Sentence: "{trace.tokens.text.strip()}".'
+    if trace.trained is not None:
+        return f"{sentence} Model {trace.trained.name}."
+    if model is None:
+        return f"{sentence} Random vectors, seed {trace.origin.settings.seed}."
+    made = " was written by hand:" if model.by_hand else " learned"
+    about = f"{made} {model.about}" if model.about else ""
+    asked = model.facts.get("asked")
+    is_blank = trace.tokens.labels[row.query] == "?" and isinstance(asked, str)
+    blank = f' At "?" it chooses the {asked}.' if is_blank else ""
+    return f"{sentence} Model {model.name}{about}.{blank}"
+
+
+def _query(row: AttentionRow) -> str:
+    """Return the token that asks, in quotes."""
+    return quoted_token(row.trace.tokens, row.query)
+
+
+def _key(row: AttentionRow, key: int) -> str:
+    """Return a token that is attended to, in quotes; `itself` for the one that asks."""
+    is_same = row.keys is row.trace.tokens and key == row.query
+    return "itself" if is_same else quoted_token(row.keys, key)
+
+
+def _place(row: AttentionRow) -> str:
+    """Return ` in L1H0`; empty where there is only one head."""
+    is_only = has_single_attention(row.trace) and row.layer.heads == 1
+    return "" if is_only else f" in {row.head_name}"
+
+
+def _key_options(question: Question) -> tuple[str, ...]:
+    """Return the tokens that are answers."""
+    return tuple(bidi_isolated(_row(question).keys.labels[key]) for key in question.keys)
+
+
+def _map_grid(row: AttentionRow, title: str) -> Grid:
+    """Return the map of the row's head: all its weights."""
+    cells = row.layer.weights.cells("mixing", row.head)
+    rows, columns = row.trace.tokens, row.keys
+    return Grid(
+        title,
+        token_axis("query (reads)", rows),
+        token_axis("key (is read)", columns),
+        cells,
+        weight_scale(cells),
+        share=True,
+    )
+
+
+def _rows_grid(
+    row: AttentionRow, title: str, names: list[str], rows: list[Float[np.ndarray, "key"]]
+) -> Grid:
+    """Return rows of numbers of one query, a name before each; hidden keys are masked."""
+    hidden = np.stack([~row.visible] * len(rows))
+    cells = StoredCells(np.stack(rows).astype(np.float32), hidden)
+    is_weights = title.startswith("weights")
+    scale = bar_scale(cells) if is_weights else centred_scale("score", cells)
+    keys = token_axis("key (is read)", row.keys)
+    return Grid(title, plain_axis("row", names), keys, cells, scale, decimals=2, share=is_weights)
+
+
+def _head_map(question: Question) -> tuple[Grid, ...]:
+    """Return the map of the head that the question is about."""
+    row = _row(question)
+    return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
+
+
+def _no_grids(question: Question) -> tuple[Grid, ...]:
+    """Return no grids."""
+    return ()
+
+
+# Which token.
+
+
+def _shows_vectors(row: AttentionRow) -> bool:
+    """Return whether products that can be computed on paper decide: all keys are visible, and
+    nothing changes the order of the scores.
+    """
+    layer = row.layer
+    if not layer.has_product_scores or layer.head_dim > MAX_SHOWN_WIDTH or not row.visible.all():
+        return False
+    products = layer.weights.cells("scores", row.head).row(row.query).values[0]
+    return row.has_random_vectors and int(np.argmax(products)) == row.best
+
+
+def _shows_scores(row: AttentionRow) -> bool:
+    """Return whether the scores of the row are shown, because nothing else could answer: neither
+    vectors, nor what a head is known to do.
+    """
+    return row.needs_numbers and not _shows_vectors(row) and row.scores is not None
+
+
+def _about_token(question: Question) -> str:
+    row = _row(question)
+    if _shows_vectors(row):
+        return f"A score is the query of {_query(row)} times a key: multiply and add."
+    return f"Below are the scores of {_query(row)}." if _shows_scores(row) else ""
+
+
+def _shown_with_token(question: Question) -> tuple[Grid, ...]:
+    row = _row(question)
+    if _shows_scores(row):
+        return _score_row(question)
+    return _vector_grids(row) if _shows_vectors(row) else ()
+
+
+def _vector_grids(row: AttentionRow) -> tuple[Grid, ...]:
+    """Return the query as one row, and the keys of all tokens."""
+    layer, keys = row.layer, row.layer.keys_of_heads
+    assert layer.queries is not None
+    assert keys is not None
+    columns = vector_axis(row.trace, layer, "width", layer.head_dim, row.head)
+    name = plain_axis("token", [row.trace.tokens.labels[row.query]])
+    query = layer.queries[row.head, row.query : row.query + 1]
+    grids = (
+        vectors_grid("query", query, name, columns),
+        vectors_grid("keys", keys[row.head], token_axis("", row.keys), columns),
+    )
+    return tuple(replace(grid, decimals=2) for grid in grids)
+
+
+def _score_row(question: Question) -> tuple[Grid, ...]:
+    """Return the row of scores before the softmax."""
+    row = _row(question)
+    assert row.scores is not None
+    name = row.trace.tokens.labels[row.query]
+    return (_rows_grid(row, "scores before the softmax", [name], [row.scores]),)
+
+
+def _token_reason(question: Question) -> str:
+    """Return what the head does, or the rule of the softmax, and then the largest two weights."""
+    row = _row(question)
+    order = np.argsort(-row.weights, kind="stable")
+    first, second = int(order[0]), int(order[1])
+    numbers = (
+        f"{_query(row)} gives {_key(row, first)} {percent_text(float(row.weights[first]))} of its "
+        f"attention{_place(row)}; the next most goes to {_key(row, second)}: "
+        f"{percent_text(float(row.weights[second]))}."
+    )
+    return " ".join(filter(None, (_head_sentence(row), numbers)))
+
+
+def _head_sentence(row: AttentionRow) -> str:
+    """Return a sentence on what the head does; without a model, on the softmax; else nothing."""
+    if _shows_scores(row) or _shows_vectors(row):
+        return "The largest score gets the largest weight."
+    if row.trace.model is not None:
+        return _role_sentence(row)
+    [head_map] = maps_of_heads(row.trace, InspectOptions(head=row.head_name))
+    patterns = find_patterns([head_map])
+    kind = patterns.kinds[0]
+    if not isinstance(kind, KeyPattern) or not patterns.is_most_attended(0, kind):
+        return ""
+    place = np.array([[row.query]]), np.array([[row.best]])
+    if not bool(kind.matches(*place, read_pattern_tokens(head_map)).all()):
+        return ""
+    share = percent_text(patterns.score(0, kind))
+    return f"In this sentence {row.head_name} attends to {kind.target_phrase} most ({share})."
+
+
+def _role_sentence(row: AttentionRow) -> str:
+    """Return what a head of a small model does: as measured in its test, or as written; empty if
+    that is unknown, or if settings change the model.
+    """
+    role, model = row.role, row.trace.model
+    if not role or model is None:
+        return ""
+    if model.by_hand:
+        return f"{row.head_name} was written so that {role}."
+    count, scores = model.facts.get("sentences"), model.facts.get("scores")
+    score = scores.get(row.head_name) if isinstance(scores, Mapping) else None
+    if not isinstance(count, int) or not isinstance(score, float):
+        return ""
+    share = percent_text(score)
+    return (
+        f"{row.head_name} {role}: {share} of its attention, in {counted(count, 'test sentence')}."
+    )
+
+
+def _scene(row: AttentionRow, key: int | None = None) -> Scene:
+    """Return the scene whose sums are those of the row, or of one of its keys."""
+    options = StepSettings(query=row.query, key=key, head=row.head)
+    return Scene(row.trace, row.layer, options)
+
+
+def _token_sums(question: Question) -> tuple[Sum, ...]:
+    """Return the products that decide, and the softmax of the right answer."""
+    row = _row(question)
+    if not (_shows_scores(row) or _shows_vectors(row)) or row.scores is None:
+        return ()
+    scene, best = _scene(row), _scene(row, row.best)
+    softmax = step_sums.softmax_sums(best, row.layer)
+    if not _shows_vectors(row) or len(row.keys) > MAX_WRITTEN_KEYS:
+        return softmax
+    products = step_sums.score_sums(scene, row.layer)
+    divisions = divisor_texts(scene.trace, row.layer)
+    scaled = step_sums.scaling_sums(scene, row.layer) if divisions else ()
+    return (*products, *scaled, *softmax)
+
+
+# What is the weight.
+
+
+def _weight_reason(question: Question) -> str:
+    row, key = _row(question), question.key
+    assert key is not None
+    weight = fixed_text(float(row.weights[key]), 2)
+    return (
+        "Softmax takes e to the power of each score, and divides it by the sum of all: "
+        f"{_query(row)} gives {_key(row, key)} a weight of {weight}."
+    )
+
+
+def _weight_sums(question: Question) -> tuple[Sum, ...]:
+    row = _row(question)
+    return step_sums.softmax_sums(_scene(row, question.key), row.layer)
+
+
+def _weight_row(question: Question) -> tuple[Grid, ...]:
+    """Return the row of weights."""
+    row = _row(question)
+    return (_rows_grid(row, "weights", [row.trace.tokens.labels[row.query]], [row.weights]),)
+
+
+# Scaled or not.
+
+
+def _about_scaled(question: Question) -> str:
+    row = _row(question)
+    return (
+        f"A and B are weights of {_query(row)} made of the same scores. One of them divides the "
+        f"scores by √d_k = √{row.layer.head_dim} before the softmax, the other does not."
+    )
+
+
+def _scaled_reason(question: Question) -> str:
+    largest = [fixed_text(float(weights.max()), 2) for weights in question.rows]
+    right, other = question.answer, 1 - question.answer
+    factor = exact_text(round(_row(question).layer.head_dim ** 0.5, 2))
+    return (
+        f"Without the division all differences between scores are {factor} times as large, so the "
+        f"softmax is sharper: the largest weight is {largest[right]} in {MAP_NAMES[right]}, and "
+        f"{largest[other]} in {MAP_NAMES[other]}."
+    )
+
+
+def _both_rows(question: Question) -> tuple[Grid, ...]:
+    """Return rows A and B."""
+    return (_rows_grid(_row(question), "weights", [*MAP_NAMES], [*question.rows]),)
+
+
+# The mask.
+
+
+def _mask_sentence(question: Question) -> str:
+    """Return what the mask lets a token attend to; empty for masks of no known shape."""
+    shape = find_mask_shape(_row(question).layer.visible)
+    if not shape.is_exact or shape.chunk is not None:
+        return ""
+    if shape.window is None:
+        return "Each token attends only to itself and earlier tokens." if shape.causal else ""
+    before = counted(shape.window - 1, "token")
+    sides = f"the {before} before it" if shape.causal else f"at most {before} away on each side"
+    return f"Each token attends only to itself and {sides}."
+
+
+def _visible_tokens(row: AttentionRow) -> str:
+    """Return all tokens that the mask lets the query attend to; only the numbers of many."""
+    keys = np.flatnonzero(row.visible).tolist()
+    if len(keys) > MAX_WRITTEN_KEYS:  # they stand beside each other
+        return f"tokens {keys[0] + 1} to {keys[-1] + 1}"
+    return and_list([_key(row, key) for key in keys])
+
+
+def _mask_reason(question: Question) -> str:
+    row, hidden = _row(question), question.keys[question.answer]
+    return (
+        f"The mask lets {_query(row)} attend to {_visible_tokens(row)}. "
+        f"{quoted_token(row.keys, hidden)} is hidden: its weight is 0."
+    )
+
+
+def _visible_reason(question: Question) -> str:
+    row = _row(question)
+    seen, total = int(row.visible.sum()), counted(len(row.visible), "token")
+    place = f"{_query(row)} is token {row.query + 1}"
+    return f"{place}. The mask lets it attend to {_visible_tokens(row)}: {seen} of {total}."
+
+
+# Which of two heads.
+
+
+def _ask_head(question: Question) -> str:
+    if question.pattern is not None:
+        target = question.pattern.target_phrase
+        return f"In which map, A or B, do tokens attend mostly to {target}?"
+    row = _row(question)
+    model = row.trace.model
+    assert model is not None
+    role = model.heads[row.head_name]
+    if model.by_hand:
+        return f"Which map, A or B, was written so that {role}?"
+    return f"Which map, A or B, is of a head that {role}?"
+
+
+def _about_head(question: Question) -> str:
+    return "Each row of a map is a token, each column a token that it attends to."
+
+
+def _head_reason(question: Question) -> str:
+    right, other = question.answer, 1 - question.answer
+    row, beside = question.heads[right], question.heads[other]
+    names = [f"map {MAP_NAMES[n]} ({question.heads[n].head_name})" for n in (right, other)]
+    if question.pattern is not None:
+        shares = [percent_text(question.scores[n]) for n in (right, other)]
+        return (
+            f"In {names[0]} {shares[0]} of a token's attention goes to "
+            f"{question.pattern.target_phrase}, on average over the tokens that have the choice; "
+            f"in {names[1]} {shares[1]}."
+        )
+    first, second = (percent_text(float(each.weights[row.best])) for each in (row, beside))
+    return (
+        f"{_role_sentence(row)} Here {_query(row)} gives {_key(row, row.best)} {first} of its "
+        f"attention in {names[0]}, and {second} in {names[1]}."
+    ).strip()
+
+
+def _two_maps(question: Question) -> tuple[Grid, ...]:
+    """Return maps A and B, without the names of their heads."""
+    pairs = zip(question.heads, MAP_NAMES, strict=True)
+    return tuple(_map_grid(row, f"map {name}") for row, name in pairs)
+
+
+WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
+    "token": QuestionWords(
+        ask=lambda question: (
+            f"Which token does {_query(_row(question))} attend to most{_place(_row(question))}?"
+        ),
+        about=_about_token,
+        options=_key_options,
+        reason=_token_reason,
+        shown=_shown_with_token,
+        explained=_head_map,
+        sums=_token_sums,
+    ),
+    "weight": QuestionWords(
+        ask=lambda question: (
+            f"What weight does {_query(_row(question))} give "
+            f"{_key(_row(question), question.key or 0)}{_place(_row(question))}?"
+        ),
+        about=lambda question: f"Below are the scores of {_query(_row(question))}.",
+        options=lambda question: tuple(fixed_text(number, 2) for number in question.numbers),
+        reason=_weight_reason,
+        shown=_score_row,
+        explained=_weight_row,
+        sums=_weight_sums,
+    ),
+    "scaled": QuestionWords(
+        ask=lambda question: (
+            f"Which row, A or B, is softmax without dividing by √d_k{_place(_row(question))}?"
+        ),
+        about=_about_scaled,
+        options=lambda question: ("row A", "row B"),
+        reason=_scaled_reason,
+        shown=_both_rows,
+        explained=_no_grids,
+    ),
+    "mask": QuestionWords(
+        ask=lambda question: f"Which of these tokens is hidden from {_query(_row(question))}?",
+        about=_mask_sentence,
+        options=_key_options,
+        reason=_mask_reason,
+        shown=_no_grids,
+        explained=_head_map,
+    ),
+    "visible": QuestionWords(
+        ask=lambda question: f"How many tokens can {_query(_row(question))} attend to?",
+        about=_mask_sentence,
+        options=lambda question: tuple(fixed_text(number, 0) for number in question.numbers),
+        reason=_visible_reason,
+        shown=_no_grids,
+        explained=_head_map,
+    ),
+    "head": QuestionWords(
+        ask=_ask_head,
+        about=_about_head,
+        options=lambda question: ("map A", "map B"),
+        reason=_head_reason,
+        shown=_two_maps,
+        explained=_no_grids,
+    ),
+}

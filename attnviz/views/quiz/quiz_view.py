@@ -1,0 +1,122 @@
+"""A Quiz as a View: its questions, and on the sheet of solutions the answers with their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from attnviz.analysis.quiz.question_search import Question
+from attnviz.analysis.quiz.quiz_from_lesson import Quiz
+from attnviz.traces.trace import join_provenances
+from attnviz.views.grids.exercise import LETTERS, Exercise, ExerciseSheet
+from attnviz.views.grids.section import Section
+from attnviz.views.quiz.question_words import build_exercise
+from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.wording.commands import Command
+from attnviz.wording.words import and_list, counted
+
+COLUMNS = ("question", "kind", "sentence", "model", "head", "token", "asked", "answer")
+
+
+def view(
+    quiz: Quiz, *, answers: bool = False, command: Command | None = None, line: str | None = None
+) -> View:
+    """Return the View of a quiz; with `answers` it is the sheet of solutions.
+
+    `command` makes the quiz again; `line` is that command with the options of its output.
+    """
+    exercises = tuple(
+        build_exercise(question, number) for number, question in enumerate(quiz.questions, 1)
+    )
+    title = quiz.title or "Attention in questions"
+    headline = f"{title}: solutions" if answers else title
+    page = build_page([Group("questions", tuple(_sections(exercises, answers)))], _settings(quiz))
+    provenance = join_provenances([trace.provenance for trace in quiz.traces])
+    return View(
+        title=headline,
+        headline=headline,
+        settings=_settings(quiz),
+        screen=page,
+        picture=page,
+        sheet=ExerciseSheet(exercises, answers),
+        data=TableData(
+            partial(_document, quiz, exercises), COLUMNS, partial(_lines, quiz, exercises)
+        ),
+        provenance=replace(provenance, command=line or (command.line if command else None)),
+        command=command,
+    )
+
+
+def _settings(quiz: Quiz) -> str:
+    """Return the line of settings: how many questions, which models, and the seed."""
+    names = list(dict.fromkeys(_model_name(question) for question in quiz.questions))
+    models = [name for name in names if name]
+    count, noun = counted(len(quiz.questions), "question"), "models" if len(models) > 1 else "model"
+    models_text = f"{noun} {and_list(models)}" if models else ""
+    return " · ".join(filter(None, (count, models_text, f"seed {quiz.seed}")))
+
+
+def _model_name(question: Question) -> str:
+    """Return the name of the model that a question is about; empty for random vectors."""
+    if question.row is None:
+        return ""
+    model = question.row.trace.trained or question.row.trace.model
+    return "" if model is None else model.name
+
+
+def _sections(exercises: tuple[Exercise, ...], answers: bool) -> Iterator[Section]:
+    """Yield each question with its answers; with `answers`, its solution below it."""
+    for exercise in exercises:
+        yield exercise.question
+        if answers:
+            yield exercise.solution_alone
+
+
+def _document(quiz: Quiz, exercises: tuple[Exercise, ...]) -> dict[str, Any]:
+    """Return the quiz as JSON data, with the numbers of the row that each question is about."""
+    pairs = zip(quiz.questions, exercises, strict=True)
+    return {
+        "title": quiz.title,
+        "seed": quiz.seed,
+        "questions": [_question_document(*pair) for pair in pairs],
+    }
+
+
+def _question_document(question: Question, exercise: Exercise) -> dict[str, Any]:
+    """Return a question as JSON data."""
+    row = question.row
+    numbers = {} if row is None else {
+        "sentence": row.trace.tokens.text,
+        "model": _model_name(question) or None,
+        "head": row.head_name,
+        "token": row.query + 1,
+        "tokens": list(row.keys.labels),
+        "weights": row.weights.tolist(),
+        "visible": row.visible.tolist(),
+    }  # fmt: skip
+    return {
+        "kind": question.kind,
+        "question": exercise.question.title,
+        "about": exercise.question.about,
+        "answers": list(exercise.options),
+        "right": LETTERS[exercise.answer],
+        "reason": exercise.solution.about,
+        "arithmetic": [each.text for each in exercise.solution.sums],
+        **numbers,
+    }
+
+
+def _lines(quiz: Quiz, exercises: tuple[Exercise, ...]) -> Iterator[TableLines]:
+    """Yield the quiz as a table: a line for each question."""
+    rows = []
+    for question, exercise in zip(quiz.questions, exercises, strict=True):
+        row = question.row
+        place = ("",) * 4
+        if row is not None:
+            text, label = row.trace.tokens.text, row.trace.tokens.labels[row.query]
+            place = (text, _model_name(question), row.head_name, label)
+        asked = exercise.question.title, exercise.right_option
+        rows.append((exercise.question.number, question.kind, *place, *asked))
+    yield TableLines((), WordColumns(tuple(zip(*rows, strict=True))), ())

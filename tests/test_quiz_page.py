@@ -1,0 +1,141 @@
+"""The page of a quiz in a browser: answered by keyboard alone, with a score to copy."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from attnviz.analysis.quiz.lesson import read_course
+from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
+from attnviz.views.quiz.quiz_view import view
+from tests.browser import Opened, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+RIGHT = "bbbdbbaa"  # the answers of the course
+
+
+@pytest.fixture(scope="module")
+def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("quiz") / "quiz.html"
+    path.write_bytes(view(build_quiz(read_course())).render(".html"))
+    return path
+
+
+@pytest.fixture
+def quiz(chromium: Browser, page_path: Path) -> Iterator[Opened]:
+    with opened(chromium, page_path, viewport={"width": 900, "height": 800}) as seen:
+        yield seen
+
+
+def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: Path) -> None:
+    text = page_path.read_text("utf-8")
+    [packed] = re.findall(r'id="solutions">([^<]*)<', text)
+    solutions = json.loads(base64.b64decode(packed))
+
+    assert len(text) < 150_000
+    assert "".join("abcd"[each["answer"]] for each in solutions) == RIGHT
+    assert "gives itself" in solutions[0]["solution"]
+    assert "gives itself" not in text
+    assert "Answer:" not in text
+
+
+def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: Opened) -> None:
+    page = quiz.page
+    keys = [*"2bc", "4", *"bbaa"]  # the third is wrong, and there is no answer c
+
+    for number, key in enumerate(keys, 1):
+        assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")
+        page.keyboard.press(key)
+        if number == 3:
+            assert page.locator(".solution:visible").count() == 0
+            page.keyboard.press("1")
+        verdict = page.locator(".verdict:visible")
+        assert verdict.inner_text().startswith("✗ Wrong" if number == 3 else "✓ Right")
+        assert page.evaluate("document.activeElement.className") == "verdict"
+        assert page.locator(".solution:visible p:visible").count() >= 1
+        page.keyboard.press("Enter")
+    assert page.locator("#score").inner_text() == "7 of 8 right"
+    assert page.evaluate("document.activeElement.id") == "score"
+    assert page.locator("#marks li").nth(2).inner_text().endswith("✗ wrong")
+
+
+def test_radio_buttons_answer_too_and_a_button_checks_them(quiz: Opened) -> None:
+    page = quiz.page
+
+    page.locator("button.check:visible").click()
+    assert page.locator(".verdict:visible").inner_text() == "Choose an answer first."
+    page.locator("input:visible").first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.locator(".verdict:visible").inner_text() == "✓ Right"
+    page.keyboard.press("3")  # an answer stays
+    assert page.locator(".verdict:visible").inner_text() == "✓ Right"
+    assert page.locator("button.place").first.get_attribute("aria-label") == "question 1, right"
+
+
+def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
+    chromium: Browser, page_path: Path
+) -> None:
+    with opened(chromium, page_path, permissions=["clipboard-read", "clipboard-write"]) as quiz:
+        page = quiz.page
+        for key in "abbdbbaa":
+            page.keyboard.press(key)
+            page.keyboard.press("Enter")
+        page.locator("#copy").click()
+        page.get_by_text("The results are copied.").wait_for()
+        lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+        assert lines[:3] == [
+            "How attention works, in questions",
+            "7 of 8 right",
+            '1. Which token does "am" attend to most? ✗ wrong',
+        ]
+        assert len(lines) == 10
+        page.locator("#again").click()
+        assert page.locator("h2:visible").inner_text().startswith("1 ")
+        assert page.locator(".solution:visible").count() == 0
+        page.keyboard.press("b")
+        assert page.locator(".verdict:visible").inner_text() == "✓ Right"
+
+
+@pytest.mark.parametrize("width", [320, 480, 1200])
+def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, width: int) -> None:
+    with opened(chromium, page_path, viewport={"width": width, "height": 800}) as quiz:
+        for key in RIGHT:
+            quiz.page.keyboard.press(key)
+            assert quiz.page.evaluate("document.documentElement.scrollWidth") <= width
+            quiz.page.keyboard.press("Enter")
+
+
+def test_on_paper_all_questions_stand_without_their_solutions(quiz: Opened) -> None:
+    page = quiz.page
+    page.keyboard.press("a")
+    page.emulate_media(media="print")
+
+    assert page.locator(".question:visible").count() == 8
+    assert page.locator(".solution:visible, .verdict:visible, button:visible").count() == 0
+
+
+def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path) -> None:
+    from attnviz.analysis.quiz.lesson import Lesson, LessonText
+    from attnviz.traces.settings import Settings
+
+    text = '<img src=x onerror=alert(1)> </script><b>x</b> "&amp; it'
+    settings = Settings(tokenizer="words", dim=2)
+    quiz = build_quiz(Lesson((LessonText(text, settings),), title="<i>a</i>"))
+    path = tmp_path / "quiz.html"
+    path.write_bytes(view(quiz).render(".html"))
+
+    with opened(chromium, path) as seen:
+        seen.page.keyboard.press("1")
+        assert seen.page.locator("img, b, i").count() == 0
+        assert seen.page.locator("h1").inner_text() == "<i>a</i>"
+        assert "<img" in seen.page.locator("main").inner_text()

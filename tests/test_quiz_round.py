@@ -1,0 +1,62 @@
+"""A quiz on a terminal: a key for each answer, and a score however it ends."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from rich.cells import cell_len
+
+from tests.terminals import shown_on_terminal
+
+CODES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)")
+PROMPTS = re.compile(rb"q ends\): |q: end ")
+
+
+def played(*keys: bytes, columns: int = 80) -> tuple[str, int]:
+    """What a quiz shows while somebody presses the next key whenever it waits."""
+    left, waited = [*keys], 0
+
+    def answer(shown: bytes) -> bytes:
+        nonlocal waited
+        waits = len(PROMPTS.findall(shown))
+        if waits == waited or not left:
+            return b""
+        waited = waits
+        return left.pop(0)
+
+    command = [sys.executable, "-m", "attnviz", "quiz", "-n", "3"]
+    theme = {"ATTNVIZ_THEME": "dark"}
+    shown, status = shown_on_terminal(command, theme, answer, size=(24, columns))
+    return CODES.sub("", shown).replace("\r", ""), status
+
+
+@pytest.mark.terminal
+def test_each_question_takes_one_key_and_the_score_comes_at_the_end() -> None:
+    shown, status = played(b"b", b"\n", b"x\x1b[A9a", b" ", b"2")
+
+    assert status == 0
+    assert "✓ right\nAnswer: b) am\nThe largest score gets the largest weight." in shown
+    assert re.search(r"\n\d of 3 answers right\.\n", shown)
+    assert max(map(cell_len, shown.split("\n"))) <= 80
+
+
+@pytest.mark.terminal
+def test_a_wrong_answer_is_named_and_listed_to_look_at_again() -> None:
+    shown, status = played(b"b", b"\n", b"1", b"\n", b"b")
+
+    assert status == 0
+    assert "✗ not a) 0.25\nAnswer: b) 0.57" in shown
+    assert shown.endswith("2 of 3 answers right.\nTo look at again: 2.\n")
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("key", [b"q", b"\x03", b"\x04"], ids=["q", "Ctrl-C", "Ctrl-D"])
+def test_it_can_be_ended_at_any_time_with_the_score_so_far(key: bytes) -> None:
+    early, status = played(key)
+    later, later_status = played(b"b", key)
+
+    assert (status, later_status) == (0, 0)
+    assert early.endswith("\nNo question was answered.\n")
+    assert later.endswith("\n1 of 1 answer right; 2 questions not answered.\n")
