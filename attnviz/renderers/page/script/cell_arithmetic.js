@@ -1,5 +1,4 @@
-// The arithmetic of a cell: its query and key as coloured bars, their products, the score that they
-// add up to, and the softmax of its row.
+// The arithmetic of a cell: query and key as bars, their products, the score, and the softmax.
 
 const SQUARES_IN_A_LINE = 32; // of wider heads each bar has several lines,
 const MANY_SQUARES_IN_A_LINE = 64; // and from more than this on, longer ones
