@@ -14,9 +14,9 @@ from attnviz.cells import FULL_SLICE, Cells
 from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, weight_scale, widest_scale
+from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
 from attnviz.views.trace_data import WEIGHT_COLUMNS, build_trace_data, lazy_weights

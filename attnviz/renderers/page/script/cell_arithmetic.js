@@ -398,7 +398,7 @@ function tableOfSoftmax(head, { query, key, softmax, masked }, who) {
   if (others.length > 0) {
     const added = (name) => others.reduce((sum, cell) => sum + cell[name], 0);
     const name = `${others.length.toLocaleString("en")} more`;
-    rows.push(row(name, ["", plainNumber(added("power")), shareText(added("weight"))]));
+    rows.push(row(name, ["", plainNumber(added("power")), knownShare(added("weight"), 0)]));
   }
   if (sink !== null) rows.push(row("sink", [plainNumber(sink), plainNumber(rest), "no value"]));
   rows.push(row("sum", ["", plainNumber(total), ""], { class: "total" }));
