@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,6 +87,23 @@ def show_cell(page: Page, head: int, query: int, key: int) -> dict[str, str]:
     return dict(zip(names, page.locator("#arithmetic dd b").all_inner_texts(), strict=True))
 
 
+def assert_line_is_true(line: str) -> None:
+    """Each part of `2.89 / √8 = 1.02` comes to about the same, as far as its terms are written."""
+    parts = [part for part in re.split(r" [=≈] ", line) if not re.search("more|sum of", part)]
+    values = [value_of(part) for part in parts if ":" not in part]
+    for value in values[1:]:
+        assert abs(value - values[0]) <= 0.03 + 0.01 * abs(values[0]), line
+    power = re.match(r"exp\((.+)\) / sum of all exp = (\S+) /", line)
+    if power:
+        assert abs(math.exp(value_of(power[1])) / number_in(power[2]) - 1) < 0.1, line
+
+
+def value_of(written: str) -> float:
+    plain = re.sub(r"√(\d+)", r"sqrt(\1)", written.replace("−", "-").replace("·", "*"))
+    names = {"sqrt": math.sqrt, "tanh": math.tanh, "exp": math.exp}
+    return float(eval(plain, {"__builtins__": {}}, names))
+
+
 def expected(layer: Layer, head: int, query: int, key: int) -> dict[str, float]:
     """The same numbers, from queries and keys."""
     assert layer.queries is not None
@@ -116,6 +134,8 @@ def test_a_page_has_the_sum_the_score_and_the_weight_that_torch_has(
                     if name in told:
                         assert abs(number_in(told[name]) - value) <= 0.005 + 1e-5, (name, told)
                 assert {"weight"} < set(told)
+                for line in page.locator("#arithmetic dd").all_inner_texts():
+                    assert_line_is_true(line)
                 assert next(iter(told)) in ("q · k", "w · tanh(q + k)")
 
 

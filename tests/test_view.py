@@ -230,7 +230,7 @@ def test_a_step_alone_is_a_view_of_its_own() -> None:
 def test_a_look_has_nothing_to_say() -> None:
     assert set(Look.__dataclass_fields__) == {
         "theme", "palette", "size", "dpi", "seconds", "transparent", "numbers", "text_size",
-        "footnote", "points", "font", "colors",
+        "vectors", "footnote", "points", "font", "colors",
     }  # fmt: skip
 
 

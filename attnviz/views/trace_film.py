@@ -16,6 +16,7 @@ from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, weight_scale, widest_scale
+from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
 from attnviz.views.trace_data import WEIGHT_COLUMNS, build_trace_data, lazy_weights
@@ -239,6 +240,7 @@ def explore_film(heads: FilmHeads) -> HeadExplorer:
                 query_axis=rows,
                 key_axis=key_axis,
                 weights=heads.cells(head, trace),
+                vectors=read_head_vectors(trace, trace.attention_layers[head[0]], head[1]),
             ),
         )
         for name, trace in zip(film.names, film.traces, strict=True)

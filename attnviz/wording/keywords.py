@@ -109,8 +109,8 @@ class LookKeywords(TypedDict, total=False):
     seconds: float
     transparent: bool
     numbers: bool | None
-    vectors: bool | None
     text_size: float | str
+    vectors: bool | None
     footnote: bool | None
     points: float | None
     font: str | None

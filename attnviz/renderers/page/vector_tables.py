@@ -93,24 +93,26 @@ def _pack_each(vectors: Mapping[int, HeadVectors], bits: int) -> PackedVectors:
     for index, head in vectors.items():
         (queries, packed_queries), (keys, packed_keys) = map(add_table, (head.queries, head.keys))
         terms = [{"name": name, "table": add_table(cells)[0]} for name, cells in head.terms]
-        about[index] = {"queries": queries, "keys": keys, "terms": terms, **_score_facts(head)}
+        about[index] = {"queries": queries, "keys": keys, **_score_facts(head, terms)}
         errors.append(_product_error(head, packed_queries, packed_keys))
     return PackedVectors(
         tables=dict(tables.values()), about=about, exactness=exactness_note(bits, max(errors))
     )
 
 
-def _score_facts(vectors: HeadVectors) -> dict[str, Any]:
-    """Return what makes scores of products as JSON data."""
-    return {
-        "scale": vectors.scale,
-        "divisors": vectors.divisors,
-        "scoreVector": vectors.score_vector,
+def _score_facts(vectors: HeadVectors, terms: Sequence[dict[str, str]]) -> dict[str, Any]:
+    """Return what makes scores of products as JSON data, without what a head does not have."""
+    facts = {
+        "divisors": vectors.divisors or None,
+        "scoreVector": vectors.score_vector or None,
         "softCap": vectors.soft_cap,
         "slope": vectors.slope,
+        "terms": terms or None,
         "sink": vectors.sink,
         "mixedBy": vectors.mixed_by,
     }
+    known = {name: fact for name, fact in facts.items() if fact is not None}
+    return {"scale": vectors.scale, **known}
 
 
 def exactness_note(bits: int, error: float) -> str:

@@ -1,5 +1,4 @@
-// The arithmetic of a cell: its query and key as coloured bars, their products, the score that they
-// add up to, and the softmax of its row.
+// The arithmetic of a cell: query and key as bars, their products, the score, and the softmax.
 
 const SQUARES_IN_A_LINE = 32; // of wider heads each bar has several lines,
 const MANY_SQUARES_IN_A_LINE = 64; // and from more than this on, longer ones
@@ -399,7 +398,7 @@ function tableOfSoftmax(head, { query, key, softmax, masked }, who) {
   if (others.length > 0) {
     const added = (name) => others.reduce((sum, cell) => sum + cell[name], 0);
     const name = `${others.length.toLocaleString("en")} more`;
-    rows.push(row(name, ["", plainNumber(added("power")), shareText(added("weight"))]));
+    rows.push(row(name, ["", plainNumber(added("power")), knownShare(added("weight"), 0)]));
   }
   if (sink !== null) rows.push(row("sink", [plainNumber(sink), plainNumber(rest), "no value"]));
   rows.push(row("sum", ["", plainNumber(total), ""], { class: "total" }));

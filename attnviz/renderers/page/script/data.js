@@ -215,7 +215,8 @@ function vectorsOf(head) {
 }
 
 async function unpackedVectors(about) {
-  const names = [about.queries, about.keys, ...about.terms.map(({ table }) => table)];
+  const { terms = [] } = about;
+  const names = [about.queries, about.keys, ...terms.map(({ table }) => table)];
   const [queries, keys, ...added] = await Promise.all(names.map(unpackedTable));
   return {
     ...about,
@@ -223,7 +224,7 @@ async function unpackedVectors(about) {
     keys: keys.numbers,
     width: queries.columns,
     terms: added.map(({ numbers, columns }, place) => ({
-      name: about.terms[place].name,
+      name: terms[place].name,
       at: (query, key) => numbers[query * columns + key],
     })),
     exactness: attention.exactness,

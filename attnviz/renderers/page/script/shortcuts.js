@@ -12,7 +12,7 @@ const KEYS_OF_VIEWS = [
   ["arrows", "move the cell, in the matrix"],
   ["Enter", "follow its row; with Shift its column"],
   ["+ − 0", "larger, smaller, original size"],
-  ["Esc", "stop following; close a menu"],
+  ["Esc", "close the arithmetic; stop following; close a menu"],
 ];
 
 function startShortcuts() {
