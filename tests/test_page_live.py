@@ -340,6 +340,22 @@ def test_a_link_opens_the_same_sentence_and_ignores_what_the_model_cannot_read(
         assert not page.is_visible("#of-original")
 
 
+def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_anew(
+    chromium: Browser, live_path: Path
+) -> None:
+    with opened(chromium, live_path, "#text=the+dog+%3F") as seen:
+        page = seen.page
+        settled(page, 300)
+        assert page.input_value("#query") == "3 ?"
+        caveat = page.text_content("#caveat") or ""
+        assert caveat.startswith("agreement was trained on sentences of 6 to 12 tokens; this one ")
+        assert caveat.endswith("has 3, a length it never saw in training")
+        typed(page, "the dog near the car ?")
+        assert page.text_content("#caveat") == ""
+        settled(page, 300)
+        assert "query=6" in page.evaluate("location.hash"), "though the page opens with it"
+
+
 def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
     chromium: Browser, live_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.vectors.random_numbers import stream_start
 from attnviz.views.grids.live_model import LiveModel
+from attnviz.views.origin_words import trained_lengths
 from attnviz.views.view import View
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
@@ -90,6 +91,7 @@ def live_facts(trace: Trace) -> dict[str, Any]:
     """Return how the heads of a Trace attend, as JSON data in the names of the page's script."""
     settings, variant, first = resolved_settings(trace.origin), trace.variant, trace.layers[0]
     model = trace.model
+    lengths = trained_lengths(trace)
     starts = {name: f"{stream_start(settings.seed, name):x}" for name in ("embedding", "position")}
     return {
         "layers": len(trace.layers),
@@ -108,6 +110,7 @@ def live_facts(trace: Trace) -> dict[str, Any]:
         "sights": [] if model is None else [list(map(asdict, layer)) for layer in model.sights],
         "starts": starts if model is None else {},
         "off": list(_heads_off(trace)),
+        "lengths": None if lengths is None else asdict(lengths),
         "blanks": {},
         "names": [],
         "mostTokens": MAX_LIVE_TOKENS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnviz.traces.models.model import FULL_SIGHT, Model, Sight
@@ -132,22 +132,35 @@ def untrained_length_note(trace: Trace) -> str:
     """Return a note that the sentence has a length the model never saw in training; empty
     otherwise, and where training lengths are unknown.
     """
+    lengths, count = trained_lengths(trace), len(trace.tokens)
+    if lengths is None or lengths.shortest <= count <= lengths.longest:
+        return ""
+    return f"{lengths.note}; this one has {count}, a length it never saw in training"
+
+
+@dataclass(frozen=True)
+class TrainedLengths:
+    """The numbers of tokens that a model was trained on, and a note that says so."""
+
+    shortest: int
+    longest: int
+    note: str
+
+
+def trained_lengths(trace: Trace) -> TrainedLengths | None:
+    """Return the lengths of the sentences that a model was trained on; None if not known."""
     model = trace.model
     lengths = None if model is None else model.facts.get("tokens")
     if model is None or not isinstance(lengths, list) or len(lengths) != 2:
-        return ""
+        return None
     if not all(isinstance(number, int) for number in lengths):
-        return ""
-    count, (shortest, longest) = len(trace.tokens), lengths
+        return None
+    shortest, longest = lengths
+    span = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
     # Such a model was trained on every beginning of its sentences, so no length is too short.
     reads_beginnings = trace.variant.causal and model.vocabulary.predicts == "next"
-    if count <= longest and (reads_beginnings or count >= shortest):
-        return ""
-    span = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
-    return (
-        f"{model.name} was trained on sentences of {span} tokens; this one has {count}, "
-        "a length it never saw in training"
-    )
+    note = f"{model.name} was trained on sentences of {span} tokens"
+    return TrainedLengths(0 if reads_beginnings else shortest, longest, note)
 
 
 def written_head_role(trace: Trace, layer: Layer, head: int) -> str:

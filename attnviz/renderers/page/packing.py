@@ -197,6 +197,12 @@ def pack_fixed_point(
     return compress_codes(b"".join(planes)), exponents
 
 
+def pack_float_planes(tensors: Iterable[np.ndarray]) -> bytes:
+    """Return all numbers as float32, compressed: first the high byte of each, then the others."""
+    joined = np.concatenate([tensor.astype("<f4").ravel() for tensor in tensors] or [np.zeros(0)])
+    return compress_codes(joined.astype("<f4").view(np.uint8).reshape(-1, 4)[:, ::-1].T.tobytes())
+
+
 def encode_base64(block: bytes) -> str:
     """Return bytes as base64 text, which a page can hold."""
     return base64.b64encode(block).decode()

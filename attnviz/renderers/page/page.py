@@ -17,7 +17,12 @@ from typing import Any
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
 from attnviz.renderers.page.head_tables import pack_heads
-from attnviz.renderers.page.packing import FINE_BITS, encode_base64, pack_fixed_point
+from attnviz.renderers.page.packing import (
+    FINE_BITS,
+    encode_base64,
+    pack_fixed_point,
+    pack_float_planes,
+)
 from attnviz.renderers.page.tables_and_steps import page_panels, step_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
@@ -114,6 +119,7 @@ LONG_TITLE_LETTERS = 80
 # `it (12)` and `2.9–3.7` stay on one line.
 UNBROKEN_WORDS = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")
 BLOCKS_PLACEHOLDER = "$blocks"  # of the packed heads
+MAX_EXACT_NUMBERS = 30_000  # of a model; larger ones have 24 bits for each
 MAX_STEP_LETTERS = 2_500_000  # of the steps of all tokens: about 200 kB in a page
 
 
@@ -162,7 +168,7 @@ def _page_texts(
         "headline": _page_title(view.headline or view.title),
         "described": escape(view.screen.description),
         "settings": _paragraph(view.settings, "settings"),
-        "caveat": _paragraph(view.screen.caveat, "caveat"),
+        "caveat": _paragraph(view.screen.caveat or " " * bool(live), "caveat"),
         "accuracy": _paragraph(about.get("accuracy", ""), "accuracy"),
         "closing": join_markup(
             tag("p", _without_headline(note, view.headline)) for note in view.notes
@@ -290,7 +296,11 @@ def pack_steps(view: View) -> dict[str, str]:
 
 def pack_live(live: LiveModel) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what the page's script needs to compute a model, as JSON data, and its numbers."""
-    block, exponents = pack_fixed_point(live.tensors.values())
+    tensors_in_order = [*live.tensors.values()]
+    block, exponents = pack_fixed_point(tensors_in_order)
+    is_exact = sum(tensor.size for tensor in tensors_in_order) <= MAX_EXACT_NUMBERS
+    if is_exact:
+        block = pack_float_planes(tensors_in_order)
     tensors = [
         {"name": name, "rows": shape[0], "columns": shape[1], "exponent": exponent}
         for (name, tensor), exponent in zip(live.tensors.items(), exponents, strict=True)
@@ -298,7 +308,7 @@ def pack_live(live: LiveModel) -> tuple[dict[str, Any], dict[str, str]]:
     ]
     about = {"text": live.text, "tokenizer": live.tokenizer, "vocabulary": live.vocabulary}
     data: dict[str, Any] = {**live.facts, **about, "tensors": tensors, "places": live.places}
-    data["moments"] = []
+    data |= {"exact": is_exact, "moments": []}
     blocks = {"model": block}
     blocks |= {name: zlib.compress(part, 9) for name, part in live.blocks.items()}
     for number, moment in enumerate(live.moments):

@@ -261,6 +261,8 @@ function keepOriginalApart() {
   header.style.minHeight = `${header.offsetHeight}px`; // a shorter title moves nothing
   const [words, title] = [[...heading.childNodes], document.title];
   const changes = element("span");
+  const caveat = document.getElementById("caveat");
+  const ownCaveat = caveat?.textContent;
   document.getElementById("settings")?.append(changes);
   const note = element("p", { id: "of-original" },
     `What follows stays as the page was made, with the original text: “${data.live.text}”.`);
@@ -272,12 +274,22 @@ function keepOriginalApart() {
       document.title = title;
     }
     changes.textContent = changedSettings();
+    if (caveat) caveat.textContent = live.isOriginal ? ownCaveat : lengthCaveat(ownCaveat);
     note.hidden = live.isOriginal;
     for (const id of ["closing", "panels"]) {
       control(id).classList.toggle("of-original", !live.isOriginal);
     }
     announceSoon();
   });
+}
+
+/** What has to be known of a text shorter or longer than all that the model learned from. */
+function lengthCaveat(otherwise) {
+  const { lengths } = data.live;
+  const count = live.cut.ids.length;
+  if (lengths === null) return otherwise;
+  if (count >= lengths.shortest && count <= lengths.longest) return "";
+  return `${lengths.note}; this one has ${count}, a length it never saw in training`;
 }
 
 const BEFORE_ANNOUNCING = 900; // milliseconds: nobody is told at every key

@@ -20,7 +20,7 @@ function startingChoices() {
 /** The model is unpacked before anything is read from the address, which may name a text. */
 async function unpackModel() {
   const { tensors, vocabulary } = data.live;
-  const numbers = await unpackTensors("model", 3, tensors);
+  const numbers = await unpackTensors("model", data.live.exact ? 4 : 3, tensors);
   if (data.live.pieces) await unpackPieces(data.live.pieces);
   live.model = { ...data.live, tensors: numbers, idOf: vocabulary && idsOfWords(vocabulary) };
   const before = data.live.moments.map(async (exponents, number) => {
@@ -44,13 +44,15 @@ const computeMoments = () =>
 const momentNow = () => data.live.places[state.head][0];
 const probabilitiesNow = () => live.results[momentNow()].probabilities;
 
-/** All high bytes of the numbers, then the next ones: a number is so many in a power of two. */
+/** All high bytes of the numbers, then the next ones: of floats, or of multiples of a power. */
 async function unpackTensors(name, size, tensors) {
   const bytes = new Uint8Array(await inflated(name));
   const count = bytes.length / size;
+  const floats = size === 4 ? floatsOfPlanes(bytes, count) : null;
   let place = 0;
   return Object.fromEntries(tensors.map(({ name, rows, columns, exponent }) => {
     const numbers = Float64Array.from({ length: rows * columns }, () => {
+      if (floats) return floats[place++];
       let code = (bytes[place] << 24) >> 24; // with its sign
       for (let low = 1; low < size; low++) code = (code << 8) | bytes[low * count + place];
       place++;
@@ -58,6 +60,12 @@ async function unpackTensors(name, size, tensors) {
     });
     return [name, { rows, columns, numbers }];
   }));
+}
+
+function floatsOfPlanes(bytes, count) {
+  const joined = Uint8Array.from({ length: 4 * count }, (_, place) =>
+    bytes[(3 - (place % 4)) * count + (place >> 2)]);
+  return new Float32Array(joined.buffer);
 }
 
 /** The tokens of a text; or the problem, where the model cannot read it. */
@@ -205,8 +213,10 @@ function liveAddress() {
 }
 
 /** What is followed in the page's own text may not be there in another. */
-function placesWithin({ text, query, key }) {
-  const count = sideOfText(text).labels.length;
+function placesWithin({ text, query, key }, isChosen) {
+  const cut = cutLive(text);
+  const count = cut.ids.length;
+  if (text !== startingState.text && !isChosen) return { query: followedIn(cut), key: null };
   return { query: query < count ? query : null, key: key < count ? key : null };
 }
 

@@ -152,7 +152,8 @@ function themeNamed(text) {
 function address() {
   const parts = new URLSearchParams();
   for (const [name, { write }] of Object.entries(ADDRESS)) {
-    if (!same(state[name], startingState[name])) parts.set(name, write(state[name]));
+    const isOfText = name === "query" && isLive && state.text !== startingState.text;
+    if (isOfText || !same(state[name], startingState[name])) parts.set(name, write(state[name]));
   }
   for (const head of state[SEVERAL]) parts.append(SEVERAL, headName(head));
   return String(parts) && `#${parts}`;
@@ -165,7 +166,7 @@ function addressed(hash) {
     const value = ADDRESS[name].read(parts.get(name), found);
     if (value !== undefined) found[name] = value;
   }
-  if (isLive) Object.assign(found, placesWithin(found));
+  if (isLive) Object.assign(found, placesWithin(found, parts.has("query")));
   const several = parts.getAll(SEVERAL).map(headNamed).filter((head) => head !== undefined);
   found[SEVERAL] = [...new Set(several)];
   return found;
