@@ -43,7 +43,7 @@ def pages_of(quiz: Quiz, look: Look, *, answers: bool) -> list[Layout]:
     shown = view(quiz, answers=answers)
     sheet = shown.sheet
     assert sheet is not None
-    captions = Captions(shown.headline, "✓", shown.settings)
+    captions = Captions(shown.headline, shown.picture.caveat, shown.settings)
     with fixed_settings(sheet.exercises, captions):
         return exercise_layouts(sheet, captions, look)
 

@@ -129,7 +129,7 @@ def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path
     from attnviz.traces.settings import Settings
 
     text = '<img src=x onerror=alert(1)> </script><b>x</b> "&amp; it'
-    settings = Settings(tokenizer="words", dim=2)
+    settings = Settings(tokenizer="spaces", heads=4, dim=16)
     quiz = build_quiz(Lesson((LessonText(text, settings),), title="<i>a</i>"))
     path = tmp_path / "quiz.html"
     path.write_bytes(view(quiz).render(".html"))

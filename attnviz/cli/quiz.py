@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 QUIZ_SUFFIXES = (".html", ".pdf", ".md", ".txt", ".json")
 KEY_NAME = re.compile(r"(?<![a-z])(keys?|solutions?|answers?)(?![a-z])")
 ALLOWED_BESIDE_LESSON = ("model", "seed", "texts")
-ABSENT_OPTIONS = ("query", "full", "embeddings")
+ABSENT_OPTIONS = ("query", "full", "embeddings", "dropout")
 RARE_OPTIONS = (
-    *("kv_heads", "head_dim", "scoring", "temperature", "soft_cap", "dropout", "positions"),
+    *("kv_heads", "head_dim", "scoring", "temperature", "soft_cap", "positions"),
     *("position_base", "device", "dtype", "points", "font", "footnote", "numbers"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, sqrt
 
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from attnviz.attention.mask_rule import MaskRule
+from attnviz.cells import FULL_SLICE, Patch
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.origin import is_unmodified_model
 from attnviz.traces.settings import format_head_id
@@ -34,6 +35,7 @@ class AttentionRow:
     layer: Layer
     head: int
     query: int
+    stages: dict[Stage, Patch] = field(default_factory=dict)  # read before; shared in a head
 
     @property
     def head_name(self) -> str:
@@ -70,7 +72,7 @@ class AttentionRow:
     @cached_property
     def visible(self) -> Bool[np.ndarray, "key"]:
         """Which keys the mask leaves visible."""
-        hidden = self.layer.weights.cells("mixing", self.head).row(self.query).hidden[0]
+        hidden = self._patch("mixing").hidden[self.query]
         visible: Bool[np.ndarray, "key"] = ~np.asarray(hidden, dtype=bool)
         return visible
 
@@ -117,9 +119,16 @@ class AttentionRow:
 
     def _stage(self, stage: Stage) -> Float[np.ndarray, "key"]:
         """Return the row at a stage, 0 for hidden keys."""
-        row = self.layer.weights.cells(stage, self.head).row(self.query)
-        values: Float[np.ndarray, "key"] = np.where(self.visible, row.values[0], 0.0).astype(float)
+        row = self._patch(stage).values[self.query]
+        values: Float[np.ndarray, "key"] = np.where(self.visible, row, 0.0).astype(float)
         return values
+
+    def _patch(self, stage: Stage) -> Patch:
+        """Return all rows of the head at a stage; a trained model computes them only once."""
+        if stage not in self.stages:
+            cells = self.layer.weights.cells(stage, self.head)
+            self.stages[stage] = cells.window(FULL_SLICE, FULL_SLICE)
+        return self.stages[stage]
 
     def _if_softmax(self, scores: Float[np.ndarray, "key"]) -> Float[np.ndarray, "key"] | None:
         """Return the scores if they are of a size to compute with, and their softmax is the
@@ -200,4 +209,5 @@ def attention_rows(
         for head in range(layer.heads):
             if head in layer.off or (heads and format_head_id(layer.layer, head) not in heads):
                 continue
-            yield from (AttentionRow(trace, layer, head, query) for query in plain)
+            stages: dict[Stage, Patch] = {}
+            yield from (AttentionRow(trace, layer, head, query, stages) for query in plain)

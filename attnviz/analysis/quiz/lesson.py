@@ -30,7 +30,16 @@ MAX_ANSWERS = 4
 LESSON_SUFFIX = ".toml"
 COURSE_FILE = "course.toml"  # the lesson of a quiz without a text
 NO_LESSON_SETTINGS = (
-    *("model", "tokenizer", "embeddings", "given", "item", "memory", "trust_remote_code"),
+    *(
+        "model",
+        "tokenizer",
+        "embeddings",
+        "given",
+        "item",
+        "memory",
+        "dropout",
+        "trust_remote_code",
+    ),
     *LONG_TEXT_SETTINGS,
 )
 LESSON_SETTINGS = tuple(

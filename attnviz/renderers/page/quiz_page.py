@@ -49,6 +49,7 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
         "theme": theme,
         "title": escape(title),
         "settings": escape(view.settings),
+        "note": escape(view.screen.caveat),
         "signs": f" {MASKED_NOTE}." if _has_masks(exercises) else "",
         "questions": join_markup(map(_question_markup, exercises)),
         "solutions": _encoded_solutions(exercises),

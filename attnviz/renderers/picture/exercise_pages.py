@@ -95,7 +95,7 @@ def exercise_pdf(view: View, look: Look) -> list[bytes]:
     }
     metadata = {key: text for key, text in texts.items() if text}
     file = io.BytesIO()
-    captions = Captions(view.headline, "✓" + MASK_NOTE, view.settings)
+    captions = Captions(view.headline, view.picture.caveat, view.settings)
     with fixed_settings(view.sheet.exercises, captions, look.font):
         pages = exercise_layouts(view.sheet, with_glyphs(captions), look)
         with PdfPages(file, metadata={**metadata, "CreationDate": None}) as pdf:
@@ -105,7 +105,7 @@ def exercise_pdf(view: View, look: Look) -> list[bytes]:
 
 
 def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> list[Layout]:
-    """Return the pages of a sheet; the words of `captions` are its title and its settings."""
+    """Return the pages of a sheet; the words of `captions` are above its questions."""
     factor = look.text.factor if look.points is None else look.points / TEXT_POINTS
     paper = Paper(look.size or A4, factor)
     blocks = [[*_heading_parts(captions, paper, has_name=not sheet.has_answers)]]
@@ -157,9 +157,10 @@ def _page_layout(parts: Sequence[Part], foot: tuple[str, str], paper: Paper) -> 
 
 
 def _heading_parts(captions: Captions, paper: Paper, *, has_name: bool) -> Iterator[Part]:
-    """Yield the title, the settings, and on a sheet to fill in a line for the name and the date."""
+    """Yield the title, the small print, and if `has_name` a line for the name and the date."""
     yield _text_part(captions.title, TITLE_POINTS, paper, bold=True)
     yield _text_part(captions.origin, SMALL_POINTS, paper, faint=True)
+    yield _text_part(captions.notes, SMALL_POINTS, paper, faint=True)
     if has_name:
         yield Part(NAME_LINE, partial(_name_items, paper))
 

@@ -17,6 +17,8 @@ from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, 
 from attnviz.wording.commands import Command
 from attnviz.wording.words import and_list, counted
 
+ATTEND_NOTE = "To attend to a token is to read it: the weights of a row say how much"
+SUM_TOLERANCE = 1e-3  # of the weights of a row, which may be stored in 16 bits
 COLUMNS = ("question", "kind", "sentence", "model", "head", "token", "asked", "answer")
 
 
@@ -32,7 +34,8 @@ def view(
     )
     title = quiz.title or "Attention in questions"
     headline = f"{title}: solutions" if answers else title
-    page = build_page([Group("questions", tuple(_sections(exercises, answers)))], _settings(quiz))
+    sections = Group("questions", tuple(_sections(exercises, answers)))
+    page = build_page([sections], _settings(quiz), _note(quiz))
     provenance = join_provenances([trace.provenance for trace in quiz.traces])
     return View(
         title=headline,
@@ -56,6 +59,13 @@ def _settings(quiz: Quiz) -> str:
     count, noun = counted(len(quiz.questions), "question"), "models" if len(models) > 1 else "model"
     models_text = f"{noun} {and_list(models)}" if models else ""
     return " · ".join(filter(None, (count, models_text, f"seed {quiz.seed}")))
+
+
+def _note(quiz: Quiz) -> str:
+    """Return what attending is; that weights sum to 1 where those of all questions do."""
+    rows = [question.row for question in quiz.questions if question.row is not None]
+    do_sum = all(abs(row.weights.sum() - 1) <= SUM_TOLERANCE for row in rows)
+    return f"{ATTEND_NOTE}{', and sum to 1' if do_sum else ''}."
 
 
 def _model_name(question: Question) -> str:
