@@ -26,6 +26,7 @@ from attnviz.renderers.page.packing import (
 from attnviz.renderers.page.tables_and_steps import page_panels, step_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
+from attnviz.renderers.page.vector_tables import without_stored_vectors
 from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json, printable_text
@@ -127,7 +128,8 @@ def html(view: View, look: Look) -> Iterator[bytes]:
     """Yield the bytes of the page: its beginning, each block of packed numbers, and its end."""
     about, blocks = dict[str, Any](), dict[str, str]()
     if view.heads is not None:
-        about, blocks = pack_heads(view.heads, vectors=look.vectors)
+        explorer = view.heads if view.live is None else without_stored_vectors(view.heads)
+        about, blocks = pack_heads(explorer, vectors=look.vectors)
     live, model_blocks = ({}, {}) if view.live is None else pack_live(view.live)
     blocks |= pack_steps(view) | model_blocks
     words = _page_texts(view, look, about, live)

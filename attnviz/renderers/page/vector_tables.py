@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from attnviz.renderers.page.packing import (
     pack_table,
     unpack_vectors,
 )
-from attnviz.views.grids.explorer import HeadMap, HeadVectors
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, HeadVectors
 
 MAX_EXACT_NUMBERS = 2**13  # of all queries and keys; more are stored in 16 bits
 MAX_VECTOR_BYTES = 1_500_000  # or as many as the weights take
@@ -71,6 +71,11 @@ def pack_vectors(
 def _without_vectors(reason: str) -> PackedVectors:
     """Return no vectors, with a note that gives the reason, if there is one."""
     return PackedVectors(note=f"no arithmetic of single cells: {reason}" if reason else "")
+
+
+def without_stored_vectors(explorer: HeadExplorer) -> HeadExplorer:
+    """Return the heads of a page that computes queries and keys, and so need not store them."""
+    return replace(explorer, heads=tuple(replace(head, vectors=None) for head in explorer.heads))
 
 
 def _number_count(vectors: HeadVectors) -> float:

@@ -35,7 +35,7 @@ async function unpackModel() {
   };
   live.cut = cutLive(data.live.text);
   live.original = { cut: live.cut, results: computeMoments() };
-  live.results = live.original.results;
+  restoreHeads();
 }
 
 const computeMoments = () =>
@@ -106,8 +106,9 @@ function computeLive() {
   live.results = computeMoments();
   const side = sideOfText(state.text);
   attention.sides = attention.sides.map(() => side);
-  data.live.places.forEach(([moment, layer, number], head) => {
-    putComputedHead(head, live.results[moment].heads[layer][number]);
+  data.live.places.forEach((place, head) => {
+    const [, layer, number] = place;
+    putComputedHead(head, resultAt(place));
     heads[head].name = data.live.names[head] ?? heads[head].name;
     heads[head].off = choicesNow().off.has(nameOfPlace(layer, number));
   });
@@ -117,9 +118,12 @@ function computeLive() {
 
 function restoreHeads() {
   live.results = live.original.results;
+  data.live.places.forEach((place, head) => putVectors(head, resultAt(place)));
   Object.assign(attention, { sides: live.stored.sides, scales: live.stored.scales });
   heads.forEach((head, place) => Object.assign(head, live.stored.about[place]));
 }
+
+const resultAt = ([moment, layer, number]) => live.results[moment].heads[layer][number];
 
 const nameOfPlace = (layer, number) => `L${layer}H${number}`;
 
@@ -128,8 +132,12 @@ function putComputedHead(head, computed) {
   const shown = weights.map((row, query) =>
     row.map((weight, key) => (Number.isNaN(scores[query][key]) ? NaN : weight)));
   computedCells.set(head, wholeOf(computedTable(shown), computedTable(scores)));
-  if (live.model.compared) computedVectors.set(head, vectorsOfComputed(computed));
+  putVectors(head, computed);
   heads[head].small = [shown.length, shown.length];
+}
+
+function putVectors(head, computed) {
+  if (live.model.compared) computedVectors.set(head, vectorsOfComputed(computed));
 }
 
 /** What makes the scores of a computed head, as `vectorsOf` returns it. */
