@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
+import attnviz as library
 from attnviz.analysis.quiz.attention_row import AttentionRow
 from attnviz.analysis.quiz.lesson import QUESTION_KINDS, Lesson, LessonText, read_course
 from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.views.quiz.question_words import WORDS, build_exercise
@@ -307,3 +309,21 @@ def test_the_command_of_a_quiz_makes_it_again(attnviz: Attnviz) -> None:
     command = first["attnviz"]["command"]
 
     assert command == ("attnviz quiz 'I am learning this' 'she reads' --questions 3 --dim 2 --json")
+
+
+ROWS = {  # of weights, and whether their largest one is clear
+    (0.70, 0.10, 0.12, 0.08): True,
+    (0.48, 0.47, 0.03, 0.02): False,  # nearly a tie
+    (0.33, 0.25, 0.21, 0.21): False,  # nearly even
+    (0.02, 0.02, 0.06, 0.90): True,
+}
+
+
+def test_a_token_question_is_asked_of_a_clear_row_alone() -> None:
+    scores = np.log(np.array([*ROWS])).tolist()
+    given_scores = parse_matrices({"tokens": ["a", "b", "c", "d"], "scores": scores})
+    traced = library.trace(None, variant="plain", given=given_scores)
+    search = build_search(traced, (), None, "1")
+    asked = {each.row.query for each in FINDERS["token"](search) if each.row is not None}
+
+    assert asked == {query for query, is_clear in enumerate(ROWS.values()) if is_clear}
