@@ -50,12 +50,12 @@ random_settings = st.builds(
 traced_model = cache(lambda name: trace(MODEL_TEXTS[name], model=name))
 
 
-def questions_of(traced: Trace, seed: str = "1") -> list[Question]:
-    """Every question that is found in a Trace."""
+def questions_of(traced: Trace, heads: tuple[str, ...] = ()) -> list[Question]:
+    """Every question that is found in a Trace, or in some of its heads."""
     return [
         question
         for kind in FINDERS
-        for question in FINDERS[kind](build_search(traced, (), None, f"{seed}/{kind}"))
+        for question in FINDERS[kind](build_search(traced, heads, None, kind))
     ]
 
 
@@ -129,7 +129,8 @@ def test_answers_about_random_vectors_are_those_of_torch(text: str, chosen: Sett
 
 @pytest.mark.parametrize("name", ["agreement", "pronouns", "toy", "minilm", "smollm2"])
 def test_answers_about_models_are_those_of_torch(name: str) -> None:
-    found = questions_of(traced_model(name))
+    some = tuple(f"L{layer}H{head}" for layer in (0, 2, 5) for head in range(5))
+    found = questions_of(traced_model(name), some if name in ("minilm", "smollm2") else ())
     plain = [each for each in found if each.row is not None and not each.row.layer.off]
     kinds = Counter(each.kind for each in plain)
 
@@ -152,7 +153,9 @@ def test_of_two_heads_the_right_one_shows_the_pattern_and_the_other_does_not(nam
         if question.pattern.name == "previous token":
             shares = [float(np.mean(np.diagonal(each, -1)[1:])) for each in maps]
             assert shares[question.answer] > shares[1 - question.answer] + 0.3
-        assert question.scores[question.answer] >= question.scores[1 - question.answer] + 0.35
+        right, other = question.scores[question.answer], question.scores[1 - question.answer]
+        assert right >= max(0.5, other + 0.35)
+        assert other < 0.5
 
 
 def trace_weights(traced: Trace, row: AttentionRow) -> np.ndarray:
