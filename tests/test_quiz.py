@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
+import attnviz as library
 from attnviz.analysis.quiz.attention_row import AttentionRow
 from attnviz.analysis.quiz.lesson import QUESTION_KINDS, Lesson, LessonText, read_course
 from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.views.quiz.question_words import WORDS, build_exercise
@@ -48,12 +50,12 @@ random_settings = st.builds(
 traced_model = cache(lambda name: trace(MODEL_TEXTS[name], model=name))
 
 
-def questions_of(traced: Trace, seed: str = "1") -> list[Question]:
-    """Every question that is found in a Trace."""
+def questions_of(traced: Trace, heads: tuple[str, ...] = ()) -> list[Question]:
+    """Every question that is found in a Trace, or in some of its heads."""
     return [
         question
         for kind in FINDERS
-        for question in FINDERS[kind](build_search(traced, (), None, f"{seed}/{kind}"))
+        for question in FINDERS[kind](build_search(traced, heads, None, kind))
     ]
 
 
@@ -127,7 +129,8 @@ def test_answers_about_random_vectors_are_those_of_torch(text: str, chosen: Sett
 
 @pytest.mark.parametrize("name", ["agreement", "pronouns", "toy", "minilm", "smollm2"])
 def test_answers_about_models_are_those_of_torch(name: str) -> None:
-    found = questions_of(traced_model(name))
+    some = tuple(f"L{layer}H{head}" for layer in (0, 2, 5) for head in range(5))
+    found = questions_of(traced_model(name), some if name in ("minilm", "smollm2") else ())
     plain = [each for each in found if each.row is not None and not each.row.layer.off]
     kinds = Counter(each.kind for each in plain)
 
@@ -150,7 +153,9 @@ def test_of_two_heads_the_right_one_shows_the_pattern_and_the_other_does_not(nam
         if question.pattern.name == "previous token":
             shares = [float(np.mean(np.diagonal(each, -1)[1:])) for each in maps]
             assert shares[question.answer] > shares[1 - question.answer] + 0.3
-        assert question.scores[question.answer] >= question.scores[1 - question.answer] + 0.35
+        right, other = question.scores[question.answer], question.scores[1 - question.answer]
+        assert right >= max(0.5, other + 0.35)
+        assert other < 0.5
 
 
 def trace_weights(traced: Trace, row: AttentionRow) -> np.ndarray:
@@ -307,3 +312,21 @@ def test_the_command_of_a_quiz_makes_it_again(attnviz: Attnviz) -> None:
     command = first["attnviz"]["command"]
 
     assert command == ("attnviz quiz 'I am learning this' 'she reads' --questions 3 --dim 2 --json")
+
+
+ROWS = {  # of weights, and whether their largest one is clear
+    (0.70, 0.10, 0.12, 0.08): True,
+    (0.48, 0.47, 0.03, 0.02): False,  # nearly a tie
+    (0.33, 0.25, 0.21, 0.21): False,  # nearly even
+    (0.02, 0.02, 0.06, 0.90): True,
+}
+
+
+def test_a_token_question_is_asked_of_a_clear_row_alone() -> None:
+    scores = np.log(np.array([*ROWS])).tolist()
+    given_scores = parse_matrices({"tokens": ["a", "b", "c", "d"], "scores": scores})
+    traced = library.trace(None, variant="plain", given=given_scores)
+    search = build_search(traced, (), None, "1")
+    asked = {each.row.query for each in FINDERS["token"](search) if each.row is not None}
+
+    assert asked == {query for query, is_clear in enumerate(ROWS.values()) if is_clear}

@@ -46,7 +46,7 @@ def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> 
     background.discard_late_answers()  # they would be read as keys
     if not outputs.quiet:
         print_lines(console, heading_lines(view, screen))
-    with _interruptible():
+    with _raising_on_interrupt():
         try:
             for exercise in exercises:
                 print_lines(console, [*panel_lines([exercise.question], screen), Text()])
@@ -61,7 +61,7 @@ def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> 
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _raising_on_interrupt() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt inside the block, whatever it does outside."""
     handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

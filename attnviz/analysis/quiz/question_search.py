@@ -250,12 +250,13 @@ def _pattern_questions(search: Search) -> Iterator[Question]:
 
 
 def _are_told_apart(patterns: HeadPatterns, pair: tuple[int, int], kind: KeyPattern) -> bool:
-    """Return whether the first of two heads clearly shows a pattern, and the second clearly less;
-    in the first most tokens give such a key the largest weight.
+    """Return whether the first of two heads clearly shows a pattern, and the second does not: most
+    tokens give such a key the largest weight only in the first.
     """
-    first, second = (patterns.score(head, kind) for head in pair)
-    is_shown = patterns.is_most_attended(pair[0], kind) and first >= MIN_PATTERN_SCORE
-    return is_shown and first - second >= MIN_PATTERN_GAP
+    scores = [patterns.score(head, kind) for head in pair]
+    most = [patterns.is_most_attended(head, kind) for head in pair]
+    is_gap_clear = scores[0] - scores[1] >= MIN_PATTERN_GAP and scores[1] < MIN_PATTERN_SCORE
+    return scores[0] >= MIN_PATTERN_SCORE and is_gap_clear and most == [True, False]
 
 
 def _two_heads(

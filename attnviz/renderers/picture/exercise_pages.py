@@ -50,7 +50,7 @@ MASK_NOTE = "hatched = hidden by the mask"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PaperPart:
     """Something that takes the whole width of a page: its height, and what is drawn from its top
     down.
     """
@@ -119,11 +119,11 @@ def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> li
     ]
 
 
-def _fill_pages(blocks: Sequence[Sequence[Part]], room: float) -> Iterator[list[Part]]:
+def _fill_pages(blocks: Sequence[Sequence[PaperPart]], room: float) -> Iterator[list[PaperPart]]:
     """Yield the parts of each page. A block that fits on a page is not divided; only a longer one
     goes on where it stands.
     """
-    page: list[Part] = []
+    page: list[PaperPart] = []
     for block in blocks:
         if page and _height([*page, *block]) > room and _height(block) <= room:
             yield page
@@ -136,12 +136,12 @@ def _fill_pages(blocks: Sequence[Sequence[Part]], room: float) -> Iterator[list[
     yield page
 
 
-def _height(parts: Sequence[Part]) -> float:
+def _height(parts: Sequence[PaperPart]) -> float:
     """Return the height of parts below each other."""
     return sum(part.height for part in parts)
 
 
-def _page_layout(parts: Sequence[Part], foot: tuple[str, str], paper: Paper) -> Layout:
+def _page_layout(parts: Sequence[PaperPart], foot: tuple[str, str], paper: Paper) -> Layout:
     """Return a page with its parts from the top down; in its foot stands the title, which is cut if
     it is long, and the number of the page.
     """
@@ -156,13 +156,13 @@ def _page_layout(parts: Sequence[Part], foot: tuple[str, str], paper: Paper) -> 
     return Layout(paper.size, tuple(items))
 
 
-def _heading_parts(captions: Captions, paper: Paper, *, has_name: bool) -> Iterator[Part]:
+def _heading_parts(captions: Captions, paper: Paper, *, has_name: bool) -> Iterator[PaperPart]:
     """Yield the title, the small print, and if `has_name` a line for the name and the date."""
     yield _text_part(captions.title, TITLE_POINTS, paper, bold=True)
     yield _text_part(captions.origin, SMALL_POINTS, paper, faint=True)
     yield _text_part(captions.notes, SMALL_POINTS, paper, faint=True)
     if has_name:
-        yield Part(NAME_LINE, partial(_name_items, paper))
+        yield PaperPart(NAME_LINE, partial(_name_items, paper))
 
 
 def _name_items(paper: Paper, top: float) -> Items:
@@ -174,7 +174,7 @@ def _name_items(paper: Paper, top: float) -> Items:
         yield Stroke(((start + text_width(word, size) + gap, y - 0.02), (end, y - 0.02)))
 
 
-def _question_parts(exercise: Exercise, paper: Paper) -> Iterator[Part]:
+def _question_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
     """Yield a question as it is asked: its words, its tables, and its answers with boxes."""
     section = exercise.question
     yield _text_part(section.heading, HEADING_POINTS, paper, bold=True)
@@ -182,7 +182,7 @@ def _question_parts(exercise: Exercise, paper: Paper) -> Iterator[Part]:
     yield from _option_parts(exercise, paper, is_ticked=False)
 
 
-def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[Part]:
+def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
     """Yield a question with the right answer ticked, its reason, its tables and its sums.
 
     Where the reason has no tables, those of the question are shown again.
@@ -197,7 +197,7 @@ def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[Part]:
 
 def _body_parts(
     section: Section, paper: Paper, grids: tuple[Grid, ...] | None = None
-) -> Iterator[Part]:
+) -> Iterator[PaperPart]:
     """Yield the words of a section and its tables, or other tables in their place."""
     shown = section.grids if grids is None else grids
     if section.about:
@@ -205,7 +205,7 @@ def _body_parts(
     if shown:
         tables = _fitting_tables(shown, paper)
         yield _gap(PART_GAP)
-        yield Part(tables.height, partial(table_items, tables, paper.margin))
+        yield PaperPart(tables.height, partial(table_items, tables, paper.margin))
         if has_masked_cells(shown):
             yield _text_part(MASK_NOTE, SMALL_POINTS, paper, faint=True)
 
@@ -225,7 +225,7 @@ def _fitting_tables(grids: tuple[Grid, ...], paper: Paper) -> TableBlock:
     return min(table_blocks(grids, (1.0, 1.0), True), key=lambda block: block.width)
 
 
-def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Iterator[Part]:
+def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Iterator[PaperPart]:
     """Yield the answers with a box before each: side by side if they are short."""
     size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
     options = exercise.lettered_options
@@ -244,7 +244,7 @@ def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Itera
         }
         ticked = exercise.answer if is_ticked else None
         height = max(map(len, lines.values())) * size * POINT * LEADING + 0.05 * paper.scale
-        yield Part(height, partial(_option_items, lines, ticked, across, paper))
+        yield PaperPart(height, partial(_option_items, lines, ticked, across, paper))
 
 
 def _option_items(
@@ -263,7 +263,7 @@ def _option_items(
             y -= size * POINT * LEADING
 
 
-def _sum_parts(section: Section, paper: Paper) -> Iterator[Part]:
+def _sum_parts(section: Section, paper: Paper) -> Iterator[PaperPart]:
     """Yield the arithmetic, a part for each sum, so that a page can end between two."""
     size = TEXT_POINTS * 0.9 * paper.scale
     fits = partial(fits_width, size=size, width=paper.width)
@@ -275,7 +275,7 @@ def _sum_parts(section: Section, paper: Paper) -> Iterator[Part]:
 
 def _text_part(
     text: str, points: float, paper: Paper, *, bold: bool = False, faint: bool = False
-) -> Part:
+) -> PaperPart:
     """Return a text in as many lines as it needs."""
     size = points * paper.scale
     lines = wrap_parts(text.split(" "), " ", size * (BOLD if bold else 1.0), paper.width)
@@ -284,7 +284,7 @@ def _text_part(
 
 def _lines_part(
     lines: list[str], size: float, paper: Paper, *, bold: bool = False, faint: bool = False
-) -> Part:
+) -> PaperPart:
     """Return lines below each other."""
     pitch = size * POINT * LEADING
 
@@ -294,9 +294,9 @@ def _lines_part(
             y = top - number * pitch + 0.2 * size * POINT
             yield Words(line, paper.margin, y, size, bold=bold, faint=faint)
 
-    return Part(len(lines) * pitch, items)
+    return PaperPart(len(lines) * pitch, items)
 
 
-def _gap(height: float) -> Part:
+def _gap(height: float) -> PaperPart:
     """Return room in which nothing is drawn."""
-    return Part(height, lambda top: iter(()))
+    return PaperPart(height, lambda top: iter(()))

@@ -160,7 +160,7 @@ def _rows_grid(
     return Grid(title, plain_axis("row", names), keys, cells, scale, decimals=2, share=is_weights)
 
 
-def _head_map(question: Question) -> tuple[Grid, ...]:
+def _map_of_head(question: Question) -> tuple[Grid, ...]:
     """Return the map of the head that the question is about."""
     row = _row(question)
     return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
@@ -442,7 +442,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         options=_key_options,
         reason=_token_reason,
         shown=_shown_with_token,
-        explained=_head_map,
+        explained=_map_of_head,
         sums=_token_sums,
     ),
     "weight": QuestionWords(
@@ -473,7 +473,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         options=_key_options,
         reason=_mask_reason,
         shown=_no_grids,
-        explained=_head_map,
+        explained=_map_of_head,
     ),
     "visible": QuestionWords(
         ask=lambda question: f"How many tokens can {_query(_row(question))} attend to?",
@@ -481,7 +481,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         options=lambda question: tuple(fixed_text(number, 0) for number in question.numbers),
         reason=_visible_reason,
         shown=_no_grids,
-        explained=_head_map,
+        explained=_map_of_head,
     ),
     "head": QuestionWords(
         ask=_ask_head,

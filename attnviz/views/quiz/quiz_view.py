@@ -45,7 +45,7 @@ def view(
         picture=page,
         sheet=ExerciseSheet(exercises, answers),
         data=TableData(
-            partial(_document, quiz, exercises), COLUMNS, partial(_lines, quiz, exercises)
+            partial(_quiz_document, quiz, exercises), COLUMNS, partial(_quiz_lines, quiz, exercises)
         ),
         provenance=replace(provenance, command=line or (command.line if command else None)),
         command=command,
@@ -54,7 +54,7 @@ def view(
 
 def _settings(quiz: Quiz) -> str:
     """Return the line of settings: how many questions, which models, and the seed."""
-    names = list(dict.fromkeys(_model_name(question) for question in quiz.questions))
+    names = list(dict.fromkeys(_asked_model_name(question) for question in quiz.questions))
     models = [name for name in names if name]
     count, noun = counted(len(quiz.questions), "question"), "models" if len(models) > 1 else "model"
     models_text = f"{noun} {and_list(models)}" if models else ""
@@ -68,7 +68,7 @@ def _note(quiz: Quiz) -> str:
     return f"{ATTEND_NOTE}{', and sum to 1' if do_sum else ''}."
 
 
-def _model_name(question: Question) -> str:
+def _asked_model_name(question: Question) -> str:
     """Return the name of the model that a question is about; empty for random vectors."""
     if question.row is None:
         return ""
@@ -84,7 +84,7 @@ def _sections(exercises: tuple[Exercise, ...], answers: bool) -> Iterator[Sectio
             yield exercise.solution_alone
 
 
-def _document(quiz: Quiz, exercises: tuple[Exercise, ...]) -> dict[str, Any]:
+def _quiz_document(quiz: Quiz, exercises: tuple[Exercise, ...]) -> dict[str, Any]:
     """Return the quiz as JSON data, with the numbers of the row that each question is about."""
     pairs = zip(quiz.questions, exercises, strict=True)
     return {
@@ -99,7 +99,7 @@ def _question_document(question: Question, exercise: Exercise) -> dict[str, Any]
     row = question.row
     numbers = {} if row is None else {
         "sentence": row.trace.tokens.text,
-        "model": _model_name(question) or None,
+        "model": _asked_model_name(question) or None,
         "head": row.head_name,
         "token": row.query + 1,
         "tokens": list(row.keys.labels),
@@ -118,7 +118,7 @@ def _question_document(question: Question, exercise: Exercise) -> dict[str, Any]
     }
 
 
-def _lines(quiz: Quiz, exercises: tuple[Exercise, ...]) -> Iterator[TableLines]:
+def _quiz_lines(quiz: Quiz, exercises: tuple[Exercise, ...]) -> Iterator[TableLines]:
     """Yield the quiz as a table: a line for each question."""
     rows = []
     for question, exercise in zip(quiz.questions, exercises, strict=True):
@@ -126,7 +126,7 @@ def _lines(quiz: Quiz, exercises: tuple[Exercise, ...]) -> Iterator[TableLines]:
         place = ("",) * 4
         if row is not None:
             text, label = row.trace.tokens.text, row.trace.tokens.labels[row.query]
-            place = (text, _model_name(question), row.head_name, label)
+            place = (text, _asked_model_name(question), row.head_name, label)
         asked = exercise.question.title, exercise.right_option
         rows.append((exercise.question.number, question.kind, *place, *asked))
     yield TableLines((), WordColumns(tuple(zip(*rows, strict=True))), ())
