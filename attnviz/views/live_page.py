@@ -19,7 +19,7 @@ from attnviz.views.view import View
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
-FREQUENT_PIECES = 20_000  # of GPT-2's 50,257, which a page has; all of them take 250 kB
+FREQUENT_PIECES = 16_000  # of GPT-2's 50,257, which a page has; all of them take 250 kB
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 

@@ -120,7 +120,7 @@ LONG_TITLE_LETTERS = 80
 # `it (12)` and `2.9–3.7` stay on one line.
 UNBROKEN_WORDS = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")
 BLOCKS_PLACEHOLDER = "$blocks"  # of the packed heads
-MAX_EXACT_NUMBERS = 30_000  # of a model; larger ones have 24 bits for each
+MAX_EXACT_NUMBERS = 20_000  # of a model; larger ones have 24 bits for each
 MAX_STEP_LETTERS = 2_500_000  # of the steps of all tokens: about 200 kB in a page
 
 

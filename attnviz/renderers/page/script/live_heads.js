@@ -145,13 +145,16 @@ function vectorsOfComputed({ queries, keys, scale, slope, sight, scoring }) {
   const { width, softCap } = live.model;
   const { scaled, temperature } = state;
   const flat = (rows) => Float64Array.from(rows.flatMap((row) => [...row]));
+  const divisors = [[scaled, `√${width}`], [temperature !== 1, String(temperature)]]
+    .filter(([divides]) => divides)
+    .map(([, text]) => text);
   const hasBias = sight.itself || sight.near;
   return {
     queries: flat(queries),
     keys: flat(keys),
     width,
     scale,
-    divisors: [...(scaled ? [`√${width}`] : []), ...(temperature === 1 ? [] : [String(temperature)])],
+    divisors,
     scoreVector: scoring ?? [],
     softCap,
     slope: slope || null,
