@@ -111,16 +111,12 @@ def frequent_pieces(count: int) -> tuple[bytes, bytes]:
     return BETWEEN_PIECES.join(pieces[256:count]), bytes(filter_bytes)
 
 
-def words_with_rare_pieces(text: str, count: int) -> dict[str, list[tuple[str, int]]]:
-    """Return the pieces of each word of a short text that needs a piece from `count` on: (bytes as
-    Latin-1, id).
-    """
-    words = {}
-    for word in set(_split_short_text(text) or ()):
-        pieces = [(piece.decode("latin-1"), _find_rank(piece) or 0) for piece in _merge_word(word)]
-        if any(rank >= count for _, rank in pieces):
-            words[word] = pieces
-    return words
+def pieces_of_words(text: str) -> dict[str, list[tuple[str, int]]]:
+    """Return the pieces of each word of a short text: (bytes as Latin-1, id)."""
+    return {
+        word: [(piece.decode("latin-1"), _find_rank(piece) or 0) for piece in _merge_word(word)]
+        for word in sorted(set(_split_short_text(text) or ()))
+    }
 
 
 def _fnv_hash(piece: bytes, start: int) -> int:

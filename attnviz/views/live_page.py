@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from attnviz.errors import AttnvizError
-from attnviz.tokens.gpt2 import frequent_pieces, words_with_rare_pieces
+from attnviz.tokens.gpt2 import frequent_pieces, pieces_of_words
 from attnviz.traces.early_checks import refuse_uncomputable_settings
 from attnviz.traces.origin import FromModel, FromSeed, resolved_settings
 from attnviz.traces.trace import Layer, Trace
@@ -19,7 +19,7 @@ from attnviz.views.view import View
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
-FREQUENT_PIECES = 16_000  # of GPT-2's 50,257, which a page has; all of them take 250 kB
+FREQUENT_PIECES = 17_500  # of GPT-2's 50,257, which a page has; all of them take 250 kB
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 
@@ -67,12 +67,12 @@ def build_live_model(trace: Trace) -> LiveModel:
 
 
 def _packed_pieces(trace: Trace) -> tuple[bytes, bytes, dict[str, Any]]:
-    """Return GPT-2's most frequent pieces, a filter of the others, and the words of the text that
-    need one of those; nothing for another tokenizer.
+    """Return GPT-2's most frequent pieces, a filter of the others, and the pieces of the text's own
+    words; nothing for another tokenizer.
     """
     if trace.tokenizer != "gpt2":
         return b"", b"", {}
-    words = words_with_rare_pieces(trace.text or "", FREQUENT_PIECES)
+    words = pieces_of_words(trace.text or "")
     facts = {"pieces": {"count": FREQUENT_PIECES, "words": words}}
     return *frequent_pieces(FREQUENT_PIECES), facts
 

@@ -114,7 +114,9 @@ CONTENT_SECURITY_POLICY = (
 )
 COMMENT_LINES = re.compile(r"^[ \t]*(?://.*|/\*(?:(?!\*/)[\s\S])*\*/)[ \t]*\n", re.MULTILINE)
 TRAILING_COMMENT = re.compile(r"^([^\"'`/]*?)\s+// .*$")
-JOINED_STRINGS = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")
+JOINED_STRINGS = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)")
+NO_DIVISION = re.compile(r"(?<! )/|/(?! )|`.*`.*`")  # may begin a regular expression or nest
+STYLE_SPACE = re.compile(r"\s*([{},;>])\s*|(?<=[\w-]:) ")
 SPACED_SIGN = re.compile(r" ?([=,;:?(){}\[\]<>&|*%^!]) ?")
 LONG_TITLE_LETTERS = 80
 # `it (12)` and `2.9–3.7` stay on one line.
@@ -253,7 +255,8 @@ def join_scripts(names: tuple[str, ...]) -> str:
 def strip_script(text: str) -> str:
     """Return a script without comments and needless white space: a page has room for little else.
 
-    Lines with a template or a slash, which may begin a regular expression, stay as they are.
+    Lines with several templates, or with a slash that may begin a regular expression, stay as they
+    are.
     """
     lines = (_strip_line(line) for line in COMMENT_LINES.sub("", text).splitlines())
     return "".join(lines)
@@ -262,7 +265,7 @@ def strip_script(text: str) -> str:
 def _strip_line(line: str) -> str:
     """Return a line of a script, with its end only where the next line could not go on."""
     plain = TRAILING_COMMENT.sub(r"\1", line.strip())
-    if not re.search("[`/]", plain):
+    if not NO_DIVISION.search(plain):
         parts = JOINED_STRINGS.split(plain)
         parts[::2] = [SPACED_SIGN.sub(r"\1", part) for part in parts[::2]]
         plain = "".join(parts)
@@ -270,9 +273,10 @@ def _strip_line(line: str) -> str:
 
 
 def strip_style(text: str) -> str:
-    """Return a style sheet without comments, and without the white space around its lines."""
-    lines = (line.strip() for line in COMMENT_LINES.sub("", text).splitlines())
-    return "".join(line if line.endswith(("{", ",", ";", "}")) else f"{line}\n" for line in lines)
+    """Return a style sheet without comments and needless white space."""
+    parts = JOINED_STRINGS.split(COMMENT_LINES.sub("", text))
+    parts[::2] = [STYLE_SPACE.sub(lambda sign: sign[1] or "", part) for part in parts[::2]]
+    return "".join(parts).strip().replace(";}", "}")
 
 
 def sha256_base64(text: str) -> str:
