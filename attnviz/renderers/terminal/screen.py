@@ -130,7 +130,24 @@ def fit_columns(text: str, width: int) -> str:
 def line_segments(line: Text, console: Console) -> list[Segment]:
     """Return the parts of a line as rich's segments, each in its own style, else in the line's."""
     line_style = line.style if isinstance(line.style, Style) else Style()
+    ends = [0, *(end for span in line.spans for end in (span.start, span.end)), len(line)]
+    if all(isinstance(span.style, Style) for span in line.spans) and ends == sorted(ends):
+        return list(_disjoint_segments(line, line_style))  # rich takes five times as long
     return [Segment(part.text, part.style or line_style) for part in line.render(console)]
+
+
+def _disjoint_segments(line: Text, line_style: Style) -> Iterator[Segment]:
+    """Yield the parts of a line whose spans follow one another."""
+    text, done = line.plain, 0
+    for span in line.spans:
+        if span.start > done:
+            yield Segment(text[done : span.start], line_style)
+        if span.end > span.start:
+            style = span.style if isinstance(span.style, Style) else line_style
+            yield Segment(text[span.start : span.end], line_style + style if line_style else style)
+        done = max(done, span.end)
+    if done < len(text):
+        yield Segment(text[done:], line_style)
 
 
 BLOCK_RAMP = "▁▂▃▄▅▆▇█"

@@ -99,7 +99,7 @@ def _colored_sentence(
     """
     line, labels = Text(end=""), grid.columns.labels
     for column, label in enumerate(labels):
-        word = _colored_word(grid, row, column, label, screen)
+        word = colored_word(grid, row, column, label, screen)
         gap = " " if grid.columns.spaced[column] and line.plain else ""
         if line.cell_len + len(gap) + word.cell_len > screen.room:
             yield line
@@ -114,7 +114,7 @@ def _colored_sentence(
         yield line
 
 
-def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text:
+def colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text:
     """Return one token in the colour of its weight; without colours with a block behind it.
 
     A hidden token is dim, or has a dot behind it.

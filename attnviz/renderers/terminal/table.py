@@ -79,6 +79,7 @@ class TerminalTable:
     write: NumberFormat
     has_row_names: bool = True
     stands_alone: bool = True
+    min_label_width: int = 0  # of a part of a table, whose other rows have longer names
 
     @property
     def width(self) -> int:
@@ -113,8 +114,8 @@ class TerminalTable:
         if not self.has_row_names:
             return 0
         if self.form.has_pair_names:
-            return max(map(cell_len, self.names)) + 1
-        return names_width(self.names, self.screen)
+            return max(*map(cell_len, self.names), self.min_label_width - 1) + 1
+        return max(names_width(self.names, self.screen), self.min_label_width)
 
     @cached_property
     def names(self) -> list[str]:
