@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -166,6 +167,7 @@ def run_session(session: Session) -> int:
     Whatever ends it, the terminal is as it was before.
     """
     explorer = Explorer(session)
+    gc.freeze()  # or each search for garbage among all of torch would be felt
     with restoring_terminal():
         explorer.run()
     if explorer.failure is not None:

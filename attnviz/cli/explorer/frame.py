@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -23,17 +26,13 @@ from attnviz.renderers.terminal.screen import (
     fit_columns,
     scale_line,
 )
-from attnviz.renderers.terminal.sentence import colored_word
+from attnviz.renderers.terminal.sentence import colored_words
 from attnviz.renderers.terminal.small_maps import MapArrangement, MapForm, draw_maps
 from attnviz.renderers.terminal.table import (
-    MAX_PAIR_NAME_COLUMNS,
-    PAIR_SEPARATOR,
     TableForm,
     TerminalTable,
     max_downward_lines,
     max_label_columns,
-    names_width,
-    row_names,
 )
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
@@ -46,8 +45,9 @@ MAX_ACROSS_COLUMNS = 11  # of words over numbers
 LINES_PER_SENTENCE_LINE = 12  # a screen of 24 lines has 1 line of the sentence, one of 48 has 3
 MAX_KEPT_DRAWINGS = 96
 MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
-MARK_STYLE, CURSOR_STYLE = Style(reverse=True, bold=True), Style(bold=True)
-QUERY_STYLE, KEY_STYLE = Style(bold=True, underline=True), Style(bold=True, reverse=True)
+MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
+HEADING_NUMBER = re.compile(r"\d+(–\d+)?")
+QUERY_STYLE, KEY_STYLE = Style(underline=True), Style(bold=True)  # in the sentence
 
 Drawn = TypeVar("Drawn")
 
@@ -57,6 +57,7 @@ class MatrixLayout:
     """How the cells of a matrix are drawn, and how many rows and columns are in sight."""
 
     form: TableForm
+    names: tuple[str, ...]  # beside each line of all rows
     label_width: int
     heading_lines: int
     rows: int
@@ -101,7 +102,7 @@ def build_frame(subject: Subject, place: Place, screen: Screen, notice: Text | N
     title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
     head = [title, _about(subject, place, width)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
-    foot = [*_foot(subject, place, notice, width), last_line(place, width)]
+    foot = [*_foot(subject, place, notice, width), last_line(subject, place, width)]
     first = len(head) + len(sentence)
     lines = body_height(subject, place, screen)
     body = _body_lines(subject, place, screen, lines)[:lines]
@@ -164,10 +165,10 @@ def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> It
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
 
 
-def last_line(place: Place, width: int) -> Text:
+def last_line(subject: Subject, place: Place, width: int) -> Text:
     """Return the main keys of the pane, each with a word on what it does."""
     line = Text(end="")
-    for label, word in last_line_words(place.pane, width):
+    for label, word in last_line_words(place.pane, width, subject.abilities):
         line.append("  " if line else "").append(label, BOLD_STYLE).append(f" {word}", DIM_STYLE)
     return line
 
@@ -216,22 +217,23 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
     is_same_text = grid.rows.labels == grid.columns.labels
     for words in sentence_rows(subject, place, screen):
         line = Text(end="")
-        for position in words:
+        colored = colored_words(grid, place.query, words, screen)
+        for position, word in zip(words, colored, strict=True):
             if position > words.start and grid.columns.spaced[position : position + 1] == (True,):
                 line.append(" ")
-            label = grid.columns.labels[position]
-            word = colored_word(grid, place.query, position, label, screen)
             if position == place.query and is_same_text:
                 word.stylize(QUERY_STYLE)
             if position == place.key:
                 word.stylize(KEY_STYLE)
             line.append_text(word)
         lines.append(line)
+    if place.pane == "arithmetic":
+        return [*lines, Text(end="")]
     legend = scale_line(grid.scale, screen)
     if grid.cells.has_hidden:
         legend.append(f"   {MASKED_SIGN} hidden", DIM_STYLE)
-    legend.append("   underlined: query   inverse: key", DIM_STYLE)
-    return [*lines, _cut(legend, screen.room)]
+    marks = "underlined: query   bold: key" if is_same_text else "bold: key"
+    return [*lines, _cut(legend.append(f"   {marks}", DIM_STYLE), screen.room)]
 
 
 # The panes.
@@ -251,7 +253,7 @@ def _body_lines(subject: Subject, place: Place, screen: Screen, lines: int) -> l
 def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     """Return all lines of a pane that scrolls: the arithmetic of a cell, or the keys."""
     if place.pane == "keys":
-        return list(_keys_lines(place))
+        return list(_keys_lines(subject, place))
     key = "arithmetic", place.head, place.query, place.key, screen.room
     lines: list[Text] = subject.drawn.get(key) or []
     if not lines:
@@ -260,10 +262,10 @@ def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     return lines
 
 
-def _keys_lines(place: Place) -> Iterator[Text]:
+def _keys_lines(subject: Subject, place: Place) -> Iterator[Text]:
     """Yield the keys of the pane below, and what they do."""
     width = max(cell_len(key.label) for key in KEYS) + 3
-    for key in keys_of_pane(place.below):
+    for key in keys_of_pane(place.below, subject.abilities):
         yield Text.assemble((f"  {fit_columns(key.label, width)}", BOLD_STYLE), key.does, end="")
     yield Text(end="")
     yield Text("  The mouse works, too: click a cell, a word or a head; turn the wheel.", end="")
@@ -291,7 +293,8 @@ def _layout_of_zoom(grid: Grid, zoom: int, screen: Screen, lines: int) -> Matrix
     """Return the layout of a zoom: 0 half blocks, 1 blocks, 2 numbers."""
     form = _form_of_zoom(grid, zoom, screen)
     halves = form.cells == "halves"
-    label_width = _label_width(grid.rows, screen, form)
+    names = _names_of_rows(grid, screen, form)
+    label_width = cell_len(names[0])
     columns = min((screen.room - label_width) // form.width, len(grid.columns))
     line_count = -(-len(grid.rows) // 2) if halves else len(grid.rows)
     headings = 1
@@ -299,7 +302,7 @@ def _layout_of_zoom(grid: Grid, zoom: int, screen: Screen, lines: int) -> Matrix
     if form.heading == "numbers" and down + line_count <= lines and columns == len(grid.columns):
         form, headings = replace(form, heading="down"), down
     rows = min((lines - headings) * (2 if halves else 1), len(grid.rows))
-    return MatrixLayout(form, label_width, headings, rows, max(columns, 1))
+    return MatrixLayout(form, names, label_width, headings, rows, max(columns, 1))
 
 
 def _form_of_zoom(grid: Grid, zoom: int, screen: Screen) -> TableForm:
@@ -313,90 +316,125 @@ def _form_of_zoom(grid: Grid, zoom: int, screen: Screen) -> TableForm:
         return TableForm("blocks", 2)
     number = SHARE_COLUMNS if grid.share else NUMBER_COLUMNS
     words = max_label_columns(grid.columns)
-    label_width = _label_width(grid.rows, screen, TableForm("numbers", number))
+    label_width = cell_len(_names_of_rows(grid, screen, TableForm("numbers", number))[0])
     across = max(number, words + 1)
     if 0 < words <= MAX_ACROSS_COLUMNS and label_width + across * len(grid.columns) <= screen.room:
         return TableForm("numbers", across, "across")
     return TableForm("numbers", number)
 
 
-def _label_width(axis: Axis, screen: Screen, form: TableForm) -> int:
-    """Return the columns for the names of all rows, so that they stay while one scrolls."""
-    names = row_names(axis)
-    if form.has_pair_names:
-        longest = max(min(cell_len(name), MAX_PAIR_NAME_COLUMNS) for name in names)
-        return 2 * longest + len(PAIR_SEPARATOR) + 1
-    return names_width(names, screen)
+def _names_of_rows(grid: Grid, screen: Screen, form: TableForm) -> tuple[str, ...]:
+    """Return the name beside each line of all rows, all equally wide, with a space."""
+    table = TerminalTable(grid, screen, form, str)
+    return tuple(f"{fit_columns(name, table.label_width - 1)} " for name in table.names)
 
 
 def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
-    """Return the part of the matrix that is in sight, with the cell, its row and column marked."""
+    """Return the part of the matrix that is in sight, with the cell, its row and column marked.
+
+    Rows are kept, so that only those that come into sight are drawn.
+    """
     layout = matrix_layout(subject, place, screen)
-    key = "matrix", place.head, place.top, place.left, layout, screen.width
-    plain: list[Text] = subject.drawn.get(key) or _kept(
-        subject, key, _plain_matrix_lines(subject, place, screen, layout)
-    )
-    columns = min(layout.columns, len(subject.grid(place.head).columns))
-    return _mark_cell(plain, place, layout, columns)
+    step = layout.rows_per_line
+    key = "rows", place.head, place.left, layout.form, layout.columns, screen.width
+    kept: dict[int, Text] = subject.drawn.get(key) or _kept(subject, key, {})
+    end = min(place.top + layout.rows, len(layout.names) * step)
+    wanted = range(place.top, end, step)
+    missing = [row for row in wanted if row not in kept]
+    if missing:
+        rows = range(missing[0], missing[-1] + step, step)
+        kept |= zip(rows, _draw_rows(subject, place, screen, rows), strict=True)
+    headings = _headings(subject, place, screen)
+    return _mark_cell([*headings, *(kept[row] for row in wanted)], subject, place, layout)
 
 
-def _plain_matrix_lines(
-    subject: Subject, place: Place, screen: Screen, layout: MatrixLayout
-) -> list[Text]:
-    """Return the lines of the rows and columns in sight."""
-    grid = subject.grid(place.head)
-    rows = slice(place.top, place.top + layout.rows)
-    columns = slice(place.left, place.left + layout.columns)
-    part = grid.part(rows, columns)
-    write = cell_format(part, screen.decimals)
-    label_width = layout.label_width
-    table = TerminalTable(part, screen, layout.form, write, min_label_width=label_width)
-    return list(table.lines())
+def _draw_rows(subject: Subject, place: Place, screen: Screen, rows: range) -> Iterator[Text]:
+    """Yield the lines of some rows, of the columns in sight, behind their names."""
+    layout, grid = matrix_layout(subject, place, screen), subject.grid(place.head)
+    part = grid.part(slice(rows.start, rows.stop), _columns_in_sight(place, layout))
+    write = cell_format(grid, screen.decimals)
+    table = TerminalTable(part, screen, layout.form, write, has_row_names=False)
+    for row, line in zip(rows, [*table.lines()][layout.heading_lines :], strict=True):
+        name = layout.names[row // layout.rows_per_line]
+        yield Text(name, end="").append_text(line)
 
 
-def _mark_cell(
-    plain: Sequence[Text], place: Place, layout: MatrixLayout, columns: int
-) -> list[Text]:
-    """Return the lines with the name of the row, the heading of the column and the cell marked."""
-    lines, width = list(plain), layout.form.width
-    column = (place.key - place.left) * width
-    row = layout.heading_lines + (place.query - place.top) // layout.rows_per_line
-    for number in range(layout.heading_lines):
-        lines[number] = _mark_heading(lines[number], layout, column)
-    if row < len(lines):
-        line = lines[row].copy()
-        start = len(line.plain) - columns * width  # names may have wide letters
-        line.stylize(MARK_STYLE, 0, max(start - 1, 0))
-        first = start + column
-        if layout.form.cells == "numbers":
-            line.stylize(MARK_STYLE, first + 1, first + width)
-        else:
-            sign = "[]" if width == 2 else "╳"
-            line = _with_sign(line, first, sign)
-        lines[row] = line
+def _headings(subject: Subject, place: Place, screen: Screen) -> list[Text]:
+    """Return the lines above the columns in sight."""
+    layout, grid = matrix_layout(subject, place, screen), subject.grid(place.head)
+    key = "headings", place.head, place.left, layout.form, layout.columns, screen.width
+    lines: list[Text] = subject.drawn.get(key) or []
+    if not lines:
+        part = grid.part(slice(0, 1), _columns_in_sight(place, layout))
+        table = TerminalTable(part, screen, layout.form, str, has_row_names=False)
+        start = " " * layout.label_width
+        above = islice(table.lines(), layout.heading_lines)
+        lines = _kept(subject, key, [Text(start, end="").append_text(line) for line in above])
     return lines
 
 
-def _mark_heading(heading: Text, layout: MatrixLayout, column: int) -> Text:
-    """Return a line above the matrix with what stands over a column marked."""
+def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
+    """Return the columns of the matrix that are in sight."""
+    return slice(place.left, place.left + layout.columns)
+
+
+def _mark_cell(
+    lines: list[Text], subject: Subject, place: Place, layout: MatrixLayout
+) -> list[Text]:
+    """Return the lines with the name of the row, the heading of the column and the cell marked."""
+    width = layout.form.width
+    column = (place.key - place.left) * width
+    row = layout.heading_lines + (place.query - place.top) // layout.rows_per_line
+    name_of_column = subject.grid(place.head).columns.headings[place.key]
+    for number in range(layout.heading_lines):
+        lines[number] = _mark_heading(lines[number], layout, column, name_of_column)
+    line = lines[row].copy()
+    name = layout.names[place.query // layout.rows_per_line]
+    line.stylize(MARK_STYLE, 0, len(name) - 1)
+    first = len(name) + column  # in letters: those of names may be wide
+    if layout.form.cells == "numbers":
+        blanks = width - len(line.plain[first : first + width].lstrip())
+        line.stylize(NUMBER_STYLE, first + blanks, first + width)
+        first, sign = first + blanks - 1, "▸"
+    else:
+        sign = "[]" if width == 2 else "╳"
+    line = _with_sign(line, first, sign)
+    lines[row] = line
+    return lines
+
+
+def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str) -> Text:
+    """Return a line above the matrix with what stands over a column marked.
+
+    On a line with only some numbers, that of the column takes the place of those nearby.
+    """
     line = heading.copy()
     start, width = layout.label_width + column, layout.form.width
-    line.pad_right(max(0, start + width - line.cell_len))
     if layout.form.heading == "numbers" and layout.form.cells != "numbers":
-        return _with_sign(line, start, "▾".ljust(min(width, 1)))
+        near = range(start - 1, start + len(number) + 1)
+        line = Text(HEADING_NUMBER.sub(partial(_blank_near, near), line.plain), DIM_STYLE, end="")
+        line.pad_right(max(0, start + len(number) - line.cell_len))
+        return _with_sign(line, start, number, MARK_STYLE)
+    line.pad_right(max(0, start + width - line.cell_len))
     if line.cell_len == len(line.plain):  # else a word over another column is wide
         line.stylize(MARK_STYLE, start, start + width)
     return line
 
 
-def _with_sign(line: Text, first: int, sign: str) -> Text:
+def _blank_near(near: range, found: re.Match[str]) -> str:
+    """Return spaces in place of a number that begins or ends in a range of columns."""
+    is_near = found.start() < near.stop and found.end() > near.start
+    return " " * len(found[0]) if is_near else found[0]
+
+
+def _with_sign(line: Text, first: int, sign: str, style: Style = BOLD_STYLE) -> Text:
     """Return a line with letters replaced, in the colours that were there."""
     marked = line[:first]
     before = line[first : first + len(sign)]
     middle = Text(sign, end="")
     for span in before.spans:
         middle.stylize(span.style, span.start, span.end)
-    middle.stylize(CURSOR_STYLE)
+    middle.stylize(style)
     return marked.append_text(middle).append_text(line[first + len(sign) :])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from attnviz.cli.explorer.place import Pane
@@ -26,6 +26,7 @@ class Key:
     short: str = ""  # for the last line; empty: it is not there
     rank: int = 99  # how important it is there: 0 is the most important one
     panes: tuple[Pane, ...] = RESULTS
+    needs: str = ""  # what the subject has to be able to do, so that the key is listed
 
 
 KEYS: tuple[Key, ...] = (
@@ -34,17 +35,17 @@ KEYS: tuple[Key, ...] = (
     Key(("up", "down"), "↑ ↓", "scroll", "scroll", 3, ("arithmetic", "keys")),
     Key(("home", "end"), "Home End", "go to the first column, to the last", panes=MATRIX),
     Key(("pageup", "pagedown"), "Page up, Page down", "go far up, far down", panes=ALL_PANES),
-    Key(("[", "]"), "[ ]", "previous head, next head", "head", 4),
-    Key(("{", "}"), "{ }", "previous layer, next layer", "layer", 16),
-    Key(("o",), "o", "all heads, or back", "all heads", 6),
+    Key(("[", "]"), "[ ]", "previous head, next head", "head", 4, needs="heads"),
+    Key(("{", "}"), "{ }", "previous layer, next layer", "layer", 16, needs="layers"),
+    Key(("o",), "o", "all heads, or back", "all heads", 6, needs="heads"),
     Key(("enter",), "Enter", "open the head", "open", 4, ("overview",)),
     Key(("/",), "/", "find a token to follow: a word or a number", "find", 9, MATRIX),
-    Key(("x",), "x", "switch the head off, or on again", "off", 7),
-    Key(("s",), "s", "divide scores by √d_k, or not", "scale", 11),
-    Key(("m",), "m", "hide later tokens with a causal mask, or not", "mask", 12),
-    Key(("t", "T"), "t T", "double the temperature, halve it", "temperature", 13),
-    Key(("e",), "e", "edit the sentence", "edit", 8),
-    Key(("g",), "g", "add the next word that the model expects", "next word", 10),
+    Key(("x",), "x", "switch the head off, or on again", "off", 7, needs="changes"),
+    Key(("s",), "s", "divide scores by √d_k, or not", "scale", 11, needs="settings"),
+    Key(("m",), "m", "hide later tokens with a causal mask, or not", "mask", 12, needs="settings"),
+    Key(("t", "T"), "t T", "double the temperature, halve it", "temperature", 13, needs="settings"),
+    Key(("e",), "e", "edit the sentence", "edit", 8, needs="text"),
+    Key(("g",), "g", "add the word that the model expects", "next word", 10, needs="continues"),
     Key(("d",), "d", "the arithmetic of the cell, or back", "arithmetic", 5, HEADS),
     Key(("y",), "y", "copy the command that prints what is on the screen", "copy", 14),
     Key(("w",), "w", "write what is on the screen to a file", "write", 15),
@@ -56,17 +57,17 @@ KEYS: tuple[Key, ...] = (
 )
 
 
-def keys_of_pane(pane: Pane) -> list[Key]:
+def keys_of_pane(pane: Pane, abilities: Collection[str]) -> list[Key]:
     """Return the keys that do something in a pane, in the order of the table."""
-    return [key for key in KEYS if pane in key.panes]
+    return [key for key in KEYS if pane in key.panes and (key.needs in abilities or not key.needs)]
 
 
-def last_line_words(pane: Pane, room: int) -> list[tuple[str, str]]:
+def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[tuple[str, str]]:
     """Return (key, word) pairs for the last line, as many as fit into `room` columns.
 
     The most important ones are kept; they stand in the order of the table.
     """
-    shown = [key for key in keys_of_pane(pane) if key.short]
+    shown = [key for key in keys_of_pane(pane, abilities) if key.short]
     kept: list[Key] = []
     for key in sorted(shown, key=lambda each: each.rank):
         if sum(map(_columns, [*kept, key])) - LAST_LINE_GAP <= room:

@@ -53,9 +53,16 @@ def step_layer(place: Place, step: int, cells: Sequence[tuple[int, int]]) -> Pla
     return replace(place, head=min(heads, key=lambda head: abs(cells[head][1] - number)))
 
 
-def keep_in_sight(place: Place, rows: int, columns: int, shape: tuple[int, int]) -> Place:
-    """Return the place scrolled as little as brings its cell into a window of rows × columns."""
+def keep_in_sight(
+    place: Place, rows: int, columns: int, shape: tuple[int, int], rows_per_line: int = 1
+) -> Place:
+    """Return the place scrolled as little as brings its cell into a window of rows × columns.
+
+    Where two rows share a line, the first in sight is an even one.
+    """
     top = _scroll_to(place.top, place.query, rows, shape[0])
+    if top % rows_per_line:
+        top += 1 if top < place.query else -1
     left = _scroll_to(place.left, place.key, columns, shape[1])
     return place if (top, left) == (place.top, place.left) else replace(place, top=top, left=left)
 

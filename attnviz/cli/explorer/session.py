@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from attnviz.cli.explorer.frame import (
     sentence_rows,
     sheet_layout,
 )
-from attnviz.cli.explorer.keys import keys_of_pane
+from attnviz.cli.explorer.keys import KEYS
 from attnviz.cli.explorer.place import (
     FAR,
     Pane,
@@ -125,8 +125,8 @@ class Session:
             self._press_in_prompt(self.prompt, key)
         else:
             self.message = ""
-            for row in keys_of_pane(self.place.pane):
-                if key in row.names:
+            for row in KEYS:
+                if key in row.names and self.place.pane in row.panes:
                     self._guard(partial(ACTIONS[row.names[0]], self, key))
                     break
         self._keep_in_sight()
@@ -195,7 +195,8 @@ class Session:
         place = move_cell(self.place, 0, 0, self._shape)
         if place.pane == "matrix" and self.screen.height:
             layout = matrix_layout(self.subject, place, self.screen)
-            place = keep_in_sight(place, layout.rows, layout.columns, self._shape)
+            window = layout.rows, layout.columns
+            place = keep_in_sight(place, *window, self._shape, layout.rows_per_line)
         elif place.pane in ("arithmetic", "keys"):
             place = replace(place, scroll=self._limited_scroll(place))
         self.place = place
@@ -334,8 +335,12 @@ class Session:
         if self.place.pane == "arithmetic":
             self._open("matrix")
             return
-        place = replace(self.place, pane="arithmetic", scroll=0)
-        long_lines(self.subject, place, self.screen)  # which may refuse it
+        subject, place = self.subject, replace(self.place, pane="arithmetic", scroll=0)
+        quick = not subject.has_many_cells
+        work = partial(long_lines, subject, place, self.screen)  # which may refuse it
+        self._start("writing it out", work, partial(self._open_arithmetic, place), quick=quick)
+
+    def _open_arithmetic(self, place: Place, lines: Sequence[Text]) -> None:
         self.place = place
 
     def _copy(self, key: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import quoted_token
 from attnviz.views.settings_line import settings_line
-from attnviz.views.steps.walk import steps
+from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace
 from attnviz.views.view import View, printable_value
 from attnviz.wording.commands import Command, changed_options
@@ -73,6 +73,20 @@ class Subject:
     def shape(self) -> tuple[int, int]:
         """The number of queries, and of keys of the first head."""
         return self.explorer.heads[0].weights.shape
+
+    @cached_property
+    def abilities(self) -> frozenset[str]:
+        """What can be done with it, as the table of keys names it."""
+        prediction, layers = self.trace.prediction, {cell[0] for cell in self.cells}
+        able = {
+            "heads": len(self.cells) > 1,
+            "layers": len(layers) > 1,
+            "changes": not build_source(self.trace).has_no_command,
+            "settings": self.trace.trained is None,
+            "text": self.trace.text is not None,
+            "continues": prediction is not None and prediction.predicts == "next",
+        }
+        return frozenset(name for name, is_able in able.items() if is_able)
 
     @property
     def is_quick(self) -> bool:
@@ -121,7 +135,7 @@ class Subject:
         cells = StoredCells(patch.values, patch.hidden)
         return Grid(
             "",
-            head_map.query_axis,
+            replace(head_map.query_axis, border=None),  # a rule would take a line of its own
             head_map.key_axis,
             cells,
             head_map.scale(cells),
@@ -215,7 +229,7 @@ class Subject:
         sections: tuple[Section, ...] = printable_value(self._steps(place).sections)
         return sections
 
-    def _steps(self, place: Place) -> Any:
+    def _steps(self, place: Place) -> Walk:
         """Return the Walk of a cell; refuses what has no scores to write out."""
         layer, number = self.attention[place.head]
         if layer.memory is not None:
@@ -223,13 +237,20 @@ class Subject:
                 "the arithmetic of attention to a second sentence is written by another command",
                 "attnviz steps TEXT --memory … --query TOKEN --step cross-scores",
             )
-        chosen = {"query": place.query, "layer": layer.layer, "head": number, "step": CELL_STEPS}
+        write = partial(
+            steps,
+            self.trace,
+            query=place.query,
+            layer=layer.layer,
+            head=number,
+            step=CELL_STEPS,
+        )
         try:
-            return steps(self.trace, key=place.key, **chosen)
+            return write(key=place.key)
         except AttnvizError as error:
             if "--key" not in str(error):
                 raise
-            return steps(self.trace, **chosen)
+            return write()
 
     def with_settings(self, **changes: Any) -> Subject:
         """Return the subject computed with other settings, on the same text."""
@@ -419,6 +440,3 @@ def _identities(prediction: Prediction) -> list[tuple[str, int]]:
     """Return what tells the answers of a prediction apart: labels, and ids where there are some."""
     ids = prediction.answer_ids or (0,) * len(prediction.answers)
     return list(zip(prediction.answers, ids, strict=True))
-
-
-Change = Callable[[], Subject]  # computes what a key asks for
