@@ -91,8 +91,9 @@ class Explorer(App[None], inherit_bindings=False):
         yield self._lines
 
     def on_mount(self) -> None:
-        """Take the keys."""
+        """Take the keys; after Ctrl-Z and fg, draw all lines again."""
         self._lines.focus()
+        self.app_resume_signal.subscribe(self._lines, lambda _: self.screen.refresh(layout=True))
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the lines to the terminal."""
@@ -183,12 +184,13 @@ def restoring_terminal() -> Iterator[None]:
         return
     import termios  # which Windows lacks
 
-    terminal = sys.stdin.fileno()
+    # Of the streams at the start: textual puts its own in their place.
+    terminal, output = sys.stdin.fileno(), sys.stderr.fileno()
     attributes = termios.tcgetattr(terminal)
 
     def restore() -> None:
         """Leave the screen of the application, and let the terminal echo and edit lines again."""
-        os.write(sys.stderr.fileno(), LEAVE_SCREEN)
+        os.write(output, LEAVE_SCREEN)
         termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
     with exit_handling.undo_on_signal(restore):

@@ -416,13 +416,13 @@ def _changed_answers_text(
 
 
 def _changed_answer(prediction: Prediction, before: Prediction, position: int, answer: int) -> str:
-    """Return an answer with its probability now, and before: `are 62 % (at first 99.9 %)`."""
+    """Return an answer with its probability now, and before: `are 62 % (was 99.9 %)`."""
     now = percent_text(float(prediction.probabilities[position, answer]))
     earlier = _earlier_probability(prediction, before, position, answer)
     label = bidi_isolated(prediction.answers[answer])
     if earlier is None or percent_text(earlier) == now:
         return f"{label} {now}"
-    return f"{label} {now} (at first {percent_text(earlier)})"
+    return f"{label} {now} (was {percent_text(earlier)})"
 
 
 def _earlier_probability(
