@@ -62,6 +62,7 @@ bench: $(TESTED)
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/exports.py
 	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/explore.py
 	$(BIN)/python benchmarks/inspection.py
 	$(BIN)/python benchmarks/research.py
 	$(BIN)/python benchmarks/long_texts.py

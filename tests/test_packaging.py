@@ -79,7 +79,13 @@ def test_the_locks_have_all_that_attnviz_asks_for_in_a_version_that_fits() -> No
         *group("checkout"),
         *project()["build-system"]["requires"],
     ]
-    to_test = [*extras["models"], *extras["slides"], *extras["explore"], *group("dev"), *group("docs")]
+    to_test = [
+        *extras["models"],
+        *extras["slides"],
+        *extras["explore"],
+        *group("dev"),
+        *group("docs"),
+    ]
 
     for asked, locks in ((to_run, [TO_RUN]), (to_test, [TO_RUN, TO_TEST])):
         for each in map(Requirement, asked):

@@ -25,6 +25,7 @@ from attnviz.renderers.terminal.screen import (
     Screen,
     fit_columns,
     scale_line,
+    wrap_note,
 )
 from attnviz.renderers.terminal.sentence import colored_words
 from attnviz.renderers.terminal.small_maps import MapArrangement, MapForm, draw_maps
@@ -38,6 +39,7 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
 
+MOUSE_NOTE = "The mouse works, too: click a cell, a word or a head; turn the wheel."
 MIN_SIZE = 60, 16  # columns and lines
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
@@ -173,6 +175,11 @@ def last_line(subject: Subject, place: Place, width: int) -> Text:
     return line
 
 
+def _kind(screen: Screen) -> tuple[object, ...]:
+    """Return what drawings depend on of a screen; not its height."""
+    return screen.width, screen.colors, screen.theme, screen.palette
+
+
 def _kept(subject: Subject, key: object, drawn: Drawn) -> Drawn:
     """Keep a drawing with the subject, and return it; the oldest one is forgotten."""
     if len(subject.drawn) >= MAX_KEPT_DRAWINGS:
@@ -187,7 +194,7 @@ def _kept(subject: Subject, key: object, drawn: Drawn) -> Drawn:
 def sentence_rows(subject: Subject, place: Place, screen: Screen) -> list[range]:
     """Return the words of each line of the sentence that is in sight: that of the query is."""
     axis = subject.explorer.heads[place.head].key_axis
-    key = "words", id(axis), screen.room, screen.colored
+    key = "words", id(axis), _kind(screen)
     rows: list[range] = subject.drawn.get(key) or _kept(
         subject, key, list(_pack_words(axis, screen))
     )
@@ -253,8 +260,8 @@ def _body_lines(subject: Subject, place: Place, screen: Screen, lines: int) -> l
 def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     """Return all lines of a pane that scrolls: the arithmetic of a cell, or the keys."""
     if place.pane == "keys":
-        return list(_keys_lines(subject, place))
-    key = "arithmetic", place.head, place.query, place.key, screen.room
+        return list(_keys_lines(subject, place, screen))
+    key = "arithmetic", place.head, place.query, place.key, _kind(screen)
     lines: list[Text] = subject.drawn.get(key) or []
     if not lines:
         endless = replace(screen, height=None, full=True)
@@ -262,13 +269,14 @@ def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     return lines
 
 
-def _keys_lines(subject: Subject, place: Place) -> Iterator[Text]:
+def _keys_lines(subject: Subject, place: Place, screen: Screen) -> Iterator[Text]:
     """Yield the keys of the pane below, and what they do."""
     width = max(cell_len(key.label) for key in KEYS) + 3
     for key in keys_of_pane(place.below, subject.abilities):
-        yield Text.assemble((f"  {fit_columns(key.label, width)}", BOLD_STYLE), key.does, end="")
+        label = f"  {fit_columns(key.label, width)}"
+        yield _cut(Text.assemble((label, BOLD_STYLE), key.does, end=""), screen.room)
     yield Text(end="")
-    yield Text("  The mouse works, too: click a cell, a word or a head; turn the wheel.", end="")
+    yield from wrap_note(MOUSE_NOTE, screen, PLAIN_STYLE)
 
 
 # The matrix of one head.
@@ -277,23 +285,25 @@ def _keys_lines(subject: Subject, place: Place) -> Iterator[Text]:
 def matrix_layout(subject: Subject, place: Place, screen: Screen) -> MatrixLayout:
     """Return how the matrix of a place is drawn: with `zoom`, else as large as all of it fits."""
     lines = body_height(subject, place, screen)
-    key = "layout", place.head, place.zoom, screen.width, lines
+    key = "layout", place.head, place.zoom, _kind(screen), lines
     if key in subject.drawn:
         layout: MatrixLayout = subject.drawn[key]
         return layout
     grid = subject.grid(place.head)
     zooms = [place.zoom] if place.zoom is not None else [*reversed(range(ZOOMS))]
-    choices = [_layout_of_zoom(grid, zoom, screen, lines) for zoom in zooms]
+    choices = [_layout_of_zoom(subject, grid, zoom, screen, lines) for zoom in zooms]
     shape = grid.cells.shape
     fitting = [each for each in choices if each.rows >= shape[0] and each.columns >= shape[1]]
     return _kept(subject, key, fitting[0] if fitting else choices[min(1, len(choices) - 1)])
 
 
-def _layout_of_zoom(grid: Grid, zoom: int, screen: Screen, lines: int) -> MatrixLayout:
+def _layout_of_zoom(
+    subject: Subject, grid: Grid, zoom: int, screen: Screen, lines: int
+) -> MatrixLayout:
     """Return the layout of a zoom: 0 half blocks, 1 blocks, 2 numbers."""
-    form = _form_of_zoom(grid, zoom, screen)
+    form = _form_of_zoom(subject, grid, zoom, screen)
     halves = form.cells == "halves"
-    names = _names_of_rows(grid, screen, form)
+    names = _names_of_rows(subject, grid, screen, form)
     label_width = cell_len(names[0])
     columns = min((screen.room - label_width) // form.width, len(grid.columns))
     line_count = -(-len(grid.rows) // 2) if halves else len(grid.rows)
@@ -305,7 +315,7 @@ def _layout_of_zoom(grid: Grid, zoom: int, screen: Screen, lines: int) -> Matrix
     return MatrixLayout(form, names, label_width, headings, rows, max(columns, 1))
 
 
-def _form_of_zoom(grid: Grid, zoom: int, screen: Screen) -> TableForm:
+def _form_of_zoom(subject: Subject, grid: Grid, zoom: int, screen: Screen) -> TableForm:
     """Return the form of the cells: half a line high only where there are colours."""
     if zoom == 0:
         has_names = any(grid.rows.labels)
@@ -316,17 +326,25 @@ def _form_of_zoom(grid: Grid, zoom: int, screen: Screen) -> TableForm:
         return TableForm("blocks", 2)
     number = SHARE_COLUMNS if grid.share else NUMBER_COLUMNS
     words = max_label_columns(grid.columns)
-    label_width = cell_len(_names_of_rows(grid, screen, TableForm("numbers", number))[0])
+    names = _names_of_rows(subject, grid, screen, TableForm("numbers", number))
+    label_width = cell_len(names[0])
     across = max(number, words + 1)
     if 0 < words <= MAX_ACROSS_COLUMNS and label_width + across * len(grid.columns) <= screen.room:
         return TableForm("numbers", across, "across")
     return TableForm("numbers", number)
 
 
-def _names_of_rows(grid: Grid, screen: Screen, form: TableForm) -> tuple[str, ...]:
+def _names_of_rows(
+    subject: Subject, grid: Grid, screen: Screen, form: TableForm
+) -> tuple[str, ...]:
     """Return the name beside each line of all rows, all equally wide, with a space."""
-    table = TerminalTable(grid, screen, form, str)
-    return tuple(f"{fit_columns(name, table.label_width - 1)} " for name in table.names)
+    key = "names", id(grid.rows.labels), form.cells, form.has_pair_names, _kind(screen)
+    names: tuple[str, ...] = subject.drawn.get(key) or ()
+    if not names:
+        table = TerminalTable(grid, screen, form, str)
+        width = table.label_width - 1
+        names = _kept(subject, key, tuple(f"{fit_columns(name, width)} " for name in table.names))
+    return names
 
 
 def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
@@ -336,7 +354,7 @@ def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     """
     layout = matrix_layout(subject, place, screen)
     step = layout.rows_per_line
-    key = "rows", place.head, place.left, layout.form, layout.columns, screen.width
+    key = "rows", place.head, place.left, layout.form, layout.columns, _kind(screen)
     kept: dict[int, Text] = subject.drawn.get(key) or _kept(subject, key, {})
     end = min(place.top + layout.rows, len(layout.names) * step)
     wanted = range(place.top, end, step)
@@ -362,7 +380,7 @@ def _draw_rows(subject: Subject, place: Place, screen: Screen, rows: range) -> I
 def _headings(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     """Return the lines above the columns in sight."""
     layout, grid = matrix_layout(subject, place, screen), subject.grid(place.head)
-    key = "headings", place.head, place.left, layout.form, layout.columns, screen.width
+    key = "headings", place.head, place.left, layout.form, layout.columns, _kind(screen)
     lines: list[Text] = subject.drawn.get(key) or []
     if not lines:
         part = grid.part(slice(0, 1), _columns_in_sight(place, layout))
@@ -411,6 +429,7 @@ def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str)
     line = heading.copy()
     start, width = layout.label_width + column, layout.form.width
     if layout.form.heading == "numbers" and layout.form.cells != "numbers":
+        start = min(start, layout.label_width + layout.columns * width - len(number))
         near = range(start - 1, start + len(number) + 1)
         line = Text(HEADING_NUMBER.sub(partial(_blank_near, near), line.plain), DIM_STYLE, end="")
         line.pad_right(max(0, start + len(number) - line.cell_len))
@@ -482,7 +501,7 @@ def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         heads = range(row * layout.per_row, min((row + 1) * layout.per_row, count))
         if not heads:
             break
-        key = "sheet", heads, layout.form, screen.width
+        key = "sheet", heads, layout.form, _kind(screen)
         drawn: list[Text] = subject.drawn.get(key) or _kept(
             subject, key, _row_of_maps(subject, heads, screen, layout)
         )

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
-from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -132,13 +130,17 @@ def fit_columns(text: str, width: int) -> str:
 def joined_line(parts: Iterable[tuple[str, Style]]) -> Text:
     """Return texts, each in its style, as one line; appending one after the other takes longer."""
     texts: list[str] = []
-    spans, end = [], 0
-    for style, alike in groupby(parts, key=itemgetter(1)):
-        text = "".join([text for text, _ in alike])
-        start, end = end, end + len(text)
+    spans: list[Span] = []
+    start, end, running = 0, 0, PLAIN_STYLE
+    for text, style in parts:
+        if style is not running:
+            if running and end > start:
+                spans.append(Span(start, end, running))
+            start, running = end, style
         texts.append(text)
-        if style and text:
-            spans.append(Span(start, end, style))
+        end += len(text)
+    if running and end > start:
+        spans.append(Span(start, end, running))
     return Text("".join(texts), spans=spans, end="")
 
 

@@ -174,7 +174,7 @@ class TerminalTable:
 
     @cached_property
     def _codes(self) -> list[list[int]]:
-        """A number for each cell; cells of a row with the same number have the same style."""
+        """A number for each cell; cells with the same number look the same."""
         codes = np.zeros(self.grid.values.shape, dtype=np.int64)
         for row in range(len(codes)):
             paint = self._paint_of(row)
@@ -182,6 +182,16 @@ class TerminalTable:
         visible_codes = np.where(self._missing_values, MISSING_CODE, codes)
         rows: list[list[int]] = np.where(self.grid.hidden, HIDDEN_CODE, visible_codes).tolist()
         return rows
+
+    @cached_property
+    def _known_styles(self) -> dict[int, Style]:
+        """The styles of cells so far, by their numbers."""
+        return {}
+
+    @cached_property
+    def _known_halves(self) -> dict[tuple[int, ...], tuple[str, Style]]:
+        """The glyphs and styles of two rows on a line so far, by the numbers of both cells."""
+        return {}
 
     @cached_property
     def _missing_values(self) -> np.ndarray:
@@ -213,7 +223,7 @@ class TerminalTable:
 
     def _cells(self, row: int) -> Iterator[tuple[str, Style]]:
         """Yield the text and the style of each cell of a row, and of a border between them."""
-        codes, known = self._codes[row], dict[int, Style]()
+        codes, known = self._codes[row], self._known_styles
         for column, text in enumerate(self._texts(row)):
             style = known.get(codes[column])
             if style is None:
@@ -249,7 +259,7 @@ class TerminalTable:
     def _halves(self, upper: int) -> Iterator[tuple[str, Style]]:
         """Yield the cells of row `upper` and the one below it, each with its style."""
         rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
-        known: dict[tuple[int, ...], tuple[str, Style]] = {}
+        known = self._known_halves
         for column, codes in enumerate(zip(*(self._codes[row] for row in rows), strict=True)):
             cell = known.get(codes)
             if cell is None:
