@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from attnviz import trace
 from attnviz.cli import explore
 from attnviz.cli.explorer.application import Explorer
 from attnviz.cli.explorer.frame import MIN_SIZE, body_height, matrix_layout
-from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, keys_table, last_line_words
+from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
 from attnviz.cli.explorer.session import ACTIONS, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
@@ -103,8 +104,15 @@ def test_no_key_means_two_things_in_a_pane() -> None:
 
 def test_the_page_about_explore_has_the_table_of_keys() -> None:
     page = (ROOT / "docs" / "explore.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
 
-    assert "\n".join(keys_table()) in page
+    assert listed == [(key.label, where(key), key.does) for key in KEYS]
+
+
+def where(key: Key) -> str:
+    """The panes in which a key does something, as the page names them."""
+    results = {"matrix", "overview", "arithmetic"}
+    return "everywhere" if results <= {*key.panes} else " and ".join(key.panes)
 
 
 def test_keys_that_a_page_has_too_mean_the_same() -> None:
@@ -396,6 +404,20 @@ def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> No
 
     assert on.subject.trace.text == "abcdeabcd"
     assert "only a model that continues a text" in press(session(), "g")[-3]
+
+
+def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() -> None:
+    on = session("I am here", memory="go there now", layers=1)
+    press(on, "{", "[", "]", "d", "]")
+    names = [on.subject.name(head) for head in range(2)]
+
+    assert names == ["L0H0", "L0 cross H0"]
+    on.place = replace(on.place, head=0, pane="arithmetic")
+    shown = press(on, "]")
+    assert on.place.pane == "matrix"
+    assert "written by another command" in shown[-2]
+    assert shown[2] == "go there now"
+    assert "cannot be switched off" in press(on, "x")[-2]
 
 
 # What one takes away.

@@ -11,6 +11,7 @@ from threading import Thread
 import typer
 
 from attnviz.cli import background
+from attnviz.cli.messages import with_timer
 from attnviz.cli.options import (
     TypedOptions,
     accept_options,
@@ -68,8 +69,9 @@ def explore_command(
     settings = settings_from_options(text, *groups)
     loading = Thread(target=import_module, args=(LIBRARY + ".app",), daemon=True)
     loading.start()  # while torch is loaded, which takes longer
-    trace = trace_from_options("explore", text, SavedOptions(), settings, *groups, outputs)
-    loading.join()
+    with background.silent_terminal(), with_timer("computing attention", quiet=False):
+        trace = trace_from_options("explore", text, SavedOptions(), settings, *groups, outputs)
+        loading.join()
 
     from rich.console import Console
 
@@ -77,7 +79,8 @@ def explore_command(
     from attnviz.cli.explorer.session import Session
     from attnviz.cli.explorer.subject import open_subject
 
-    subject, place = open_subject(trace, outputs.query)
+    with background.silent_terminal(), with_timer("reading all heads", quiet=False):
+        subject, place = open_subject(trace, outputs.query)
     screen = screen_from_options(Console(), outputs, pictures)
     background.discard_late_answers()
     status = run_session(Session(subject, place, screen, pictures))

@@ -38,8 +38,9 @@ class Lines(Widget, can_focus=True):
     ALLOW_SELECT = False
     DEFAULT_CSS = "Lines { width: 1fr; height: 1fr; background: ansi_default; }"
 
-    def __init__(self) -> None:
+    def __init__(self, fit: Callable[[int, int], None]) -> None:
         super().__init__()
+        self._fit = fit  # called with each new size
         self._texts: tuple[Text, ...] = ()
         self._strips: dict[int, Strip] = {}
 
@@ -51,6 +52,15 @@ class Lines(Widget, can_focus=True):
             if old is not new and not _are_alike(old, new):
                 self._strips.pop(number, None)
                 self.refresh(Region(0, number, self.size.width, 1))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Have lines made for the new size, and draw all of them.
+
+        The application's own event may come while the widget still has another size.
+        """
+        self._strips.clear()
+        self._fit(event.size.width, event.size.height)
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Return a line of the screen as textual draws it."""
@@ -83,7 +93,7 @@ class Explorer(App[None], inherit_bindings=False):
         )
         self.session, self.status = session, 0
         self.failure: BaseException | None = None
-        self._lines = Lines()
+        self._lines = Lines(self._fit_session)
         self._started: Job | None = None
 
     def compose(self) -> ComposeResult:
@@ -95,9 +105,9 @@ class Explorer(App[None], inherit_bindings=False):
         self._lines.focus()
         self.app_resume_signal.subscribe(self._lines, lambda _: self.screen.refresh(layout=True))
 
-    def on_resize(self, event: events.Resize) -> None:
+    def _fit_session(self, width: int, height: int) -> None:
         """Fit the lines to the terminal."""
-        self._react(partial(self.session.resize, event.size.width, event.size.height))
+        self._react(partial(self.session.resize, width, height))
 
     def on_key(self, event: events.Key) -> None:
         """Press a key; Ctrl-C ends the program, and Ctrl-Z stops it for a while."""

@@ -145,7 +145,7 @@ def _title(subject: Subject, place: Place) -> str:
 def _about(subject: Subject, place: Place, width: int) -> Text:
     """Return which head it is, what was changed, and what the numbers depend on."""
     count = len(subject.explorer.heads)
-    name = f"{subject.name(place.head)}, head {place.head + 1} of {count} · " if count > 1 else ""
+    name = f"{subject.name(place.head)}, one of {count} heads · " if count > 1 else ""
     changes = f"changed: {subject.changes} · " if subject.changes else ""
     line = Text.assemble((name + changes, PLAIN_STYLE), (subject.about, DIM_STYLE), end="")
     return _cut(line, width)
@@ -309,7 +309,8 @@ def _layout_of_zoom(
     line_count = -(-len(grid.rows) // 2) if halves else len(grid.rows)
     headings = 1
     down = max_downward_lines(grid.columns) if any(grid.columns.labels) else FAR
-    if form.heading == "numbers" and down + line_count <= lines and columns == len(grid.columns):
+    has_room = form.width > 1 and down + line_count <= lines and columns == len(grid.columns)
+    if form.heading == "numbers" and has_room:
         form, headings = replace(form, heading="down"), down
     rows = min((lines - headings) * (2 if halves else 1), len(grid.rows))
     return MatrixLayout(form, names, label_width, headings, rows, max(columns, 1))
@@ -435,9 +436,24 @@ def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str)
         line.pad_right(max(0, start + len(number) - line.cell_len))
         return _with_sign(line, start, number, MARK_STYLE)
     line.pad_right(max(0, start + width - line.cell_len))
-    if line.cell_len == len(line.plain):  # else a word over another column is wide
-        line.stylize(MARK_STYLE, start, start + width)
+    first, end = (_letter_index(line.plain, each) for each in (start, start + width))
+    if line.plain[first:end].strip():
+        line.stylize(MARK_STYLE, first, end)
     return line
+
+
+def _letter_index(text: str, column: int) -> int:
+    """Return the index of the letter at a column of the screen; some letters take two.
+
+    >>> _letter_index("日本 ab", 4)
+    2
+    """
+    at = 0
+    for index, letter in enumerate(text):
+        if at >= column:
+            return index
+        at += cell_len(letter)
+    return len(text)
 
 
 def _blank_near(near: range, found: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
-"""The keys of `attnviz explore` as one table: its last line, its help and its page come from it."""
+"""The keys of `attnviz explore` as one table: its last line and its list of keys come from it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from attnviz.cli.explorer.place import Pane
@@ -78,12 +78,3 @@ def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[t
 def _columns(key: Key) -> int:
     """Return how many columns a key takes in the last line, with the gap after it."""
     return len(key.label) + 1 + len(key.short) + LAST_LINE_GAP
-
-
-def keys_table(keys: Sequence[Key] = KEYS) -> Iterator[str]:
-    """Yield the lines of the table of keys in docs/explore.md."""
-    yield "| key | where | what it does |"
-    yield "|---|---|---|"
-    for key in keys:
-        where = "everywhere" if {*RESULTS} <= {*key.panes} else " and ".join(key.panes)
-        yield f"| `{key.label}` | {where} | {key.does} |"

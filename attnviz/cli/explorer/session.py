@@ -198,17 +198,16 @@ class Session:
             window = layout.rows, layout.columns
             place = keep_in_sight(place, *window, self._shape, layout.rows_per_line)
         elif place.pane in ("arithmetic", "keys"):
-            place = replace(place, scroll=self._limited_scroll(place))
+            try:
+                place = replace(place, scroll=self._limited_scroll(place))
+            except AttnvizError as error:  # another head may have no arithmetic to show
+                self._show_error(error)
+                place = replace(place, pane="matrix")
         self.place = place
 
     def _limited_scroll(self, place: Place) -> int:
         """Return the first line in sight, so that the pane is full if it can be."""
-        try:
-            lines = len(long_lines(self.subject, place, self.screen))
-        except AttnvizError as error:
-            self._show_error(error)
-            self.place = replace(place, pane="matrix")
-            return 0
+        lines = len(long_lines(self.subject, place, self.screen))
         return max(0, min(place.scroll, lines - body_height(self.subject, place, self.screen)))
 
     def _start(
