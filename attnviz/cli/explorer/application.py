@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -23,6 +23,7 @@ from attnviz.machine import exit_handling
 from attnviz.renderers.terminal.screen import line_segments
 
 WHEEL_ROWS = 3
+SECONDS_BETWEEN_SIZES = 1.0
 INTERRUPTED_STATUS = 130
 # The mouse, focus, paste and size reports off; the keyboard and lines as before; the usual screen
 # and its cursor back.
@@ -85,8 +86,9 @@ class Explorer(App[None], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { background: ansi_default; }"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, terminal: int | None = None) -> None:
         super().__init__(ansi_color=True)
+        self._terminal = terminal  # whose size is looked at now and then
         # The lines have the colours of the terminal already: none is changed.
         self.console = Console(
             file=self.console.file, color_system="truecolor", force_terminal=True, no_color=False
@@ -103,7 +105,17 @@ class Explorer(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Take the keys; after Ctrl-Z and fg, draw all lines again."""
         self._lines.focus()
+        if self._terminal is not None:
+            self.set_interval(SECONDS_BETWEEN_SIZES, self._check_size)
         self.app_resume_signal.subscribe(self._lines, lambda _: self.screen.refresh(layout=True))
+
+    def _check_size(self) -> None:
+        """Notice another size of the terminal whose signal was lost, as it can be beside Ctrl-Z."""
+        assert self._terminal is not None
+        with suppress(OSError):  # the terminal has gone
+            size = Size(*os.get_terminal_size(self._terminal))
+            if size != self.size:
+                self.post_message(events.Resize(size, size))
 
     def _fit_session(self, width: int, height: int) -> None:
         """Fit the lines to the terminal."""
@@ -177,7 +189,7 @@ def run_session(session: Session) -> int:
 
     Whatever ends it, the terminal is as it was before.
     """
-    explorer = Explorer(session)
+    explorer = Explorer(session, sys.stdout.fileno())
     gc.freeze()  # or each search for garbage among all of torch would be felt
     with restoring_terminal():
         explorer.run()
