@@ -522,6 +522,12 @@ def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     press(on, "]", "o", "enter", DOWN, RIGHT)
 
 
+def test_a_long_text_is_refused_and_a_page_named() -> None:
+    with pytest.raises(AttnvizError, match="4 tokens, too many to explore") as found:
+        open_subject(trace("I am learning this", stream=True))
+    assert "view.html" in found.value.hint
+
+
 # The command.
 
 
