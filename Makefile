@@ -62,6 +62,7 @@ bench: $(TESTED)
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/exports.py
 	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/explore.py
 	$(BIN)/python benchmarks/inspection.py
 	$(BIN)/python benchmarks/research.py
 	$(BIN)/python benchmarks/long_texts.py
@@ -85,7 +86,7 @@ COMPILE = build/uv/bin/uv pip compile -q --universal --python-version 3.10 --gen
 lock: $(TESTED)
 	$(PIP) --target build/uv --upgrade uv==0.13.9
 	cat requirements.lock requirements-dev.lock > build/all.lock
-	$(COMPILE) --extra models --extra slides --group dev --group docs pyproject.toml -o build/all.lock
+	$(COMPILE) --extra explore --extra models --extra slides --group dev --group docs pyproject.toml -o build/all.lock
 	$(COMPILE) --group checkout -c build/all.lock pyproject.toml -o requirements.lock
 	awk '/==/ { kept = !($$0 in run) } NR == FNR { run[$$0]; next } /^#/ || kept' \
 		requirements.lock build/all.lock > requirements-dev.lock

@@ -79,7 +79,13 @@ def test_the_locks_have_all_that_attnviz_asks_for_in_a_version_that_fits() -> No
         *group("checkout"),
         *project()["build-system"]["requires"],
     ]
-    to_test = [*extras["models"], *extras["slides"], *group("dev"), *group("docs")]
+    to_test = [
+        *extras["models"],
+        *extras["slides"],
+        *extras["explore"],
+        *group("dev"),
+        *group("docs"),
+    ]
 
     for asked, locks in ((to_run, [TO_RUN]), (to_test, [TO_RUN, TO_TEST])):
         for each in map(Requirement, asked):
@@ -118,7 +124,7 @@ def test_nothing_that_a_user_can_ask_for_needs_sentence_transformers() -> None:
 
     asked = {Requirement(each).name for extra in extras.values() for each in extra}
 
-    assert asked == {"transformers", "python-pptx"}
+    assert asked == {"transformers", "python-pptx", "textual"}
 
 
 def test_what_only_cuda_needs_is_in_a_lock_of_its_own() -> None:

@@ -131,7 +131,7 @@ def test_two_rows_in_one_line_are_the_halves_of_its_cells() -> None:
         "5 word4           ▀▀▀▀▀",
     ]
     first = [str(span.style) for span in rows[0].spans]
-    assert first == ["#e8fbfa on #0065ae", "#4bb9de", "dim", "dim", "dim"]
+    assert first == ["#e8fbfa on #0065ae", "#4bb9de", "dim"]
     assert all(" on " not in str(span.style) for span in rows[2].spans)
 
 

@@ -41,6 +41,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.inspect:inspect_command",
         "Show what the heads of a trained model do on a sentence.",
     ),
+    "explore": (
+        "attnviz.cli.explore:explore_command",
+        "Explore the heads of a sentence in the terminal, with the arrow keys.",
+    ),
     "survey": (
         "attnviz.cli.survey:survey_command",
         "Show what each head of a trained model does over many texts.",

@@ -98,8 +98,8 @@ def _colored_sentence(
     `breaks_lines`: where the text does, too.
     """
     line, labels = Text(end=""), grid.columns.labels
-    for column, label in enumerate(labels):
-        word = _colored_word(grid, row, column, label, screen)
+    words = colored_words(grid, row, range(len(labels)), screen)
+    for column, (label, word) in enumerate(zip(labels, words, strict=True)):
         gap = " " if grid.columns.spaced[column] and line.plain else ""
         if line.cell_len + len(gap) + word.cell_len > screen.room:
             yield line
@@ -114,18 +114,23 @@ def _colored_sentence(
         yield line
 
 
-def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text:
-    """Return one token in the colour of its weight; without colours with a block behind it.
+def colored_words(grid: Grid, row: int, columns: range, screen: Screen) -> Iterator[Text]:
+    """Yield tokens in the colours of their weights; without colours with a block behind each.
 
     A hidden token is dim, or has a dot behind it.
     """
-    label = fit_columns(label, screen.room - 1) if cell_len(label) >= screen.room else label
-    if grid.hidden[row, column]:
-        return Text(label if screen.colored else label + MASKED_SIGN, DIM_STYLE)
-    values = grid.values[row, column : column + 1]
-    if not screen.colored:
-        return Text(label + block_glyphs(values, grid.scale)[0])
-    return Text(label, _row_paint(grid, row, values, screen).background_style(0))
+    values = grid.values[row, columns.start : columns.stop]
+    paint = _row_paint(grid, row, values, screen) if screen.colored else None
+    glyphs = [] if screen.colored else block_glyphs(values, grid.scale)
+    for index, column in enumerate(columns):
+        label = grid.columns.labels[column]
+        label = fit_columns(label, screen.room - 1) if cell_len(label) >= screen.room else label
+        if grid.hidden[row, column]:
+            yield Text(label if screen.colored else label + MASKED_SIGN, DIM_STYLE)
+        elif paint is None:
+            yield Text(label + glyphs[index])
+        else:
+            yield Text(label, paint.background_style(index))
 
 
 def _weight_bars(grid: Grid, row: int, screen: Screen, max_bars: int) -> Iterator[Text]:

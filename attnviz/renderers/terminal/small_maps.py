@@ -15,7 +15,6 @@ from string import ascii_letters
 
 import numpy as np
 from rich.cells import cell_len
-from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
@@ -28,6 +27,7 @@ from attnviz.renderers.terminal.screen import (
     Paint,
     Screen,
     block_glyphs,
+    color_style,
     fit_columns,
     paint_values,
     scale_line,
@@ -310,12 +310,6 @@ def _half_line_cell(
         return UPPER_HALF_BLOCK, color_style(colors[0], colors[1])
     block = UPPER_HALF_BLOCK if visible_rows[0] == pair[0] else LOWER_HALF_BLOCK
     return block, color_style(colors[0], None)
-
-
-@lru_cache(maxsize=4096)
-def color_style(color: Color, behind: Color | None) -> Style:
-    """Return the style of letters in a colour, with another behind them."""
-    return Style(color=color, bgcolor=behind)
 
 
 def overview_lines(

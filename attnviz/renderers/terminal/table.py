@@ -23,7 +23,9 @@ from attnviz.renderers.terminal.screen import (
     Paint,
     Screen,
     block_glyphs,
+    color_style,
     fit_columns,
+    joined_line,
     paint_values,
     title_text,
 )
@@ -40,6 +42,7 @@ MIN_RULER_STEP = 5  # columns of blocks from one number to the next
 MIN_NAME_COLUMNS = 15  # that names may take on the narrowest screen
 MAX_PAIR_NAME_COLUMNS = 15  # of each of two names on one line
 PAIR_SEPARATOR = " / "
+HIDDEN_CODE, MISSING_CODE = -1, -2  # in place of those of colours
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,27 @@ class TerminalTable:
         return self._off_paint if self.grid.is_off(row) else self._paint
 
     @cached_property
+    def _codes(self) -> list[list[int]]:
+        """A number for each cell; cells with the same number look the same."""
+        codes = np.zeros(self.grid.values.shape, dtype=np.int64)
+        for row in range(len(codes)):
+            paint = self._paint_of(row)
+            codes[row] = 0 if paint is None else paint.codes[row]
+        visible_codes = np.where(self._missing_values, MISSING_CODE, codes)
+        rows: list[list[int]] = np.where(self.grid.hidden, HIDDEN_CODE, visible_codes).tolist()
+        return rows
+
+    @cached_property
+    def _known_styles(self) -> dict[int, Style]:
+        """The styles of cells so far, by their numbers."""
+        return {}
+
+    @cached_property
+    def _known_halves(self) -> dict[tuple[int, ...], tuple[str, Style]]:
+        """The glyphs and styles of two rows on a line so far, by the numbers of both cells."""
+        return {}
+
+    @cached_property
     def _missing_values(self) -> np.ndarray:
         """Where values are NaN."""
         return np.asarray(np.isnan(self.grid.values))
@@ -193,16 +217,21 @@ class TerminalTable:
     def _line(self, line_number: int, name: str) -> Text:
         """Return one line of cells behind a name; `line_number` counts from the first cells."""
         start = fit_columns(name, self.label_width - 1) + " " if self.has_row_names else ""
-        line = Text(start, end="")
-        if self.form.cells == "halves":
-            return self._halves(line, 2 * line_number)
-        for column, text in enumerate(self._texts(line_number)):
-            style = self._style(line_number, column)
+        is_halved = self.form.cells == "halves"
+        cells = self._halves(2 * line_number) if is_halved else self._cells(line_number)
+        return joined_line([(start, PLAIN_STYLE), *cells])
+
+    def _cells(self, row: int) -> Iterator[tuple[str, Style]]:
+        """Yield the text and the style of each cell of a row, and of a border between them."""
+        codes, known = self._codes[row], self._known_styles
+        for column, text in enumerate(self._texts(row)):
+            style = known.get(codes[column])
+            if style is None:
+                style = known[codes[column]] = self._style(row, column)
             if column == self.grid.columns.border and text[1:]:
-                line.append(BORDER_SIGN, style)
+                yield BORDER_SIGN, style
                 text = text[1:]
-            line.append(text, style)
-        return line
+            yield text, style
 
     def _texts(self, row: int) -> Iterator[str]:
         """Yield the texts of a row's cells, as wide as their columns: numbers, or blocks."""
@@ -227,12 +256,15 @@ class TerminalTable:
             return PLAIN_STYLE
         return paint.background_style((row, column))
 
-    def _halves(self, line: Text, upper: int) -> Text:
-        """Append the cells of row `upper` and the one below it to a line; return the line."""
+    def _halves(self, upper: int) -> Iterator[tuple[str, Style]]:
+        """Yield the cells of row `upper` and the one below it, each with its style."""
         rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
-        for column in range(len(self.grid.columns)):
-            line.append(*self._half(rows, column))
-        return line
+        known = self._known_halves
+        for column, codes in enumerate(zip(*(self._codes[row] for row in rows), strict=True)):
+            cell = known.get(codes)
+            if cell is None:
+                cell = known[codes] = self._half(rows, column)
+            yield cell
 
     def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
         """Return one cell of two rows, in the colours of both or of the only visible one."""
@@ -247,8 +279,9 @@ class TerminalTable:
         paints = [(row, self._paint_of(row)) for row in visible_rows]
         colors = [paint.color((row, column)) for row, paint in paints if paint is not None]
         if len(visible_rows) == 2:
-            return UPPER_CELL, Style(color=colors[0], bgcolor=colors[1])
-        return UPPER_CELL if visible_rows == rows[:1] else LOWER_CELL, Style(color=colors[0])
+            return UPPER_CELL, color_style(colors[0], colors[1])
+        upper_or_lower = UPPER_CELL if visible_rows == rows[:1] else LOWER_CELL
+        return upper_or_lower, color_style(colors[0], None)
 
 
 def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:

@@ -277,11 +277,10 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
     `number` is the head's within the layer. A head that is switched off gets a title that states
     that.
     """
-    name = _shown_head_name(trace, layer, number)
-    heads = tuple(head for head in _active_heads(trace, query) if head.name == name)
-    if not heads:
-        return f"{name} is switched off"
+    if number in layer.off:
+        return f"{_shown_head_name(trace, layer, number)} is switched off"
     table = HEAD_FINDINGS if query is None else QUERY_FINDINGS
+    heads = (_shown_head(trace, layer, number, query),)
     return choose_sentence(table, ShownWeights(trace, heads, query))
 
 
@@ -289,12 +288,17 @@ def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
     """Yield each head of every layer that is not switched off, with all rows or the query's."""
     for layer in trace.attention_layers:
         for number in (number for number in range(layer.heads) if number not in layer.off):
-            cells = layer.weights.cells("mixing", number)
-            if query is not None:
-                row = cells.row(query)
-                cells = StoredCells(row.values, row.hidden)
-            name = _shown_head_name(trace, layer, number)
-            yield ShownHead(name, layer, RowFacts(cells), trace.keys_of(layer))
+            yield _shown_head(trace, layer, number, query)
+
+
+def _shown_head(trace: Trace, layer: Layer, number: int, query: int | None) -> ShownHead:
+    """Return a head of a layer with all its rows, or with the row of the query alone."""
+    cells = layer.weights.cells("mixing", number)
+    if query is not None:
+        row = cells.row(query)
+        cells = StoredCells(row.values, row.hidden)
+    name = _shown_head_name(trace, layer, number)
+    return ShownHead(name, layer, RowFacts(cells), trace.keys_of(layer))
 
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:

@@ -1,0 +1,104 @@
+"""`attnviz explore`: the heads of a sentence, with the arrow keys."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Thread
+
+import typer
+
+from attnviz.cli import background
+from attnviz.cli.messages import with_timer
+from attnviz.cli.options import (
+    TypedOptions,
+    accept_options,
+    refuse_model_conflicts,
+    settings_from_options,
+)
+from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.cli.run import trace_from_options
+from attnviz.cli.trace_options import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    ModelOptions,
+    SavedOptions,
+    TextOptions,
+    TrainedOptions,
+    WithoutOptions,
+)
+from attnviz.errors import AttnvizError
+
+LIBRARY = "textual"
+OUTPUTS_ELSEWHERE = ("out", "json", "full", "quiet", "no_pager", "limit")
+LOOKS_ELSEWHERE = (
+    "size", "dpi", "transparent", "text_size", "points", "font", "footnote", "title", "numbers",
+)  # fmt: skip
+
+
+@accept_options(without=(*OUTPUTS_ELSEWHERE, *LOOKS_ELSEWHERE))
+def explore_command(
+    text: TextOptions,
+    model: ModelOptions,
+    trained: TrainedOptions,
+    attention: AttentionOptions,
+    matrices: MatrixOptions,
+    blocks: BlockOptions,
+    without: WithoutOptions,
+    outputs: OutputOptions,
+    pictures: PictureOptions,
+    *,
+    typed: TypedOptions,
+) -> None:
+    """Explore the heads of a sentence in the terminal, with the arrow keys.
+
+    Move over cells, change the head, switch heads off, edit the sentence, and see what the model
+    answers. The last line has the keys; ? lists all.
+
+    \b
+    attnviz explore "The old dogs near the table" --model agreement
+    attnviz explore "The capital of France is" --model smollm2
+    """
+    refuse_without_terminal()
+    typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
+    refuse_model_conflicts(model.model, typed_values)
+    groups = (model, trained, attention, matrices, blocks, without)
+    settings = settings_from_options(text, *groups)
+    loading = Thread(target=import_module, args=(LIBRARY + ".app",), daemon=True)
+    loading.start()  # while torch is loaded, which takes longer
+    with background.silent_terminal(), with_timer("computing attention", quiet=False):
+        trace = trace_from_options("explore", text, SavedOptions(), settings, *groups, outputs)
+        loading.join()
+
+    from rich.console import Console
+
+    from attnviz.cli.explorer.application import run_session
+    from attnviz.cli.explorer.session import Session
+    from attnviz.cli.explorer.subject import open_subject
+
+    with background.silent_terminal(), with_timer("reading all heads", quiet=False):
+        subject, place = open_subject(trace, outputs.query)
+    screen = screen_from_options(Console(), outputs, pictures)
+    background.discard_late_answers()
+    status = run_session(Session(subject, place, screen, pictures))
+    if status:
+        raise typer.Exit(status)
+
+
+def refuse_without_terminal() -> None:
+    """Refuse to explore without textual, or where no terminal shows the screen and sends keys."""
+    if find_spec(LIBRARY) is None:
+        raise AttnvizError(
+            f"attnviz explore needs {LIBRARY}, which is not installed",
+            'pip install "attnviz[explore]"',
+        )
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    is_screen = all(stream.isatty() for stream in streams)
+    if not is_screen or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        raise AttnvizError(
+            "attnviz explore needs a terminal that shows its screen and sends keys",
+            "without one: attnviz run TEXT, or of a trained model attnviz inspect TEXT",
+        )

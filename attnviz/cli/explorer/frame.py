@@ -1,0 +1,548 @@
+"""The screen of `attnviz explore` as lines of text: pure, from a subject and a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from attnviz.cli.explorer.keys import KEYS, keys_of_pane, last_line_words
+from attnviz.cli.explorer.place import FAR, Place
+from attnviz.cli.explorer.subject import Subject
+from attnviz.renderers.terminal.lines import panel_lines
+from attnviz.renderers.terminal.screen import (
+    BOLD_STYLE,
+    DIM_STYLE,
+    MASKED_SIGN,
+    PLAIN_STYLE,
+    Screen,
+    fit_columns,
+    scale_line,
+    wrap_note,
+)
+from attnviz.renderers.terminal.sentence import colored_words
+from attnviz.renderers.terminal.small_maps import MapArrangement, MapForm, draw_maps
+from attnviz.renderers.terminal.table import (
+    TableForm,
+    TerminalTable,
+    max_downward_lines,
+    max_label_columns,
+)
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.number_formats import cell_format
+
+MOUSE_NOTE = "The mouse works, too: click a cell, a word or a head; turn the wheel."
+MIN_SIZE = 60, 16  # columns and lines
+ZOOMS = 3  # half blocks, blocks, numbers
+SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
+MAX_ACROSS_COLUMNS = 11  # of words over numbers
+LINES_PER_SENTENCE_LINE = 12  # a screen of 24 lines has 1 line of the sentence, one of 48 has 3
+MAX_KEPT_DRAWINGS = 96
+MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
+MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
+HEADING_NUMBER = re.compile(r"\d+(–\d+)?")
+QUERY_STYLE, KEY_STYLE = Style(underline=True), Style(bold=True)  # in the sentence
+
+Drawn = TypeVar("Drawn")
+
+
+@dataclass(frozen=True)
+class MatrixLayout:
+    """How the cells of a matrix are drawn, and how many rows and columns are in sight."""
+
+    form: TableForm
+    names: tuple[str, ...]  # beside each line of all rows
+    label_width: int
+    heading_lines: int
+    rows: int
+    columns: int
+
+    @property
+    def rows_per_line(self) -> int:
+        """How many rows share a line."""
+        return 2 if self.form.cells == "halves" else 1
+
+
+@dataclass(frozen=True)
+class SheetLayout:
+    """How small maps of all heads are arranged, and which rows of them are in sight."""
+
+    form: MapForm
+    per_row: int
+    lines_per_row: int
+    first_row: int
+    rows: int
+
+    def head_at(self, line: int, column: int, map_columns: int) -> int:
+        """Return the index of the head at a line and a column of the sheet."""
+        row = self.first_row + line // self.lines_per_row
+        return row * self.per_row + column // (map_columns + self.form.gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The lines of a screen; `body`: which of them are the pane between head and foot."""
+
+    lines: tuple[Text, ...]
+    body: range = range(0)
+    sentence: range = range(0)
+
+
+def build_frame(subject: Subject, place: Place, screen: Screen, notice: Text | None) -> Frame:
+    """Return the screen that shows a place; `notice` stands where the numbers of the cell stand."""
+    width, height = screen.room, screen.height or 0
+    if screen.width is None or screen.width < MIN_SIZE[0] or height < MIN_SIZE[1]:
+        return Frame(tuple(_too_small_lines(screen)))
+    title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
+    head = [title, _about(subject, place, width)]
+    sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
+    foot = [*_foot(subject, place, notice, width), last_line(subject, place, width)]
+    first = len(head) + len(sentence)
+    lines = body_height(subject, place, screen)
+    body = _body_lines(subject, place, screen, lines)[:lines]
+    body += [Text(end="")] * (lines - len(body))
+    return Frame(
+        (*head, *sentence, *body, *foot),
+        range(first, first + lines),
+        range(len(head), first),
+    )
+
+
+def body_height(subject: Subject, place: Place, screen: Screen) -> int:
+    """Return how many lines the pane has between what stands above and below it."""
+    sentence = 0 if place.pane == "keys" else len(sentence_rows(subject, place, screen)) + 1
+    foot = 2 + bool(subject.answer_line)
+    return max((screen.height or 0) - 2 - sentence - foot, 1)
+
+
+def _too_small_lines(screen: Screen) -> Iterator[Text]:
+    """Yield a sentence on the size that is needed, as far as it fits."""
+    columns, lines = MIN_SIZE
+    words = f"attnviz explore needs {columns} columns and {lines} lines; q quits".split()
+    width, line = max(screen.width or 1, 1), ""
+    for word in words:
+        if line and cell_len(line) + 1 + cell_len(word) > width:
+            yield _cut(Text(line, end=""), width)
+            line = word
+        else:
+            line = f"{line} {word}".strip()
+    yield _cut(Text(line, end=""), width)
+
+
+def _title(subject: Subject, place: Place) -> str:
+    """Return what is found of the query, or what the pane is about."""
+    return "Keys" if place.pane == "keys" else subject.finding(place)
+
+
+def _about(subject: Subject, place: Place, width: int) -> Text:
+    """Return which head it is, what was changed, and what the numbers depend on."""
+    count = len(subject.explorer.heads)
+    name = f"{subject.name(place.head)}, one of {count} heads · " if count > 1 else ""
+    changes = f"changed: {subject.changes} · " if subject.changes else ""
+    line = Text.assemble((name + changes, PLAIN_STYLE), (subject.about, DIM_STYLE), end="")
+    return _cut(line, width)
+
+
+def _cut(line: Text, width: int) -> Text:
+    """Return a line cut to a width, with an ellipsis where something is missing."""
+    if line.cell_len > width:
+        line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> Iterator[Text]:
+    """Yield the numbers of the cell, or a notice in their place, and the model's answer."""
+    is_about_cell = place.pane != "keys"
+    numbers = subject.cell_line(place) if is_about_cell else ""
+    yield _cut(Text(numbers, end="") if notice is None else notice, width)
+    if subject.answer_line:
+        yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
+
+
+def last_line(subject: Subject, place: Place, width: int) -> Text:
+    """Return the main keys of the pane, each with a word on what it does."""
+    line = Text(end="")
+    for label, word in last_line_words(place.pane, width, subject.abilities):
+        line.append("  " if line else "").append(label, BOLD_STYLE).append(f" {word}", DIM_STYLE)
+    return line
+
+
+def _kind(screen: Screen) -> tuple[object, ...]:
+    """Return what drawings depend on of a screen; not its height."""
+    return screen.width, screen.colors, screen.theme, screen.palette
+
+
+def _kept(subject: Subject, key: object, drawn: Drawn) -> Drawn:
+    """Keep a drawing with the subject, and return it; the oldest one is forgotten."""
+    if len(subject.drawn) >= MAX_KEPT_DRAWINGS:
+        del subject.drawn[next(iter(subject.drawn))]
+    subject.drawn[key] = drawn
+    return drawn
+
+
+# The sentence: what the query reads, as the colours of the words.
+
+
+def sentence_rows(subject: Subject, place: Place, screen: Screen) -> list[range]:
+    """Return the words of each line of the sentence that is in sight: that of the query is."""
+    axis = subject.explorer.heads[place.head].key_axis
+    key = "words", id(axis), _kind(screen)
+    rows: list[range] = subject.drawn.get(key) or _kept(
+        subject, key, list(_pack_words(axis, screen))
+    )
+    lines = max(1, min(3, (screen.height or 0) // LINES_PER_SENTENCE_LINE - 1))
+    at = next((row for row, words in enumerate(rows) if place.query in words), 0)
+    first = max(0, min(at - lines // 2, len(rows) - lines))
+    return rows[first : first + lines]
+
+
+def _pack_words(axis: Axis, screen: Screen) -> Iterator[range]:
+    """Yield the positions of the words on each line, as many as fit on it."""
+    start, used = 0, 0
+    for position, label in enumerate(axis.labels):
+        columns = min(cell_len(label) + (not screen.colored), screen.room)
+        gap = bool(axis.spaced and axis.spaced[position] and position > start)
+        if position > start and used + gap + columns > screen.room:
+            yield range(start, position)
+            start, used, gap = position, 0, False
+        used += gap + columns
+    yield range(start, len(axis))
+
+
+def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
+    """Return the words in the colours of what the query reads, and the scale of these colours."""
+    grid = subject.grid(place.head)
+    lines = []
+    is_same_text = grid.rows.labels == grid.columns.labels
+    for words in sentence_rows(subject, place, screen):
+        line = Text(end="")
+        colored = colored_words(grid, place.query, words, screen)
+        for position, word in zip(words, colored, strict=True):
+            if position > words.start and grid.columns.spaced[position : position + 1] == (True,):
+                line.append(" ")
+            if position == place.query and is_same_text:
+                word.stylize(QUERY_STYLE)
+            if position == place.key:
+                word.stylize(KEY_STYLE)
+            line.append_text(word)
+        lines.append(line)
+    if place.pane == "arithmetic":
+        return [*lines, Text(end="")]
+    legend = scale_line(grid.scale, screen)
+    if grid.cells.has_hidden:
+        legend.append(f"   {MASKED_SIGN} hidden", DIM_STYLE)
+    marks = "underlined: query   bold: key" if is_same_text else "bold: key"
+    return [*lines, _cut(legend.append(f"   {marks}", DIM_STYLE), screen.room)]
+
+
+# The panes.
+
+
+def _body_lines(subject: Subject, place: Place, screen: Screen, lines: int) -> list[Text]:
+    """Return the lines of the pane of a place."""
+    if place.pane == "matrix":
+        return _matrix_lines(subject, place, screen)
+    if place.pane == "overview":
+        return _sheet_lines(subject, place, screen)
+    whole = long_lines(subject, place, screen)
+    first = max(0, min(place.scroll, len(whole) - lines))
+    return whole[first : first + lines]
+
+
+def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
+    """Return all lines of a pane that scrolls: the arithmetic of a cell, or the keys."""
+    if place.pane == "keys":
+        return list(_keys_lines(subject, place, screen))
+    key = "arithmetic", place.head, place.query, place.key, _kind(screen)
+    lines: list[Text] = subject.drawn.get(key) or []
+    if not lines:
+        endless = replace(screen, height=None, full=True)
+        lines = _kept(subject, key, list(panel_lines(subject.arithmetic(place), endless)))
+    return lines
+
+
+def _keys_lines(subject: Subject, place: Place, screen: Screen) -> Iterator[Text]:
+    """Yield the keys of the pane below, and what they do."""
+    width = max(cell_len(key.label) for key in KEYS) + 3
+    for key in keys_of_pane(place.below, subject.abilities):
+        label = f"  {fit_columns(key.label, width)}"
+        yield _cut(Text.assemble((label, BOLD_STYLE), key.does, end=""), screen.room)
+    yield Text(end="")
+    yield from wrap_note(MOUSE_NOTE, screen, PLAIN_STYLE)
+
+
+# The matrix of one head.
+
+
+def matrix_layout(subject: Subject, place: Place, screen: Screen) -> MatrixLayout:
+    """Return how the matrix of a place is drawn: with `zoom`, else as large as all of it fits."""
+    lines = body_height(subject, place, screen)
+    key = "layout", place.head, place.zoom, _kind(screen), lines
+    if key in subject.drawn:
+        layout: MatrixLayout = subject.drawn[key]
+        return layout
+    grid = subject.grid(place.head)
+    zooms = [place.zoom] if place.zoom is not None else [*reversed(range(ZOOMS))]
+    choices = [_layout_of_zoom(subject, grid, zoom, screen, lines) for zoom in zooms]
+    shape = grid.cells.shape
+    fitting = [each for each in choices if each.rows >= shape[0] and each.columns >= shape[1]]
+    return _kept(subject, key, fitting[0] if fitting else choices[min(1, len(choices) - 1)])
+
+
+def _layout_of_zoom(
+    subject: Subject, grid: Grid, zoom: int, screen: Screen, lines: int
+) -> MatrixLayout:
+    """Return the layout of a zoom: 0 half blocks, 1 blocks, 2 numbers."""
+    form = _form_of_zoom(subject, grid, zoom, screen)
+    halves = form.cells == "halves"
+    names = _names_of_rows(subject, grid, screen, form)
+    label_width = cell_len(names[0])
+    columns = min((screen.room - label_width) // form.width, len(grid.columns))
+    line_count = -(-len(grid.rows) // 2) if halves else len(grid.rows)
+    headings = 1
+    down = max_downward_lines(grid.columns) if any(grid.columns.labels) else FAR
+    has_room = form.width > 1 and down + line_count <= lines and columns == len(grid.columns)
+    if form.heading == "numbers" and has_room:
+        form, headings = replace(form, heading="down"), down
+    rows = min((lines - headings) * (2 if halves else 1), len(grid.rows))
+    return MatrixLayout(form, names, label_width, headings, rows, max(columns, 1))
+
+
+def _form_of_zoom(subject: Subject, grid: Grid, zoom: int, screen: Screen) -> TableForm:
+    """Return the form of the cells: half a line high only where there are colours."""
+    if zoom == 0:
+        has_names = any(grid.rows.labels)
+        if screen.colored:
+            return TableForm("halves", 1, has_pair_names=has_names)
+        return TableForm("blocks", 1)
+    if zoom == 1:
+        return TableForm("blocks", 2)
+    number = SHARE_COLUMNS if grid.share else NUMBER_COLUMNS
+    words = max_label_columns(grid.columns)
+    names = _names_of_rows(subject, grid, screen, TableForm("numbers", number))
+    label_width = cell_len(names[0])
+    across = max(number, words + 1)
+    if 0 < words <= MAX_ACROSS_COLUMNS and label_width + across * len(grid.columns) <= screen.room:
+        return TableForm("numbers", across, "across")
+    return TableForm("numbers", number)
+
+
+def _names_of_rows(
+    subject: Subject, grid: Grid, screen: Screen, form: TableForm
+) -> tuple[str, ...]:
+    """Return the name beside each line of all rows, all equally wide, with a space."""
+    key = "names", id(grid.rows.labels), form.cells, form.has_pair_names, _kind(screen)
+    names: tuple[str, ...] = subject.drawn.get(key) or ()
+    if not names:
+        table = TerminalTable(grid, screen, form, str)
+        width = table.label_width - 1
+        names = _kept(subject, key, tuple(f"{fit_columns(name, width)} " for name in table.names))
+    return names
+
+
+def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
+    """Return the part of the matrix that is in sight, with the cell, its row and column marked.
+
+    Rows are kept, so that only those that come into sight are drawn.
+    """
+    layout = matrix_layout(subject, place, screen)
+    step = layout.rows_per_line
+    key = "rows", place.head, place.left, layout.form, layout.columns, _kind(screen)
+    kept: dict[int, Text] = subject.drawn.get(key) or _kept(subject, key, {})
+    end = min(place.top + layout.rows, len(layout.names) * step)
+    wanted = range(place.top, end, step)
+    missing = [row for row in wanted if row not in kept]
+    if missing:
+        rows = range(missing[0], missing[-1] + step, step)
+        kept |= zip(rows, _draw_rows(subject, place, screen, rows), strict=True)
+    headings = _headings(subject, place, screen)
+    return _mark_cell([*headings, *(kept[row] for row in wanted)], subject, place, layout)
+
+
+def _draw_rows(subject: Subject, place: Place, screen: Screen, rows: range) -> Iterator[Text]:
+    """Yield the lines of some rows, of the columns in sight, behind their names."""
+    layout, grid = matrix_layout(subject, place, screen), subject.grid(place.head)
+    part = grid.part(slice(rows.start, rows.stop), _columns_in_sight(place, layout))
+    write = cell_format(grid, screen.decimals)
+    table = TerminalTable(part, screen, layout.form, write, has_row_names=False)
+    for row, line in zip(rows, [*table.lines()][layout.heading_lines :], strict=True):
+        name = layout.names[row // layout.rows_per_line]
+        yield Text(name, end="").append_text(line)
+
+
+def _headings(subject: Subject, place: Place, screen: Screen) -> list[Text]:
+    """Return the lines above the columns in sight."""
+    layout, grid = matrix_layout(subject, place, screen), subject.grid(place.head)
+    key = "headings", place.head, place.left, layout.form, layout.columns, _kind(screen)
+    lines: list[Text] = subject.drawn.get(key) or []
+    if not lines:
+        part = grid.part(slice(0, 1), _columns_in_sight(place, layout))
+        table = TerminalTable(part, screen, layout.form, str, has_row_names=False)
+        start = " " * layout.label_width
+        above = islice(table.lines(), layout.heading_lines)
+        lines = _kept(subject, key, [Text(start, end="").append_text(line) for line in above])
+    return lines
+
+
+def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
+    """Return the columns of the matrix that are in sight."""
+    return slice(place.left, place.left + layout.columns)
+
+
+def _mark_cell(
+    lines: list[Text], subject: Subject, place: Place, layout: MatrixLayout
+) -> list[Text]:
+    """Return the lines with the name of the row, the heading of the column and the cell marked."""
+    width = layout.form.width
+    column = (place.key - place.left) * width
+    row = layout.heading_lines + (place.query - place.top) // layout.rows_per_line
+    name_of_column = subject.grid(place.head).columns.headings[place.key]
+    for number in range(layout.heading_lines):
+        lines[number] = _mark_heading(lines[number], layout, column, name_of_column)
+    line = lines[row].copy()
+    name = layout.names[place.query // layout.rows_per_line]
+    line.stylize(MARK_STYLE, 0, len(name) - 1)
+    first = len(name) + column  # in letters: those of names may be wide
+    if layout.form.cells == "numbers":
+        blanks = width - len(line.plain[first : first + width].lstrip())
+        line.stylize(NUMBER_STYLE, first + blanks, first + width)
+        first, sign = first + blanks - 1, "▸"
+    else:
+        sign = "[]" if width == 2 else "╳"
+    line = _with_sign(line, first, sign)
+    lines[row] = line
+    return lines
+
+
+def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str) -> Text:
+    """Return a line above the matrix with what stands over a column marked.
+
+    On a line with only some numbers, that of the column takes the place of those nearby.
+    """
+    line = heading.copy()
+    start, width = layout.label_width + column, layout.form.width
+    if layout.form.heading == "numbers" and layout.form.cells != "numbers":
+        start = min(start, layout.label_width + layout.columns * width - len(number))
+        near = range(start - 1, start + len(number) + 1)
+        line = Text(HEADING_NUMBER.sub(partial(_blank_near, near), line.plain), DIM_STYLE, end="")
+        line.pad_right(max(0, start + len(number) - line.cell_len))
+        return _with_sign(line, start, number, MARK_STYLE)
+    line.pad_right(max(0, start + width - line.cell_len))
+    first, end = (_letter_index(line.plain, each) for each in (start, start + width))
+    if line.plain[first:end].strip():
+        line.stylize(MARK_STYLE, first, end)
+    return line
+
+
+def _letter_index(text: str, column: int) -> int:
+    """Return the index of the letter at a column of the screen; some letters take two.
+
+    >>> _letter_index("日本 ab", 4)
+    2
+    """
+    at = 0
+    for index, letter in enumerate(text):
+        if at >= column:
+            return index
+        at += cell_len(letter)
+    return len(text)
+
+
+def _blank_near(near: range, found: re.Match[str]) -> str:
+    """Return spaces in place of a number that begins or ends in a range of columns."""
+    is_near = found.start() < near.stop and found.end() > near.start
+    return " " * len(found[0]) if is_near else found[0]
+
+
+def _with_sign(line: Text, first: int, sign: str, style: Style = BOLD_STYLE) -> Text:
+    """Return a line with letters replaced, in the colours that were there."""
+    marked = line[:first]
+    before = line[first : first + len(sign)]
+    middle = Text(sign, end="")
+    for span in before.spans:
+        middle.stylize(span.style, span.start, span.end)
+    middle.stylize(style)
+    return marked.append_text(middle).append_text(line[first + len(sign) :])
+
+
+def cell_at(
+    subject: Subject, place: Place, screen: Screen, line: int, column: int
+) -> tuple[int, int] | None:
+    """Return the query and the key at a line and a column of the matrix; None beside it."""
+    layout = matrix_layout(subject, place, screen)
+    row = (line - layout.heading_lines) * layout.rows_per_line
+    key = (column - layout.label_width) // layout.form.width
+    if not (0 <= row < layout.rows and 0 <= key < layout.columns):
+        return None
+    return place.top + row, place.left + key
+
+
+# All heads as small maps.
+
+
+def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
+    """Return how small maps are arranged: a layer on a row, where its heads fit side by side."""
+    grid = subject.small_map(place.head)
+    side = max(grid.cells.shape)
+    is_wide = side <= WIDE_MAP_SIDE
+    form = MapForm(2 if is_wide else 1, halves=screen.colored and not is_wide, gap=MAP_GAP)
+    columns = form.columns(grid) + MAP_GAP
+    fitting = max(1, (screen.room + MAP_GAP) // columns)
+    in_layer = max(cell[1] for cell in subject.cells) + 1
+    per_row = in_layer if in_layer <= fitting else fitting
+    lines = form.lines(grid)
+    room = body_height(subject, place, screen)
+    all_rows = -(-len(subject.explorer.heads) // per_row)
+    if all_rows * (lines + 1) - 1 <= room:
+        lines += 1
+    rows = max(1, (room + 1) // lines)
+    first = max(0, min(place.head // per_row - rows // 2, all_rows - rows))
+    return SheetLayout(form, per_row, lines, first, rows)
+
+
+def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
+    """Return small maps of the heads in sight; the name of the chosen one is marked."""
+    layout = sheet_layout(subject, place, screen)
+    lines: list[Text] = []
+    count = len(subject.explorer.heads)
+    for row in range(layout.first_row, layout.first_row + layout.rows):
+        heads = range(row * layout.per_row, min((row + 1) * layout.per_row, count))
+        if not heads:
+            break
+        key = "sheet", heads, layout.form, _kind(screen)
+        drawn: list[Text] = subject.drawn.get(key) or _kept(
+            subject, key, _row_of_maps(subject, heads, screen, layout)
+        )
+        part = list(drawn)
+        if place.head in heads:
+            part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout.form)
+        lines += part
+    return lines
+
+
+def _row_of_maps(
+    subject: Subject, heads: Sequence[int], screen: Screen, layout: SheetLayout
+) -> list[Text]:
+    """Return the lines of small maps side by side, with an empty line below if there is room."""
+    grids = [subject.small_map(head) for head in heads]
+    arrangement = MapArrangement(layout.form, (tuple(range(len(grids))),))
+    lines = list(draw_maps((grids,), arrangement, screen))
+    return lines + [Text(end="")] * (layout.lines_per_row - len(lines))
+
+
+def _mark_name(line: Text, subject: Subject, head: int, at: int, form: MapForm) -> Text:
+    """Return the line of names above small maps with one of them marked."""
+    grid = subject.small_map(head)
+    start = at * (form.columns(grid) + form.gap)
+    end = min(start + form.columns(grid), start + cell_len(grid.title))
+    marked = line.copy()
+    marked.stylize(MARK_STYLE, start, end)
+    return marked

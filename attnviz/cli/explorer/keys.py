@@ -1,0 +1,80 @@
+"""The keys of `attnviz explore` as one table: its last line and its list of keys come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from attnviz.cli.explorer.place import Pane
+
+MATRIX: tuple[Pane, ...] = ("matrix",)
+HEADS: tuple[Pane, ...] = ("matrix", "arithmetic")
+RESULTS: tuple[Pane, ...] = ("matrix", "overview", "arithmetic")
+ALL_PANES: tuple[Pane, ...] = (*RESULTS, "keys")
+BEHIND: tuple[Pane, ...] = ("overview", "arithmetic", "keys")
+LAST_LINE_GAP = 2  # columns between two keys
+MOVES = ("up", "down", "left", "right")
+
+
+@dataclass(frozen=True)
+class Key:
+    """One or two keys, what they do, and in which panes."""
+
+    names: tuple[str, ...]  # as the terminal names them
+    label: str  # as people read them
+    does: str
+    short: str = ""  # for the last line; empty: it is not there
+    rank: int = 99  # how important it is there: 0 is the most important one
+    panes: tuple[Pane, ...] = RESULTS
+    needs: str = ""  # what the subject has to be able to do, so that the key is listed
+
+
+KEYS: tuple[Key, ...] = (
+    Key(MOVES, "arrows", "move over the cells", "move", 3, MATRIX),
+    Key(MOVES, "arrows", "move over the heads", "move", 3, ("overview",)),
+    Key(("up", "down"), "↑ ↓", "scroll", "scroll", 3, ("arithmetic", "keys")),
+    Key(("home", "end"), "Home End", "go to the first column, to the last", panes=MATRIX),
+    Key(("pageup", "pagedown"), "Page up, Page down", "go far up, far down", panes=ALL_PANES),
+    Key(("[", "]"), "[ ]", "previous head, next head", "head", 4, needs="heads"),
+    Key(("{", "}"), "{ }", "previous layer, next layer", "layer", 16, needs="layers"),
+    Key(("o",), "o", "all heads, or back", "all heads", 6, needs="heads"),
+    Key(("enter",), "Enter", "open the head", "open", 4, ("overview",)),
+    Key(("/",), "/", "find a token to follow: a word or a number", "find", 9, MATRIX),
+    Key(("x",), "x", "switch the head off, or on again", "off", 7, needs="changes"),
+    Key(("s",), "s", "divide scores by √d_k, or not", "scale", 11, needs="settings"),
+    Key(("m",), "m", "hide later tokens with a causal mask, or not", "mask", 12, needs="settings"),
+    Key(("t", "T"), "t T", "double the temperature, halve it", "temperature", 13, needs="settings"),
+    Key(("e",), "e", "edit the sentence", "edit", 8, needs="text"),
+    Key(("g",), "g", "add the word that the model expects", "next word", 10, needs="continues"),
+    Key(("d",), "d", "the arithmetic of the cell, or back", "arithmetic", 5, HEADS),
+    Key(("y",), "y", "copy the command that prints what is on the screen", "copy", 14),
+    Key(("w",), "w", "write what is on the screen to a file", "write", 15),
+    Key(("+", "-", "0"), "+ − 0", "larger cells, smaller cells, as large as fit", panes=MATRIX),
+    Key(("?",), "?", "these keys, or back", "keys", 1, ALL_PANES),
+    Key(("escape",), "Esc", "stop waiting for what is computed", panes=MATRIX),
+    Key(("escape",), "Esc", "go back; stop waiting", "back", 2, BEHIND),
+    Key(("q",), "q", "quit", "quit", 0, ALL_PANES),
+)
+
+
+def keys_of_pane(pane: Pane, abilities: Collection[str]) -> list[Key]:
+    """Return the keys that do something in a pane, in the order of the table."""
+    return [key for key in KEYS if pane in key.panes and (key.needs in abilities or not key.needs)]
+
+
+def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[tuple[str, str]]:
+    """Return (key, word) pairs for the last line, as many as fit into `room` columns.
+
+    The most important ones are kept; they stand in the order of the table.
+    """
+    shown = [key for key in keys_of_pane(pane, abilities) if key.short]
+    kept: list[Key] = []
+    for key in sorted(shown, key=lambda each: each.rank):
+        if sum(map(_columns, [*kept, key])) - LAST_LINE_GAP <= room:
+            kept.append(key)
+    return [(key.label, key.short) for key in shown if key in kept]
+
+
+def _columns(key: Key) -> int:
+    """Return how many columns a key takes in the last line, with the gap after it."""
+    return len(key.label) + 1 + len(key.short) + LAST_LINE_GAP

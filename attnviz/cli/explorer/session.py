@@ -1,0 +1,472 @@
+"""What each key does, without a terminal: from a subject and a place to the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.style import Style
+from rich.text import Text
+
+from attnviz.cli.explorer.frame import (
+    ZOOMS,
+    Frame,
+    body_height,
+    build_frame,
+    cell_at,
+    long_lines,
+    matrix_layout,
+    sentence_rows,
+    sheet_layout,
+)
+from attnviz.cli.explorer.keys import KEYS
+from attnviz.cli.explorer.place import (
+    FAR,
+    Pane,
+    Place,
+    keep_in_sight,
+    move_cell,
+    step_head,
+    step_layer,
+)
+from attnviz.cli.explorer.subject import Subject, strongest_key
+from attnviz.cli.output import refuse_undeliverable
+from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
+from attnviz.errors import AttnvizError
+from attnviz.renderers import suffixes
+from attnviz.renderers.terminal.screen import DIM_STYLE, Screen
+from attnviz.wording.printable import printable_text
+
+ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+CARET_STYLE = Style(reverse=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Work that takes long: it runs beside the screen, which shows `words` meanwhile."""
+
+    words: str
+    work: Callable[[], Any]
+    take: Callable[[Any], None]  # takes its result, unless one has stopped waiting
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A line that is being typed, with the caret before the letter `caret`."""
+
+    label: str
+    text: str
+    caret: int
+    enter: Callable[[str], None]
+
+    def typed(self, letters: str) -> Prompt:
+        """Return the prompt with letters inserted at the caret."""
+        text = self.text[: self.caret] + letters + self.text[self.caret :]
+        return replace(self, text=text, caret=self.caret + len(letters))
+
+    def edited(self, key: str) -> Prompt:
+        """Return the prompt after a key that moves the caret, or deletes."""
+        text, caret = self.text, self.caret
+        if key == "backspace" and caret:
+            return replace(self, text=text[: caret - 1] + text[caret:], caret=caret - 1)
+        if key == "delete":
+            return replace(self, text=text[:caret] + text[caret + 1 :])
+        if key == "ctrl+u":
+            return replace(self, text=text[caret:], caret=0)
+        carets = {"left": caret - 1, "right": caret + 1, "home": 0, "end": len(text)}
+        return replace(self, caret=max(0, min(carets.get(key, caret), len(text))))
+
+    def line(self, width: int) -> Text:
+        """Return the line as it is shown: scrolled so that the caret is in sight."""
+        letters = [*map(printable_text, [*self.text, " "])]
+        line = Text(f"{self.label} ", DIM_STYLE, end="")
+        first, room = 0, width - line.cell_len
+        while first < self.caret and Text("".join(letters[first : self.caret + 1])).cell_len > room:
+            first += 1
+        for position in range(first, len(letters)):
+            line.append(letters[position], CARET_STYLE if position == self.caret else Style())
+        return line
+
+
+class Session:
+    """What is explored, where, and what was asked; each key changes it."""
+
+    def __init__(
+        self, subject: Subject, place: Place, screen: Screen, pictures: PictureOptions
+    ) -> None:
+        self.subject, self.place, self.screen, self.pictures = subject, place, screen, pictures
+        self.message = ""
+        self.prompt: Prompt | None = None
+        self.job: Job | None = None
+        self.is_over = False
+        self.copied = ""  # a text for the clipboard
+        self._keep_in_sight()
+
+    def frame(self) -> Frame:
+        """Return the screen as it is now."""
+        notice: Text | None = None
+        if self.prompt is not None:
+            notice = self.prompt.line(self.screen.room)
+        elif self.message or self.job is not None:
+            notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
+        return build_frame(self.subject, self.place, self.screen, notice)
+
+    def resize(self, width: int, height: int) -> None:
+        """Fit the screen to another size."""
+        self.screen = replace(self.screen, width=width, height=height)
+        self._keep_in_sight()
+
+    def press(self, key: str) -> None:
+        """Do what a key means in the pane that is shown; any other key does nothing."""
+        if self.prompt is not None:
+            self._press_in_prompt(self.prompt, key)
+        else:
+            self.message = ""
+            for row in KEYS:
+                if key in row.names and self.place.pane in row.panes:
+                    self._guard(partial(ACTIONS[row.names[0]], self, key))
+                    break
+        self._keep_in_sight()
+
+    def type(self, text: str) -> None:
+        """Insert a pasted text into the line that is being typed."""
+        if self.prompt is not None:
+            self.prompt = self.prompt.typed(" ".join(text.split("\n")))
+
+    def click(self, column: int, line: int) -> None:
+        """Go to the cell, the word or the head at a column and a line of the screen."""
+        if self.prompt is not None:
+            return
+        frame, self.message = self.frame(), ""
+        if line in frame.body and self.place.pane == "matrix":
+            cell = cell_at(self.subject, self.place, self.screen, line - frame.body.start, column)
+            if cell is not None:
+                self.place = replace(self.place, query=cell[0], key=cell[1])
+        elif line in frame.body and self.place.pane == "overview":
+            self._click_head(line - frame.body.start, column)
+        elif line in frame.sentence:
+            self._click_word(line - frame.sentence.start, column)
+        self._keep_in_sight()
+
+    def turn_wheel(self, down: int, *, sideways: bool = False) -> None:
+        """Move on by some rows, or scroll by some lines; `sideways`: by some columns."""
+        if self.place.pane == "matrix":
+            step = (0, down) if sideways else (down, 0)
+            self.place = move_cell(self.place, *step, self._shape)
+        elif self.place.pane == "overview":
+            self._move_in_sheet("down" if down > 0 else "up")
+        else:
+            self._scroll(down)
+        self._keep_in_sight()
+
+    def finish(self, job: Job, result: Any) -> None:
+        """Take what a job computed, or show the error it ended with; nothing if it was stopped."""
+        if job is not self.job:
+            return
+        self.job = None
+        if isinstance(result, AttnvizError):
+            self._show_error(result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            self._guard(lambda: job.take(result))
+        self._keep_in_sight()
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self.subject.explorer.heads[self.place.head].weights.shape
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Do something; what is refused is shown as a message."""
+        try:
+            act()
+        except AttnvizError as error:
+            self._show_error(error)
+
+    def _show_error(self, error: AttnvizError) -> None:
+        hint = f" ({error.hint})" if error.hint else ""
+        self.message = f"{error}{hint}"
+
+    def _keep_in_sight(self) -> None:
+        """Scroll so that the cell is in sight, and never beyond an end."""
+        place = move_cell(self.place, 0, 0, self._shape)
+        if place.pane == "matrix" and self.screen.height:
+            layout = matrix_layout(self.subject, place, self.screen)
+            window = layout.rows, layout.columns
+            place = keep_in_sight(place, *window, self._shape, layout.rows_per_line)
+        elif place.pane in ("arithmetic", "keys"):
+            try:
+                place = replace(place, scroll=self._limited_scroll(place))
+            except AttnvizError as error:  # another head may have no arithmetic to show
+                self._show_error(error)
+                place = replace(place, pane="matrix")
+        self.place = place
+
+    def _limited_scroll(self, place: Place) -> int:
+        """Return the first line in sight, so that the pane is full if it can be."""
+        lines = len(long_lines(self.subject, place, self.screen))
+        return max(0, min(place.scroll, lines - body_height(self.subject, place, self.screen)))
+
+    def _start(
+        self, words: str, work: Callable[[], Any], take: Callable[[Any], None], *, quick: bool
+    ) -> None:
+        """Do work at once if it is quick, else beside the screen."""
+        if self.job is not None:
+            self.message = f"{self.job.words}: wait for it, or press Esc"
+        elif quick:
+            take(work())
+        else:
+            self.job = Job(words, work, take)
+
+    def _compute(self, words: str, change: Callable[[], Subject]) -> None:
+        """Replace the subject by one that is computed again."""
+        shows_all = self.place.pane == "overview"
+        work = (lambda: change().read_all_heads()) if shows_all else change
+        quick = self.subject.is_quick and not (shows_all and self.subject.has_many_cells)
+        self._start(words, work, self._take_subject, quick=quick)
+
+    def _take_subject(self, subject: Subject) -> None:
+        self.subject = subject
+
+    # Keys, in the order of the table.
+
+    def _move(self, key: str) -> None:
+        if self.place.pane == "matrix":
+            self.place = move_cell(self.place, *ARROWS[key], self._shape)
+        elif self.place.pane == "overview":
+            self._move_in_sheet(key)
+        else:
+            self._scroll(ARROWS[key][0])
+
+    def _move_in_sheet(self, key: str) -> None:
+        layout = sheet_layout(self.subject, self.place, self.screen)
+        down, right = ARROWS[key]
+        head = self.place.head + down * layout.per_row + right
+        if 0 <= head < len(self.subject.explorer.heads):
+            self.place = replace(self.place, head=head)
+
+    def _scroll(self, lines: int) -> None:
+        self.place = replace(self.place, scroll=self.place.scroll + lines)
+
+    def _move_to_end(self, key: str) -> None:
+        self.place = move_cell(self.place, 0, FAR if key == "end" else -FAR, self._shape)
+
+    def _move_page(self, key: str) -> None:
+        sign = 1 if key == "pagedown" else -1
+        if self.place.pane == "matrix":
+            rows = matrix_layout(self.subject, self.place, self.screen).rows
+            self.place = move_cell(self.place, sign * rows, 0, self._shape)
+        elif self.place.pane == "overview":
+            layout = sheet_layout(self.subject, self.place, self.screen)
+            last = len(self.subject.explorer.heads) - 1
+            head = self.place.head + sign * layout.rows * layout.per_row
+            self.place = replace(self.place, head=max(0, min(head, last)))
+        else:
+            self._scroll(sign * body_height(self.subject, self.place, self.screen))
+
+    def _change_head(self, key: str) -> None:
+        count = len(self.subject.explorer.heads)
+        self.place = step_head(self.place, 1 if key == "]" else -1, count)
+
+    def _change_layer(self, key: str) -> None:
+        self.place = step_layer(self.place, 1 if key == "}" else -1, self.subject.cells)
+
+    def _show_all_heads(self, key: str) -> None:
+        if self.place.pane == "overview":
+            self._open("matrix")
+            return
+        quick = not self.subject.has_many_cells
+        words = "reading all heads"
+        self._start(words, self.subject.read_all_heads, self._open_overview, quick=quick)
+
+    def _open_overview(self, subject: Subject) -> None:
+        self._open("overview")
+
+    def _open(self, pane: Pane) -> None:
+        self.place = replace(self.place, pane=pane, scroll=0)
+
+    def _open_head(self, key: str) -> None:
+        self._open("matrix")
+
+    def _find(self, key: str) -> None:
+        self.prompt = Prompt("find", "", 0, self._follow)
+
+    def _follow(self, name: str) -> None:
+        """Follow the next token of this name as query, or the one with this number."""
+        tokens = self.subject.trace.tokens
+        found = tokens.find(name.strip())
+        later = [position for position in found if position > self.place.query]
+        position = (later or found or [tokens.index(name.strip(), "query")])[0]
+        self.place = replace(self.place, query=position)
+        self.place = replace(self.place, key=strongest_key(self.subject, self.place))
+
+    def _switch_head(self, key: str) -> None:
+        subject, head = self.subject, self.place.head
+        is_off = subject.explorer.heads[head].off
+        words = f"switching {subject.explorer.heads[head].name} {'on' if is_off else 'off'}"
+        self._compute(words, lambda: subject.switched(head))
+
+    def _change_scale(self, key: str) -> None:
+        self._compute("computing", self.subject.scaled_otherwise)
+
+    def _change_mask(self, key: str) -> None:
+        self._compute("computing", self.subject.masked_otherwise)
+
+    def _change_temperature(self, key: str) -> None:
+        subject = self.subject
+        self._compute("computing", lambda: subject.heated(2.0 if key == "t" else 0.5))
+
+    def _edit(self, key: str) -> None:
+        text = self.subject.trace.text or ""
+        self.prompt = Prompt("text", text, len(text), self._take_text)
+
+    def _take_text(self, text: str) -> None:
+        subject = self.subject
+        self._compute("computing", lambda: subject.with_text(text))
+
+    def _add_word(self, key: str) -> None:
+        self._compute("the model writes", self.subject.with_next_word)
+
+    def _show_arithmetic(self, key: str) -> None:
+        if self.place.pane == "arithmetic":
+            self._open("matrix")
+            return
+        subject, place = self.subject, replace(self.place, pane="arithmetic", scroll=0)
+        quick = not subject.has_many_cells
+        work = partial(long_lines, subject, place, self.screen)  # which may refuse it
+        self._start("writing it out", work, partial(self._open_arithmetic, place), quick=quick)
+
+    def _open_arithmetic(self, place: Place, lines: Sequence[Text]) -> None:
+        self.place = place
+
+    def _copy(self, key: str) -> None:
+        subject, place = self.subject, self.place
+
+        def find_command() -> str:
+            """Return the line that prints what is on the screen; refuses where there is none."""
+            command = subject.view(place).command
+            if command is None:
+                raise AttnvizError("no command prints this", "w writes it to a file")
+            return command.line
+
+        self._start("reading", find_command, self._take_command, quick=subject.is_quick)
+
+    def _take_command(self, line: str) -> None:
+        self.copied, self.message = line, f"copied: {line}"
+
+    def _write(self, key: str) -> None:
+        name = self.subject.explorer.heads[self.place.head].name.replace(" ", "-")
+        names = {"overview": "heads", "arithmetic": f"{name}-steps"}
+        text = f"{names.get(self.place.pane, name)}.png"
+        self.prompt = Prompt("write to", text, len(text), self._write_file)
+
+    def _write_file(self, name: str) -> None:
+        path, subject, place = Path(name.strip()), self.subject, self.place
+        refuse_undeliverable(OutputOptions(out=[path]), self.pictures, suffixes())
+        look = look_from_options(self.pictures)
+
+        def write() -> str:
+            """Write the file, and return what to say of it."""
+            from attnviz.renderers import saving
+
+            paths, notes = saving.write_files(subject.view(place), [path], look)
+            return " · ".join([f"wrote {', '.join(map(str, paths))}", *notes])
+
+        self._start(f"writing {path}", write, self._say, quick=False)
+
+    def _say(self, message: str) -> None:
+        self.message = message
+
+    def _change_zoom(self, key: str) -> None:
+        if key == "0":
+            self.place = replace(self.place, zoom=None)
+            return
+        forms = {"halves": 0, "blocks": 1, "numbers": 2}
+        form = matrix_layout(self.subject, self.place, self.screen).form
+        zoom = 0 if form.width == 1 else forms[form.cells]
+        zoom = max(0, min(zoom + (1 if key == "+" else -1), ZOOMS - 1))
+        self.place = replace(self.place, zoom=zoom)
+
+    def _show_keys(self, key: str) -> None:
+        if self.place.pane == "keys":
+            self._open(self.place.below)
+        else:
+            self.place = replace(self.place, pane="keys", below=self.place.pane, scroll=0)
+
+    def _go_back(self, key: str) -> None:
+        if self.job is not None:
+            self.job = None
+            self.message = "stopped waiting"
+        elif self.place.pane == "keys":
+            self._open(self.place.below)
+        else:
+            self._open("matrix")
+
+    def _quit(self, key: str) -> None:
+        self.is_over = True
+
+    def _press_in_prompt(self, prompt: Prompt, key: str) -> None:
+        """Type a letter, edit the line, or end it with Enter or Esc."""
+        if key == "escape":
+            self.prompt = None
+        elif key == "enter":
+            self.prompt = None
+            if prompt.text.strip():
+                self._guard(lambda: prompt.enter(prompt.text))
+        elif len(key) == 1:
+            self.prompt = prompt.typed(key)
+        else:
+            self.prompt = prompt.edited(key)
+
+    def _click_head(self, line: int, column: int) -> None:
+        """Choose the head at a line and a column of the sheet; open the one that is chosen."""
+        layout = sheet_layout(self.subject, self.place, self.screen)
+        map_columns = layout.form.columns(self.subject.small_map(self.place.head))
+        head = layout.head_at(line, column, map_columns)
+        if head == self.place.head:
+            self._open("matrix")
+        elif head < len(self.subject.explorer.heads):
+            self.place = replace(self.place, head=head)
+
+    def _click_word(self, row: int, column: int) -> None:
+        """Follow the word at a column of a line of the sentence."""
+        rows = sentence_rows(self.subject, self.place, self.screen)
+        axis = self.subject.explorer.heads[self.place.head].key_axis
+        if row >= len(rows):
+            return
+        at = 0
+        for position in rows[row]:
+            gap = position > rows[row].start and axis.spaced[position : position + 1] == (True,)
+            at += gap + Text(axis.labels[position]).cell_len + (not self.screen.colored)
+            if column < at:
+                self.place = replace(self.place, query=position)
+                self.place = replace(self.place, key=strongest_key(self.subject, self.place))
+                return
+
+
+ACTIONS: dict[str, Callable[[Session, str], None]] = {  # by the first name of a key in KEYS
+    "up": Session._move,
+    "home": Session._move_to_end,
+    "pageup": Session._move_page,
+    "[": Session._change_head,
+    "{": Session._change_layer,
+    "o": Session._show_all_heads,
+    "enter": Session._open_head,
+    "/": Session._find,
+    "x": Session._switch_head,
+    "s": Session._change_scale,
+    "m": Session._change_mask,
+    "t": Session._change_temperature,
+    "e": Session._edit,
+    "g": Session._add_word,
+    "d": Session._show_arithmetic,
+    "y": Session._copy,
+    "w": Session._write,
+    "+": Session._change_zoom,
+    "?": Session._show_keys,
+    "escape": Session._go_back,
+    "q": Session._quit,
+}

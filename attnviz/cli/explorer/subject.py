@@ -1,0 +1,442 @@
+"""What is explored: a Trace, its heads, and what is said of a head, a cell and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.cells import FULL_SLICE, StoredCells
+from attnviz.cli.explorer.place import Place
+from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokens import Tokens
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import Source, build_source
+from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.models.answers import Prediction
+from attnviz.traces.settings import Settings, format_head_id, parse_heads_off
+from attnviz.traces.trace import Layer, Trace
+from attnviz.views.answer_tables import answer_sentences
+from attnviz.views.conclusions.weight_titles import head_weights_title
+from attnviz.views.grids.explorer import HeadExplorer
+from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
+from attnviz.views.grids.section import Section
+from attnviz.views.reading import quoted_token
+from attnviz.views.settings_line import settings_line
+from attnviz.views.steps.walk import Walk, steps
+from attnviz.views.trace_data import explore_trace
+from attnviz.views.view import View, printable_value
+from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.numbers import fixed_text, percent_text
+from attnviz.wording.words import bidi_isolated
+
+MAX_KEPT_GRIDS = 48  # of heads that were looked at last
+SMALL_MAP_SIDE = 16  # blocks on a side of a small map, at most
+MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two keys
+TEMPERATURE_LIMITS = 1 / 64, 64.0
+CELL_STEPS = "scores,scaling,mask,softmax"
+NAMED_ANSWERS = 3
+MIN_NAMED_PROBABILITY = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A Trace and its heads. `base` is the same text, computed as it was when exploring began."""
+
+    trace: Trace
+    base: Trace
+    explorer: HeadExplorer
+
+    @cached_property
+    def attention(self) -> tuple[tuple[Layer, int], ...]:
+        """The layer of each head, and its number in it."""
+        layers = self.trace.attention_layers
+        return tuple((layer, number) for layer in layers for number in range(layer.heads))
+
+    @cached_property
+    def cells(self) -> tuple[tuple[int, int], ...]:
+        """The row and the column of each head in an overview: its layer and its number."""
+        return tuple(head.chooser_cell or (0, 0) for head in self.explorer.heads)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the trace was computed with."""
+        return self.trace.origin.settings
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of queries, and of keys of the first head."""
+        return self.explorer.heads[0].weights.shape
+
+    @cached_property
+    def abilities(self) -> frozenset[str]:
+        """What can be done with it, as the table of keys names it."""
+        prediction, layers = self.trace.prediction, {cell[0] for cell in self.cells}
+        able = {
+            "heads": len(self.cells) > 1,
+            "layers": len(layers) > 1,
+            "changes": not build_source(self.trace).has_no_command,
+            "settings": self.trace.trained is None,
+            "text": self.trace.text is not None,
+            "continues": prediction is not None and prediction.predicts == "next",
+        }
+        return frozenset(name for name, is_able in able.items() if is_able)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is computed again between two keys: no trained transformer is run."""
+        return self.trace.trained is None
+
+    @property
+    def has_many_cells(self) -> bool:
+        """Whether reading all heads takes longer than one should wait without a word."""
+        return len(self.explorer.heads) * self.shape[0] * self.shape[1] > MAX_CELLS_AT_ONCE
+
+    @cached_property
+    def _kept_grids(self) -> dict[int, Grid]:
+        return {}
+
+    @cached_property
+    def _small_maps(self) -> dict[int, Grid]:
+        return {}
+
+    @cached_property
+    def drawn(self) -> dict[Any, Any]:
+        """What was drawn of it last, by all that it depends on."""
+        return {}
+
+    @cached_property
+    def _findings(self) -> dict[tuple[int, int], str]:
+        return {}
+
+    def name(self, head: int) -> str:
+        """Return the name of a head, and whether it is off: `L1H1 (off)`."""
+        head_map = self.explorer.heads[head]
+        return head_map.name + OFF_SUFFIX * head_map.off
+
+    def grid(self, head: int) -> Grid:
+        """Return the weights of a head as a Grid; those that were looked at last are kept."""
+        if head not in self._kept_grids:
+            if len(self._kept_grids) >= MAX_KEPT_GRIDS:
+                del self._kept_grids[next(iter(self._kept_grids))]
+            self._kept_grids[head] = self._read_grid(head)
+        return self._kept_grids[head]
+
+    def _read_grid(self, head: int) -> Grid:
+        """Return the weights of a head as a Grid in memory."""
+        head_map = self.explorer.heads[head]
+        patch = head_map.weights.window(FULL_SLICE, FULL_SLICE)
+        cells = StoredCells(patch.values, patch.hidden)
+        return Grid(
+            "",
+            replace(head_map.query_axis, border=None),  # a rule would take a line of its own
+            head_map.key_axis,
+            cells,
+            head_map.scale(cells),
+            share=head_map.share,
+            off=(True,) * len(head_map.query_axis) if head_map.off else (),
+        )
+
+    def small_map(self, head: int) -> Grid:
+        """Return a head for an overview: in blocks, if it has more than 16 tokens."""
+        if head not in self._small_maps:
+            grid = self._kept_grids.get(head) or self._read_grid(head)
+            size = -(-max(self.shape) // SMALL_MAP_SIDE)
+            self._small_maps[head] = replace(pool_grid(grid, size, size), title=self.name(head))
+        return self._small_maps[head]
+
+    def read_all_heads(self) -> Subject:
+        """Read the small maps of all heads, which are kept; return the subject itself."""
+        for head in range(len(self.explorer.heads)):
+            self.small_map(head)
+        return self
+
+    def finding(self, place: Place) -> str:
+        """Return what the query of a place attends to in its head, as a title says it."""
+        key = place.head, place.query
+        if key not in self._findings:
+            layer, number = self.attention[place.head]
+            title = head_weights_title(self.trace, layer, number, place.query)
+            self._findings[key] = printable_value(title)
+        return self._findings[key]
+
+    def cell_line(self, place: Place) -> str:
+        """Return the numbers of the cell: `7 ? → 3 dogs   weight 0.9998   score 16.00`."""
+        head_map, grid = self.explorer.heads[place.head], self.grid(place.head)
+        names = (grid.rows.names[place.query], grid.columns.names[place.key])
+        cell = f"{bidi_isolated(names[0])} → {bidi_isolated(names[1])}"
+        if grid.hidden[place.query, place.key]:
+            return f"{cell}   hidden by the mask"
+        parts = [cell, f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
+        if head_map.scores is not None:
+            rows, columns = (slice(at, at + 1) for at in (place.query, place.key))
+            score = float(head_map.scores.window(rows, columns).values[0, 0])
+            parts.append(f"score {fixed_text(score, 2)} before the softmax")
+        return "   ".join(parts)
+
+    @cached_property
+    def answer_line(self) -> str:
+        """What the model answers, and what it answered before anything was changed; empty for a
+        trace without answers.
+        """
+        prediction, before = self.trace.prediction, self.base.prediction
+        is_same_text = self.base.tokens.labels == self.trace.tokens.labels
+        is_changed = self.base is not self.trace and is_same_text
+        line = next(iter(answer_sentences(self.trace)), "")
+        asked = () if prediction is None else prediction.asked_positions
+        is_one = prediction is not None and (prediction.predicts == "next" or len(asked) == 1)
+        if prediction is not None and before is not None and is_changed and asked and is_one:
+            line = _changed_answers_text(self.trace.tokens, prediction, before, asked[-1])
+        return str(printable_value(line))
+
+    @cached_property
+    def changes(self) -> str:
+        """The options that differ from those at the start: `--no-scale --without L1H1`."""
+        ours, first = (changed_options(each.origin.settings) for each in (self.trace, self.base))
+        options = {name: value for name, value in ours.items() if first.get(name) != value}
+        options |= {name: getattr(Settings(), name) for name in first.keys() - ours.keys()}
+        words = Command(name="", options={n: v for n, v in options.items() if v is not None}).line
+        undone = [name for name, value in options.items() if value is None]
+        return " ".join([words.removeprefix("attnviz").strip(), *(f"no {name}" for name in undone)])
+
+    @cached_property
+    def about(self) -> str:
+        """One line on what the numbers depend on."""
+        return str(printable_value(settings_line(self.trace)))
+
+    def view(self, place: Place) -> View:
+        """Return the View of what is on the screen: one head, all heads, or a cell's arithmetic."""
+        layer, number = self.attention[place.head]
+        if place.pane == "arithmetic":
+            return self._steps(place).view()
+        has_own_command = self.trace.trained is not None or (
+            self.trace.model is not None
+            and not changed_options(self.settings).keys() & {*MODEL_DECIDED_OPTIONS}
+        )
+        if place.pane == "overview" or not has_own_command or layer.memory is not None:
+            return self.trace.view()
+        options = InspectOptions(layer=str(layer.layer), head=str(number))
+        return Inspection(trace=self.trace, options=options).view()
+
+    def arithmetic(self, place: Place) -> tuple[Section, ...]:
+        """Return the steps from the query and the key of a cell to its weight, made printable."""
+        sections: tuple[Section, ...] = printable_value(self._steps(place).sections)
+        return sections
+
+    def _steps(self, place: Place) -> Walk:
+        """Return the Walk of a cell; refuses what has no scores to write out."""
+        layer, number = self.attention[place.head]
+        if layer.memory is not None:
+            raise AttnvizError(
+                "the arithmetic of attention to a second sentence is written by another command",
+                "attnviz steps TEXT --memory … --query TOKEN --step cross-scores",
+            )
+        write = partial(
+            steps,
+            self.trace,
+            query=place.query,
+            layer=layer.layer,
+            head=number,
+            step=CELL_STEPS,
+        )
+        try:
+            return write(key=place.key)
+        except AttnvizError as error:
+            if "--key" not in str(error):
+                raise
+            return write()
+
+    def with_settings(self, **changes: Any) -> Subject:
+        """Return the subject computed with other settings, on the same text."""
+        source = self._changeable_source(self.trace, **changes)
+        is_as_before = source.settings == self.base.origin.settings
+        is_as_before = is_as_before and source.text == self.base.text
+        trace = self.base if is_as_before else trace_source(source)
+        return replace_trace(self, trace, self.base)
+
+    def with_text(self, text: str) -> Subject:
+        """Return the subject of another text, computed with the same settings."""
+        if self.trace.text is None:
+            raise AttnvizError("there is no text to edit: the tokens are given", "edit their file")
+
+        def change(trace: Trace) -> Source:
+            """Return the source of the new text; vectors of a table are looked up again."""
+            source = self._changeable_source(trace)
+            return replace(source, text=text, vectors=None, table=None)
+
+        return self._compute_again(change)
+
+    def _compute_again(self, change: Callable[[Trace], Source]) -> Subject:
+        """Return the subject, and what it is compared with, computed from changed sources."""
+        trace = trace_source(change(self.trace))
+        is_changed = self.base is not self.trace
+        return replace_trace(self, trace, trace_source(change(self.base)) if is_changed else trace)
+
+    def _changeable_source(self, trace: Trace, **changes: Any) -> Source:
+        """Return the source of a trace with other settings; refuses weights computed elsewhere."""
+        source = build_source(trace, **changes)
+        if source.has_no_command:
+            raise AttnvizError(
+                "these weights were computed elsewhere, so that nothing can be changed",
+                "look at other heads with [ and ]",
+            )
+        return source
+
+    def switched(self, head: int) -> Subject:
+        """Return the subject with one more head switched off, or with one switched on again."""
+        layer, number = self.attention[head]
+        if layer.memory is not None:
+            raise AttnvizError(
+                "a head that attends to a second sentence cannot be switched off",
+                "switch off a head of the text's own attention",
+            )
+        off = parse_heads_off(self.settings.without)
+        name = (layer.layer, number)
+        others = {each: value for each, value in off.items() if each != name}
+        heads = others if name in off else {**off, name: "zero"}
+        words = [format_head_id(*each) + "=mean" * (heads[each] == "mean") for each in heads]
+        return self.with_settings(without=",".join(words) or None)
+
+    def scaled_otherwise(self) -> Subject:
+        """Return the subject with scores divided by √d_k if they are not, and the reverse."""
+        return self._with_variant("scale", "scaled", not self.trace.variant.scaled)
+
+    def masked_otherwise(self) -> Subject:
+        """Return the subject with a causal mask if it has none, and without one if it has."""
+        return self._with_variant("causal", "causal", not self.trace.variant.causal)
+
+    def heated(self, factor: float) -> Subject:
+        """Return the subject with another temperature; refuses to go on beyond 1/64 and 64."""
+        temperature = self.trace.variant.temperature * factor
+        low, high = TEMPERATURE_LIMITS
+        if not low <= temperature <= high:
+            raise AttnvizError(
+                f"the temperature stays between 1/{1 / low:g} and {high:g}",
+                "go back with the other key",
+            )
+        return self._with_variant("temperature", "temperature", temperature)
+
+    def _with_variant(self, setting: str, field: str, value: object) -> Subject:
+        """Return the subject with a setting that gives the variant's field a value; where that is
+        its value at the start, with the setting as it was.
+        """
+        is_as_before = getattr(self.base.variant, field) == value
+        before = getattr(self.base.origin.settings, setting)
+        return self.with_settings(**{setting: before if is_as_before else value})
+
+    def with_next_word(self) -> Subject:
+        """Return the subject with one more word that the model writes.
+
+        Refuses models that do not continue a text.
+        """
+        prediction = self.trace.prediction
+        if prediction is None or prediction.predicts != "next" or self.trace.text is None:
+            raise AttnvizError(
+                "only a model that continues a text can add a word",
+                "explore with --model smollm2, or --model induction",
+            )
+        if self.trace.trained is not None:
+            count = (self.settings.generate or 0) + 1
+            return self._compute_again(lambda each: self._changeable_source(each, generate=count))
+        answer = prediction.answers[prediction.best(len(self.trace.tokens) - 1, 1)[0]]
+        gap = " " if self.trace.tokenizer == "words" else ""
+        return self.with_text(f"{self.trace.text}{gap}{answer}")
+
+
+def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place]:
+    """Return the subject of a trace, and the place where exploring begins: the head and the token
+    that a page opens with, or the token `query`.
+
+    Refuses long texts, of which not all weights are in memory.
+    """
+    refuse_long_text(trace)
+    opened = trace.view().heads
+    assert opened is not None
+    explorer = _explore(trace)
+    names = [head.name for head in explorer.heads]
+    first = opened.heads[opened.first].name
+    head = names.index(first) if first in names else 0
+    position = opened.query if query is None else trace.tokens.index(query, "query")
+    subject = Subject(trace, trace, explorer)
+    place = Place(head=head, query=len(trace.tokens) - 1 if position is None else position)
+    return subject, replace(place, key=strongest_key(subject, place))
+
+
+def strongest_key(subject: Subject, place: Place) -> int:
+    """Return the key that the query of a place attends to most in its head."""
+    grid = subject.grid(place.head)
+    row = np.where(grid.hidden[place.query], -np.inf, np.nan_to_num(grid.values[place.query]))
+    return int(row.argmax())
+
+
+def refuse_long_text(trace: Trace) -> None:
+    """Refuse a text whose weights are computed only where they are shown."""
+    if any(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers):
+        raise AttnvizError(
+            f"the text has {len(trace.tokens):,} tokens, too many to explore in a terminal",
+            "try a shorter text, or: attnviz run TEXT -o view.html",
+        )
+
+
+def replace_trace(subject: Subject, trace: Trace, base: Trace) -> Subject:
+    """Return a subject with another trace of the same kind; refuses a long text."""
+    refuse_long_text(trace)
+    has_other_heads = len(trace.attention_layers) != len(subject.trace.attention_layers)
+    assert not has_other_heads, "settings changed the number of layers"
+    return Subject(trace, base, _explore(trace))
+
+
+def _explore(trace: Trace) -> HeadExplorer:
+    """Return all heads of a trace, made printable, without a search for the strongest."""
+    first = trace.attention_layers[0].layer
+    explorer: HeadExplorer = printable_value(explore_trace(trace, layer=first, head=0))
+    return explorer
+
+
+def _changed_answers_text(
+    tokens: Tokens, prediction: Prediction, before: Prediction, position: int
+) -> str:
+    """Return the likely answers at a position, each with its probability now and before."""
+    follows = prediction.predicts == "next"
+    best, *others = prediction.best(position, NAMED_ANSWERS)
+    likely = [
+        answer
+        for answer in others
+        if float(prediction.probabilities[position, answer]) >= MIN_NAMED_PROBABILITY
+    ]
+    answers = [_changed_answer(prediction, before, position, each) for each in (best, *likely)]
+    opening = f"{'After' if follows else 'At'} {quoted_token(tokens, position)}"
+    return f"{opening} the model {'expects' if follows else 'answers'}: {', '.join(answers)}"
+
+
+def _changed_answer(prediction: Prediction, before: Prediction, position: int, answer: int) -> str:
+    """Return an answer with its probability now, and before: `are 62 % (was 99.9 %)`."""
+    now = percent_text(float(prediction.probabilities[position, answer]))
+    earlier = _earlier_probability(prediction, before, position, answer)
+    label = bidi_isolated(prediction.answers[answer])
+    if earlier is None or percent_text(earlier) == now:
+        return f"{label} {now}"
+    return f"{label} {now} (was {percent_text(earlier)})"
+
+
+def _earlier_probability(
+    prediction: Prediction, before: Prediction, position: int, answer: int
+) -> float | None:
+    """Return the probability of the same answer in another prediction; None if it is not kept."""
+    known: Mapping[object, int] = {
+        (label, each): index for index, (label, each) in enumerate(_identities(before))
+    }
+    index = known.get(_identities(prediction)[answer])
+    return None if index is None else float(before.probabilities[position, index])
+
+
+def _identities(prediction: Prediction) -> list[tuple[str, int]]:
+    """Return what tells the answers of a prediction apart: labels, and ids where there are some."""
+    ids = prediction.answer_ids or (0,) * len(prediction.answers)
+    return list(zip(prediction.answers, ids, strict=True))

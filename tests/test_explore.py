@@ -1,0 +1,669 @@
+"""`attnviz explore`: what keys do, what the screen says, and that the terminal is as before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz import trace
+from attnviz.cli import explore
+from attnviz.cli.explorer.application import Explorer
+from attnviz.cli.explorer.frame import MIN_SIZE, body_height, matrix_layout
+from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
+from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
+from attnviz.cli.explorer.session import ACTIONS, Job, Session
+from attnviz.cli.explorer.subject import Subject, open_subject
+from attnviz.cli.output_options import PictureOptions
+from attnviz.errors import AttnvizError
+from attnviz.renderers.terminal.screen import ColorDepth, Screen
+from attnviz.traces.inputs import build_source
+from attnviz.traces.trace import Trace
+from attnviz.views.conclusions.weight_titles import head_weights_title
+from attnviz.wording.commands import parse_command
+from tests import LONGEST
+from tests.conftest import ROOT, Attnviz
+from tests.terminals import once, shown_on_terminal
+
+SENTENCE = "the old dogs near the table"
+WIDE = "日本語 🙂 e\u0301te\u0301 and a long sentence about attention , heads and tokens . " * 3
+DOWN, RIGHT = "down", "right"
+ABILITIES = frozenset(("heads", "layers", "changes", "settings", "text", "continues"))
+
+
+@cache
+def traced(text: str = SENTENCE, **settings: object) -> Trace:
+    return trace(text, **settings)  # type: ignore[arg-type]
+
+
+@cache
+def opened(text: str = SENTENCE, **settings: object) -> tuple[Subject, Place]:
+    return open_subject(traced(text, **settings))
+
+
+def session(
+    text: str = SENTENCE,
+    *,
+    size: tuple[int, int] = (80, 24),
+    colors: ColorDepth = "truecolor",
+    **settings: object,
+) -> Session:
+    """A session on a model that learned agreement, or on what the settings name."""
+    subject, place = opened(text, **(settings or {"model": "agreement"}))
+    return Session(subject, place, Screen(*size, colors), PictureOptions())
+
+
+def press(on: Session, *keys: str) -> list[str]:
+    """Press keys, do the jobs that they set, and return the screen as text."""
+    for key in keys:
+        on.press(key)
+        if on.job is not None:
+            job = on.job
+            try:
+                result = job.work()
+            except AttnvizError as error:
+                result = error
+            on.finish(job, result)
+    return screen(on)
+
+
+def screen(on: Session) -> list[str]:
+    """The lines, with plain spaces in place of those that hold a number and its unit together."""
+    return [line.plain.replace("\xa0", " ").rstrip() for line in on.frame().lines]
+
+
+def weights(subject: Subject, head: int) -> np.ndarray:
+    return subject.grid(head).values
+
+
+# The keys.
+
+
+def test_every_key_has_an_action_and_every_action_a_key() -> None:
+    assert {key.names[0] for key in KEYS} == ACTIONS.keys()
+
+
+def test_no_key_means_two_things_in_a_pane() -> None:
+    for pane in ALL_PANES:
+        names = [name for key in KEYS if pane in key.panes for name in key.names]
+        assert len(names) == len(set(names))
+
+
+def test_the_page_about_explore_has_the_table_of_keys() -> None:
+    page = (ROOT / "docs" / "explore.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
+
+    assert listed == [(key.label, where(key), key.does) for key in KEYS]
+
+
+def where(key: Key) -> str:
+    """The panes in which a key does something, as the page names them."""
+    results = {"matrix", "overview", "arithmetic"}
+    return "everywhere" if results <= {*key.panes} else " and ".join(key.panes)
+
+
+def test_keys_that_a_page_has_too_mean_the_same() -> None:
+    script = (ROOT / "attnviz/renderers/page/script/shortcuts.js").read_text("utf-8")
+    of_page = dict(re.findall(r'^  "?(\S)"?: \{ does: "([^"]+)"', script, re.MULTILINE))
+    ours = {name: key.does for key in KEYS for name in key.names}
+
+    assert {"[", "]", "/", "?"} <= of_page.keys()
+    for name, does in of_page.items():
+        if name in ours:
+            first = does.split(" ")[0]
+            assert first in ours[name]
+
+
+@pytest.mark.parametrize("pane", ALL_PANES)
+def test_the_last_line_fits_and_begins_with_what_matters(pane: str) -> None:
+    for room in (60, 80, 120, 240):
+        words = last_line_words(pane, room, ABILITIES)  # type: ignore[arg-type]
+        line = "  ".join(f"{key} {word}" for key, word in words)
+
+        assert len(line) <= room
+        assert {"q", "?"} <= {key for key, _ in words}
+
+
+def test_keys_that_a_model_has_no_use_for_are_not_listed() -> None:
+    learned, single = session(size=(240, 40)), session("I am", seed=42, size=(240, 40))
+
+    assert "scale" in screen(learned)[-1]
+    assert "next word" not in screen(learned)[-1]
+    assert "all heads" not in screen(single)[-1]
+    assert "next word" in screen(session("abcab", model="induction", size=(240, 40)))[-1]
+
+
+# Moves.
+
+
+def test_a_move_takes_the_title_the_cell_and_the_sentence_along() -> None:
+    on = session()
+    layer, number = on.subject.attention[on.place.head]
+    shown = press(on, "up", "left")
+
+    assert on.place.query == 5
+    assert on.place.key == 1
+    title = head_weights_title(on.subject.trace, layer, number, 5)
+    assert shown[0] == title.replace("\xa0", " ")
+    weight = float(on.subject.trace.weights[1, 0, 5, 1])
+    assert f"6 table → 2 old   weight {weight:.4f}" in shown[-3]
+    sentence = on.frame().lines[2]
+    [start] = [span.start for span in sentence.spans if "underline" in str(span.style)]
+    assert sentence.plain[start:].startswith("table")
+
+
+def test_a_hidden_cell_is_said_to_be_hidden() -> None:
+    assert "1 the → 7 ?   hidden by the mask" in press(session(), *["up"] * 6, "end")[-3]
+
+
+def test_heads_and_layers_follow_one_another_in_a_circle() -> None:
+    on = session()
+    names = [on.subject.name(on.place.head)]
+    for key in "]]]]}[{":
+        on.press(key)
+        names.append(on.subject.name(on.place.head))
+
+    assert names == ["L1H0", "L1H1", "L0H0", "L0H1", "L1H0", "L0H0", "L1H1", "L0H1"]
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 20), st.sampled_from([1, 2]))
+def test_a_cell_is_always_in_sight(query: int, count: int, rows: int, per_line: int) -> None:
+    query, rows = min(query, count - 1), rows * per_line
+    place = keep_in_sight(Place(query=query, top=7), rows, 4, (count, 4), per_line)
+
+    assert place.top <= query < place.top + rows
+    assert place.top % per_line == 0
+
+
+@given(st.integers(0, 8), st.sampled_from([1, -1]))
+def test_a_layer_with_fewer_heads_is_entered_at_its_last(head: int, step: int) -> None:
+    cells = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)]
+    layer, number = cells[step_layer(Place(head=head), step, cells).head]
+
+    assert layer == (cells[head][0] + step) % 3
+    assert number == min(cells[head][1], [2, 0, 4][layer])
+
+
+MANY_KEYS = st.lists(
+    st.sampled_from(
+        [*"[]{}o?d+-0", *MOVES, "home", "end", "pageup", "pagedown", "enter", "escape"]
+    ),
+    max_size=8,
+)
+
+
+@given(
+    keys=MANY_KEYS,
+    size=st.tuples(st.integers(60, 240), st.integers(16, 70)),
+    colors=st.sampled_from(["none", "16", "truecolor"]),
+    is_wide=st.booleans(),
+)
+def test_whatever_is_pressed_the_screen_is_full_and_no_line_is_broken(
+    keys: list[str], size: tuple[int, int], colors: ColorDepth, is_wide: bool
+) -> None:
+    text, settings = (WIDE, {"heads": 2}) if is_wide else (SENTENCE, {"model": "agreement"})
+    on = session(text, size=size, colors=colors, **settings)
+    press(on, *keys)
+    frame = on.frame()
+
+    assert len(frame.lines) == size[1]
+    assert max(line.cell_len for line in frame.lines) <= size[0]
+    if on.place.pane == "matrix":
+        layout = matrix_layout(on.subject, on.place, on.screen)
+        assert on.place.query in range(on.place.top, on.place.top + layout.rows)
+        assert on.place.key in range(on.place.left, on.place.left + layout.columns)
+
+
+def test_without_colours_there_are_none() -> None:
+    for keys in ("", "-", "--", "o", "d"):
+        on = session(colors="none")
+        press(on, *keys)
+        styles = [span.style for line in on.frame().lines for span in line.spans]
+        assert not any(getattr(style, "color", None) for style in styles)
+
+
+def test_a_small_screen_says_how_large_it_has_to_be() -> None:
+    on = session()
+    on.resize(30, 8)
+
+    assert " ".join(screen(on)) == (
+        f"attnviz explore needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} lines; q quits"
+    )
+    press(on, DOWN, "]", "o", "d")
+    on.resize(80, 24)
+    assert len(screen(on)) == 24
+
+
+def test_zoom_goes_from_numbers_to_half_blocks_and_back() -> None:
+    on, forms = session(), []
+    for key in ("", "-", "-", "-", "+", "0"):
+        press(on, *([key] if key else []))
+        forms.append(matrix_layout(on.subject, on.place, on.screen).form.cells)
+
+    assert forms == ["numbers", "blocks", "halves", "halves", "blocks", "numbers"]
+
+
+def test_a_click_on_a_cell_follows_it() -> None:
+    on = session()
+    frame = on.frame()
+    line = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
+    column = frame.lines[line].plain.index(".00")
+    on.click(column, line)
+
+    assert (on.place.query, on.place.key) == (3, 0)
+
+
+def test_a_click_on_a_word_follows_it_and_the_wheel_goes_on() -> None:
+    on = session()
+    on.click(screen(on)[2].index("near"), 2)
+    assert on.place.query == 3
+    on.turn_wheel(2)
+    assert on.place.query == 5
+    on.turn_wheel(-2, sideways=True)
+    assert on.place.key == 0
+
+
+def test_all_heads_are_opened_by_enter_and_by_a_click() -> None:
+    on = session()
+    shown = press(on, "o", "left")
+    assert on.place.pane == "overview"
+    assert all(any(name in line for line in shown) for name in ("L0H0", "L0H1", "L1H0", "L1H1"))
+    press(on, "enter")
+    assert on.subject.name(on.place.head) == "L0H1"
+    assert "d arithmetic" in screen(on)[-1]
+
+    press(on, "o")
+    top = on.frame().body.start
+    on.click(screen(on)[top].index("L0H0"), top)
+    assert on.subject.name(on.place.head) == "L0H0"
+    on.click(screen(on)[top].index("L0H0"), top)
+    assert "d arithmetic" in screen(on)[-1]
+
+
+def test_the_list_of_keys_is_that_of_the_pane_below() -> None:
+    on = session()
+    shown = "\n".join(press(on, "o", "?"))
+    assert "open the head" in shown
+    assert "find a token" not in shown
+    press(on, "?")
+    assert on.place.pane == "overview"
+
+
+# What is found of a token.
+
+
+def test_find_goes_to_the_next_of_a_word_and_to_a_number() -> None:
+    on = session()
+    found = []
+    for name in ("the", "the", "the", "4"):
+        press(on, "/", *name, "enter")
+        found.append(on.place.query)
+
+    assert found == [0, 4, 0, 3]
+
+
+def test_find_says_what_is_not_there() -> None:
+    on = session()
+    shown = press(on, "/", *"cow", "enter")
+
+    assert "cow" in shown[-3]
+    assert on.place.query == 6
+    assert "weight" in press(on, "up")[-3]
+
+
+def test_a_line_is_edited_where_its_caret_is() -> None:
+    on = session()
+    keys = ("left", "left", "X", "home", "delete", "end", "backspace", "right")
+    press(on, "/", *"abcd", *keys)
+    assert on.prompt is not None
+    assert on.prompt.text == "bXc"
+    press(on, "ctrl+u", *"é 日本")
+    on.type("pasted\ntext")
+    assert on.prompt.text == "é 日本pasted text"
+    assert "é 日本pasted text" in screen(on)[-3]
+    press(on, "escape")
+    assert on.prompt is None
+
+
+# Changes.
+
+
+def test_a_head_that_is_switched_off_changes_the_answer_as_without_does() -> None:
+    on = session()
+    shown = press(on, "x")
+    after = traced(model="agreement", without="L1H0")
+    assert after.prediction is not None
+    wanted = after.prediction.probabilities
+    ours = on.subject.trace.prediction
+    assert ours is not None
+
+    assert torch.equal(ours.probabilities, wanted)
+    assert shown[0] == "L1H0 is switched off"
+    assert "changed: --without L1H0" in shown[1]
+    answer = ours.answers.index("are")
+    share = 100 * float(wanted[6, answer])
+    assert f"are {share:.0f} % (was over 99.9 %)" in shown[-2]
+    press(on, "x")
+    assert on.subject.trace is on.subject.base
+
+
+def test_scale_mask_and_temperature_compute_what_torch_computes() -> None:
+    on = session("I am learning this", seed=42)
+    press(on, "s", "m", "t", "t")
+    layer = on.subject.trace.layers[0]
+    assert layer.queries is not None
+    assert layer.keys is not None
+    scores = layer.queries[0] @ layer.keys[0].T / 4  # two temperatures of 2, and no √8
+    wanted = scores.masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
+
+    torch.testing.assert_close(torch.from_numpy(weights(on.subject, 0)), wanted)
+    assert "changed: --no-scale --causal --temperature 4.0" in screen(on)[1]
+    press(on, "s", "m", "T", "T")
+    assert on.subject.trace is on.subject.base
+    assert "changed" not in screen(on)[1]
+
+
+def test_the_temperature_has_limits() -> None:
+    assert "stays between 1/64 and 64" in press(session(), *"ttttttttt")[-3]
+
+
+def test_an_edited_sentence_is_what_a_run_shows() -> None:
+    on = session()
+    old = len("dogs near the table ?")
+    press(on, "e", *["backspace"] * old, *"dog near the tables ?", "enter")
+    wanted = traced("the old dog near the tables ?", model="agreement")
+
+    torch.testing.assert_close(on.subject.trace.weights, wanted.weights)
+    assert screen(on)[-2] == 'At "?" the model answers: is (over 99.9 %)'
+
+
+def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> None:
+    on = session()
+    shown = press(on, "e", *" cow", "enter")
+
+    assert "never seen 'cow'" in shown[-3]
+    assert on.subject.trace is on.subject.base
+
+
+def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> None:
+    on = session("abcdeab", model="induction")
+    press(on, "g", "g")
+
+    assert on.subject.trace.text == "abcdeabcd"
+    assert "only a model that continues a text" in press(session(), "g")[-3]
+
+
+def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() -> None:
+    on = session("I am here", memory="go there now", layers=1)
+    press(on, "{", "[", "]", "d", "]")
+    names = [on.subject.name(head) for head in range(2)]
+
+    assert names == ["L0H0", "L0 cross H0"]
+    on.place = replace(on.place, head=0, pane="arithmetic")
+    shown = press(on, "]")
+    assert on.place.pane == "matrix"
+    assert "written by another command" in shown[-2]
+    assert shown[2] == "go there now"
+    assert "cannot be switched off" in press(on, "x")[-2]
+
+
+# What one takes away.
+
+
+def test_the_copied_command_makes_the_same_weights() -> None:
+    on = session("I am learning this", seed=42)
+    press(on, "s", "t", "y")
+    command = parse_command(on.copied)
+    assert command is not None
+    assert command.name == "run"
+    wanted = trace("I am learning this", scale=False, temperature=2.0)
+    torch.testing.assert_close(torch.from_numpy(weights(on.subject, 0)), wanted.weights[0, 0])
+
+
+def test_the_copied_command_names_the_head_or_the_cell() -> None:
+    on = session()
+    press(on, "y")
+    text = "attnviz inspect 'the old dogs near the table ?' --model agreement"
+    assert on.copied == f"{text} --layer 1 --head 0"
+    press(on, "d", "y")
+    assert parse_command(on.copied) is not None
+    assert "--query 7 --key 3 --head 0 --layer 1" in on.copied
+
+
+def test_what_is_on_the_screen_is_written_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    on = session()
+    assert "write to L1H0.png" in press(on, "w")[-3]
+    shown = press(on, "ctrl+u", *"head.csv", "enter")
+
+    assert "wrote head.csv" in shown[-3]
+    assert "weight" in (tmp_path / "head.csv").read_text("utf-8")
+    assert "format" in press(on, "w", "ctrl+u", *"head.xyz", "enter")[-3]
+
+
+def test_the_arithmetic_ends_in_the_weight_of_the_cell() -> None:
+    on = session(size=(200, 70))
+    shown = "\n".join(press(on, "up", "up", "d", "pagedown"))
+    weight = float(weights(on.subject, on.place.head)[4, 2])
+
+    assert on.place.pane == "arithmetic"
+    assert re.search(rf"weight H0\(5 the, dogs\) = .* {weight:.2f}", shown.replace("\n", " "))
+    assert body_height(on.subject, on.place, on.screen) > 50
+    assert "scroll" in shown.splitlines()[-1]
+
+
+# Work that takes long.
+
+
+def slow(on: Session, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A job that a key sets on a model that takes long."""
+    monkeypatch.setattr(Subject, "is_quick", False)
+    on.press("x")
+    assert on.job is not None
+    return on.job
+
+
+def test_a_job_is_named_and_keys_go_on_working(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = session()
+    job = slow(on, monkeypatch)
+    assert "switching L1H0 off …" in screen(on)[-3]
+    on.press("up")
+    assert on.place.query == 5
+    on.press("t")
+    assert on.job is job
+    assert "wait for it" in screen(on)[-3]
+    on.finish(job, job.work())
+    assert screen(on)[0] == "L1H0 is switched off"
+
+
+def test_what_one_stopped_waiting_for_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = session()
+    job, before = slow(on, monkeypatch), on.subject
+    on.press("escape")
+    on.finish(job, job.work())
+
+    assert on.subject is before
+
+
+def test_an_error_of_a_job_is_shown_and_a_bug_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = session()
+    on.finish(slow(on, monkeypatch), AttnvizError("no", "try"))
+    assert screen(on)[-3] == "no (try)"
+    with pytest.raises(ZeroDivisionError):
+        on.finish(slow(on, monkeypatch), ZeroDivisionError())
+
+
+def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
+    from attnviz import from_weights
+
+    given_weights = from_weights(np.full((2, 2, 3, 3), 1 / 3), ["a", "b", "c"])
+    on = Session(*open_subject(given_weights), Screen(80, 24), PictureOptions())
+    before = on.subject
+
+    assert build_source(given_weights).has_no_command
+    assert "computed elsewhere" in press(on, "x")[-2]
+    assert "no command prints this" in press(on, "y")[-2]
+    assert on.subject is before
+    press(on, "]", "o", "enter", DOWN, RIGHT)
+
+
+def test_a_long_text_is_refused_and_a_page_named() -> None:
+    with pytest.raises(AttnvizError, match="4 tokens, too many to explore") as found:
+        open_subject(trace("I am learning this", stream=True))
+    assert "view.html" in found.value.hint
+
+
+# The command.
+
+
+def test_without_a_terminal_two_lines_name_other_commands(attnviz: Attnviz) -> None:
+    result = attnviz("explore", "I am")
+
+    assert result.status == 2
+    assert len(result.err.splitlines()) == 2
+    assert "attnviz inspect" in result.err
+
+
+def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explore, "LIBRARY", "textual_that_is_not_there")
+
+    with pytest.raises(AttnvizError, match="not installed") as found:
+        explore.refuse_without_terminal()
+    assert found.value.hint == 'pip install "attnviz[explore]"'
+
+
+def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
+    on = session()
+    explorer = Explorer(on)
+
+    async def use() -> None:
+        async with explorer.run_test(size=(100, 30)) as pilot:
+            assert on.screen.width == 100
+            await pilot.press("up", "right_square_bracket", "question_mark", "escape")
+            await pilot.resize_terminal(90, 26)
+            await pilot.click(offset=(screen(on)[2].index("old"), 2))
+            await pilot.press("e", "home", "a", "space", "escape", "ctrl+z")
+            await pilot.press("y")
+            assert "attnviz inspect" in explorer.clipboard
+            await pilot.press("q")
+
+    asyncio.run(use())
+    assert explorer.failure is None
+    assert (on.place.query, on.subject.name(on.place.head)) == (1, "L1H1")
+    assert len(screen(on)) == 26
+
+
+def test_a_bug_ends_the_application_and_is_kept_to_be_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on = session()
+    explorer = Explorer(on)
+
+    async def use() -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            monkeypatch.setattr(on, "frame", lambda: 1 / 0)
+            await pilot.press("up")
+
+    asyncio.run(use())
+    assert isinstance(explorer.failure, ZeroDivisionError)
+
+
+COMMAND = [sys.executable, "-m", "attnviz", "explore", SENTENCE, "--model", "agreement"]
+LEFT = "\x1b[?1049l"
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize(("key", "status"), [(b"q", 0), (b"\x03", 130)])
+def test_the_terminal_is_left_as_it_was(key: bytes, status: int) -> None:
+    text, ended = shown_on_terminal(COMMAND, {"ATTNVIZ_THEME": "dark"}, once(key, b"quit"))
+
+    assert ended == status
+    assert "dogs" in text
+    assert text.rindex(LEFT) > text.rindex("quit")
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+class Tmux:
+    """A shell in a terminal that is resized, stopped and continued as a person does it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.words = ["tmux", "-S", str(folder / "socket"), "-f", os.devnull]
+        self("new-session", "-d", "-x", "90", "-y", "26", "env PS1='$ ' bash --norc")
+
+    def __call__(self, *words: str) -> str:
+        done = subprocess.run(
+            [*self.words, *words], capture_output=True, text=True, check=True, timeout=LONGEST
+        )
+        return done.stdout
+
+    def waits_for(self, text: str) -> str:
+        end = time.monotonic() + LONGEST
+        while text not in (shown := self("capture-pane", "-p")):
+            assert time.monotonic() < end, shown
+            time.sleep(0.05)
+        return shown
+
+    def type(self, line: str) -> None:
+        self("send-keys", "-l", line)
+        self("send-keys", "Enter")
+
+
+CRASHING = """
+from attnviz.cli.app import run_command_line
+from attnviz.cli.explorer.session import Session
+Session.resize = lambda self, *size: 1 / 0
+run_command_line(["explore", "I am"])
+"""
+
+
+@pytest.mark.terminal
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_in_a_shell_it_is_stopped_continued_resized_and_ended(tmp_path: Path) -> None:
+    tmux = Tmux(tmp_path)
+    command = f"{sys.executable} -m attnviz explore 'the old dogs' --model agreement"
+    (tmp_path / "crash.py").write_text(CRASHING)
+    try:
+        tmux.waits_for("$")
+        tmux.type(f"stty -g > {tmp_path}/before; {command}")
+        tmux.waits_for("arrows move")
+        tmux("send-keys", "C-z")
+        tmux.waits_for("Stopped")
+        tmux.type(f"stty -g > {tmp_path}/stopped; fg")
+        tmux.waits_for("arrows move")
+        for size in range(20, 40, 2):
+            tmux("resize-window", "-x", str(3 * size), "-y", str(size))
+        tmux("resize-window", "-x", "100", "-y", "30")
+        tmux.waits_for("e edit")  # for which there is room at last
+        tmux.type("q")
+        tmux.waits_for("$")
+        tmux.type(f"{command} & sleep 0.1; fg")
+        tmux.waits_for("arrows move")
+        tmux("send-keys", "C-z")
+        tmux.waits_for("Stopped")
+        tmux.type("kill -TERM %1; fg; echo ended $?")
+        tmux.waits_for("ended 143")
+        tmux.type(f"{sys.executable} {tmp_path}/crash.py; echo then $?")
+        assert "ZeroDivisionError" in tmux.waits_for("then 1")
+        tmux.type(f"stty -g > {tmp_path}/after; echo settled")
+        tmux.waits_for("settled\n")
+        flags = tmux("display", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}")
+        assert flags == "0 0 1\n"
+    finally:
+        tmux("kill-server")
+    before, *others = ((tmp_path / name).read_text() for name in ("before", "stopped", "after"))
+    assert others == [before, before]
