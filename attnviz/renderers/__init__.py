@@ -68,6 +68,7 @@ def refuse_live_without_page(paths: Sequence[Path]) -> None:
         raise AttnvizError(
             f"--live makes a page that computes, and {name}",
             "try -o live.html --live",
+            python_hint='try save("live.html", live=True)',
             about="live",
         )
 

@@ -101,5 +101,6 @@ def refuse_logarithm(*, log: bool) -> None:
         raise AttnvizError(
             "--log colours the map of a long text, and this shows something else",
             "leave --log out, or add --stream",
+            python_hint="leave 'log' out; the map of a long text has such colours",
             about="log",
         )

@@ -20,8 +20,8 @@ PATH_OPTIONS = (
 TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
 FLAG_FIELDS = (
     "attention_only", "causal", "chat", "curves", "footnote", "full", "hide_first", "hide_special",
-    "json", "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise", "scale",
-    "stream", "transparent", "truncate", "vectors", "verify", "words",
+    "json", "live", "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise",
+    "scale", "stream", "transparent", "truncate", "vectors", "verify", "words",
 )  # fmt: skip
 CHOICE_FIELDS = (
     "ablation", "activation", "as_", "attention", "by", "checkpoints", "colors", "device",
