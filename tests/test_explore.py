@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -547,6 +549,12 @@ def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.Mon
     assert found.value.hint == 'pip install "attnviz[explore]"'
 
 
+def run_apart(use: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a coroutine in a thread: in this one a browser of other tests may have its own loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(use())).result()
+
+
 def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
     on = session()
     explorer = Explorer(on)
@@ -562,7 +570,7 @@ def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
             assert "attnviz inspect" in explorer.clipboard
             await pilot.press("q")
 
-    asyncio.run(use())
+    run_apart(use)
     assert explorer.failure is None
     assert (on.place.query, on.subject.name(on.place.head)) == (1, "L1H1")
     assert len(screen(on)) == 26
@@ -579,7 +587,7 @@ def test_a_bug_ends_the_application_and_is_kept_to_be_raised(
             monkeypatch.setattr(on, "frame", lambda: 1 / 0)
             await pilot.press("up")
 
-    asyncio.run(use())
+    run_apart(use)
     assert isinstance(explorer.failure, ZeroDivisionError)
 
 

@@ -217,7 +217,9 @@ def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
     assert shown[0].startswith("learning reverse")
     assert [line for line in shown if line.startswith("step ")] == [shown[1]]
     told = " ".join(" ".join(shown).split())
-    accuracy = r"([\d.]+ % of the letters are|every letter is) right"  # a quick machine learns it all
+    accuracy = (
+        r"([\d.]+ % of the letters are|every letter is) right"  # a quick machine learns it all
+    )
     assert re.search(rf"Stopped after \d+ steps: {accuracy}", told)
     assert text.count("step ") > 3  # it was drawn several times
     assert ("\x1b[38;2;" in text) == (not more)

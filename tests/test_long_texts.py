@@ -118,6 +118,17 @@ def whole(table: Cells) -> Patch:
     return table.window(slice(None), slice(None))
 
 
+def test_a_streamed_model_answers_in_half_precision_what_it_answers_with_matrices() -> None:
+    options: dict[str, Any] = {"model": "brackets", "dtype": "bfloat16"}
+    whole, streamed = (trace("( [ ]", **options, stream=stream) for stream in (False, True))
+
+    assert whole.prediction is not None
+    assert streamed.prediction is not None
+    assert torch.allclose(
+        streamed.prediction.probabilities, whole.prediction.probabilities, atol=0.05
+    )
+
+
 @pytest.mark.parametrize(
     "others",
     [{"dropout": 0.5}, {"given": Matrices(scores=torch.ones(1, 3, 3))}],

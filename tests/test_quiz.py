@@ -276,7 +276,7 @@ def test_in_a_pipe_the_questions_are_printed_and_with_answers_the_solutions(
     ("words", "problem"),
     [
         (("--kind", "tokn"), "there is no kind of question 'tokn'"),
-        (("--questions", "0"), "--questions is 0, and must be from 1 to 40"),
+        (("--questions", "0"), "a quiz of 0 questions was asked for, and it can have 1 to 40"),
         (("I am", "-o", "quiz.png"), "there is no format for '.png'"),
         (("I am", "lesson.toml"), "'lesson.toml' is a lesson, and has texts of its own"),
         (("lesson.toml",), "there is no file 'lesson.toml'"),

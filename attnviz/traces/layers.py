@@ -117,7 +117,8 @@ def compute_layer_attention(
         attended = _attend_with_scores(plan, seed_prefix, inputs, scored, values, heads_off)
     context = arithmetic.join_heads(attended.contexts)
     if (w_out := tensors.get("w_out")) is not None:
-        context = arithmetic.project(context, w_out, tensors["b_out"])
+        # Contexts of a long text have 32 bits even where its matrices have 16.
+        context = arithmetic.project(context.to(w_out.dtype), w_out, tensors["b_out"])
     if plan.deliberate_mistake is None:  # a mistake may divide by 0, and the Trace shows that
         refuse_overflow(plan, context, "context vectors")
     return Layer(

@@ -207,7 +207,7 @@ def refuse_question_count(count: int) -> None:
     if not low <= count <= high:
         nearest = min(max(count, low), high)
         raise AttnvizError(
-            f"--questions is {count}, and must be from {low} to {high}",
-            f"try --questions {nearest}",
+            f"a quiz of {count} questions was asked for, and it can have {low} to {high}",
+            f"try {nearest}",
             about="questions",
         )
