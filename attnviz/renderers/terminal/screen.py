@@ -311,7 +311,7 @@ def _rgb_color(red: int, green: int, blue: int) -> Color:
     return Color.from_rgb(red, green, blue)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=32768)  # pairs of colours: a head in half blocks has a thousand
 def color_style(color: Color, behind: Color | None) -> Style:
     """Return the style of letters in a colour, with another behind them; cached."""
     return Style(color=color, bgcolor=behind)
