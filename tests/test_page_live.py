@@ -287,7 +287,8 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
         assert (title(page), page.input_value("#text")) == (own, SENTENCE)
         assert page.inner_text(NUMBERS) == numbers
         typed(page, "")
-        assert page.inner_text("#live-problem") == "Type a sentence."
+        said = f"Type a sentence. Below is still “{SENTENCE}”."
+        assert page.inner_text("#live-problem") == said
 
 
 def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
@@ -308,7 +309,9 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         for _ in range(8):
             page.keyboard.press("ArrowRight")
         settled(page, 300)
-        changed = "changed here: scaling off, causal mask off, temperature 1, L1H0, L1H1 off"
+        changed = (
+            "then changed on this page: scaling off, causal mask off, temperature 1, L1H0, L1H1 off"
+        )
         assert changed in page.inner_text("#settings")
         address = page.evaluate("decodeURIComponent(location.hash)")
         assert address == "#scaled=off&causal=off&temperature=1&off=L1H0,L1H1"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from attnviz.wording.commands import Command
 from attnviz.wording.words import and_list, counted
 
 ATTEND_NOTE = "To attend to a token is to read it: the weights of a row say how much"
+HEAD_NAME = re.compile(r"\bL(\d+)H(\d+)\b")
 SUM_TOLERANCE = 1e-3  # of the weights of a row, which may be stored in 16 bits
 COLUMNS = ("question", "kind", "sentence", "model", "head", "token", "asked", "answer")
 
@@ -35,7 +37,7 @@ def view(
     title = quiz.title or "Attention in questions"
     headline = f"{title}: solutions" if answers else title
     sections = Group("questions", tuple(_sections(exercises, answers)))
-    page = build_page([sections], _settings(quiz), _note(quiz))
+    page = build_page([sections], _settings(quiz), _note(quiz, exercises))
     provenance = join_provenances([trace.provenance for trace in quiz.traces])
     return View(
         title=headline,
@@ -61,11 +63,16 @@ def _settings(quiz: Quiz) -> str:
     return " · ".join(filter(None, (count, models_text, f"seed {quiz.seed}")))
 
 
-def _note(quiz: Quiz) -> str:
-    """Return what attending is; that weights sum to 1 where those of all questions do."""
+def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
+    """Return what attending is; that weights sum to 1 where those of all questions do; and what
+    the first name of a head means.
+    """
     rows = [question.row for question in quiz.questions if question.row is not None]
     do_sum = all(abs(row.weights.sum() - 1) <= SUM_TOLERANCE for row in rows)
-    return f"{ATTEND_NOTE}{', and sum to 1' if do_sum else ''}."
+    heads = [HEAD_NAME.search(exercise.question.title) for exercise in exercises]
+    first = next(filter(None, heads), None)
+    head_note = f" {first[0]} is head {first[2]} of layer {first[1]}." if first else ""
+    return f"{ATTEND_NOTE}{', and sum to 1' if do_sum else ''}.{head_note}"
 
 
 def _asked_model_name(question: Question) -> str:

@@ -65,7 +65,7 @@ const problemLine = () => element("p", { id: "live-problem", class: "trouble", h
 function showProblem(text) {
   const line = control("live-problem");
   if (!line) return;
-  line.textContent = text;
+  line.textContent = text && `${text} Below is still “${state.text}”.`;
   line.hidden = text === "";
   control("text").toggleAttribute("aria-invalid", text !== "");
 }
@@ -83,6 +83,11 @@ function originalButton() {
 
 function knownWords() {
   const { vocabulary } = live.model;
+  if (data.live.pieces) {
+    const pieces = `GPT-2's ${grouped(data.live.pieces.count)} most frequent pieces`;
+    const note = `This page knows ${pieces}: rare words, emoji and other scripts may be refused.`;
+    return [element("p", { class: "caption" }, note)];
+  }
   if (!vocabulary) return [];
   const words = [...live.model.idOf.keys()];
   const summary = element("summary", {}, `The ${words.length} words it knows`);
@@ -181,10 +186,21 @@ function answerParts() {
   const was = live.isOriginal ? undefined : original[found.before];
   const order = [...answers.keys()].sort((one, other) => now[other] - now[one]);
   const token = calledToken(readers(state.head), found.place);
-  const title = predicts === "next" ? `What follows ${token}` : `The model's answer at ${token}`;
+  const title = predicts === "next"
+    ? `What follows ${token}`
+    : `The model's answer ${whereAnswered(found.place, token)}`;
   const rows = order.slice(0, MOST_ANSWERS).map((answer) =>
     answerRow(answers[answer], now[answer], was?.[answer]));
   return [element("p", {}, title), element("ol", {}, ...rows)];
+}
+
+/** At a token; in place of a word, which the model does not see; at a token that was added. */
+function whereAnswered(place, token) {
+  const { asks } = live.model.vocabulary;
+  if (!asks || live.cut.ids[place] !== live.model.idOf.get(asks)) return `at ${token}`;
+  const label = readers(state.head).labels[place];
+  if (label !== asks) return `in place of ${token}`;
+  return state.text.includes(asks) ? `at ${token}` : `at ${token}, which was added`;
 }
 
 function answerRow(answer, share, was) {
@@ -223,7 +239,7 @@ function liveTitle() {
     const row = probabilitiesNow()[answered.place];
     const best = row.indexOf(Math.max(...row));
     const token = calledToken(side, answered.place);
-    const where = `${predicts === "next" ? "after" : "at"} ${token}`;
+    const where = predicts === "next" ? `after ${token}` : whereAnswered(answered.place, token);
     const said = `the model answers "${answers[best]}" (${percentText(row[best])}) ${where}`;
     return capital(live.moments.length > 1 ? `${attention.rows[momentNow()]}: ${said}` : said);
   }
@@ -252,7 +268,7 @@ function changedSettings() {
   if (!same(state.off, startingState.off)) {
     parts.push(state.off.length ? `${state.off.join(", ")} off` : "all heads on");
   }
-  return parts.length ? ` · changed here: ${parts.join(", ")}` : "";
+  return parts.length ? ` · then changed on this page: ${parts.join(", ")}` : "";
 }
 
 function keepOriginalApart() {
@@ -260,6 +276,7 @@ function keepOriginalApart() {
   const header = document.querySelector("header");
   header.style.minHeight = `${header.offsetHeight}px`; // a shorter title moves nothing
   const [words, title] = [[...heading.childNodes], document.title];
+  const openingMoment = momentNow();
   const changes = element("span");
   const caveat = document.getElementById("caveat");
   const ownCaveat = caveat?.textContent;
@@ -268,7 +285,7 @@ function keepOriginalApart() {
     `What follows stays as the page was made, with the original text: “${data.live.text}”.`);
   control("closing").before(note);
   shownIn(["computed", "query", "head"], () => {
-    if (!live.isOriginal) titlePage(liveTitle());
+    if (!live.isOriginal || momentNow() !== openingMoment) titlePage(liveTitle());
     else {
       heading.replaceChildren(...words);
       document.title = title;

@@ -137,7 +137,11 @@ function unknownWord(word, words) {
   const start = `This model does not know “${word}”.`;
   if (words.length <= FEW_WORDS) return `${start} It knows ${listed(words)}.`;
   const away = (each) => editsBetween(word.toLowerCase(), each.toLowerCase());
-  const near = words.map((each) => [away(each), each]).sort(([one], [other]) => one - other);
+  const near = words
+    .map((each) => [away(each), each])
+    .filter(([edits]) => edits <= Math.max(1, word.length / 2))
+    .sort(([one], [other]) => one - other);
+  if (near.length === 0) return start;
   return `${start} Nearest words: ${listed(near.slice(0, 3).map(([, each]) => each))}.`;
 }
 
