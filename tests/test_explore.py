@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -547,6 +548,33 @@ def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.Mon
     with pytest.raises(AttnvizError, match="not installed") as found:
         explore.refuse_without_terminal()
     assert found.value.hint == 'pip install "attnviz[explore]"'
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "reason"),
+    [
+        ({"heads": 1}, "]", "there is only one head"),
+        ({"model": "minilm"}, "s", "keeps the scale, mask and temperature of its training"),
+    ],
+)
+def test_a_key_that_can_do_nothing_says_why(
+    settings: dict[str, Any], key: str, reason: str
+) -> None:
+    on = session("It was tired", **settings)
+
+    on.press(key)
+
+    assert reason in on.message
+    assert on.subject.changes == ""
+
+
+def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
+    on = session()
+    assert "q quit" in screen(on)[-1]
+
+    on.press("e")
+
+    assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear"
 
 
 def run_apart(use: Callable[[], Coroutine[None, None, None]]) -> None:

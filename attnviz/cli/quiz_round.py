@@ -27,6 +27,7 @@ NEXT_KEYS = "\r\n "
 END_OF_INPUT, ESCAPE = b"\x04", b"\x1b"  # Ctrl-D
 SEQUENCE_ENDS = tuple(bytes([code]) for code in b"~ABCDEFGHPQRSZ")  # of arrows and the like
 Verdict = Literal["right", "wrong"]
+SIGNAL_CHECK_SECONDS = 0.2
 VERDICT_STYLES: dict[Verdict, str] = {"right": "bold green", "wrong": "bold red"}
 
 
@@ -57,7 +58,8 @@ def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> 
                     _wait_for_next(console)
         except (QuizEnded, KeyboardInterrupt):
             console.print()
-    print_lines(console, [Text(), *_score_lines(verdicts, len(exercises))])
+    score = (line.wrap(console, console.width) for line in _score_lines(verdicts, len(exercises)))
+    print_lines(console, [Text(), *(line for lines in score for line in lines)])
 
 
 @contextmanager
@@ -129,6 +131,9 @@ def _read_key() -> str:
             raise QuizEnded
         return line.strip()[:1] or "\n"
     terminal = sys.stdin.fileno()
+    # A Ctrl-C that comes just before a read begins would wait for the next key to end it.
+    while not select.select([terminal], [], [], SIGNAL_CHECK_SECONDS)[0]:
+        pass
     pressed = os.read(terminal, 1)
     if pressed == ESCAPE:
         while select.select([terminal], [], [], 0)[0]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.explorer.keys import KEYS, keys_of_pane, last_line_words
+from attnviz.cli.explorer.keys import KEYS, PROMPT_KEYS, keys_of_pane, last_line_words
 from attnviz.cli.explorer.place import FAR, Place
 from attnviz.cli.explorer.subject import Subject
 from attnviz.renderers.terminal.lines import panel_lines
@@ -96,15 +96,26 @@ class Frame:
     sentence: range = range(0)
 
 
-def build_frame(subject: Subject, place: Place, screen: Screen, notice: Text | None) -> Frame:
-    """Return the screen that shows a place; `notice` stands where the numbers of the cell stand."""
+def build_frame(
+    subject: Subject,
+    place: Place,
+    screen: Screen,
+    notice: Text | None,
+    *,
+    is_typing: bool = False,
+) -> Frame:
+    """Return the screen that shows a place; `notice` stands where the numbers of the cell stand,
+    and is a line that is being typed if `is_typing`.
+    """
     width, height = screen.room, screen.height or 0
     if screen.width is None or screen.width < MIN_SIZE[0] or height < MIN_SIZE[1]:
         return Frame(tuple(_too_small_lines(screen)))
     title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
     head = [title, _about(subject, place, width)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
-    foot = [*_foot(subject, place, notice, width), last_line(subject, place, width)]
+    keys = last_line_words(place.pane, width, subject.abilities)
+    last = last_line(PROMPT_KEYS if is_typing else keys)
+    foot = [*_foot(subject, place, notice, width), last]
     first = len(head) + len(sentence)
     lines = body_height(subject, place, screen)
     body = _body_lines(subject, place, screen, lines)[:lines]
@@ -167,10 +178,10 @@ def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> It
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
 
 
-def last_line(subject: Subject, place: Place, width: int) -> Text:
-    """Return the main keys of the pane, each with a word on what it does."""
+def last_line(keys: Iterable[tuple[str, str]]) -> Text:
+    """Return keys, each with a word on what it does."""
     line = Text(end="")
-    for label, word in last_line_words(place.pane, width, subject.abilities):
+    for label, word in keys:
         line.append("  " if line else "").append(label, BOLD_STYLE).append(f" {word}", DIM_STYLE)
     return line
 

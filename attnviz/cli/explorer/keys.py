@@ -15,6 +15,14 @@ BEHIND: tuple[Pane, ...] = ("overview", "arithmetic", "keys")
 LAST_LINE_GAP = 2  # columns between two keys
 MOVES = ("up", "down", "left", "right")
 
+# Why a key does nothing for a subject; all others say so themselves.
+MISSING_REASONS = {
+    "heads": "there is only one head",
+    "layers": "there is only one layer",
+    "settings": "a trained transformer keeps the scale, mask and temperature of its training",
+}
+PROMPT_KEYS = (("Enter", "do it"), ("Esc", "leave it"), ("Ctrl-U", "clear"))
+
 
 @dataclass(frozen=True)
 class Key:

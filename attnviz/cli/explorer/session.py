@@ -22,7 +22,7 @@ from attnviz.cli.explorer.frame import (
     sentence_rows,
     sheet_layout,
 )
-from attnviz.cli.explorer.keys import KEYS
+from attnviz.cli.explorer.keys import KEYS, MISSING_REASONS
 from attnviz.cli.explorer.place import (
     FAR,
     Pane,
@@ -112,7 +112,8 @@ class Session:
             notice = self.prompt.line(self.screen.room)
         elif self.message or self.job is not None:
             notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
-        return build_frame(self.subject, self.place, self.screen, notice)
+        is_typing = self.prompt is not None
+        return build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
 
     def resize(self, width: int, height: int) -> None:
         """Fit the screen to another size."""
@@ -127,7 +128,10 @@ class Session:
             self.message = ""
             for row in KEYS:
                 if key in row.names and self.place.pane in row.panes:
-                    self._guard(partial(ACTIONS[row.names[0]], self, key))
+                    if row.needs in MISSING_REASONS and row.needs not in self.subject.abilities:
+                        self.message = MISSING_REASONS[row.needs]
+                    else:
+                        self._guard(partial(ACTIONS[row.names[0]], self, key))
                     break
         self._keep_in_sight()
 
@@ -359,6 +363,8 @@ class Session:
 
     def _write(self, key: str) -> None:
         name = self.subject.explorer.heads[self.place.head].name.replace(" ", "-")
+        if not self.subject.shows_heads_apart(self.place):
+            name = "heads"
         names = {"overview": "heads", "arithmetic": f"{name}-steps"}
         text = f"{names.get(self.place.pane, name)}.png"
         self.prompt = Prompt("write to", text, len(text), self._write_file)

@@ -215,14 +215,20 @@ class Subject:
         layer, number = self.attention[place.head]
         if place.pane == "arithmetic":
             return self._steps(place).view()
+        if place.pane == "overview" or not self.shows_heads_apart(place):
+            return self.trace.view()
+        options = InspectOptions(layer=str(layer.layer), head=str(number))
+        return Inspection(trace=self.trace, options=options).view()
+
+    def shows_heads_apart(self, place: Place) -> bool:
+        """Return whether there is a View, and a command, of the head alone: `inspect` has none of
+        random vectors, of a model with other settings and of a second sentence.
+        """
         has_own_command = self.trace.trained is not None or (
             self.trace.model is not None
             and not changed_options(self.settings).keys() & {*MODEL_DECIDED_OPTIONS}
         )
-        if place.pane == "overview" or not has_own_command or layer.memory is not None:
-            return self.trace.view()
-        options = InspectOptions(layer=str(layer.layer), head=str(number))
-        return Inspection(trace=self.trace, options=options).view()
+        return has_own_command and self.attention[place.head][0].memory is None
 
     def arithmetic(self, place: Place) -> tuple[Section, ...]:
         """Return the steps from the query and the key of a cell to its weight, made printable."""
