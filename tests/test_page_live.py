@@ -84,7 +84,7 @@ def texts_of(name: str) -> list[str]:
     return texts
 
 
-def the_same_as_torch(found: dict[str, Any], trace: Trace) -> None:
+def assert_same_as_torch(found: dict[str, Any], trace: Trace) -> None:
     """Tokens, weights, scores and probabilities; rows sum to 1, and what is hidden is 0."""
     assert found["labels"] == list(trace.tokens.labels)
     assert found["ids"] == list(trace.tokens.ids)
@@ -116,7 +116,7 @@ def test_a_page_computes_what_torch_computes(chromium: Browser, tmp_path: Path, 
 
     for text, found in zip(texts, computed(chromium, page, tmp_path, texts), strict=True):
         assert "problem" not in found, (text, found)
-        the_same_as_torch(found, library.trace(text, model=name))
+        assert_same_as_torch(found, library.trace(text, model=name))
     assert len(page) <= 400_000
 
 
@@ -146,7 +146,7 @@ def test_drawn_numbers_are_those_of_attnviz_whatever_is_computed_of_them(
     for text, found in zip(
         OTHER_TEXTS, computed(chromium, page, tmp_path, OTHER_TEXTS), strict=True
     ):
-        the_same_as_torch(found, library.trace(text, **settings))
+        assert_same_as_torch(found, library.trace(text, **settings))
     assert len(page) <= 400_000
 
 
@@ -166,7 +166,7 @@ def test_what_is_switched_in_the_page_is_what_the_command_switches(
     usual: dict[str, Any] = {"layers": 2, "heads": 2, "causal": True, "positions": "sinusoidal"}
     [found] = computed(chromium, live_page("I am", **usual), tmp_path, ["You are here"], **choices)
 
-    the_same_as_torch(found, library.trace("You are here", **(usual | settings)))
+    assert_same_as_torch(found, library.trace("You are here", **(usual | settings)))
 
 
 UNUSUAL = (

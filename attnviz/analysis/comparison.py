@@ -322,17 +322,12 @@ def compare(
         _refuse_given_choices(about_one, "two finished Traces are compared as they are")
         return compare_two_traces(text, settings, layer=layer, **about_two)
     _refuse_given_choices(about_two, "only two Traces are compared head by head")
-    if isinstance(settings, Trace):
-        raise AttnvizError(
-            "a text is compared with a Trace", "give two Traces, or compare_sentences(text, trace)"
-        )
-    if isinstance(text, Trace):
-        refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
+    chosen = _settings_for_text(text, settings)
     if isinstance(other, Path):
         other = files.read_text(other)
     aspect = choose_aspect(by, values, texts=other is not None)
     in_memory, settings_changes = take_model_in_memory(changes)
-    source = build_source(text, settings, **settings_changes)
+    source = build_source(text, chosen, **settings_changes)
     _refuse_transformer(source, text, in_memory, aspect)
     _refuse_blocks(source)
     _refuse_given_parts(source, aspect)
@@ -371,6 +366,21 @@ def _compare_in_memory(
         build_alternative(source, by, name, command, layer) for name, source in sources.items()
     ]
     return contrast_alternatives(alternatives, by, reference)
+
+
+def _settings_for_text(
+    text: str | Path | Trace | None, settings: Settings | Trace | None
+) -> Settings | None:
+    """Return the settings with which a text is traced; refuses a Trace in their place, and a Trace
+    of weights alone, which has no vectors to trace again.
+    """
+    if isinstance(settings, Trace):
+        raise AttnvizError(
+            "a text is compared with a Trace", "give two Traces, or compare_sentences(text, trace)"
+        )
+    if isinstance(text, Trace):
+        refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
+    return settings
 
 
 def _refuse_given_choices(choices: Mapping[str, object], reason: str) -> None:
