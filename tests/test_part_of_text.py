@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,10 +23,13 @@ from attnviz.views import exact_rows, part_of_text
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap
 from attnviz.wording.commands import parse_command
-from tests.browser import browser, opened
+from tests.browser import opened
 from tests.conftest import Attnviz
 from tests.test_long_texts import Largest
 from tests.test_long_views import NEEDLE, needle_trace
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 STORY = Path("sample_texts/story.txt")
 SENTENCE = "I am learning this because it is good"
@@ -487,10 +490,10 @@ def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
     assert view.steps_of_query(0)[0].startswith(('"w500"', '"w501"'))
 
 
-def test_a_click_on_a_row_of_the_map_shows_an_exact_row(tmp_path: Path) -> None:
+def test_a_click_on_a_row_of_the_map_shows_an_exact_row(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     needle_trace(resolution=60).view().save(path)
-    with browser() as started, opened(started, path) as seen:
+    with opened(chromium, path) as seen:
         page = seen.page
         page.get_by_label("Follow").fill("46")
         page.keyboard.press("Enter")

@@ -319,7 +319,8 @@ function blockOfBars(bars, scales, { first, end, across }) {
 
 function squareOf(numbers, scale, place, numbered) {
   const color = colorsOn(scale)(numbers[place]);
-  const text = numbered ? plainNumber(numbers[place]) : "";
+  const write = isTiny(numbers[place], 2) ? (number) => fixedText(number, 2) : plainNumber;
+  const text = numbered ? write(numbers[place]) : ""; // powers of ten have no room in a square
   const made = element("span", { class: "square", "data-dimension": place }, text);
   made.classList.toggle("numbered", numbered);
   Object.assign(made.style, { background: cssColor(color), color: inkOn(color) });
