@@ -577,6 +577,18 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
     assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear"
 
 
+def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
+    on = session()
+    assert "never seen 'boor'" in press(on, "e", *" boor", "enter")[-3]
+
+    press(on, "e", "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
+    assert on.subject.trace.text == f"{SENTENCE} ? book"
+
+    press(on, "e", *" cow", "enter", "e", "escape", "e")
+    assert on.prompt is not None
+    assert on.prompt.text == f"{SENTENCE} ? book"
+
+
 def run_apart(use: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run a coroutine in a thread: in this one a browser of other tests may have its own loop."""
     with ThreadPoolExecutor(1) as thread:

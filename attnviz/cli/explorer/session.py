@@ -103,6 +103,7 @@ class Session:
         self.job: Job | None = None
         self.is_over = False
         self.copied = ""  # a text for the clipboard
+        self.refused_text = ""  # the sentence that was typed last, if it was refused
         self._keep_in_sight()
 
     def frame(self) -> Frame:
@@ -233,7 +234,7 @@ class Session:
         self._start(words, work, self._take_subject, quick=quick)
 
     def _take_subject(self, subject: Subject) -> None:
-        self.subject = subject
+        self.subject, self.refused_text = subject, ""
 
     # Keys, in the order of the table.
 
@@ -324,11 +325,11 @@ class Session:
         self._compute("computing", lambda: subject.heated(2.0 if key == "t" else 0.5))
 
     def _edit(self, key: str) -> None:
-        text = self.subject.trace.text or ""
+        text = self.refused_text or self.subject.trace.text or ""
         self.prompt = Prompt("text", text, len(text), self._take_text)
 
     def _take_text(self, text: str) -> None:
-        subject = self.subject
+        subject, self.refused_text = self.subject, text
         self._compute("computing", lambda: subject.with_text(text))
 
     def _add_word(self, key: str) -> None:
@@ -417,7 +418,7 @@ class Session:
     def _press_in_prompt(self, prompt: Prompt, key: str) -> None:
         """Type a letter, edit the line, or end it with Enter or Esc."""
         if key == "escape":
-            self.prompt = None
+            self.prompt, self.refused_text = None, ""
         elif key == "enter":
             self.prompt = None
             if prompt.text.strip():
