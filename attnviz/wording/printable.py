@@ -10,6 +10,7 @@ from typing import Any
 
 SPACE_SIGN = "␣"
 PERCENT = "\u00a0%"  # a no-break space keeps the sign on the line of its number
+DIRECTION_MARK = "\u200e"  # on both sides of a right-to-left word
 FIGURE_SPACE = "\u2007"  # as wide as a digit
 _SPECIAL_SPACES = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are kept
 _VISIBLE_SIGNS = {" ": SPACE_SIGN, "\n": "↵", "\t": "⇥", "\r": "\\r"}
@@ -17,6 +18,8 @@ _VISIBLE_SIGNS = {" ": SPACE_SIGN, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # bidirectional overrides), surrogates, private use, unassigned, separators. They include all
 # characters that XML does not allow.
 _UNSEEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+# A text between two of the marks that `words.bidi_isolated` puts around it.
+_ISOLATED = re.compile("\u200e([^\u200e]*)\u200e")
 # Inside a word these change how their neighbours look, and on many terminals how wide they are.
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
 _VARIATION_SELECTOR = re.compile("[\ufe00-\ufe0f]")  # isprintable() accepts these
@@ -38,13 +41,24 @@ def printable_text(text: str) -> str:
     """Return the text with everything unsafe or invisible escaped, and lines and tabs as visible
     signs.
 
-    Ordinary spaces, the no-break space before a per cent sign and the figure space are kept.
+    Ordinary spaces, the no-break space before a per cent sign, the figure space and the marks of
+    `words.bidi_isolated` are kept.
 
     >>> printable_text("a b"), printable_text("\\x1b[31m"), printable_text("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
     if is_printable(text):
         return text
+    pieces = _ISOLATED.split(text)  # every second one stood between marks
+    for number, piece in enumerate(pieces):
+        escaped, is_inside = _escape_text(piece), number % 2 == 1
+        mark = "" if not is_inside else DIRECTION_MARK if is_right_to_left(piece) else "\\u200e"
+        pieces[number] = f"{mark}{escaped}{mark}"
+    return "".join(pieces)
+
+
+def _escape_text(text: str) -> str:
+    """Return a text without marks of direction as `printable_text` does."""
     parts = _SPECIAL_SPACES.split(text)
     escaped = [_spell_characters(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
     return "".join(
@@ -56,8 +70,19 @@ def is_printable(text: str) -> bool:
     """Return whether `printable_text` would change nothing; cheap enough for thousands of
     labels.
     """
+    text = _ISOLATED.sub(_without_marks, text)
     printed = text.isprintable() or _SPECIAL_SPACES.sub("", text).isprintable()
     return printed and (text.isascii() or not _VARIATION_SELECTOR.search(text))
+
+
+def _without_marks(isolated: re.Match[str]) -> str:
+    """Return what stands between two marks; with them, if it is not right-to-left."""
+    return isolated[1 if is_right_to_left(isolated[1]) else 0]
+
+
+def is_right_to_left(text: str) -> bool:
+    """Return whether a text has a letter or number of a right-to-left script."""
+    return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
 
 
 def exact_json(value: Any) -> str:

@@ -46,6 +46,7 @@ class QuestionWords:
     shown: Callable[[Question], tuple[Grid, ...]]  # with the question
     explained: Callable[[Question], tuple[Grid, ...]]  # with the reason
     sums: Callable[[Question], tuple[Sum, ...]] = lambda question: ()
+    needs_working: Callable[[Question], bool] = lambda question: False
 
 
 def build_exercise(question: Question, number: int) -> Exercise:
@@ -53,13 +54,15 @@ def build_exercise(question: Question, number: int) -> Exercise:
     own = question.own
     if question.row is None:
         assert own is not None
-        return _exercise(
-            number, "own", (own.question, ""), own.answers, question.answer, own.reason
-        )
+        answers = tuple(map(_on_one_line, own.answers))
+        texts = _on_one_line(own.question), ""
+        return _exercise(number, "own", texts, answers, question.answer, _on_one_line(own.reason))
     words = WORDS[question.kind]
-    title = (own.question if own else "") or words.ask(question)
+    title = _on_one_line(own.question if own else "") or words.ask(question)
     about = " ".join(filter(None, (_context(question.row), words.about(question))))
-    reason = " ".join(filter(None, (own.reason if own else "", words.reason(question))))
+    reason = " ".join(
+        filter(None, (_on_one_line(own.reason if own else ""), words.reason(question)))
+    )
     exercise = _exercise(
         number, question.kind, (title, about), words.options(question), question.answer, reason
     )
@@ -69,6 +72,8 @@ def build_exercise(question: Question, number: int) -> Exercise:
         solution=replace(
             exercise.solution, grids=words.explained(question), sums=words.sums(question)
         ),
+        context=_context(question.row),
+        needs_working=words.needs_working(question),
     )
 
 
@@ -88,6 +93,11 @@ def _exercise(
     return replace(
         bare, question=replace(section, remarks=bare.lettered_options), solution=solution
     )
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text of a lesson, which may be in lines of its file, with single spaces."""
+    return " ".join(text.split())
 
 
 def _row(question: Question) -> AttentionRow:
@@ -157,7 +167,8 @@ def _rows_grid(
     is_weights = title.startswith("weights")
     scale = bar_scale(cells) if is_weights else centred_scale("score", cells)
     keys = token_axis("key (is read)", row.keys)
-    return Grid(title, plain_axis("row", names), keys, cells, scale, decimals=2, share=is_weights)
+    rows_axis = plain_axis("row", names)
+    return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
 
 
 def _map_of_head(question: Question) -> tuple[Grid, ...]:
@@ -362,8 +373,11 @@ def _mask_sentence(question: Question) -> str:
         return ""
     if shape.window is None:
         return "Each token attends only to itself and earlier tokens." if shape.causal else ""
+    if shape.window == 1:
+        return "Each token attends only to itself."
     before = counted(shape.window - 1, "token")
-    sides = f"the {before} before it" if shape.causal else f"at most {before} away on each side"
+    nearest = "the token before it" if shape.window == 2 else f"the {before} before it"
+    sides = nearest if shape.causal else f"at most {before} away on each side"
     return f"Each token attends only to itself and {sides}."
 
 
@@ -445,6 +459,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         shown=_shown_with_token,
         explained=_map_of_head,
         sums=_token_sums,
+        needs_working=lambda question: _shows_vectors(_row(question)),
     ),
     "weight": QuestionWords(
         ask=lambda question: (
@@ -457,6 +472,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         shown=_score_row,
         explained=_weight_row,
         sums=_weight_sums,
+        needs_working=lambda question: True,
     ),
     "scaled": QuestionWords(
         ask=lambda question: (
