@@ -342,6 +342,7 @@ def test_numbers_and_words_of_a_question_are_there_in_a_narrow_terminal(
     assert re.search(r"4 near +3\.12\b", shown)
     assert re.search(r"13 found +-3\.06\b", shown)
     assert "more tokens" not in shown
+    assert "weight L0H0(and, near)" in plain
     assert max(map(len, plain.splitlines())) <= columns
 
 

@@ -297,6 +297,17 @@ def _scene(row: AttentionRow, key: int | None = None) -> Scene:
     return Scene(row.trace, row.layer, options)
 
 
+def _with_head_name(row: AttentionRow, sums: tuple[Sum, ...]) -> tuple[Sum, ...]:
+    """Return the sums with the head as the question names it: L1H0, where they say H0."""
+    suffix = _scene(row).head_suffix(row.head)
+    if not suffix:
+        return sums
+    return tuple(
+        replace(each, left=each.left.replace(f"{suffix}(", f" {row.head_name}(", 1))
+        for each in sums
+    )
+
+
 def _token_sums(question: Question) -> tuple[Sum, ...]:
     """Return the products that decide, and the softmax of the right answer."""
     row = _row(question)
@@ -458,7 +469,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         reason=_token_reason,
         shown=_shown_with_token,
         explained=_map_of_head,
-        sums=_token_sums,
+        sums=lambda question: _with_head_name(_row(question), _token_sums(question)),
         needs_working=lambda question: _shows_vectors(_row(question)),
     ),
     "weight": QuestionWords(
@@ -471,7 +482,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         reason=_weight_reason,
         shown=_score_row,
         explained=_weight_row,
-        sums=_weight_sums,
+        sums=lambda question: _with_head_name(_row(question), _weight_sums(question)),
         needs_working=lambda question: True,
     ),
     "scaled": QuestionWords(
