@@ -61,7 +61,11 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"How .* gets its context vector, step by step",
         r"row = query \(reads\)",
         r"column = key \(is read\)",
-        r"The query and the key, drawn in one plane, with their true lengths and angle\.",
+        r"The numbers of the query and of the key are multiplied in pairs, and the products "
+        r"added\.",
+        r"The score is also the product of both lengths and the cosine of their angle\.",
+        r"score = query",
+        r"key = \|query\| \|key\| cos\(angle\)",
         r"A second sentence is read as well: queries come from the first, keys and values from the "
         r"second\.",
         r"A vector for the position is added, so a token differs from position to position\.",
@@ -1036,6 +1040,13 @@ def given_mask(said: Said, match: re.Match[str]) -> bool:
 @claims(r"The mask is given|^given mask| · given mask")
 def given_visible(said: Said, match: re.Match[str]) -> bool:
     return bool({"visible", "hidden", "mask"} & said.layer.given)
+
+
+@claims(r'The mask hides nothing from ".*"( \(\d+\))?( in (.*))?')
+def hides_nothing(said: Said, match: re.Match[str]) -> bool:
+    heads = [int(number) for number in re.findall(r"\d+", match[3] or "")]
+    visible = said.layer.visible[heads] if said.layer.visible.ndim == 3 else said.layer.visible
+    return bool(visible[..., said.asked.query, :].all()) and not bool(said.layer.visible.all())
 
 
 @claims(r"Each head has its own mask")

@@ -38,6 +38,20 @@ def divisor_texts(trace: Trace, layer: Layer) -> list[str]:
     return [*root, *[exact_text(variant.temperature)] * (variant.temperature != 1)]
 
 
+def score_name(trace: Trace, layer: Layer) -> str:
+    """Return what a score is called that the softmax receives: `scaled score`, or `score` where
+    nothing is done to the product of query and key.
+    """
+    attended = layer.attended
+    if attended.mask is not None:
+        return "score with mask"
+    if attended.bias is not None:
+        return "biased score"
+    if attended.capped_scores is not None:
+        return "capped score"
+    return "scaled score" if divisor_texts(trace, layer) else "score"
+
+
 def missing_vectors_reason(trace: Trace, layer: Layer) -> str:
     """Return why scores cannot be computed from queries and keys; empty if they can."""
     if layer.weights_alone:

@@ -27,6 +27,7 @@ from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
+from attnviz.views.head_vectors import score_name
 from attnviz.views.reading import quoted_token
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps.walk import Walk, steps
@@ -177,7 +178,8 @@ class Subject:
         if head_map.scores is not None:
             rows, columns = (slice(at, at + 1) for at in (place.query, place.key))
             score = float(head_map.scores.window(rows, columns).values[0, 0])
-            parts.append(f"score {fixed_text(score, 2)} before the softmax")
+            layer = self.attention[place.head][0]
+            parts.append(f"{score_name(self.trace, layer)} {fixed_text(score, 2)}")
         return "   ".join(parts)
 
     @cached_property

@@ -26,7 +26,7 @@ from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, counted
 
 MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equal
-MAX_SLIGHT_UNEVENNESS = 0.4  # of an even share, for weights that are called almost equal
+MAX_SLIGHT_UNEVENNESS = 0.15  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
 MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
 

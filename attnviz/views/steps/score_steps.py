@@ -15,6 +15,7 @@ from attnviz.views.steps import pair, step_sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
 
+MIN_LARGE_SCORE = 1.0  # below it, a softmax is nearly even with and without scaling
 ADDITIVE_MASK_DESCRIPTION = (
     "A mask of numbers is added to the scores: the lower a number, the smaller its cell's weight "
     "after the softmax."
@@ -114,15 +115,25 @@ def _scaling_description(scene: Scene) -> str:
     about = f"Scores are divided by √d_k, here √{scene.layer.head_dim}"
     if scene.layer.head_dim == 1:
         about += ", which is 1 and changes nothing."
-    else:
+    elif _has_large_scores(scene):
         about += (
             ": sums of more products tend to be larger, and with large scores the softmax gives "
             "nearly all the weight to the largest."
         )
+    else:
+        about += "."
     if has_temperature:
         temperature = exact_text(variant.temperature)
         about += f" They are also divided by the temperature, here {temperature}."
     return about
+
+
+def _has_large_scores(scene: Scene) -> bool:
+    """Whether any score that is shown is so large that scaling matters to the softmax."""
+    scores = scene.layer.attended.scores[list(scene.shown_heads)]
+    if scene.options.query is not None:
+        scores = scores[:, scene.followed_query]
+    return float(scores.abs().max()) >= MIN_LARGE_SCORE
 
 
 def _scaling_tex(scene: Scene) -> str:
