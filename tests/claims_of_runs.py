@@ -64,8 +64,6 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"The numbers of the query and of the key are multiplied in pairs, and the products "
         r"added\.",
         r"The score is also the product of both lengths and the cosine of their angle\.",
-        r"score = query",
-        r"key = \|query\| \|key\| cos\(angle\)",
         r"A second sentence is read as well: queries come from the first, keys and values from the "
         r"second\.",
         r"A vector for the position is added, so a token differs from position to position\.",
@@ -470,7 +468,7 @@ def whose_numbers(said: Said, match: re.Match[str]) -> bool:
     return model is not None and model.by_hand == written
 
 
-@claims(rf"^in (\d+) sentences not used in training, (L\dH\d) (.+) \({SHARE} of its attention\)$")
+@claims(rf"^In (\d+) sentences not used in training, (L\dH\d) (.+) \({SHARE} of its attention\)$")
 def examined(said: Said, match: re.Match[str]) -> bool:
     model = said.trace.model
     assert model is not None

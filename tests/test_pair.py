@@ -210,7 +210,7 @@ def test_the_angle_stands_after_the_softmax_and_the_score_reads_as_no_equation()
     assert "drawn" not in score.about
 
 
-ADDED = {
+ADDED: dict[str, tuple[dict[str, Any], str]] = {
     "ALiBi": ({"positions": "alibi"}, r"biased.* = \S+ - [\d.]+·2 \(ALiBi\) [=≈] \S+"),
     "cap": ({"soft_cap": 2.0}, r"capped.* = 2·tanh\(\S+ / 2\) [=≈] \S+"),
 }

@@ -16,6 +16,8 @@ from attnviz.wording.numbers import exact_text
 
 ROOT_TOLERANCE = 1e-6  # relative: a scale this close to 1/√d_k is taken to be 1/√d_k
 
+MAX_TEMPERATURE_TEXT = 6  # letters; a longer one that is a root of a whole number is written as it
+
 
 def is_scaled_by_root(layer: Layer) -> bool:
     """Return whether scores are divided by the square root of a head's width."""
@@ -29,13 +31,20 @@ def divisor_text(layer: Layer) -> str:
     return "" if layer.scale == 1 else f"{1 / layer.scale:.6g}"
 
 
+def temperature_text(temperature: float) -> str:
+    """Return a temperature as it is written: `√2` in place of `1.4142135623730951`."""
+    square, text = round(temperature**2), exact_text(temperature)
+    is_root = len(text) > MAX_TEMPERATURE_TEXT and sqrt(square) == temperature
+    return f"√{square}" if is_root else text
+
+
 def divisor_texts(trace: Trace, layer: Layer) -> list[str]:
     """Return the divisors of scores as written: `√64`, and the temperature; empty if unscaled."""
     variant = trace.variant
     if trace.trained is not None:
         return list(filter(None, [divisor_text(layer)]))
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *[exact_text(variant.temperature)] * (variant.temperature != 1)]
+    return [*root, *[temperature_text(variant.temperature)] * (variant.temperature != 1)]
 
 
 def score_name(trace: Trace, layer: Layer) -> str:

@@ -34,6 +34,7 @@ class Vocabulary:
     spelled: Mapping[str, str] = field(default_factory=dict)  # other spellings: {"are": "?"}
     asks: str = ""  # a word that is appended to a text without a word that asks for an answer
     asking: tuple[str, ...] = ()  # further words that ask for an answer, beside `spelled`
+    answers_as_many: bool = False  # as many answers as words before the one that asks, as in sort
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -62,13 +63,17 @@ class Vocabulary:
         """Return the positions at which the model is asked for an answer.
 
         These are the positions of the words in `that_ask`, or all if that is empty. A model that
-        predicts next words is asked at every position from the first such word on.
+        predicts next words is asked at every position from the first such word on; where its answer
+        is as long as what stands before that word, until the answer is complete.
         """
         if not self.that_ask:
             return tuple(range(len(ids)))
         numbers = {self.ids[word] for word in self.that_ask}
         asking = tuple(position for position, token_id in enumerate(ids) if token_id in numbers)
-        return tuple(range(asking[0], len(ids))) if asking and self.predicts == "next" else asking
+        if not asking or self.predicts != "next":
+            return asking
+        end = max(2 * asking[0], asking[0] + 1) if self.answers_as_many else len(ids)
+        return tuple(range(asking[0], min(end, len(ids))))
 
     def as_read(self, tokens: Tokens) -> Tokens:
         """Return the tokens with blanks labelled as the model sees them: `?` in place of `are`.

@@ -558,6 +558,7 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
 )
 HEAD_FINDINGS = (
     MISTAKE_FINDING,
+    ONE_TOKEN_FINDING,
     LARGEST_WEIGHT_FINDING,
     Finding(
         "what is asked",
