@@ -5,15 +5,18 @@ from __future__ import annotations
 from functools import partial
 from math import sqrt
 
+import numpy as np
 from torch import Tensor
 
-from attnviz.cells import Cells, LazyCells, unmasked_cells
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cells import FULL_SLICE, Cells, LazyCells, StoredCells, unmasked_cells
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.vectors.positions import alibi_slopes
-from attnviz.views.grids.explorer import HeadVectors
+from attnviz.views.grids.explorer import HeadVectors, WrongSoftmax
 from attnviz.wording.numbers import exact_text
 
+MAX_DIVISOR_LENGTH = 6  # letters; a longer number may be the root of a short one
 ROOT_TOLERANCE = 1e-6  # relative: a scale this close to 1/√d_k is taken to be 1/√d_k
 
 
@@ -35,7 +38,15 @@ def divisor_texts(trace: Trace, layer: Layer) -> list[str]:
     if trace.trained is not None:
         return list(filter(None, [divisor_text(layer)]))
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *[exact_text(variant.temperature)] * (variant.temperature != 1)]
+    return [*root, *[_temperature_text(variant.temperature)] * (variant.temperature != 1)]
+
+
+def _temperature_text(temperature: float) -> str:
+    """Return a temperature as the divisor of scores: `√2` for 1.4142135623730951."""
+    text = exact_text(temperature)
+    square = round(temperature**2)
+    is_root = abs(sqrt(square) / temperature - 1) < ROOT_TOLERANCE
+    return f"√{square}" if is_root and len(text) > MAX_DIVISOR_LENGTH else text
 
 
 def missing_vectors_reason(trace: Trace, layer: Layer) -> str:
@@ -46,7 +57,7 @@ def missing_vectors_reason(trace: Trace, layer: Layer) -> str:
         return "the scores are given"
     if not trace.variant.compared:
         return "queries and keys are not compared"
-    return "the softmax is wrong on purpose" if layer.mistake else ""
+    return ""
 
 
 def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | None:
@@ -78,6 +89,25 @@ def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | No
         ),
         sink=None if attended.sink is None else float(attended.sink[head]),
         mixed_by=attended.mixed_by,
+        mistake=_wrong_softmax(layer, head),
+    )
+
+
+def _wrong_softmax(layer: Layer, head: int) -> WrongSoftmax | None:
+    """Return what the mistake of a layer takes the softmax of; None without a mistake."""
+    if not layer.mistake:
+        return None
+    mistake = MISTAKES[layer.mistake]
+
+    def load_inputs() -> Cells:
+        inputs = layer.weights.cells("exponents", head).window(FULL_SLICE, FULL_SLICE)
+        return StoredCells(inputs.values, ~np.isfinite(inputs.values))
+
+    return WrongSoftmax(
+        cause=mistake.cause,
+        about=mistake.about,
+        axis=mistake.softmax_axis,
+        inputs=LazyCells(layer.size, load_inputs),
     )
 
 
