@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from math import sqrt
 
+import numpy as np
 from torch import Tensor
 
-from attnviz.cells import Cells, LazyCells, unmasked_cells
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cells import FULL_SLICE, Cells, LazyCells, StoredCells, unmasked_cells
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.vectors.positions import alibi_slopes
-from attnviz.views.grids.explorer import HeadVectors
+from attnviz.views.grids.explorer import HeadVectors, WrongSoftmax
 from attnviz.wording.numbers import exact_text
 
 ROOT_TOLERANCE = 1e-6  # relative: a scale this close to 1/√d_k is taken to be 1/√d_k
@@ -34,8 +36,8 @@ def divisor_text(layer: Layer) -> str:
 def temperature_text(temperature: float) -> str:
     """Return a temperature as it is written: `√2` in place of `1.4142135623730951`."""
     square, text = round(temperature**2), exact_text(temperature)
-    is_root = len(text) > MAX_TEMPERATURE_TEXT and sqrt(square) == temperature
-    return f"√{square}" if is_root else text
+    is_root = abs(sqrt(square) / temperature - 1) < ROOT_TOLERANCE
+    return f"√{square}" if is_root and len(text) > MAX_TEMPERATURE_TEXT else text
 
 
 def divisor_texts(trace: Trace, layer: Layer) -> list[str]:
@@ -69,7 +71,7 @@ def missing_vectors_reason(trace: Trace, layer: Layer) -> str:
         return "the scores are given"
     if not trace.variant.compared:
         return "queries and keys are not compared"
-    return "the softmax is wrong on purpose" if layer.mistake else ""
+    return ""
 
 
 def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | None:
@@ -101,6 +103,25 @@ def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | No
         ),
         sink=None if attended.sink is None else float(attended.sink[head]),
         mixed_by=attended.mixed_by,
+        mistake=_wrong_softmax(layer, head),
+    )
+
+
+def _wrong_softmax(layer: Layer, head: int) -> WrongSoftmax | None:
+    """Return what the mistake of a layer takes the softmax of; None without a mistake."""
+    if not layer.mistake:
+        return None
+    mistake = MISTAKES[layer.mistake]
+
+    def load_inputs() -> Cells:
+        inputs = layer.weights.cells("exponents", head).window(FULL_SLICE, FULL_SLICE)
+        return StoredCells(inputs.values, ~np.isfinite(inputs.values))
+
+    return WrongSoftmax(
+        cause=mistake.cause,
+        about=mistake.about,
+        axis=mistake.softmax_axis,
+        inputs=LazyCells(layer.size, load_inputs),
     )
 
 

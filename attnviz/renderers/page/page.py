@@ -77,6 +77,7 @@ SCRIPT_FILES = (
     "steps.js",
     "points.js",
     "cell_arithmetic.js",
+    "arithmetic_text.js",
     "table.js",
     "controls.js",
     "finding.js",
