@@ -289,7 +289,6 @@ sort_task = Task(
         predicts="next",
         spelled={">": ARROW, ":": ARROW},
         asks=ARROW,
-        answers_as_many=True,
     ),
     draw=draw_sort,
     readings=(Reading("next larger", "reads the next larger number"),),

@@ -17,8 +17,7 @@ from attnviz.views.grids.explorer import HeadVectors, WrongSoftmax
 from attnviz.wording.numbers import exact_text
 
 ROOT_TOLERANCE = 1e-6  # relative: a scale this close to 1/√d_k is taken to be 1/√d_k
-
-MAX_TEMPERATURE_TEXT = 6  # letters; a longer one that is a root of a whole number is written as it
+MAX_TEMPERATURE_TEXT = 6  # letters; a longer number may be the root of a short one
 
 
 def is_scaled_by_root(layer: Layer) -> bool:

@@ -15,6 +15,7 @@ from attnviz.wording.keywords import with_checked_fields
 Predicts = Literal["next", "here"]  # the token after a position, or the one at it
 PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
 MAX_LISTED_WORDS = 60  # in an error
+ARROW, TYPED_ARROW = "→", "->"  # as people type it
 
 
 @with_checked_fields
@@ -34,7 +35,6 @@ class Vocabulary:
     spelled: Mapping[str, str] = field(default_factory=dict)  # other spellings: {"are": "?"}
     asks: str = ""  # a word that is appended to a text without a word that asks for an answer
     asking: tuple[str, ...] = ()  # further words that ask for an answer, beside `spelled`
-    answers_as_many: bool = False  # as many answers as words before the one that asks, as in sort
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -54,6 +54,8 @@ class Vocabulary:
         Refuses words that it does not have. If no word of the text asks for an answer, the word in
         `asks` is added at the end.
         """
+        if ARROW in self.ids:
+            text = text.replace(TYPED_ARROW, ARROW)
         tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
@@ -63,8 +65,8 @@ class Vocabulary:
         """Return the positions at which the model is asked for an answer.
 
         These are the positions of the words in `that_ask`, or all if that is empty. A model that
-        predicts next words is asked at every position from the first such word on; where its answer
-        is as long as what stands before that word, until the answer is complete.
+        predicts next words is asked at every position from the first such word on, until all words
+        before it stand there again, as in a sorted list: it never learned what follows.
         """
         if not self.that_ask:
             return tuple(range(len(ids)))
@@ -72,8 +74,9 @@ class Vocabulary:
         asking = tuple(position for position, token_id in enumerate(ids) if token_id in numbers)
         if not asking or self.predicts != "next":
             return asking
-        end = max(2 * asking[0], asking[0] + 1) if self.answers_as_many else len(ids)
-        return tuple(range(asking[0], min(end, len(ids))))
+        count = asking[0]
+        is_complete = sorted(ids[:count]) == sorted(ids[count + 1 : 2 * count + 1])
+        return tuple(range(count, 2 * count if count and is_complete else len(ids)))
 
     def as_read(self, tokens: Tokens) -> Tokens:
         """Return the tokens with blanks labelled as the model sees them: `?` in place of `are`.
