@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from rich.cells import cell_len
+from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
@@ -23,13 +24,18 @@ from attnviz.renderers.terminal.screen import (
     MASKED_SIGN,
     PLAIN_STYLE,
     Screen,
+    color_style,
     fit_columns,
+    marker_color,
     scale_line,
     wrap_note,
 )
 from attnviz.renderers.terminal.sentence import colored_words
 from attnviz.renderers.terminal.small_maps import MapArrangement, MapForm, draw_maps
 from attnviz.renderers.terminal.table import (
+    LOWER_CELL,
+    PAIR_SEPARATOR,
+    UPPER_CELL,
     TableForm,
     TerminalTable,
     max_downward_lines,
@@ -235,7 +241,7 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
     is_same_text = grid.rows.labels == grid.columns.labels
     for words in sentence_rows(subject, place, screen):
         line = Text(end="")
-        colored = colored_words(grid, place.query, words, screen)
+        colored = colored_words(grid, place.query, words, screen, grid.scale)
         for position, word in zip(words, colored, strict=True):
             if position > words.start and grid.columns.spaced[position : position + 1] == (True,):
                 line.append(" ")
@@ -375,7 +381,8 @@ def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         rows = range(missing[0], missing[-1] + step, step)
         kept |= zip(rows, _draw_rows(subject, place, screen, rows), strict=True)
     headings = _headings(subject, place, screen)
-    return _mark_cell([*headings, *(kept[row] for row in wanted)], subject, place, layout)
+    lines = [*headings, *(kept[row] for row in wanted)]
+    return _mark_cell(lines, subject, place, layout, marker_color(screen))
 
 
 def _draw_rows(subject: Subject, place: Place, screen: Screen, rows: range) -> Iterator[Text]:
@@ -409,9 +416,12 @@ def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
 
 
 def _mark_cell(
-    lines: list[Text], subject: Subject, place: Place, layout: MatrixLayout
+    lines: list[Text], subject: Subject, place: Place, layout: MatrixLayout, color: Color
 ) -> list[Text]:
-    """Return the lines with the name of the row, the heading of the column and the cell marked."""
+    """Return the lines with the name of the row, the heading of the column and the cell marked.
+
+    `color`: that of the marker on half a cell.
+    """
     width = layout.form.width
     column = (place.key - place.left) * width
     row = layout.heading_lines + (place.query - place.top) // layout.rows_per_line
@@ -420,17 +430,56 @@ def _mark_cell(
         lines[number] = _mark_heading(lines[number], layout, column, name_of_column)
     line = lines[row].copy()
     name = layout.names[place.query // layout.rows_per_line]
-    line.stylize(MARK_STYLE, 0, len(name) - 1)
+    own_number = subject.grid(place.head).rows.numbers[place.query]
+    line.stylize(MARK_STYLE, *_name_part(name, own_number, is_lower=_is_lower(place, layout)))
     first = len(name) + column  # in letters: those of names may be wide
     if layout.form.cells == "numbers":
         blanks = width - len(line.plain[first : first + width].lstrip())
         line.stylize(NUMBER_STYLE, first + blanks, first + width)
-        first, sign = first + blanks - 1, "▸"
+        line = _with_sign(line, first + blanks - 1, "▸")
+    elif layout.form.cells == "halves":
+        line = _with_marked_half(line, first, color, is_lower=_is_lower(place, layout))
     else:
-        sign = "[]" if width == 2 else "╳"
-    line = _with_sign(line, first, sign)
+        line = _with_sign(line, first, "[]" if width == 2 else "╳")
     lines[row] = line
     return lines
+
+
+def _is_lower(place: Place, layout: MatrixLayout) -> bool:
+    """Return whether the query is the second of two rows on a line."""
+    return (place.query - place.top) % layout.rows_per_line == 1
+
+
+def _name_part(name: str, number: str, *, is_lower: bool) -> tuple[int, int]:
+    """Return where the name of one row begins and ends in a name of two: `1 the / 2 old`.
+
+    A range of two numbers, `1–2`, has no such part, and is marked as a whole.
+    """
+    end = len(name.rstrip())
+    lower = re.compile(rf"{PAIR_SEPARATOR} *{re.escape(number)} " if is_lower else PAIR_SEPARATOR)
+    found = [*lower.finditer(name)][-1:]
+    if not found:
+        return 0, end
+    start = found[0].start()
+    return (start + len(PAIR_SEPARATOR), end) if is_lower else (0, start)
+
+
+def _with_marked_half(line: Text, at: int, color: Color, *, is_lower: bool) -> Text:
+    """Return a line with half of a cell in the marker's colour, and the other half as it was."""
+    upper, lower = _half_colors(line, at)
+    block, other = (LOWER_CELL, upper) if is_lower else (UPPER_CELL, lower)
+    half = Text(block, color_style(color, other), end="")
+    marked = Text(end="").append_text(line[:at]).append_text(half)
+    return marked.append_text(line[at + 1 :])
+
+
+def _half_colors(line: Text, at: int) -> tuple[Color | None, Color | None]:
+    """Return the colours of the upper and the lower half of a cell; None where there is none."""
+    styles = (span.style for span in line.spans if span.start <= at < span.end)
+    style = next((each for each in styles if isinstance(each, Style)), PLAIN_STYLE)
+    if line.plain[at] == UPPER_CELL:
+        return style.color, style.bgcolor
+    return None, style.color if line.plain[at] == LOWER_CELL else None
 
 
 def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str) -> Text:

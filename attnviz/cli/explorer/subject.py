@@ -170,7 +170,7 @@ class Subject:
         """Return the numbers of the cell: `7 ? → 3 dogs   weight 0.9998   score 16.00`."""
         head_map, grid = self.explorer.heads[place.head], self.grid(place.head)
         names = (grid.rows.names[place.query], grid.columns.names[place.key])
-        cell = f"{bidi_isolated(names[0])} → {bidi_isolated(names[1])}"
+        cell = f"{names[0]} → {names[1]}"
         if grid.hidden[place.query, place.key]:
             return f"{cell}   hidden by the mask"
         parts = [cell, f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
