@@ -25,6 +25,7 @@ from rich.style import Style
 
 from attnviz import trace
 from attnviz.cli import explore
+from attnviz.cli.explorer import subject
 from attnviz.cli.explorer.application import Explorer
 from attnviz.cli.explorer.frame import MARK_STYLE, MIN_SIZE, body_height, matrix_layout
 from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
@@ -148,6 +149,60 @@ def test_words_from_right_to_left_are_kept_in_place_and_no_mark_is_spelled() -> 
         assert "u200e" not in text
         assert "\u200e\u200e" not in text
         press(on, "up")
+
+
+def test_long_words_are_cut_and_the_numbers_of_the_cell_kept() -> None:
+    words = "Donaudampfschifffahrtsgesellschaft pneumonoultramicroscopicsilico of"
+    for size in ((60, 16), (80, 24)):
+        on = session(words, seed=42, tokenizer="words", size=size)
+        for keys in (("up", "up"), ("right",), ("right",)):
+            line = press(on, *keys)[-2]
+            weight = float(weights(on.subject, 0)[on.place.query, on.place.key])
+            assert f"weight {weight:.4f}   score" in line
+            assert re.search(r"score -?\d+\.\d\d$", line)
+
+
+def test_only_the_answers_that_change_are_named_each_with_its_position() -> None:
+    brackets = "( [ { } ] ) ( ( [ ] ) ) [ { } ]"
+    on = session(brackets, model="brackets", size=(200, 40))
+    shown = press(on, *"x]x]x")
+    now, before = (each.prediction for each in (on.subject.trace, on.subject.base))
+    assert now is not None
+    assert before is not None
+    changed = []
+    for at in now.asked_positions:
+        old, new = (each.answers[int(each.probabilities[at].argmax())] for each in (before, now))
+        if old != new:
+            changed.append(f'at {at + 1} "{on.subject.trace.tokens.labels[at]}": {old} → {new}')
+    start = f"{len(changed)} of {len(now.asked_positions)} answers change"
+
+    assert len(changed) > 1
+    assert shown[-2].startswith(f"{start}: {', '.join(changed)}"[:199])
+
+
+def test_a_change_of_less_than_a_thousandth_is_not_said_to_be_one() -> None:
+    on = session()
+    now = on.subject.trace.prediction
+    assert now is not None
+    earlier = replace(now, probabilities=now.probabilities - 0.0005)
+    tokens = on.subject.trace.tokens
+
+    assert "was" not in subject._changed_answers_text(tokens, now, earlier, 6)
+
+
+def test_the_sentence_takes_lines_that_are_free_and_says_where_words_are_left_out() -> None:
+    on = session(LONG, seed=42, size=(80, 24))
+    assert len(on.frame().sentence) == 3  # the last of them is the legend
+    assert "…" not in "".join(screen(on)[2:4])
+
+    on = session(LONG * 4, seed=42, size=(80, 24))
+    on.place = replace(on.place, query=60)
+    *lines, _ = screen(on)[on.frame().sentence.start : on.frame().sentence.stop]
+    before = lines[0]
+    assert before.startswith("… ")
+    assert lines[-1].endswith(" …")
+    on.click(before.index(before.split()[2]), on.frame().sentence.start)
+    assert on.subject.trace.tokens.labels[on.place.query] == before.split()[2]
 
 
 # The keys.

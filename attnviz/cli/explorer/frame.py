@@ -50,7 +50,10 @@ MIN_SIZE = 60, 16  # columns and lines
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
 MAX_ACROSS_COLUMNS = 11  # of words over numbers
-LINES_PER_SENTENCE_LINE = 12  # a screen of 24 lines has 1 line of the sentence, one of 48 has 3
+MAX_SENTENCE_LINES = 3  # on a low screen as many of them as the matrix leaves free, at least 1
+MORE_BEFORE, MORE_AFTER = "… ", " …"  # where words of the sentence are out of sight
+SENTENCE_MARGIN = len(MORE_BEFORE) + len(MORE_AFTER)
+TALL_MATRIX_LINES = 36  # of a matrix that does not fit; lines beyond these go to the sentence
 MAX_KEPT_DRAWINGS = 96
 MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
 MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
@@ -178,7 +181,7 @@ def _cut(line: Text, width: int) -> Text:
 def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> Iterator[Text]:
     """Yield the numbers of the cell, or a notice in their place, and the model's answer."""
     is_about_cell = place.pane != "keys"
-    numbers = subject.cell_line(place) if is_about_cell else ""
+    numbers = subject.cell_line(place, width) if is_about_cell else ""
     yield _cut(Text(numbers, end="") if notice is None else notice, width)
     if subject.answer_line:
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
@@ -215,19 +218,27 @@ def sentence_rows(subject: Subject, place: Place, screen: Screen) -> list[range]
     rows: list[range] = subject.drawn.get(key) or _kept(
         subject, key, list(_pack_words(axis, screen))
     )
-    lines = max(1, min(3, (screen.height or 0) // LINES_PER_SENTENCE_LINE - 1))
+    lines = _sentence_room(subject, screen)
     at = next((row for row, words in enumerate(rows) if place.query in words), 0)
     first = max(0, min(at - lines // 2, len(rows) - lines))
     return rows[first : first + lines]
 
 
+def _sentence_room(subject: Subject, screen: Screen) -> int:
+    """Return how many lines the sentence may take: more than one where others would be empty."""
+    around = 4 + 2 + bool(subject.answer_line)  # title, settings, legend, headings; the foot
+    room, rows = (screen.height or 0) - around, subject.shape[0]
+    lines = rows if rows < room else -(-rows // 2)
+    return max(1, min(MAX_SENTENCE_LINES, room - min(lines, TALL_MATRIX_LINES)))
+
+
 def _pack_words(axis: Axis, screen: Screen) -> Iterator[range]:
     """Yield the positions of the words on each line, as many as fit on it."""
-    start, used = 0, 0
+    start, used, room = 0, 0, screen.room - SENTENCE_MARGIN
     for position, label in enumerate(axis.labels):
-        columns = min(cell_len(label) + (not screen.colored), screen.room)
+        columns = min(cell_len(label) + (not screen.colored), room)
         gap = bool(axis.spaced and axis.spaced[position] and position > start)
-        if position > start and used + gap + columns > screen.room:
+        if position > start and used + gap + columns > room:
             yield range(start, position)
             start, used, gap = position, 0, False
         used += gap + columns
@@ -239,9 +250,11 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
     grid = subject.grid(place.head)
     lines = []
     is_same_text = grid.rows.labels == grid.columns.labels
-    for words in sentence_rows(subject, place, screen):
-        line = Text(end="")
-        colored = colored_words(grid, place.query, words, screen, grid.scale)
+    cut = replace(screen, width=screen.room - SENTENCE_MARGIN)
+    rows = sentence_rows(subject, place, screen)
+    for words in rows:
+        line = Text(MORE_BEFORE if words.start and words is rows[0] else "", end="")
+        colored = colored_words(grid, place.query, words, cut, grid.scale)
         for position, word in zip(words, colored, strict=True):
             if position > words.start and grid.columns.spaced[position : position + 1] == (True,):
                 line.append(" ")
@@ -251,6 +264,8 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
                 word.stylize(KEY_STYLE)
             line.append_text(word)
         lines.append(line)
+    if rows[-1].stop < len(grid.columns):
+        lines[-1].append(MORE_AFTER)
     if place.pane == "arithmetic":
         return [*lines, Text(end="")]
     legend = scale_line(grid.scale, screen)
