@@ -21,18 +21,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from attnviz import trace
 from attnviz.cli import explore
+from attnviz.cli.explorer import subject
 from attnviz.cli.explorer.application import Explorer
-from attnviz.cli.explorer.frame import MIN_SIZE, body_height, matrix_layout
+from attnviz.cli.explorer.frame import MARK_STYLE, MIN_SIZE, body_height, matrix_layout
 from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
 from attnviz.cli.explorer.session import ACTIONS, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
 from attnviz.cli.output_options import PictureOptions
 from attnviz.errors import AttnvizError
-from attnviz.renderers.terminal.screen import ColorDepth, Screen
+from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import head_weights_title
@@ -90,6 +92,117 @@ def screen(on: Session) -> list[str]:
 
 def weights(subject: Subject, head: int) -> np.ndarray:
     return subject.grid(head).values
+
+
+# The colours and the marker.
+
+LONG = "one two three four five six seven eight nine ten " * 3
+
+
+@pytest.mark.parametrize("colors", ["16", "256", "truecolor"])
+@pytest.mark.parametrize("keys", [(), ("up",), ("up", "left"), ("up", "home")])
+def test_half_of_a_cell_is_marked_in_a_colour_of_its_own(
+    keys: tuple[str, ...], colors: ColorDepth
+) -> None:
+    on = session(LONG, colors=colors, seed=42)
+    press(on, *keys)
+    layout = matrix_layout(on.subject, on.place, on.screen)
+    frame = on.frame()
+    line = frame.lines[frame.body.start + 1 + (on.place.query - on.place.top) // 2]
+    at = layout.label_width + on.place.key - on.place.left
+    [style] = [span.style for span in line.spans if span.start <= at < span.end]
+
+    assert layout.form.cells == "halves"
+    assert line.plain[at] == "▀▄"[on.place.query % 2]
+    assert isinstance(style, Style)
+    assert style.color == marker_color(on.screen) != style.bgcolor
+
+
+def test_of_two_names_on_a_line_that_of_the_query_is_marked() -> None:
+    on = session(LONG, seed=42)
+    names = on.subject.grid(0).rows.names
+    for query in (on.place.query, on.place.query - 1):
+        [marked] = [
+            line.plain[span.start : span.end]
+            for line in on.frame().lines
+            for span in line.spans
+            if span.style == MARK_STYLE and not line.plain[span.start : span.end].isdigit()
+        ]
+        assert marked.strip() == names[query]
+        press(on, "up")
+
+
+def test_words_have_the_colours_of_their_cells() -> None:
+    on = session()
+    frame, layout = on.frame(), matrix_layout(on.subject, on.place, on.screen)
+    words = [span.style.bgcolor for span in frame.lines[2].spans if span.style.bgcolor]  # type: ignore[union-attr]
+    row = frame.lines[frame.body.start + layout.heading_lines + on.place.query]
+    cells = [style.bgcolor for span in row.spans if isinstance(style := span.style, Style)]
+
+    assert {*words} == {*filter(None, cells)}
+
+
+def test_words_from_right_to_left_are_kept_in_place_and_no_mark_is_spelled() -> None:
+    on = session("我 爱 学习 שלום עולם", seed=42, tokenizer="words")
+    for _ in range(5):
+        text = "\n".join(screen(on))
+        assert "u200e" not in text
+        assert "\u200e\u200e" not in text
+        press(on, "up")
+
+
+def test_long_words_are_cut_and_the_numbers_of_the_cell_kept() -> None:
+    words = "Donaudampfschifffahrtsgesellschaft pneumonoultramicroscopicsilico of"
+    for size in ((60, 16), (80, 24)):
+        on = session(words, seed=42, tokenizer="words", size=size)
+        for keys in (("up", "up"), ("right",), ("right",)):
+            line = press(on, *keys)[-2]
+            weight = float(weights(on.subject, 0)[on.place.query, on.place.key])
+            assert f"weight {weight:.4f}   score" in line
+            assert re.search(r"score -?\d+\.\d\d$", line)
+
+
+def test_only_the_answers_that_change_are_named_each_with_its_position() -> None:
+    brackets = "( [ { } ] ) ( ( [ ] ) ) [ { } ]"
+    on = session(brackets, model="brackets", size=(200, 40))
+    shown = press(on, *"x]x]x")
+    now, before = (each.prediction for each in (on.subject.trace, on.subject.base))
+    assert now is not None
+    assert before is not None
+    changed = []
+    for at in now.asked_positions:
+        old, new = (each.answers[int(each.probabilities[at].argmax())] for each in (before, now))
+        if old != new:
+            changed.append(f'at {at + 1} "{on.subject.trace.tokens.labels[at]}": {old} → {new}')
+    start = f"{len(changed)} of {len(now.asked_positions)} answers change"
+
+    assert len(changed) > 1
+    assert shown[-2].startswith(f"{start}: {', '.join(changed)}"[:199])
+
+
+def test_a_change_of_less_than_a_thousandth_is_not_said_to_be_one() -> None:
+    on = session()
+    now = on.subject.trace.prediction
+    assert now is not None
+    earlier = replace(now, probabilities=now.probabilities - 0.0005)
+    tokens = on.subject.trace.tokens
+
+    assert "was" not in subject._changed_answers_text(tokens, now, earlier, 6)
+
+
+def test_the_sentence_takes_lines_that_are_free_and_says_where_words_are_left_out() -> None:
+    on = session(LONG, seed=42, size=(80, 24))
+    assert len(on.frame().sentence) == 3  # the last of them is the legend
+    assert "…" not in "".join(screen(on)[2:4])
+
+    on = session(LONG * 4, seed=42, size=(80, 24))
+    on.place = replace(on.place, query=60)
+    *lines, _ = screen(on)[on.frame().sentence.start : on.frame().sentence.stop]
+    before = lines[0]
+    assert before.startswith("… ")
+    assert lines[-1].endswith(" …")
+    on.click(before.index(before.split()[2]), on.frame().sentence.start)
+    assert on.subject.trace.tokens.labels[on.place.query] == before.split()[2]
 
 
 # The keys.

@@ -8,10 +8,14 @@ import unicodedata
 from itertools import zip_longest
 from typing import Any
 
+from attnviz.wording.words import bidi_isolated
+
 SPACE_SIGN = "␣"
 PERCENT = "\u00a0%"  # a no-break space keeps the sign on the line of its number
 FIGURE_SPACE = "\u2007"  # as wide as a digit
 _SPECIAL_SPACES = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are kept
+# A word that runs from right to left, between two marks that keep what stands beside it in place.
+_ISOLATED_WORD = re.compile("\u200e([^\u200e]+)\u200e")
 _VISIBLE_SIGNS = {" ": SPACE_SIGN, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that are invisible or control a terminal: controls, formats (with the
 # bidirectional overrides), surrogates, private use, unassigned, separators. They include all
@@ -38,13 +42,31 @@ def printable_text(text: str) -> str:
     """Return the text with everything unsafe or invisible escaped, and lines and tabs as visible
     signs.
 
-    Ordinary spaces, the no-break space before a per cent sign and the figure space are kept.
+    Ordinary spaces, the no-break space before a per cent sign, the figure space and the marks that
+    `bidi_isolated` adds are kept.
 
     >>> printable_text("a b"), printable_text("\\x1b[31m"), printable_text("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
     if is_printable(text):
         return text
+    before, *words = _ISOLATED_WORD.split(text)
+    isolated = map(_printable_isolated, words[::2])
+    after = map(_escape_unseen, words[1::2])
+    pairs = zip(isolated, after, strict=True)
+    return _escape_unseen(before) + "".join(part for pair in pairs for part in pair)
+
+
+def _printable_isolated(word: str) -> str:
+    """Return a word between two marks, which are escaped where the word does not need them."""
+    escaped = _escape_unseen(word)
+    isolated = bidi_isolated(escaped)
+    mark = _escape_unseen("\u200e")
+    return isolated if isolated != escaped else f"{mark}{escaped}{mark}"
+
+
+def _escape_unseen(text: str) -> str:
+    """Return the text with everything invisible escaped, except the special spaces."""
     parts = _SPECIAL_SPACES.split(text)
     escaped = [_spell_characters(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
     return "".join(

@@ -12,6 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.cli.explorer.frame import (
+    MORE_BEFORE,
     ZOOMS,
     Frame,
     body_height,
@@ -444,7 +445,7 @@ class Session:
         axis = self.subject.explorer.heads[self.place.head].key_axis
         if row >= len(rows):
             return
-        at = 0
+        at = len(MORE_BEFORE) if row == 0 and rows[0].start else 0
         for position in rows[row]:
             gap = position > rows[row].start and axis.spaced[position : position + 1] == (True,)
             at += gap + Text(axis.labels[position]).cell_len + (not self.screen.colored)

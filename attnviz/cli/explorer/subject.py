@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from rich.cells import cell_len
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
@@ -15,6 +16,7 @@ from attnviz.cells import FULL_SLICE, StoredCells
 from attnviz.cli.explorer.place import Place
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
 from attnviz.errors import AttnvizError
+from attnviz.renderers.terminal.screen import fit_columns
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source, build_source
@@ -42,8 +44,9 @@ SMALL_MAP_SIDE = 16  # blocks on a side of a small map, at most
 MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two keys
 TEMPERATURE_LIMITS = 1 / 64, 64.0
 CELL_STEPS = "scores,scaling,mask,softmax"
+CELL_GAP = "   "  # between the parts of the line on a cell
 NAMED_ANSWERS = 3
-MIN_NAMED_PROBABILITY = 0.01
+MIN_NAMED_PROBABILITY, MIN_CHANGE = 0.01, 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,20 +170,29 @@ class Subject:
             self._findings[key] = printable_value(title)
         return self._findings[key]
 
-    def cell_line(self, place: Place) -> str:
-        """Return the numbers of the cell: `7 ? → 3 dogs   weight 0.9998   score 16.00`."""
+    def cell_line(self, place: Place, width: int) -> str:
+        """Return the numbers of the cell: `7 ? → 3 dogs   weight 0.9998   scaled score 16.00`.
+
+        Where the line is wider than `width` columns, words are shortened and numbers kept.
+        """
+        grid, numbers = self.grid(place.head), self._cell_numbers(place)
+        names = grid.rows.names[place.query], grid.columns.names[place.key]
+        room = width - cell_len(f" → {CELL_GAP}{numbers}")
+        query, key = _shorten_to_fit(names, room)
+        return f"{query} → {key}{CELL_GAP}{numbers}"
+
+    def _cell_numbers(self, place: Place) -> str:
+        """Return the weight of the cell, and the score that it comes from."""
         head_map, grid = self.explorer.heads[place.head], self.grid(place.head)
-        names = (grid.rows.names[place.query], grid.columns.names[place.key])
-        cell = f"{bidi_isolated(names[0])} → {bidi_isolated(names[1])}"
         if grid.hidden[place.query, place.key]:
-            return f"{cell}   hidden by the mask"
-        parts = [cell, f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
+            return "hidden by the mask"
+        parts = [f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
         if head_map.scores is not None:
             rows, columns = (slice(at, at + 1) for at in (place.query, place.key))
             score = float(head_map.scores.window(rows, columns).values[0, 0])
             layer = self.attention[place.head][0]
             parts.append(f"{score_name(self.trace, layer)} {fixed_text(score, 2)}")
-        return "   ".join(parts)
+        return CELL_GAP.join(parts)
 
     @cached_property
     def answer_line(self) -> str:
@@ -193,8 +205,12 @@ class Subject:
         line = next(iter(answer_sentences(self.trace)), "")
         asked = () if prediction is None else prediction.asked_positions
         is_one = prediction is not None and (prediction.predicts == "next" or len(asked) == 1)
-        if prediction is not None and before is not None and is_changed and asked and is_one:
-            line = _changed_answers_text(self.trace.tokens, prediction, before, asked[-1])
+        if prediction is not None and before is not None and is_changed and asked:
+            tokens = self.trace.tokens
+            if is_one:
+                line = _changed_answers_text(tokens, prediction, before, asked[-1])
+            else:
+                line = _exchanged_answers_text(tokens, prediction, before)
         return str(printable_value(line))
 
     @cached_property
@@ -357,6 +373,17 @@ class Subject:
         return self.with_text(f"{self.trace.text}{gap}{answer}")
 
 
+def _shorten_to_fit(names: tuple[str, str], room: int) -> tuple[str, str]:
+    """Return two names that fit into `room` columns together; a short one is not cut."""
+    first, second = (cell_len(name) for name in names)
+    if first + second <= room:
+        return names
+    half = room // 2
+    limits = max(half, room - second), max(room - half, room - first)
+    short = [fit_columns(names[at], min(cell_len(names[at]), limits[at])) for at in (0, 1)]
+    return short[0], short[1]
+
+
 def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place]:
     """Return the subject of a trace, and the place where exploring begins: the head and the token
     that a page opens with, or the token `query`.
@@ -423,12 +450,29 @@ def _changed_answers_text(
     return f"{opening} the model {'expects' if follows else 'answers'}: {', '.join(answers)}"
 
 
+def _exchanged_answers_text(tokens: Tokens, prediction: Prediction, before: Prediction) -> str:
+    """Return at which positions the answer is another one: `2 of 8 answers change: at 5 ")": …`."""
+    changes = []
+    for position in prediction.asked_positions:
+        now, earlier = (each.answers[each.best(position, 1)[0]] for each in (prediction, before))
+        if now != earlier:
+            where = f'{position + 1} "{bidi_isolated(tokens.labels[position])}"'
+            changes.append(f"at {where}: {bidi_isolated(earlier)} → {bidi_isolated(now)}")
+    count = len(prediction.asked_positions)
+    if not changes:
+        return f"All {count} answers stay the same"
+    return f"{len(changes)} of {count} answers change{'s' * (len(changes) == 1)}: " + ", ".join(
+        changes
+    )
+
+
 def _changed_answer(prediction: Prediction, before: Prediction, position: int, answer: int) -> str:
     """Return an answer with its probability now, and before: `are 62 % (was 99.9 %)`."""
-    now = percent_text(float(prediction.probabilities[position, answer]))
+    probability = float(prediction.probabilities[position, answer])
+    now = percent_text(probability)
     earlier = _earlier_probability(prediction, before, position, answer)
     label = bidi_isolated(prediction.answers[answer])
-    if earlier is None or percent_text(earlier) == now:
+    if earlier is None or abs(earlier - probability) < MIN_CHANGE:
         return f"{label} {now}"
     return f"{label} {now} (was {percent_text(earlier)})"
 
