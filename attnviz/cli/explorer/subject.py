@@ -25,7 +25,7 @@ from attnviz.traces.models.answers import Prediction
 from attnviz.traces.settings import Settings, format_head_id, parse_heads_off
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.answer_tables import answer_sentences
-from attnviz.views.conclusions.weight_titles import head_weights_title
+from attnviz.views.conclusions.weight_titles import one_head_title
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
@@ -82,11 +82,14 @@ class Subject:
     def abilities(self) -> frozenset[str]:
         """What can be done with it, as the table of keys names it."""
         prediction, layers = self.trace.prediction, {cell[0] for cell in self.cells}
+        has_settings = self.trace.trained is None
         able = {
             "heads": len(self.cells) > 1,
             "layers": len(layers) > 1,
-            "changes": not build_source(self.trace).has_no_command,
-            "settings": self.trace.trained is None,
+            "changes": not build_source(self.trace).has_no_command
+            and (prediction is not None or len(self.trace.attention_layers) > 1),
+            "settings": has_settings,
+            "scores": has_settings and self.trace.variant.compared,
             "text": self.trace.text is not None,
             "continues": prediction is not None and prediction.predicts == "next",
         }
@@ -166,7 +169,7 @@ class Subject:
         key = place.head, place.query
         if key not in self._findings:
             layer, number = self.attention[place.head]
-            title = head_weights_title(self.trace, layer, number, place.query)
+            title = one_head_title(self.trace, layer, number, place.query)
             self._findings[key] = printable_value(title)
         return self._findings[key]
 
@@ -213,13 +216,34 @@ class Subject:
                 line = _exchanged_answers_text(tokens, prediction, before)
         return str(printable_value(line))
 
+    @property
+    def length_note(self) -> str:
+        """A remark on a text that is longer than any the model learned from, or whose question has
+        an answer as long as itself; empty for others.
+        """
+        model, prediction, length = self.trace.model, self.trace.prediction, len(self.trace.tokens)
+        if model is None or prediction is None:
+            return ""
+        longest = max(model.facts.get("tokens") or [length])
+        if length > longest:
+            return f"longer than in training, where texts had at most {longest} tokens"
+        asked = prediction.asked_positions
+        if model.vocabulary.asks and asked and length > 2 * asked[0]:
+            return "the answer is as long as the question: it is complete"
+        return ""
+
     @cached_property
     def changes(self) -> str:
         """The options that differ from those at the start: `--no-scale --without L1H1`."""
         ours, first = (changed_options(each.origin.settings) for each in (self.trace, self.base))
         options = {name: value for name, value in ours.items() if first.get(name) != value}
         options |= {name: getattr(Settings(), name) for name in first.keys() - ours.keys()}
-        words = Command(name="", options={n: v for n, v in options.items() if v is not None}).line
+        given = {
+            name: f"{value:g}" if isinstance(value, float) else value
+            for name, value in options.items()
+            if value is not None
+        }
+        words = Command(name="", options=given).line
         undone = [name for name, value in options.items() if value is None]
         return " ".join([words.removeprefix("attnviz").strip(), *(f"no {name}" for name in undone)])
 
@@ -237,6 +261,19 @@ class Subject:
             return self.trace.view()
         options = InspectOptions(layer=str(layer.layer), head=str(number))
         return Inspection(trace=self.trace, options=options).view()
+
+    def command(self, place: Place) -> Command | None:
+        """Return the command that prints what is on the screen, with the row of the query; None
+        where there is none.
+        """
+        if place.pane in ("arithmetic", "overview"):
+            return self.view(place).command
+        layer, number = self.attention[place.head]
+        if not self.shows_heads_apart(place):
+            return self.trace.view(query=place.query).command
+        query = str(place.query + 1)  # commands count from 1
+        options = InspectOptions(layer=str(layer.layer), head=str(number), query=query)
+        return Inspection(trace=self.trace, options=options).view().command
 
     def shows_heads_apart(self, place: Place) -> bool:
         """Return whether there is a View, and a command, of the head alone: `inspect` has none of
@@ -322,6 +359,12 @@ class Subject:
             )
         off = parse_heads_off(self.settings.without)
         name = (layer.layer, number)
+        is_last = layer is self.trace.attention_layers[-1]
+        if is_last and self.trace.prediction is None and name not in off:
+            raise AttnvizError(
+                "without this head, all weights stay as they are: no head reads its output",
+                "a model with answers: --model agreement",
+            )
         others = {each: value for each, value in off.items() if each != name}
         heads = others if name in off else {**off, name: "zero"}
         words = [format_head_id(*each) + "=mean" * (heads[each] == "mean") for each in heads]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -11,6 +12,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.keywords import with_checked_fields
+from attnviz.wording.printable import SPACE_SIGN
 
 Predicts = Literal["next", "here"]  # the token after a position, or the one at it
 PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
@@ -111,8 +113,14 @@ class Vocabulary:
         words = [label if label in self.ids else label.lower() for label in tokens.labels]
         for word, label in zip(words, tokens.labels, strict=True):
             if word not in self.ids:
-                known_words = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
-                more = " …" if len(self.ids) > MAX_LISTED_WORDS else ""
-                problem = f"the model has never seen '{label}'"
-                raise AttnvizError(problem, f"it knows: {known_words}{more}")
+                raise AttnvizError(f"the model has never seen '{label}'", self._hint_for(word))
         return replace(tokens, ids=tuple(self.ids[word] for word in words))
+
+    def _hint_for(self, word: str) -> str:
+        """Return the hint for a word that it does not have: the nearest ones, then all."""
+        if self.tokenizer == "chars" and word == SPACE_SIGN:
+            return "write the letters without spaces"
+        nearest = [f"'{known}'" for known in get_close_matches(word, self.ids, n=2)]
+        question = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+        listed = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+        return f"{question}it knows: {listed}{' …' * (len(self.ids) > MAX_LISTED_WORDS)}"

@@ -278,7 +278,12 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
     that.
     """
     if number in layer.off:
-        return f"{_shown_head_name(trace, layer, number)} is switched off"
+        return f"{_shown_head_name(trace, layer, number) or 'The head'} is switched off"
+    return one_head_title(trace, layer, number, query)
+
+
+def one_head_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
+    """Return the title for the weights of one head, or for one query in it, even if it is off."""
     table = HEAD_FINDINGS if query is None else QUERY_FINDINGS
     heads = (_shown_head(trace, layer, number, query),)
     return choose_sentence(table, ShownWeights(trace, heads, query))
