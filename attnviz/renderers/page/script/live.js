@@ -246,7 +246,8 @@ function whereAnswered(place, token) {
   if (!asks || live.cut.ids[place] !== live.model.idOf.get(asks)) return `at ${token}`;
   const label = readers(state.head).labels[place];
   if (label !== asks) return `in place of ${token}`;
-  return state.text.includes(asks) ? `at ${token}` : `at ${token}, which stands for the missing ${data.live.missing}`;
+  const isTyped = state.text.includes(asks);
+  return isTyped ? `at ${token}` : `at ${token}, which stands for the missing ${data.live.missing}`;
 }
 
 function answerRow(answer, share, was) {

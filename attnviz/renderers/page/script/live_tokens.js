@@ -128,7 +128,7 @@ function askedPlaces({ that_ask: asking, predicts }, ids, idOf) {
   return places.slice(count, count > 0 && isComplete ? 2 * count : undefined);
 }
 
-/** A text as the model takes it: `->` is an arrow, and the word that asks is added where none does. */
+/** A text as the model takes it: `->` is an arrow, with a word that asks, where none does. */
 function cutForModel(typed, { tokenizer, vocabulary, idOf }) {
   const text = idOf.has("→") ? typed.replaceAll("->", "→") : typed;
   const cut = cutKnownText(text, tokenizer, idOf);
