@@ -233,7 +233,7 @@ def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path)
         until(seen.page, lambda: "copied" in (seen.page.text_content("#said") or ""))
         lines = seen.page.evaluate("navigator.clipboard.readText()").splitlines()
     assert "\u2068" not in "".join(lines)
-    assert lines[0] == 'head 0: "am" reads "learning": weight .14'
+    assert lines[0] == 'Head 0: "am" reads "learning": weight .14'
     table, stages, softmax, weight = (
         part.splitlines() for part in "\n".join(lines).split("\n\n")[1:5]
     )

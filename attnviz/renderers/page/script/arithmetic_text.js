@@ -17,8 +17,9 @@ function textOfCell(head, found, vectors, notes) {
   const parts = [productLines(head, found, vectors), stagesAsText(found)];
   if (found.hidden) parts.push(["score: hidden by the mask, -inf", "weight = exp(-inf) = 0"]);
   else parts.push(softmaxLines(head, found, vectors), weightAsText(found, vectors));
-  const lines = [[arithmetic.name.textContent], ...parts, notes].filter(({ length }) => length > 0);
-  return withoutMarks(lines.map((part) => part.join("\n")).join("\n\n"));
+  const title = [capital(arithmetic.name.textContent)];
+  const all = [title, ...parts, notes].filter(({ length }) => length > 0);
+  return withoutMarks(all.map((part) => part.join("\n")).join("\n\n"));
 }
 
 function productLines(head, { query, key, vectors: both, terms }, vectors) {
@@ -62,14 +63,14 @@ function softmaxLines(head, { softmax }, { mistake }) {
   return [names, ...rows, ["sum", "", calculatorText(total), 1]].map((cells) => cells.join("\t"));
 }
 
-function weightAsText({ weight, error, softmax: { chosen, total } }, { mixedBy = "softmax" }) {
+function weightAsText({ weight, error, known, softmax: { chosen, total } }, vectors) {
   const [power, all] = [chosen.power, total].map(calculatorText);
   const share = calculatorText(chosen.power / total);
   const sign = calculatorText(Number(power) / Number(all)) === share ? "=" : "≈";
   const quotient = `${power} / ${all} ${sign} ${share}`;
-  const isWeight = mixedBy === "softmax";
-  const known = error === 0 ? calculatorText(weight) : typesetAscii(knownShare(weight, error));
-  return isWeight ? [`weight = ${quotient}`] : [`softmax = ${quotient}`, `weight: ${known}`];
+  if (isSoftmax(vectors, known)) return [`weight = ${quotient}`];
+  const last = error === 0 ? calculatorText(weight) : typesetAscii(knownShare(weight, error));
+  return [`softmax = ${quotient}`, `weight: ${saidAfterSoftmax(vectors)}, ${last}`];
 }
 
 const typesetAscii = (text) => text.replaceAll(MINUS, "-");

@@ -319,7 +319,7 @@ const largestTerms = (terms) =>
 const SUMMED = { row: "all exp", column: "exp in the column", matrix: "exp in the matrix" };
 
 /** The softmax, and what else makes the weight of it. */
-function weightLines({ weight, error, softmax, known }, { mixedBy = "softmax", mistake }) {
+function weightLines({ weight, error, softmax, known }, vectors) {
   const { chosen, total, shift } = softmax;
   const [power, all] = [chosen.power, total].map((number) => decimalText(number, false));
   const result = decimalText(chosen.power / total, true);
@@ -329,15 +329,21 @@ function weightLines({ weight, error, softmax, known }, { mixedBy = "softmax", m
   const exponent = shift ? sumText([score, shifted]) : score;
   const first = Math.exp(printedNumber(score) + (shift && printedNumber(shifted)));
   const written =
-    `exp(${exponent}) / sum of ${SUMMED[mistake?.axis ?? "row"]} ${signOf(first, power)} ` +
+    `exp(${exponent}) / sum of ${SUMMED[vectors.mistake?.axis ?? "row"]} ${signOf(first, power)} ` +
     `${power} / ${all}`;
   const shown = { name: "weight", result: knownShare(weight, error).replace("about ", "") };
   const sign = isSame ? "=" : "≈";
-  const isZeroed = mistake && known.hidden;
-  if (mixedBy === "softmax" || (mistake && !isZeroed)) return [{ ...shown, written, sign }];
-  const after = isZeroed ? mistake.cause : (SAID_OF_MIXING[mixedBy] ?? mixedBy);
-  return [{ name: "softmax", written, sign, result }, { ...shown, written: after, sign: ":" }];
+  if (isSoftmax(vectors, known)) return [{ ...shown, written, sign }];
+  const after = { ...shown, written: saidAfterSoftmax(vectors), sign: ":" };
+  return [{ name: "softmax", written, sign, result }, after];
 }
+
+/** Whether the weight is what the softmax gives: not after dropout, nor where a mistake writes 0. */
+const isSoftmax = ({ mixedBy = "softmax", mistake }, { hidden }) =>
+  mistake ? !hidden : mixedBy === "softmax";
+
+const saidAfterSoftmax = ({ mixedBy, mistake }) =>
+  mistake ? mistake.cause : (SAID_OF_MIXING[mixedBy] ?? mixedBy);
 
 /** A weight as far as it is known. */
 const knownShare = (weight, error) =>
