@@ -197,6 +197,7 @@ def test_the_sentence_takes_lines_that_are_free_and_says_where_words_are_left_ou
 
     on = session(LONG * 4, seed=42, size=(80, 24))
     on.place = replace(on.place, query=60)
+    on.resize(80, 24)
     *lines, _ = screen(on)[on.frame().sentence.start : on.frame().sentence.stop]
     before = lines[0]
     assert before.startswith("… ")
