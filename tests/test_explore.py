@@ -662,6 +662,15 @@ def test_a_line_is_edited_as_in_a_shell() -> None:
     assert on.prompt.text == "athe dogs bone two three"
 
 
+def test_tab_completes_a_word_that_the_model_knows() -> None:
+    on = session()
+    press(on, "e", "ctrl+u", *"the cab", "tab")
+    assert on.prompt is not None
+    assert on.prompt.text == "the cabinet"
+    assert press(on, "tab")[-1] == "cabinet cabinets"
+    assert press(on, *" qq", "tab")[-1].startswith("Enter do it")
+
+
 def test_the_caret_is_behind_the_unknown_word() -> None:
     on = session()
     press(on, "e", "home", *"teh ", "enter")
@@ -825,7 +834,7 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
 
     on.press("e")
 
-    assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear"
+    assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear  Tab complete"
 
 
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
@@ -885,6 +894,24 @@ def test_a_bug_ends_the_application_and_is_kept_to_be_raised(
 
 COMMAND = [sys.executable, "-m", "attnviz", "explore", SENTENCE, "--model", "agreement"]
 LEFT = "\x1b[?1049l"
+
+
+@pytest.mark.terminal
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_the_text_may_come_from_a_pipe(tmp_path: Path) -> None:
+    tmux = Tmux(tmp_path)
+    try:
+        tmux.waits_for("$")
+        tmux.type(f"echo the old dogs | {sys.executable} -m attnviz explore - --model agreement")
+        tmux.waits_for("arrows move")
+        tmux("send-keys", "o")
+        tmux.waits_for("Enter open")
+        tmux("send-keys", "q")
+        tmux.waits_for("\n$")
+        tmux.type("stty -a | grep -o ' echo '")
+        tmux.waits_for("\n echo")
+    finally:
+        tmux("kill-server")
 
 
 @pytest.mark.terminal

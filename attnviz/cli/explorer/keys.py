@@ -22,6 +22,7 @@ MISSING_REASONS = {
     "scores": "there are no scores to scale: these weights are not a softmax of scores",
 }
 PROMPT_KEYS = (("Enter", "do it"), ("Esc", "leave it"), ("Ctrl-U", "clear"))
+TAB_KEY = (("Tab", "complete"),)
 
 
 @dataclass(frozen=True)

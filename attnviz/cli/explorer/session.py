@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,19 @@ from attnviz.cli.explorer.frame import (
     body_height,
     build_frame,
     cell_at,
+    last_line,
     long_lines,
     matrix_layout,
     sentence_rows,
     sheet_layout,
 )
-from attnviz.cli.explorer.keys import KEYS, MISSING_REASONS, unused_key_message
+from attnviz.cli.explorer.keys import (
+    KEYS,
+    MISSING_REASONS,
+    PROMPT_KEYS,
+    TAB_KEY,
+    unused_key_message,
+)
 from attnviz.cli.explorer.place import (
     FAR,
     Pane,
@@ -68,6 +75,7 @@ class Prompt:
     enter: Callable[[str], None]
     is_suggestion: bool = False  # whether the first letter typed replaces the text
     problem: str = ""  # what is wrong with the text; it stands in the last line
+    words: tuple[str, ...] = ()  # that Tab completes
 
     def typed(self, letters: str) -> Prompt:
         """Return the prompt with letters inserted at the caret."""
@@ -93,6 +101,19 @@ class Prompt:
         carets = {"left": caret - 1, "right": caret + 1, "home": 0, "end": len(text)}
         carets |= {"ctrl+a": 0, "ctrl+e": len(text)}
         return self._with(text, max(0, min(carets.get(key, caret), len(text))))
+
+    def completed(self) -> Prompt:
+        """Return the prompt with the word before the caret completed as far as all words agree
+        that begin so; where nothing can be added, they stand in the last line.
+        """
+        start = self.text[: self.caret].rpartition(" ")[2]
+        fitting = sorted({word for word in self.words if word.startswith(start)})
+        if not start or not fitting:
+            return self
+        pairs = zip(fitting[0], fitting[-1], strict=False)  # the two that differ most
+        shared = takewhile(lambda pair: pair[0] == pair[1], pairs)
+        ending = "".join(letter for letter, _ in shared)[len(start) :]
+        return self.typed(ending) if ending else replace(self, problem=" ".join(fitting))
 
     def _with(self, text: str, caret: int) -> Prompt:
         """Return the prompt with a text of the user's own, of which no problem is known yet."""
@@ -142,11 +163,13 @@ class Session:
             notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
         is_typing = self.prompt is not None
         frame = build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
-        if self.prompt is None or not self.prompt.problem or not frame.body:
+        if self.prompt is None or not frame.body:
             return frame
-        problem = Text(self.prompt.problem, BOLD_STYLE, end="")
-        problem.truncate(self.screen.room, overflow="ellipsis")
-        return replace(frame, lines=(*frame.lines[:-1], problem))
+        last = Text(self.prompt.problem, BOLD_STYLE, end="")
+        if not last:
+            last = last_line(PROMPT_KEYS + TAB_KEY * bool(self.prompt.words))
+        last.truncate(self.screen.room, overflow="ellipsis")
+        return replace(frame, lines=(*frame.lines[:-1], last))
 
     def resize(self, width: int, height: int) -> None:
         """Fit the screen to another size."""
@@ -352,7 +375,7 @@ class Session:
         self._open("matrix")
 
     def _find(self, key: str) -> None:
-        self.prompt = Prompt("find", "", 0, self._follow)
+        self.prompt = Prompt("find", "", 0, self._follow, words=self.subject.trace.tokens.labels)
 
     def _follow(self, name: str) -> None:
         """Follow the next token of this name as query, or the one with this number."""
@@ -384,7 +407,11 @@ class Session:
 
     def _edit(self, key: str) -> None:
         text = self.refused_text or self.subject.trace.text or ""
-        self.prompt = Prompt("text", text, len(text), self._take_text)
+        self._ask_text(text, len(text))
+
+    def _ask_text(self, text: str, caret: int, problem: str = "") -> None:
+        words = self.subject.known_words
+        self.prompt = Prompt("text", text, caret, self._take_text, problem=problem, words=words)
 
     def _take_text(self, text: str) -> None:
         subject, self.refused_text = self.subject, text
@@ -399,7 +426,7 @@ class Session:
         quoted = QUOTED_WORD.search(str(error))
         word = re.search(rf"(?<!\S){re.escape(quoted[1])}(?!\S)", text) if quoted else None
         caret = word.end() if word else len(text)
-        self.prompt = Prompt("text", text, caret, self._take_text, problem=error_line(error))
+        self._ask_text(text, caret, error_line(error))
 
     def _add_word(self, key: str) -> None:
         take = self._take_longer_text
@@ -533,6 +560,8 @@ class Session:
                 self._guard(lambda: prompt.enter(prompt.text))
         elif len(key) == 1:
             self.prompt = prompt.typed(key)
+        elif key == "tab":
+            self.prompt = prompt.completed()
         else:
             self.prompt = prompt.edited(key)
 

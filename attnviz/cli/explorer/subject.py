@@ -217,6 +217,13 @@ class Subject:
         return str(printable_value(line))
 
     @property
+    def known_words(self) -> tuple[str, ...]:
+        """The words of a small model that reads words; empty for others."""
+        model = self.trace.model
+        is_of_words = model is not None and self.trace.tokenizer == "words"
+        return tuple(model.vocabulary.ids) if model is not None and is_of_words else ()
+
+    @property
     def length_note(self) -> str:
         """A remark on a text that is longer than any the model learned from, or whose question has
         an answer as long as itself; empty for others.
