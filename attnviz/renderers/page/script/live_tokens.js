@@ -157,7 +157,7 @@ function unknownWord(word, words) {
   }
   if (words.length <= FEW_WORDS) return `${start} It knows ${listed(words)}.`;
   const near = [...new Set([...wordsBeginning(word, words), ...wordsNear(word, words)])];
-  if (near.length === 0) return `${start} The list of all that it knows is below.`;
+  if (near.length === 0) return `${start} Nor any word like it: see the list of those it knows.`;
   return `${start} Did you mean ${listed(near.slice(0, MOST_NEAR_WORDS))}?`;
 }
 
