@@ -299,6 +299,8 @@ def test_on_a_phone_the_arithmetic_fits_into_the_page(
     with opened(chromium, path, "#cell=3-2", **phone) as seen:
         until(seen.page, lambda: seen.page.locator("#arithmetic dl").count() == 1)
         assert seen.page.evaluate("document.documentElement.scrollWidth") == wide
+        cut = "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
+        assert seen.page.evaluate(f"{cut}.length") == 0
 
 
 REASONS: dict[str, tuple[dict[str, Any], tuple[int, int], str]] = {

@@ -338,7 +338,8 @@ function weightLines({ weight, error, softmax, known }, vectors) {
   return [{ name: "softmax", written, sign, result }, after];
 }
 
-/** Whether the weight is what the softmax gives: not after dropout, nor where a mistake writes 0. */
+/** Whether the weight is what the softmax gives: not after dropout, nor where a mistake has
+ *  written 0. */
 const isSoftmax = ({ mixedBy = "softmax", mistake }, { hidden }) =>
   mistake ? !hidden : mixedBy === "softmax";
 
