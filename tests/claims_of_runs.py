@@ -61,8 +61,7 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"How .* gets its context vector, step by step",
         r"row = query \(reads\)",
         r"column = key \(is read\)",
-        r"The numbers of the query and of the key are multiplied in pairs, and the products "
-        r"added\.",
+        r"The numbers are multiplied in pairs, and the products added\.",
         r"The score is also the product of both lengths and the cosine of their angle\.",
         r"A second sentence is read as well: queries come from the first, keys and values from the "
         r"second\.",
@@ -871,7 +870,8 @@ def divided(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"divided by the temperature, here (.+)\.$")
 def cooled(said: Said, match: re.Match[str]) -> bool:
-    attended, hot = said.layer.attended, float(match[1])
+    attended = said.layer.attended
+    hot = float(match[1][1:]) ** 0.5 if match[1].startswith("√") else float(match[1])
     root = said.layer.head_dim**0.5 if said.trace.variant.scaled else 1.0
     return hot != 1 and close(attended.scores / root / hot, attended.scaled_scores)
 

@@ -64,8 +64,7 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
         name="scores",
         title=_pair_title(scene, key),
         finding=_pair_title(scene, key),
-        about="The numbers of the query and of the key are multiplied in pairs, and the products "
-        "added.",
+        about="The numbers are multiplied in pairs, and the products added.",
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
         formula="score = |query| |key| cos(angle)",
         tex=r"q \cdot k = |q| \, |k| \cos \theta",
