@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CONTROLS = "<input value=text><select><option>text</select>"  # as every page has; they need fonts
+# The script of a page is unpacked after it has loaded, where the browser can.
+IS_STARTED = "!window.DecompressionStream || !document.querySelector('script#program[type]')"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -55,6 +57,7 @@ def opened(started: Browser, path: Path, address: str = "", **context: object) -
     seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
     seen.page.on("request", lambda request: seen.requests.append(request.url))
     seen.page.goto(f"{path.as_uri()}{address}")
+    seen.page.wait_for_function(IS_STARTED)
     yield seen
     within.close()
     assert seen.said == [], seen.said

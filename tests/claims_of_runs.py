@@ -61,7 +61,8 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"How .* gets its context vector, step by step",
         r"row = query \(reads\)",
         r"column = key \(is read\)",
-        r"The query and the key, drawn in one plane, with their true lengths and angle\.",
+        r"The numbers are multiplied in pairs, and the products added\.",
+        r"The score is also the product of both lengths and the cosine of their angle\.",
         r"A second sentence is read as well: queries come from the first, keys and values from the "
         r"second\.",
         r"A vector for the position is added, so a token differs from position to position\.",
@@ -466,7 +467,7 @@ def whose_numbers(said: Said, match: re.Match[str]) -> bool:
     return model is not None and model.by_hand == written
 
 
-@claims(rf"^in (\d+) sentences not used in training, (L\dH\d) (.+) \({SHARE} of its attention\)$")
+@claims(rf"^In (\d+) sentences not used in training, (L\dH\d) (.+) \({SHARE} of its attention\)$")
 def examined(said: Said, match: re.Match[str]) -> bool:
     model = said.trace.model
     assert model is not None
@@ -869,7 +870,8 @@ def divided(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"divided by the temperature, here (.+)\.$")
 def cooled(said: Said, match: re.Match[str]) -> bool:
-    attended, hot = said.layer.attended, float(match[1])
+    attended = said.layer.attended
+    hot = float(match[1][1:]) ** 0.5 if match[1].startswith("√") else float(match[1])
     root = said.layer.head_dim**0.5 if said.trace.variant.scaled else 1.0
     return hot != 1 and close(attended.scores / root / hot, attended.scaled_scores)
 
@@ -1036,6 +1038,13 @@ def given_mask(said: Said, match: re.Match[str]) -> bool:
 @claims(r"The mask is given|^given mask| · given mask")
 def given_visible(said: Said, match: re.Match[str]) -> bool:
     return bool({"visible", "hidden", "mask"} & said.layer.given)
+
+
+@claims(r'The mask hides nothing from ".*"( \(\d+\))?( in (.*))?')
+def hides_nothing(said: Said, match: re.Match[str]) -> bool:
+    heads = [int(number) for number in re.findall(r"\d+", match[3] or "")]
+    visible = said.layer.visible[heads] if said.layer.visible.ndim == 3 else said.layer.visible
+    return bool(visible[..., said.asked.query, :].all()) and not bool(said.layer.visible.all())
 
 
 @claims(r"Each head has its own mask")

@@ -161,7 +161,7 @@ def _as_said(how: str, whom: str, weights: Tensor, visible: Tensor) -> bool:
     if how == "only":
         return not bool(weights[~allowed].any()) and not bool(visible.all())
     share = torch.where(visible.any(-1), 1 / visible.sum(-1), 0)[:, None] * visible
-    most = 0.0101 if how == "equally" else 0.41
+    most = 0.0101 if how == "equally" else 0.151
     return bool(((weights - share).abs() <= most * share + 1e-9).all()) and bool(
         (allowed == visible).all()
     )
@@ -178,7 +178,7 @@ def of_one(made: Trace, query: int | None, match: re.Match[str]) -> bool:
             if float(mine[key]) < 0.994 or int(visible.sum()) != 1:
                 return False
             continue
-        most = 0.0101 if match[4] == "equally" else 0.41
+        most = 0.0101 if match[4] == "equally" else 0.151
         even = bool(((mine - share).abs() <= most * share + 1e-9).all())
         if not even or (match[5] == "all tokens" and not bool(visible.all())):
             return False

@@ -53,6 +53,7 @@ SIGN = re.compile(r" ([=≈]) (?=[^=≈]*$)")
 VECTOR = r"\[[^\[\]]+\]"
 NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?°?"
 WORD = re.compile("|".join([VECTOR, NUMBER, *FUNCTIONS, "[-+·/√²()]"]))
+NAME_OF_TERM = re.compile(r" \((?:ALiBi|position bias|additive mask)\)")
 END = "the end"
 
 
@@ -96,6 +97,7 @@ def _words(text: str) -> Words:
     >>> _words("2·[0.88 0.92]")
     deque(['2', '·', '[0.88 0.92]', 'the end'])
     """
+    text = NAME_OF_TERM.sub("", text)
     strange = WORD.sub("", text).strip()
     if strange:
         raise ValueError(f"not arithmetic: {strange!r} in {text!r}")

@@ -121,6 +121,9 @@ def test_what_is_said_wins_and_colorfgbg_is_asked_before_light_is_taken(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())  # no terminal, which cannot be asked
     assert terminal_theme() == "light"
+    monkeypatch.setenv("TERM", "linux")
+    assert terminal_theme() == "dark"
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLORFGBG", "0;default;15")
     assert terminal_theme() == "light"
     monkeypatch.setenv("COLORFGBG", "15;default")

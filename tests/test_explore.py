@@ -21,18 +21,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from attnviz import trace
 from attnviz.cli import explore
+from attnviz.cli.explorer import subject
 from attnviz.cli.explorer.application import Explorer
-from attnviz.cli.explorer.frame import MIN_SIZE, body_height, matrix_layout
+from attnviz.cli.explorer.frame import MARK_STYLE, MIN_SIZE, body_height, matrix_layout
 from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
 from attnviz.cli.explorer.session import ACTIONS, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
 from attnviz.cli.output_options import PictureOptions
 from attnviz.errors import AttnvizError
-from attnviz.renderers.terminal.screen import ColorDepth, Screen
+from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import head_weights_title
@@ -44,7 +46,7 @@ from tests.terminals import once, shown_on_terminal
 SENTENCE = "the old dogs near the table"
 WIDE = "日本語 🙂 e\u0301te\u0301 and a long sentence about attention , heads and tokens . " * 3
 DOWN, RIGHT = "down", "right"
-ABILITIES = frozenset(("heads", "layers", "changes", "settings", "text", "continues"))
+ABILITIES = frozenset(("heads", "layers", "changes", "settings", "scores", "text", "continues"))
 
 
 @cache
@@ -90,6 +92,118 @@ def screen(on: Session) -> list[str]:
 
 def weights(subject: Subject, head: int) -> np.ndarray:
     return subject.grid(head).values
+
+
+# The colours and the marker.
+
+LONG = "one two three four five six seven eight nine ten " * 3
+
+
+@pytest.mark.parametrize("colors", ["16", "256", "truecolor"])
+@pytest.mark.parametrize("keys", [(), ("up",), ("up", "left"), ("up", "home")])
+def test_half_of_a_cell_is_marked_in_a_colour_of_its_own(
+    keys: tuple[str, ...], colors: ColorDepth
+) -> None:
+    on = session(LONG, colors=colors, seed=42)
+    press(on, *keys)
+    layout = matrix_layout(on.subject, on.place, on.screen)
+    frame = on.frame()
+    line = frame.lines[frame.body.start + 1 + (on.place.query - on.place.top) // 2]
+    at = layout.label_width + on.place.key - on.place.left
+    [style] = [span.style for span in line.spans if span.start <= at < span.end]
+
+    assert layout.form.cells == "halves"
+    assert line.plain[at] == "▀▄"[on.place.query % 2]
+    assert isinstance(style, Style)
+    assert style.color == marker_color(on.screen) != style.bgcolor
+
+
+def test_of_two_names_on_a_line_that_of_the_query_is_marked() -> None:
+    on = session(LONG, seed=42)
+    names = on.subject.grid(0).rows.names
+    for query in (on.place.query, on.place.query - 1):
+        [marked] = [
+            line.plain[span.start : span.end]
+            for line in on.frame().lines
+            for span in line.spans
+            if span.style == MARK_STYLE and not line.plain[span.start : span.end].isdigit()
+        ]
+        assert marked.strip() == names[query]
+        press(on, "up")
+
+
+def test_words_have_the_colours_of_their_cells() -> None:
+    on = session()
+    frame, layout = on.frame(), matrix_layout(on.subject, on.place, on.screen)
+    words = [span.style.bgcolor for span in frame.lines[2].spans if span.style.bgcolor]  # type: ignore[union-attr]
+    row = frame.lines[frame.body.start + layout.heading_lines + on.place.query]
+    cells = [style.bgcolor for span in row.spans if isinstance(style := span.style, Style)]
+
+    assert {*words} == {*filter(None, cells)}
+
+
+def test_words_from_right_to_left_are_kept_in_place_and_no_mark_is_spelled() -> None:
+    on = session("我 爱 学习 שלום עולם", seed=42, tokenizer="words")
+    for _ in range(5):
+        text = "\n".join(screen(on))
+        assert "u200e" not in text
+        assert "\u200e\u200e" not in text
+        press(on, "up")
+
+
+def test_long_words_are_cut_and_the_numbers_of_the_cell_kept() -> None:
+    words = "Donaudampfschifffahrtsgesellschaft pneumonoultramicroscopicsilico of"
+    for size in ((60, 16), (80, 24)):
+        on = session(words, seed=42, tokenizer="words", size=size)
+        for keys in (("up", "up"), ("right",), ("right",)):
+            line = press(on, *keys)[-2]
+            weight = float(weights(on.subject, 0)[on.place.query, on.place.key])
+            assert f"weight {weight:.4f}   score" in line
+            assert re.search(r"score -?\d+\.\d\d$", line)
+
+
+def test_only_the_answers_that_change_are_named_each_with_its_position() -> None:
+    brackets = "( [ { } ] ) ( ( [ ] ) ) [ { } ]"
+    on = session(brackets, model="brackets", size=(200, 40))
+    shown = press(on, *"x]x]x")
+    now, before = (each.prediction for each in (on.subject.trace, on.subject.base))
+    assert now is not None
+    assert before is not None
+    changed = []
+    for at in now.asked_positions:
+        old, new = (each.answers[int(each.probabilities[at].argmax())] for each in (before, now))
+        if old != new:
+            changed.append(f'at {at + 1} "{on.subject.trace.tokens.labels[at]}": {old} → {new}')
+    start = f"{len(changed)} of {len(now.asked_positions)} answers change"
+
+    assert len(changed) > 1
+    assert shown[-2].startswith(f"{start}: {', '.join(changed)}"[:199])
+
+
+def test_a_change_of_less_than_a_thousandth_is_not_said_to_be_one() -> None:
+    on = session()
+    now = on.subject.trace.prediction
+    assert now is not None
+    earlier = replace(now, probabilities=now.probabilities - 0.0005)
+    tokens = on.subject.trace.tokens
+
+    assert "was" not in subject._changed_answers_text(tokens, now, earlier, 6)
+
+
+def test_the_sentence_takes_lines_that_are_free_and_says_where_words_are_left_out() -> None:
+    on = session(LONG, seed=42, size=(80, 24))
+    assert len(on.frame().sentence) == 3  # the last of them is the legend
+    assert "…" not in "".join(screen(on)[2:4])
+
+    on = session(LONG * 4, seed=42, size=(80, 24))
+    on.place = replace(on.place, query=60)
+    on.resize(80, 24)
+    *lines, _ = screen(on)[on.frame().sentence.start : on.frame().sentence.stop]
+    before = lines[0]
+    assert before.startswith("… ")
+    assert lines[-1].endswith(" …")
+    on.click(before.index(before.split()[2]), on.frame().sentence.start)
+    assert on.subject.trace.tokens.labels[on.place.query] == before.split()[2]
 
 
 # The keys.
@@ -300,7 +414,7 @@ def test_the_list_of_keys_is_that_of_the_pane_below() -> None:
     on = session()
     shown = "\n".join(press(on, "o", "?"))
     assert "open the head" in shown
-    assert "find a token" not in shown
+    assert "larger cells" not in shown
     press(on, "?")
     assert on.place.pane == "overview"
 
@@ -354,8 +468,10 @@ def test_a_head_that_is_switched_off_changes_the_answer_as_without_does() -> Non
     assert ours is not None
 
     assert torch.equal(ours.probabilities, wanted)
-    assert shown[0] == "L1H0 is switched off"
+    assert shown[0] == 'In L1H0, "?" gives "dogs" 100 % of its attention'
+    assert shown[1].startswith("L1H0 (off), one of 4 heads")
     assert "changed: --without L1H0" in shown[1]
+    assert press(on, "up")[0].startswith('In L1H0, "table"')
     answer = ours.answers.index("are")
     share = 100 * float(wanted[6, answer])
     assert f"are {share:.0f} % (was over 99.9 %)" in shown[-2]
@@ -373,7 +489,7 @@ def test_scale_mask_and_temperature_compute_what_torch_computes() -> None:
     wanted = scores.masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
 
     torch.testing.assert_close(torch.from_numpy(weights(on.subject, 0)), wanted)
-    assert "changed: --no-scale --causal --temperature 4.0" in screen(on)[1]
+    assert "changed: --no-scale --causal --temperature 4 " in screen(on)[1]
     press(on, "s", "m", "T", "T")
     assert on.subject.trace is on.subject.base
     assert "changed" not in screen(on)[1]
@@ -397,7 +513,7 @@ def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> N
     on = session()
     shown = press(on, "e", *" cow", "enter")
 
-    assert "never seen 'cow'" in shown[-3]
+    assert "never seen 'cow'" in shown[-1]
     assert on.subject.trace is on.subject.base
 
 
@@ -406,6 +522,7 @@ def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> No
     press(on, "g", "g")
 
     assert on.subject.trace.text == "abcdeabcd"
+    assert (on.place.query, weights(on.subject, on.place.head)[8].argmax()) == (8, on.place.key)
     assert "only a model that continues a text" in press(session(), "g")[-3]
 
 
@@ -423,7 +540,146 @@ def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() 
     assert "cannot be switched off" in press(on, "x")[-2]
 
 
+def test_a_token_is_found_in_every_pane() -> None:
+    on = session()
+    press(on, "o", "/", *"old", "enter")
+    assert (on.place.pane, on.place.query) == ("overview", 1)
+
+    press(on, "d", "/", *"near", "enter")
+    assert (on.place.pane, on.place.query) == ("arithmetic", 3)
+    row = weights(on.subject, on.place.head)[3]
+    assert on.place.key == row.argmax()
+
+
+def test_a_key_without_a_meaning_in_a_pane_says_so() -> None:
+    on = session()
+    assert "+ − 0 does nothing here (? lists the keys)" in press(on, "o", "+")[-3]
+    assert "no key of attnviz explore" in press(on, "z")[-3]
+    assert "/ does nothing here (? or Esc goes back)" in press(on, "?", "/")[-3]
+    assert "as large as they can be" in press(on, "escape", "enter", "+")[-3]
+
+
+def test_a_single_head_that_is_off_is_named_the_head() -> None:
+    off = traced("3 1 2", model="sort", without="L0H0")
+    assert head_weights_title(off, off.attention_layers[0], 0) == "The head is switched off"
+
+    on = session("3 1 2", model="sort")
+    before = press(on, "home")[0]
+    assert press(on, "x")[0] == before
+    assert "--without L0H0" in screen(on)[1]
+
+
+def test_a_head_whose_output_nothing_reads_cannot_be_switched_off() -> None:
+    single = session("I am", seed=42, size=(240, 40))
+    assert "off" not in screen(single)[-1]
+    assert "all weights stay as they are" in press(single, "x")[-2]
+    two = session("I am", seed=42, layers=2)
+    press(two, "{")
+    lower = two.subject.cells.index((0, 0))
+    two.place = replace(two.place, head=lower)
+    press(two, "x")
+    assert two.subject.trace is not two.subject.base
+
+
+def test_weights_that_are_no_softmax_have_no_scale() -> None:
+    on = session("I am here", variant="average", size=(240, 40))
+    assert "scale" not in screen(on)[-1]
+    assert "no scores to scale" in press(on, "s")[-2]
+
+
+@pytest.mark.parametrize(("text", "model"), [("3 1 2", "sort")])
+def test_an_answer_as_long_as_its_question_is_complete(text: str, model: str) -> None:
+    on = session(text, model=model)
+    assert "complete" not in press(on, "g", "g")[-3]
+    assert "it is complete" in press(on, "g")[-3]
+    assert on.subject.trace.text == "3 1 2 → 1 2 3"
+    longest = on.subject.trace.model.facts["tokens"][1]  # type: ignore[union-attr]
+    assert f"at most {longest} tokens" in press(on, *"g" * (longest - 6))[-3]
+
+
+def test_all_changes_are_undone_and_flipped() -> None:
+    on = session()
+    assert "nothing is changed" in press(on, "b")[-3]
+    press(on, "x", "t")
+    changed = on.subject
+    press(on, "b")
+    assert on.subject is on.first
+    press(on, "b")
+    assert on.subject is changed
+    assert "undone" in press(on, "u")[-3]
+    assert on.subject is on.first
+
+
 # What one takes away.
+
+
+def test_a_text_from_a_file_is_copied_as_its_file() -> None:
+    subject, place = opened(model="agreement")
+    on = Session(subject, place, Screen(80, 24), PictureOptions(), Path("dogs.txt"))
+    press(on, "y")
+    assert on.copied.startswith("attnviz inspect --model agreement")
+    assert on.copied.endswith("--file dogs.txt")
+    press(on, "e", *["backspace"] * 8, "enter", "y")
+    assert "dogs.txt" not in on.copied
+
+
+def test_a_file_is_replaced_only_after_a_second_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    on = session()
+    shown = press(on, "w", *"notes.txt", "enter")
+    assert "notes.txt exists: Enter again to replace it" in shown[-1]
+    assert "Esc leave it" in press(on, "left")[-1]
+    press(on, "escape")
+    assert notes.read_text() == "mine"
+
+    assert "wrote notes.txt" in press(on, "w", *"notes.txt", "enter", "enter")[-3]
+    assert "weight" in notes.read_text("utf-8")
+
+
+def test_a_free_name_is_suggested_and_replaced_by_the_first_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "heads.png").touch()
+    on = session()
+    assert "write to heads-2.png" in press(on, "o", "w")[-3]
+    assert "write to x.png" in press(on, *"x.png")[-3]
+    press(on, "escape", "w", "left", "left", "left", "left", "X")
+    assert on.prompt is not None
+    assert on.prompt.text == "heads-2X.png"
+
+
+def test_a_line_is_edited_as_in_a_shell() -> None:
+    on = session()
+    press(on, "e", "ctrl+a", "ctrl+k", *"the dogs near", "ctrl+w", "ctrl+a", "a", "ctrl+e", "b")
+    assert on.prompt is not None
+    assert on.prompt.text == "athe dogs b"
+    on.type("one\rtwo\r\nthree")
+    assert on.prompt.text == "athe dogs bone two three"
+
+
+def test_tab_completes_a_word_that_the_model_knows() -> None:
+    on = session()
+    press(on, "e", "ctrl+u", *"the cab", "tab")
+    assert on.prompt is not None
+    assert on.prompt.text == "the cabinet"
+    assert press(on, "tab")[-1] == "cabinet cabinets"
+    assert press(on, *" qq", "tab")[-1].startswith("Enter do it")
+
+
+def test_the_caret_is_behind_the_unknown_word() -> None:
+    on = session()
+    press(on, "e", "home", *"teh ", "enter")
+    assert on.prompt is not None
+    assert (on.prompt.caret, on.prompt.text[:4]) == (3, "teh ")
+    assert "did you mean 'the'" in screen(on)[-1]
+    press(on, "backspace", "backspace", "backspace", *"the", "enter")
+    assert on.prompt is None
+    assert on.subject.trace.text == f"the {SENTENCE} ?"
 
 
 def test_the_copied_command_makes_the_same_weights() -> None:
@@ -440,7 +696,11 @@ def test_the_copied_command_names_the_head_or_the_cell() -> None:
     on = session()
     press(on, "y")
     text = "attnviz inspect 'the old dogs near the table ?' --model agreement"
-    assert on.copied == f"{text} --layer 1 --head 0"
+    assert on.copied == f"{text} --layer 1 --head 0 --query 7"
+    assert "sent to the clipboard, and printed when you quit" in screen(on)[-3]
+    press(on, "o", "y")
+    assert on.copied == text.replace("inspect", "run")
+    press(on, "o")
     press(on, "d", "y")
     assert parse_command(on.copied) is not None
     assert "--query 7 --key 3 --head 0 --layer 1" in on.copied
@@ -491,7 +751,7 @@ def test_a_job_is_named_and_keys_go_on_working(monkeypatch: pytest.MonkeyPatch) 
     assert on.job is job
     assert "wait for it" in screen(on)[-3]
     on.finish(job, job.work())
-    assert screen(on)[0] == "L1H0 is switched off"
+    assert screen(on)[1].startswith("L1H0 (off)")
 
 
 def test_what_one_stopped_waiting_for_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,17 +834,17 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
 
     on.press("e")
 
-    assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear"
+    assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear  Tab complete"
 
 
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
     on = session()
-    assert "never seen 'boor'" in press(on, "e", *" boor", "enter")[-3]
+    assert "never seen 'boor' (did you mean" in press(on, "e", *" boor", "enter")[-1]
 
-    press(on, "e", "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
+    press(on, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
     assert on.subject.trace.text == f"{SENTENCE} ? book"
 
-    press(on, "e", *" cow", "enter", "e", "escape", "e")
+    press(on, "e", *" cow", "enter", "escape", "e")
     assert on.prompt is not None
     assert on.prompt.text == f"{SENTENCE} ? book"
 
@@ -606,13 +866,14 @@ def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
             await pilot.resize_terminal(90, 26)
             await pilot.click(offset=(screen(on)[2].index("old"), 2))
             await pilot.press("e", "home", "a", "space", "escape", "ctrl+z")
-            await pilot.press("y")
+            await pilot.press("y", "y", "down", "y")
             assert "attnviz inspect" in explorer.clipboard
             await pilot.press("q")
 
     run_apart(use)
     assert explorer.failure is None
-    assert (on.place.query, on.subject.name(on.place.head)) == (1, "L1H1")
+    assert [line[-9:] for line in explorer.copied_lines] == ["--query 2", "--query 3"]
+    assert (on.place.query, on.subject.name(on.place.head)) == (2, "L1H1")
     assert len(screen(on)) == 26
 
 
@@ -633,6 +894,24 @@ def test_a_bug_ends_the_application_and_is_kept_to_be_raised(
 
 COMMAND = [sys.executable, "-m", "attnviz", "explore", SENTENCE, "--model", "agreement"]
 LEFT = "\x1b[?1049l"
+
+
+@pytest.mark.terminal
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_the_text_may_come_from_a_pipe(tmp_path: Path) -> None:
+    tmux = Tmux(tmp_path)
+    try:
+        tmux.waits_for("$")
+        tmux.type(f"echo the old dogs | {sys.executable} -m attnviz explore - --model agreement")
+        tmux.waits_for("arrows move")
+        tmux("send-keys", "o")
+        tmux.waits_for("Enter open")
+        tmux("send-keys", "q")
+        tmux.waits_for("\n$")
+        tmux.type("stty -a | grep -o ' echo '")
+        tmux.waits_for("\n echo")
+    finally:
+        tmux("kill-server")
 
 
 @pytest.mark.terminal

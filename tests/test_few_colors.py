@@ -13,6 +13,7 @@ from attnviz.renderers.terminal.screen import (
     ColorDepth,
     FewColors,
     Screen,
+    marker_color,
     paint_values,
     ramp_numbers,
     terminal_rgb,
@@ -91,6 +92,19 @@ def test_lightness_never_turns_back_as_a_value_grows(
     assert kind == "sequential" or seen[50] in (seen.min(), seen.max())
 
 
+def test_of_16_colours_no_weight_has_that_of_the_paper() -> None:
+    for palette in colors.PALETTES:
+        assert not {0, 15} & {*ramp_numbers("16", palette, "light", "sequential")}
+
+
+@pytest.mark.parametrize("few", get_args(FewColors))
+@pytest.mark.parametrize("palette", colors.PALETTES)
+def test_the_marker_has_a_colour_that_no_weight_has(few: FewColors, palette: str) -> None:
+    marker = marker_color(Screen(80, colors=few, palette=palette)).number
+
+    assert marker not in ramp_numbers(few, palette, "dark", "sequential")
+
+
 def test_every_map_has_its_colours_on_every_terminal() -> None:
     for few in get_args(FewColors):
         assert set(screen.SEQUENTIAL_RAMPS[few]) == set(colors.PALETTES)
@@ -119,6 +133,6 @@ def test_ink_is_of_the_same_terminal_as_the_colour_behind_it() -> None:
         for depth in ("16", "256", "truecolor")
     }
 
-    assert styles["16"] == ["color(15) on color(0)", "color(0) on color(15)"]
+    assert styles["16"] == ["color(15) on color(4)", "color(0) on color(14)"]
     assert styles["256"] == ["color(231) on color(17)", "color(16) on color(195)"]
     assert styles["truecolor"] == ["#ffffff on #161e4e", "#000000 on #e8fbfa"]

@@ -24,24 +24,29 @@ TEXT = "I am learning this"
 VECTORS = st.lists(st.tuples(*[st.floats(-50, 50)] * 2), min_size=1, max_size=6)
 
 
-def pair_of(made: Trace, query: int = 0, key: int = 1, **asked: Any) -> Section:
+def pair_of(
+    made: Trace, query: int = 0, key: int = 1, name: str = "scores", **asked: Any
+) -> Section:
     found = step_sections(made, StepSettings(query=query, key=key, **asked))
-    return next(each for each in found if each.name == "scores")
+    return next(each for each in found if each.name == name)
 
 
-def given_vectors(query: list[float], key: list[float]) -> Section:
-    """Two tokens, of which the first asks with one vector and the second is found by another."""
+def given_vectors(query: list[float], key: list[float]) -> tuple[Section, Section]:
+    """Two tokens, of which the first asks with one vector and the second is found by another: the
+    score, and lengths and angle.
+    """
     zeros = [0.0] * len(query)
     numbers = {"queries": [query, zeros], "keys": [zeros, key], "values": [[1.0], [2.0]]}
-    return pair_of(trace(None, given=parse_matrices(numbers), variant="plain"))
+    made = trace(None, given=parse_matrices(numbers), variant="plain")
+    return pair_of(made), pair_of(made, name="angle")
 
 
 def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
     """(3, 4)·(4, 3) = 24 = 5·5·0.96, and arccos(0.96) is 16.26 degrees."""
-    section = given_vectors([3.0, 4.0], [4.0, 3.0])
+    section, angle = given_vectors([3.0, 4.0], [4.0, 3.0])
 
-    assert [line.text.split(" = ", 1)[1] for line in section.sums] == [
-        "3·4 + 4·3 = 24",
+    assert [line.text.split(" = ", 1)[1] for line in section.sums] == ["3·4 + 4·3 = 24"]
+    assert [line.text.split(" = ", 1)[1] for line in angle.sums] == [
         "√(3² + 4²) = 5",
         "√(4² + 3²) = 5",
         "24 / (5·5) = 0.96",
@@ -67,11 +72,11 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
     ],
 )
 def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], said: str) -> None:
-    section = given_vectors(query, key)
+    section, angle = given_vectors(query, key)
 
-    assert said in section.about
-    assert all(holds(line.text) for line in section.sums)
-    assert len(section.sums) == (3 if "length 0" in said else 6)
+    assert said in angle.about
+    assert all(holds(line.text) for line in (*section.sums, *angle.sums))
+    assert len(angle.sums) == (2 if "length 0" in said else 5)
 
 
 @given(VECTORS)
@@ -107,8 +112,9 @@ def test_the_arithmetic_of_a_pair_keeps_its_word(
     made = trace(TEXT, seed=seed, dim=dim)
     query, key = places
     section = pair_of(made, query, key, digits=digits, full=True)
+    angle = pair_of(made, query, key, "angle", digits=digits, full=True)
 
-    assert all(holds(line.text) for line in section.sums)
+    assert all(holds(line.text) for line in (*section.sums, *angle.sums))
     written = re.search(r" ([-\d.e]+)$", section.sums[0].text)
     assert written is not None
     score = float(made.layers[0].attended.scores[0, query, key])
@@ -120,7 +126,7 @@ def test_each_head_has_a_plane_and_one_head_can_be_asked_for() -> None:
 
     assert [plane.title for plane in pair_of(made).planes] == ["head 0", "head 1"]
     assert [plane.title for plane in pair_of(made, head=1).planes] == ["head 1"]
-    assert "90°" not in pair_of(made).about
+    assert "90°" not in pair_of(made, name="angle").about
 
 
 def test_a_key_restricts_the_arithmetic_of_the_other_steps() -> None:
@@ -191,3 +197,65 @@ def test_given_scores_have_no_vectors_to_draw() -> None:
 
     with pytest.raises(Exception, match="the scores are given, not computed from a query"):
         pair_of(made)
+
+
+def test_the_angle_stands_after_the_softmax_and_the_score_reads_as_no_equation() -> None:
+    sections = step_sections(trace("5 2 3", tokenizer="words"), StepSettings(query=1, key=2))
+    names = [each.name for each in sections]
+    score = sections[names.index("scores")]
+
+    assert names.index("softmax") < names.index("angle") < names.index("weighted")
+    assert re.fullmatch(r'score of query "2" and key "3": -?[\d.]+', score.title)
+    assert len(score.sums) == 1
+    assert "drawn" not in score.about
+
+
+ADDED: dict[str, tuple[dict[str, Any], str]] = {
+    "ALiBi": ({"positions": "alibi"}, r"biased.* = \S+ - [\d.]+·2 \(ALiBi\) [=≈] \S+"),
+    "cap": ({"soft_cap": 2.0}, r"capped.* = 2·tanh\(\S+ / 2\) [=≈] \S+"),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_the_mask_step_says_in_one_line_what_was_done_to_a_score(name: str) -> None:
+    settings, line = ADDED[name]
+    made = trace(TEXT, **settings)
+    mask = pair_of(made, 2, 0, "mask")
+
+    assert len(mask.sums) == 1
+    assert re.fullmatch(line, mask.sums[0].text)
+    assert holds(mask.sums[0].text)
+
+
+def test_a_number_that_a_mask_adds_is_in_the_line_and_nothing_is_said_to_be_hidden() -> None:
+    made = trace("the animal crossed the street it slept", model="toy")
+    mask = pair_of(made, 0, 0, "mask", head=2)
+
+    assert [line.text for line in mask.sums] == [
+        "with mask H2(1 the, 1 the) = 0 + 5 (additive mask) = 5"
+    ]
+    assert mask.formula == ""
+    assert mask.about.endswith('The mask hides nothing from "the" (1) in head 2.')
+    assert pair_of(made, 0, 0, "mask", head=0).formula.startswith("masked scores become −∞")
+
+
+def test_a_weight_near_0_or_1_is_not_written_as_0_or_1() -> None:
+    made = trace("the animal crossed the street it slept", model="toy")
+    near_one, near_zero = (pair_of(made, 0, key, "softmax", head=2).sums for key in (0, 2))
+
+    assert near_one[0].text.endswith(" = 0.9961")
+    assert re.search(r" [=≈] 0\.0009$", near_zero[0].text)
+    assert holds(near_one[0].text)
+    assert holds(near_zero[0].text)
+
+
+def test_scaling_speaks_of_large_scores_only_where_there_are_some() -> None:
+    large = "nearly all the weight to the largest"
+    made = trace(TEXT, variant="average", scale=True)
+
+    assert large not in pair_of_all(made, "scaling").about
+    assert large in pair_of_all(trace(TEXT), "scaling").about
+
+
+def pair_of_all(made: Trace, name: str) -> Section:
+    return next(each for each in step_sections(made, StepSettings()) if each.name == name)

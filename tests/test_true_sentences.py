@@ -458,7 +458,7 @@ def test_dropout_by_chance_is_no_real_weight() -> None:
 def test_a_score_that_is_rounded_to_0_is_not_above_0() -> None:
     made = of_matrices(**GIVEN["next to nothing"])
 
-    assert "rounded to 0, and so is the score" in told(made, "scores", query="1", key="1")
+    assert "rounded to 0, and so is the score" in told(made, "angle", query="1", key="1")
 
 
 def test_vectors_too_short_for_their_product_have_an_angle() -> None:

@@ -22,6 +22,7 @@ THEME_VARIABLE = "ATTNVIZ_THEME"
 BACKGROUND_QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 BACKGROUND_ANSWER = re.compile(rb"\x1b\]11;(?:rgba?:)?#?([0-9a-fA-F/]+)(?:\x07|\x1b\\)")
 DEVICE_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
+BLACK_CONSOLE = "linux"  # answers no question, and is black
 ANSWER_SECONDS = 0.05  # a later answer is ignored,
 LATE_ANSWER_SECONDS = 0.5  # and discarded if it comes in this time
 _SILENT_TERMINALS = ExitStack()  # of terminals that still owe an answer, and do not echo until then
@@ -32,7 +33,8 @@ def terminal_theme() -> str:
     """Return the name of the theme for the terminal: 'light' or 'dark'.
 
     It is the variable ATTNVIZ_THEME (an unknown name in it is refused), else what the terminal
-    answers when it is asked for its background, else that of COLORFGBG, else 'light'.
+    answers when it is asked for its background, else that of COLORFGBG, else 'dark' on the
+    console of Linux and 'light' elsewhere.
     """
     theme_name = os.environ.get(THEME_VARIABLE)
     if theme_name:
@@ -41,7 +43,8 @@ def terminal_theme() -> str:
         is_light = find()
         if is_light is not None:
             return "light" if is_light else "dark"
-    return "light"  # as pictures are
+    is_console = os.environ.get("TERM") == BLACK_CONSOLE
+    return "dark" if is_console else "light"  # as pictures are
 
 
 def _check_theme(name: str) -> str:

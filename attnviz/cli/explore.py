@@ -18,7 +18,12 @@ from attnviz.cli.options import (
     refuse_model_conflicts,
     settings_from_options,
 )
-from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.cli.output_options import (
+    OutputOptions,
+    PictureOptions,
+    look_from_options,
+    screen_from_options,
+)
 from attnviz.cli.run import trace_from_options
 from attnviz.cli.trace_options import (
     AttentionOptions,
@@ -33,6 +38,7 @@ from attnviz.cli.trace_options import (
 from attnviz.errors import AttnvizError
 
 LIBRARY = "textual"
+CONTROLLING_TERMINAL = "/dev/tty"
 OUTPUTS_ELSEWHERE = ("out", "json", "full", "quiet", "no_pager", "limit")
 LOOKS_ELSEWHERE = (
     "size", "dpi", "transparent", "text_size", "points", "font", "footnote", "title", "numbers",
@@ -63,6 +69,7 @@ def explore_command(
     attnviz explore "The capital of France is" --model smollm2
     """
     refuse_without_terminal()
+    look_from_options(pictures)  # refuses an unknown theme or palette at once
     typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
     refuse_model_conflicts(model.model, typed_values)
     groups = (model, trained, attention, matrices, blocks, without)
@@ -72,6 +79,7 @@ def explore_command(
     with background.silent_terminal(), with_timer("computing attention", quiet=False):
         trace = trace_from_options("explore", text, SavedOptions(), settings, *groups, outputs)
         loading.join()
+    take_keys_from_terminal()
 
     from rich.console import Console
 
@@ -83,7 +91,7 @@ def explore_command(
         subject, place = open_subject(trace, outputs.query)
     screen = screen_from_options(Console(), outputs, pictures)
     background.discard_late_answers()
-    status = run_session(Session(subject, place, screen, pictures))
+    status = run_session(Session(subject, place, screen, pictures, text.file))
     if status:
         raise typer.Exit(status)
 
@@ -95,10 +103,27 @@ def refuse_without_terminal() -> None:
             f"attnviz explore needs {LIBRARY}, which is not installed",
             'pip install "attnviz[explore]"',
         )
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    is_screen = all(stream.isatty() for stream in streams)
+    is_screen = sys.stdout.isatty() and sys.stderr.isatty()
+    is_screen = is_screen and (sys.stdin.isatty() or has_controlling_terminal())
     if not is_screen or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         raise AttnvizError(
             "attnviz explore needs a terminal that shows its screen and sends keys",
             "without one: attnviz run TEXT, or of a trained model attnviz inspect TEXT",
         )
+
+
+def has_controlling_terminal() -> bool:
+    """Return whether keys can be read from the terminal while standard input is a pipe."""
+    try:
+        os.close(os.open(CONTROLLING_TERMINAL, os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+def take_keys_from_terminal() -> None:
+    """Have standard input be the terminal, once the text was read from a pipe or a file."""
+    if not sys.stdin.isatty():
+        terminal = os.open(CONTROLLING_TERMINAL, os.O_RDWR)
+        os.dup2(terminal, 0)
+        os.close(terminal)

@@ -31,6 +31,7 @@ from attnviz.views.view import TableData, TableLines, WordColumns
 from attnviz.wording.numbers import number_or_none
 
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
+MEAN_WITHOUT_VECTORS = "it is the mean of several heads"
 MEASURE_COLUMNS = ("way", "mistake", "head", "query number", "query", *MEASURE_NAMES)
 DIFFERENCE_MEASURE = "difference"
 ExplorerRow = tuple[str, "int | None", HeadMap]  # a row's title, a head (None: mean), its map
@@ -211,6 +212,7 @@ def _alternative_rows(
     for alternative in comparison.alternatives:
         title, shape = alternative_title(comparison, alternative), _alternative_shape(alternative)
         for head in heads:
+            is_mean = head is None and len(alternative.weights) > 1
             head_map = HeadMap(
                 name=_head_map_name(title, head, heads),
                 query_axis=_shared_token_axis("query (reads)", alternative.tokens, sides),
@@ -218,6 +220,7 @@ def _alternative_rows(
                 weights=LazyCells(shape, partial(alternative.cells, head)),
                 scores=_alternative_scores(alternative, head),
                 vectors=_alternative_vectors(alternative, head),
+                without_vectors=MEAN_WITHOUT_VECTORS if is_mean else "",
                 off=alternative.layer is not None and head in alternative.layer.off,
             )
             yield title, head, head_map
@@ -242,6 +245,7 @@ def _difference_rows(
                 key_axis=_shared_token_axis("key (is read)", keys, sides),
                 weights=LazyCells(shape, partial(_difference_cells, comparison, index, head)),
                 signed=True,
+                without_vectors="it is a difference of two maps",
                 note=f"above 0 = reads more than '{alternative_name(comparison, comparison.base)}'",
                 measure=DIFFERENCE_MEASURE,
             )

@@ -5,16 +5,19 @@ from __future__ import annotations
 from functools import partial
 from math import sqrt
 
+import numpy as np
 from torch import Tensor
 
-from attnviz.cells import Cells, LazyCells, unmasked_cells
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.cells import FULL_SLICE, Cells, LazyCells, StoredCells, unmasked_cells
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.vectors.positions import alibi_slopes
-from attnviz.views.grids.explorer import HeadVectors
+from attnviz.views.grids.explorer import HeadVectors, WrongSoftmax
 from attnviz.wording.numbers import exact_text
 
 ROOT_TOLERANCE = 1e-6  # relative: a scale this close to 1/√d_k is taken to be 1/√d_k
+MAX_TEMPERATURE_TEXT = 6  # letters; a longer number may be the root of a short one
 
 
 def is_scaled_by_root(layer: Layer) -> bool:
@@ -29,13 +32,34 @@ def divisor_text(layer: Layer) -> str:
     return "" if layer.scale == 1 else f"{1 / layer.scale:.6g}"
 
 
+def temperature_text(temperature: float) -> str:
+    """Return a temperature as it is written: `√2` in place of `1.4142135623730951`."""
+    square, text = round(temperature**2), exact_text(temperature)
+    is_root = abs(sqrt(square) / temperature - 1) < ROOT_TOLERANCE
+    return f"√{square}" if is_root and len(text) > MAX_TEMPERATURE_TEXT else text
+
+
 def divisor_texts(trace: Trace, layer: Layer) -> list[str]:
     """Return the divisors of scores as written: `√64`, and the temperature; empty if unscaled."""
     variant = trace.variant
     if trace.trained is not None:
         return list(filter(None, [divisor_text(layer)]))
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *[exact_text(variant.temperature)] * (variant.temperature != 1)]
+    return [*root, *[temperature_text(variant.temperature)] * (variant.temperature != 1)]
+
+
+def score_name(trace: Trace, layer: Layer) -> str:
+    """Return what a score is called that the softmax receives: `scaled score`, or `score` where
+    nothing is done to the product of query and key.
+    """
+    attended = layer.attended
+    if attended.mask is not None:
+        return "score with mask"
+    if attended.bias is not None:
+        return "biased score"
+    if attended.capped_scores is not None:
+        return "capped score"
+    return "scaled score" if divisor_texts(trace, layer) else "score"
 
 
 def missing_vectors_reason(trace: Trace, layer: Layer) -> str:
@@ -46,7 +70,7 @@ def missing_vectors_reason(trace: Trace, layer: Layer) -> str:
         return "the scores are given"
     if not trace.variant.compared:
         return "queries and keys are not compared"
-    return "the softmax is wrong on purpose" if layer.mistake else ""
+    return ""
 
 
 def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | None:
@@ -78,6 +102,25 @@ def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | No
         ),
         sink=None if attended.sink is None else float(attended.sink[head]),
         mixed_by=attended.mixed_by,
+        mistake=_wrong_softmax(layer, head),
+    )
+
+
+def _wrong_softmax(layer: Layer, head: int) -> WrongSoftmax | None:
+    """Return what the mistake of a layer takes the softmax of; None without a mistake."""
+    if not layer.mistake:
+        return None
+    mistake = MISTAKES[layer.mistake]
+
+    def load_inputs() -> Cells:
+        inputs = layer.weights.cells("exponents", head).window(FULL_SLICE, FULL_SLICE)
+        return StoredCells(inputs.values, ~np.isfinite(inputs.values))
+
+    return WrongSoftmax(
+        cause=mistake.cause,
+        about=mistake.about,
+        axis=mistake.softmax_axis,
+        inputs=LazyCells(layer.size, load_inputs),
     )
 
 

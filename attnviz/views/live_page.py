@@ -19,7 +19,7 @@ from attnviz.views.view import View
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
-FREQUENT_PIECES = 17_500  # of GPT-2's 50,257, which a page has; all of them take 250 kB
+FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which a page has; all of them take 250 kB
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 
@@ -110,6 +110,7 @@ def live_facts(trace: Trace) -> dict[str, Any]:
         "sights": [] if model is None else [list(map(asdict, layer)) for layer in model.sights],
         "starts": starts if model is None else {},
         "off": list(_heads_off(trace)),
+        "missing": "word" if model is None else model.facts.get("asked", "word"),
         "lengths": None if lengths is None else asdict(lengths),
         "blanks": {},
         "names": [],

@@ -100,7 +100,7 @@ def head_role_notes(trace: Trace) -> tuple[str, ...]:
 
 
 def _measured_roles(model: Model) -> Iterator[str]:
-    """Yield one sentence such as `in 500 sentences not used in training, L1H1 reads the subject (99
+    """Yield one sentence such as `In 500 sentences not used in training, L1H1 reads the subject (99
     % of its attention); …`; nothing where the model's file has no valid scores.
     """
     count, scores = model.facts.get("sentences"), model.facts.get("scores")
@@ -112,7 +112,7 @@ def _measured_roles(model: Model) -> Iterator[str]:
             scores_by_role.setdefault(role, {})[head] = scores[head]
     role_texts = [_role_text(role, heads) for role, heads in scores_by_role.items()]
     if role_texts:
-        yield f"in {counted(count, 'sentence')} not used in training, {'; '.join(role_texts)}"
+        yield f"In {counted(count, 'sentence')} not used in training, {'; '.join(role_texts)}"
 
 
 def _role_text(role: str, heads: Mapping[str, float]) -> str:

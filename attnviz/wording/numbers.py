@@ -13,6 +13,7 @@ NumberForm = Literal["fixed", "whole", "power"]
 POWERS_OF_TEN_FROM = 1e6  # numbers from here on are written with powers of ten
 SUM_ROUNDING = 1e-6  # rounding error of a sum to 1 in float32
 MAX_EXTRA_DIGITS = 2  # digits added at most to tell two numbers apart
+MAX_SHARE_DIGITS = 7  # below it are the decimals of a share that fewer would write as 0 or 1
 
 
 def share_text(value: float) -> str:
@@ -164,6 +165,18 @@ class NumberStyle:
             return replace(self, form="whole")
         reach = max(map(abs, values))
         return replace(self, form="power" if reach < smallest_fixed_value(self.digits) else "fixed")
+
+    def for_share(self, share: float) -> NumberStyle:
+        """Return the style for a share: more decimals where these would write it as 0 or 1.
+
+        >>> [NumberStyle().for_share(share)(share) for share in (0.31, 0.9961, 0.0008, 3e-8, 1.0)]
+        ['0.31', '0.9961', '0.0008', '3.0e-08', '1.00']
+        """
+        if share in (0, 1) or self.rounded(share) not in (0, 1):
+            return self
+        longer = (replace(self, digits=more) for more in range(self.digits + 2, MAX_SHARE_DIGITS))
+        found = next((each for each in longer if each.rounded(share) not in (0, 1)), self)
+        return replace(self, form="power") if found.rounded(share) == 0 else found
 
 
 def number_or_none(number: float) -> float | None:

@@ -8,18 +8,19 @@ import unicodedata
 from itertools import zip_longest
 from typing import Any
 
+from attnviz.wording.words import bidi_isolated
+
 SPACE_SIGN = "␣"
 PERCENT = "\u00a0%"  # a no-break space keeps the sign on the line of its number
-DIRECTION_MARK = "\u200e"  # on both sides of a right-to-left word
 FIGURE_SPACE = "\u2007"  # as wide as a digit
 _SPECIAL_SPACES = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are kept
+# A word that runs from right to left, between two marks that keep what stands beside it in place.
+_ISOLATED_WORD = re.compile("\u200e([^\u200e]+)\u200e")
 _VISIBLE_SIGNS = {" ": SPACE_SIGN, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that are invisible or control a terminal: controls, formats (with the
 # bidirectional overrides), surrogates, private use, unassigned, separators. They include all
 # characters that XML does not allow.
 _UNSEEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
-# A text between two of the marks that `words.bidi_isolated` puts around it.
-_ISOLATED = re.compile("\u200e([^\u200e]*)\u200e")
 # Inside a word these change how their neighbours look, and on many terminals how wide they are.
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
 _VARIATION_SELECTOR = re.compile("[\ufe00-\ufe0f]")  # isprintable() accepts these
@@ -41,24 +42,31 @@ def printable_text(text: str) -> str:
     """Return the text with everything unsafe or invisible escaped, and lines and tabs as visible
     signs.
 
-    Ordinary spaces, the no-break space before a per cent sign, the figure space and the marks of
-    `words.bidi_isolated` are kept.
+    Ordinary spaces, the no-break space before a per cent sign, the figure space and the marks that
+    `bidi_isolated` adds are kept.
 
     >>> printable_text("a b"), printable_text("\\x1b[31m"), printable_text("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
     if is_printable(text):
         return text
-    pieces = _ISOLATED.split(text)  # every second one stood between marks
-    for number, piece in enumerate(pieces):
-        escaped, is_inside = _escape_text(piece), number % 2 == 1
-        mark = "" if not is_inside else DIRECTION_MARK if is_right_to_left(piece) else "\\u200e"
-        pieces[number] = f"{mark}{escaped}{mark}"
-    return "".join(pieces)
+    before, *words = _ISOLATED_WORD.split(text)
+    isolated = map(_printable_isolated, words[::2])
+    after = map(_escape_unseen, words[1::2])
+    pairs = zip(isolated, after, strict=True)
+    return _escape_unseen(before) + "".join(part for pair in pairs for part in pair)
 
 
-def _escape_text(text: str) -> str:
-    """Return a text without marks of direction as `printable_text` does."""
+def _printable_isolated(word: str) -> str:
+    """Return a word between two marks, which are escaped where the word does not need them."""
+    escaped = _escape_unseen(word)
+    isolated = bidi_isolated(escaped)
+    mark = _escape_unseen("\u200e")
+    return isolated if isolated != escaped else f"{mark}{escaped}{mark}"
+
+
+def _escape_unseen(text: str) -> str:
+    """Return the text with everything invisible escaped, except the special spaces."""
     parts = _SPECIAL_SPACES.split(text)
     escaped = [_spell_characters(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
     return "".join(
@@ -70,19 +78,8 @@ def is_printable(text: str) -> bool:
     """Return whether `printable_text` would change nothing; cheap enough for thousands of
     labels.
     """
-    text = _ISOLATED.sub(_without_marks, text)
     printed = text.isprintable() or _SPECIAL_SPACES.sub("", text).isprintable()
     return printed and (text.isascii() or not _VARIATION_SELECTOR.search(text))
-
-
-def _without_marks(isolated: re.Match[str]) -> str:
-    """Return what stands between two marks; with them, if it is not right-to-left."""
-    return isolated[1 if is_right_to_left(isolated[1]) else 0]
-
-
-def is_right_to_left(text: str) -> bool:
-    """Return whether a text has a letter or number of a right-to-left script."""
-    return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
 
 
 def exact_json(value: Any) -> str:

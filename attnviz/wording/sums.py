@@ -194,7 +194,7 @@ def capped_score_sum(
     """
     score = style.for_values(*values)(values[index])
     right = f"{exact_text(cap)}·tanh({score} / {exact_text(cap)})"
-    value = cap * math.tanh(float(score) / cap)
+    value = _capped(float(score), cap)
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
 
 
@@ -226,6 +226,34 @@ def addition_sum(
     second = style.for_values(addends[index])(addends[index])
     right, value = _append_term(first, second), float(first) + float(second)
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
+
+
+def adjusted_score_sum(
+    left: str,
+    score: float,
+    cap: float | None,
+    addends: Sequence[tuple[str, str, float]],
+    result: float,
+    styles: tuple[NumberStyle, NumberStyle],
+) -> Sum:
+    """Return all that happens to one score before the softmax in one line: `left = 0 + 5 (additive
+    mask) = 5`, or with a soft cap `left = 50·tanh(1.31 / 50) - 0.25·3 (ALiBi) = 0.56`.
+
+    `addends` are (name, text, the number that this text stands for); `styles` write the score and
+    the result.
+    """
+    score_style, result_style = styles
+    right, value = score_style(score), score_style.rounded(score)
+    if cap is not None:
+        right, value = f"{exact_text(cap)}·tanh({right} / {exact_text(cap)})", _capped(value, cap)
+    for name, text, number in addends:
+        right, value = f"{_append_term(right, text)} ({name})", value + number
+    return _scalar_sum(left, right, value, result, result_style)
+
+
+def _capped(value: float, cap: float) -> float:
+    """Return a number limited by tanh."""
+    return cap * math.tanh(value / cap)
 
 
 def named_products_sum(
@@ -291,7 +319,7 @@ def softmax_sum(left: str, scores: Numbers, index: int, result: float, style: Nu
     exponentials = [math.exp(score_style.rounded(score) - shift) for score in scores]
     terms = [f"exp({score_style(score)}{shift_text})" for score in scores]
     right = f"{terms[index]} / ({signed_terms(terms, style)})"
-    return _scalar_sum(left, right, exponentials[index] / sum(exponentials), result, style)
+    return _share_sum(left, right, exponentials[index] / sum(exponentials), result, style)
 
 
 def exponential_total_sum(
@@ -327,7 +355,7 @@ def exponential_share_sum(
     total_text = style.for_values(total)(total)
     right = f"exp({score_style(scores[index])}{shift_text}) / {total_text}"
     value = math.exp(score_style.rounded(scores[index]) - shift) / float(total_text)
-    return _scalar_sum(left, right, value, result, style)
+    return _share_sum(left, right, value, result, style)
 
 
 def vector_length_sum(left: str, vector: Numbers, result: float, style: NumberStyle) -> Sum:
@@ -553,6 +581,16 @@ def _append_term(sum_so_far: str, term: str) -> str:
 def _scalar_sum(left: str, right: str, value: float, result: float, style: NumberStyle) -> Sum:
     """Return the Sum of a number; `value` is what the right side as printed evaluates to."""
     return Sum(left, right, style(result), "…" not in right and _is_same_text(value, result, style))
+
+
+def _share_sum(left: str, right: str, value: float, result: float, style: NumberStyle) -> Sum:
+    """Return the Sum of a share. One that would read as 0 or 1 has more decimals, and where it
+    reads so all the same, but is computed otherwise, the sign is ≈.
+    """
+    share_style = style.for_share(result)
+    share_sum = _scalar_sum(left, right, value, result, share_style)
+    is_rounded_off = share_style.rounded(result) in (0, 1) and share_style.rounded(result) != value
+    return replace(share_sum, exact=share_sum.exact and not is_rounded_off)
 
 
 def _vector_sum(

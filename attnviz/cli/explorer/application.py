@@ -95,7 +95,7 @@ class Explorer(App[None], inherit_bindings=False):
         )
         self.session, self.status = session, 0
         self.failure: BaseException | None = None
-        self.copied_line = ""  # the command that was copied last
+        self.copied_lines: list[str] = []  # the commands that were copied, each once
         self._lines = Lines(self._fit_session)
         self._started: Job | None = None
 
@@ -163,7 +163,8 @@ class Explorer(App[None], inherit_bindings=False):
             session = self.session
             if session.copied:
                 self.copy_to_clipboard(session.copied)
-                self.copied_line = session.copied
+                if session.copied not in self.copied_lines:
+                    self.copied_lines.append(session.copied)
                 session.copied = ""
             if session.job is not None and session.job is not self._started:
                 Thread(target=self._work, args=(session.job,), daemon=True).start()
@@ -197,8 +198,8 @@ def run_session(session: Session) -> int:
         explorer.run()
     if explorer.failure is not None:
         raise explorer.failure
-    if explorer.copied_line:  # not every terminal has let it into the clipboard
-        print(explorer.copied_line)
+    for line in explorer.copied_lines:  # not every terminal has let it into the clipboard
+        print(line)
     return explorer.status or explorer.return_code or 0
 
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from rich.cells import cell_len
+from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
@@ -23,13 +24,18 @@ from attnviz.renderers.terminal.screen import (
     MASKED_SIGN,
     PLAIN_STYLE,
     Screen,
+    color_style,
     fit_columns,
+    marker_color,
     scale_line,
     wrap_note,
 )
 from attnviz.renderers.terminal.sentence import colored_words
 from attnviz.renderers.terminal.small_maps import MapArrangement, MapForm, draw_maps
 from attnviz.renderers.terminal.table import (
+    LOWER_CELL,
+    PAIR_SEPARATOR,
+    UPPER_CELL,
     TableForm,
     TerminalTable,
     max_downward_lines,
@@ -44,7 +50,10 @@ MIN_SIZE = 60, 16  # columns and lines
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
 MAX_ACROSS_COLUMNS = 11  # of words over numbers
-LINES_PER_SENTENCE_LINE = 12  # a screen of 24 lines has 1 line of the sentence, one of 48 has 3
+MAX_SENTENCE_LINES = 3  # on a low screen as many of them as the matrix leaves free, at least 1
+MORE_BEFORE, MORE_AFTER = "… ", " …"  # where words of the sentence are out of sight
+SENTENCE_MARGIN = len(MORE_BEFORE) + len(MORE_AFTER)
+TALL_MATRIX_LINES = 36  # of a matrix that does not fit; lines beyond these go to the sentence
 MAX_KEPT_DRAWINGS = 96
 MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
 MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
@@ -172,7 +181,7 @@ def _cut(line: Text, width: int) -> Text:
 def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> Iterator[Text]:
     """Yield the numbers of the cell, or a notice in their place, and the model's answer."""
     is_about_cell = place.pane != "keys"
-    numbers = subject.cell_line(place) if is_about_cell else ""
+    numbers = subject.cell_line(place, width) if is_about_cell else ""
     yield _cut(Text(numbers, end="") if notice is None else notice, width)
     if subject.answer_line:
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
@@ -209,19 +218,27 @@ def sentence_rows(subject: Subject, place: Place, screen: Screen) -> list[range]
     rows: list[range] = subject.drawn.get(key) or _kept(
         subject, key, list(_pack_words(axis, screen))
     )
-    lines = max(1, min(3, (screen.height or 0) // LINES_PER_SENTENCE_LINE - 1))
+    lines = _sentence_room(subject, screen)
     at = next((row for row, words in enumerate(rows) if place.query in words), 0)
     first = max(0, min(at - lines // 2, len(rows) - lines))
     return rows[first : first + lines]
 
 
+def _sentence_room(subject: Subject, screen: Screen) -> int:
+    """Return how many lines the sentence may take: more than one where others would be empty."""
+    around = 4 + 2 + bool(subject.answer_line)  # title, settings, legend, headings; the foot
+    room, rows = (screen.height or 0) - around, subject.shape[0]
+    lines = rows if rows < room else -(-rows // 2)
+    return max(1, min(MAX_SENTENCE_LINES, room - min(lines, TALL_MATRIX_LINES)))
+
+
 def _pack_words(axis: Axis, screen: Screen) -> Iterator[range]:
     """Yield the positions of the words on each line, as many as fit on it."""
-    start, used = 0, 0
+    start, used, room = 0, 0, screen.room - SENTENCE_MARGIN
     for position, label in enumerate(axis.labels):
-        columns = min(cell_len(label) + (not screen.colored), screen.room)
+        columns = min(cell_len(label) + (not screen.colored), room)
         gap = bool(axis.spaced and axis.spaced[position] and position > start)
-        if position > start and used + gap + columns > screen.room:
+        if position > start and used + gap + columns > room:
             yield range(start, position)
             start, used, gap = position, 0, False
         used += gap + columns
@@ -233,9 +250,11 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
     grid = subject.grid(place.head)
     lines = []
     is_same_text = grid.rows.labels == grid.columns.labels
-    for words in sentence_rows(subject, place, screen):
-        line = Text(end="")
-        colored = colored_words(grid, place.query, words, screen)
+    cut = replace(screen, width=screen.room - SENTENCE_MARGIN)
+    rows = sentence_rows(subject, place, screen)
+    for words in rows:
+        line = Text(MORE_BEFORE if words.start and words is rows[0] else "", end="")
+        colored = colored_words(grid, place.query, words, cut, grid.scale)
         for position, word in zip(words, colored, strict=True):
             if position > words.start and grid.columns.spaced[position : position + 1] == (True,):
                 line.append(" ")
@@ -245,6 +264,8 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
                 word.stylize(KEY_STYLE)
             line.append_text(word)
         lines.append(line)
+    if rows[-1].stop < len(grid.columns):
+        lines[-1].append(MORE_AFTER)
     if place.pane == "arithmetic":
         return [*lines, Text(end="")]
     legend = scale_line(grid.scale, screen)
@@ -375,7 +396,8 @@ def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         rows = range(missing[0], missing[-1] + step, step)
         kept |= zip(rows, _draw_rows(subject, place, screen, rows), strict=True)
     headings = _headings(subject, place, screen)
-    return _mark_cell([*headings, *(kept[row] for row in wanted)], subject, place, layout)
+    lines = [*headings, *(kept[row] for row in wanted)]
+    return _mark_cell(lines, subject, place, layout, marker_color(screen))
 
 
 def _draw_rows(subject: Subject, place: Place, screen: Screen, rows: range) -> Iterator[Text]:
@@ -409,9 +431,12 @@ def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
 
 
 def _mark_cell(
-    lines: list[Text], subject: Subject, place: Place, layout: MatrixLayout
+    lines: list[Text], subject: Subject, place: Place, layout: MatrixLayout, color: Color
 ) -> list[Text]:
-    """Return the lines with the name of the row, the heading of the column and the cell marked."""
+    """Return the lines with the name of the row, the heading of the column and the cell marked.
+
+    `color`: that of the marker on half a cell.
+    """
     width = layout.form.width
     column = (place.key - place.left) * width
     row = layout.heading_lines + (place.query - place.top) // layout.rows_per_line
@@ -420,17 +445,56 @@ def _mark_cell(
         lines[number] = _mark_heading(lines[number], layout, column, name_of_column)
     line = lines[row].copy()
     name = layout.names[place.query // layout.rows_per_line]
-    line.stylize(MARK_STYLE, 0, len(name) - 1)
+    own_number = subject.grid(place.head).rows.numbers[place.query]
+    line.stylize(MARK_STYLE, *_name_part(name, own_number, is_lower=_is_lower(place, layout)))
     first = len(name) + column  # in letters: those of names may be wide
     if layout.form.cells == "numbers":
         blanks = width - len(line.plain[first : first + width].lstrip())
         line.stylize(NUMBER_STYLE, first + blanks, first + width)
-        first, sign = first + blanks - 1, "▸"
+        line = _with_sign(line, first + blanks - 1, "▸")
+    elif layout.form.cells == "halves":
+        line = _with_marked_half(line, first, color, is_lower=_is_lower(place, layout))
     else:
-        sign = "[]" if width == 2 else "╳"
-    line = _with_sign(line, first, sign)
+        line = _with_sign(line, first, "[]" if width == 2 else "╳")
     lines[row] = line
     return lines
+
+
+def _is_lower(place: Place, layout: MatrixLayout) -> bool:
+    """Return whether the query is the second of two rows on a line."""
+    return (place.query - place.top) % layout.rows_per_line == 1
+
+
+def _name_part(name: str, number: str, *, is_lower: bool) -> tuple[int, int]:
+    """Return where the name of one row begins and ends in a name of two: `1 the / 2 old`.
+
+    A range of two numbers, `1–2`, has no such part, and is marked as a whole.
+    """
+    end = len(name.rstrip())
+    lower = re.compile(rf"{PAIR_SEPARATOR} *{re.escape(number)} " if is_lower else PAIR_SEPARATOR)
+    found = [*lower.finditer(name)][-1:]
+    if not found:
+        return 0, end
+    start = found[0].start()
+    return (start + len(PAIR_SEPARATOR), end) if is_lower else (0, start)
+
+
+def _with_marked_half(line: Text, at: int, color: Color, *, is_lower: bool) -> Text:
+    """Return a line with half of a cell in the marker's colour, and the other half as it was."""
+    upper, lower = _half_colors(line, at)
+    block, other = (LOWER_CELL, upper) if is_lower else (UPPER_CELL, lower)
+    half = Text(block, color_style(color, other), end="")
+    marked = Text(end="").append_text(line[:at]).append_text(half)
+    return marked.append_text(line[at + 1 :])
+
+
+def _half_colors(line: Text, at: int) -> tuple[Color | None, Color | None]:
+    """Return the colours of the upper and the lower half of a cell; None where there is none."""
+    styles = (span.style for span in line.spans if span.start <= at < span.end)
+    style = next((each for each in styles if isinstance(each, Style)), PLAIN_STYLE)
+    if line.plain[at] == UPPER_CELL:
+        return style.color, style.bgcolor
+    return None, style.color if line.plain[at] == LOWER_CELL else None
 
 
 def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str) -> Text:

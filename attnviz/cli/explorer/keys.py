@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from attnviz.cli.explorer.place import Pane
 
 MATRIX: tuple[Pane, ...] = ("matrix",)
-HEADS: tuple[Pane, ...] = ("matrix", "arithmetic")
 RESULTS: tuple[Pane, ...] = ("matrix", "overview", "arithmetic")
 ALL_PANES: tuple[Pane, ...] = (*RESULTS, "keys")
 BEHIND: tuple[Pane, ...] = ("overview", "arithmetic", "keys")
@@ -20,8 +19,10 @@ MISSING_REASONS = {
     "heads": "there is only one head",
     "layers": "there is only one layer",
     "settings": "a trained transformer keeps the scale, mask and temperature of its training",
+    "scores": "there are no scores to scale: these weights are not a softmax of scores",
 }
 PROMPT_KEYS = (("Enter", "do it"), ("Esc", "leave it"), ("Ctrl-U", "clear"))
+TAB_KEY = (("Tab", "complete"),)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Key:
     short: str = ""  # for the last line; empty: it is not there
     rank: int = 99  # how important it is there: 0 is the most important one
     panes: tuple[Pane, ...] = RESULTS
-    needs: str = ""  # what the subject has to be able to do, so that the key is listed
+    needs: str = ""  # words for what the subject has to be able to do, so that the key is listed
 
 
 KEYS: tuple[Key, ...] = (
@@ -47,14 +48,23 @@ KEYS: tuple[Key, ...] = (
     Key(("{", "}"), "{ }", "previous layer, next layer", "layer", 16, needs="layers"),
     Key(("o",), "o", "all heads, or back", "all heads", 6, needs="heads"),
     Key(("enter",), "Enter", "open the head", "open", 4, ("overview",)),
-    Key(("/",), "/", "find a token to follow: a word or a number", "find", 9, MATRIX),
+    Key(("/",), "/", "find a token to follow: a word or a number", "find", 9),
     Key(("x",), "x", "switch the head off, or on again", "off", 7, needs="changes"),
-    Key(("s",), "s", "divide scores by √d_k, or not", "scale", 11, needs="settings"),
+    Key(("s",), "s", "divide scores by √d_k, or not", "scale", 11, needs="settings scores"),
     Key(("m",), "m", "hide later tokens with a causal mask, or not", "mask", 12, needs="settings"),
-    Key(("t", "T"), "t T", "double the temperature, halve it", "temperature", 13, needs="settings"),
+    Key(
+        ("t", "T"),
+        "t T",
+        "double the temperature, halve it",
+        "temperature",
+        13,
+        needs="settings scores",
+    ),
     Key(("e",), "e", "edit the sentence", "edit", 8, needs="text"),
     Key(("g",), "g", "add the word that the model expects", "next word", 10, needs="continues"),
-    Key(("d",), "d", "the arithmetic of the cell, or back", "arithmetic", 5, HEADS),
+    Key(("d",), "d", "the arithmetic of the cell, or back", "arithmetic", 5),
+    Key(("u",), "u", "undo all changes", "undo", 17, needs="changes"),
+    Key(("b",), "b", "flip between before the changes and now", "before", 18, needs="changes"),
     Key(("y",), "y", "copy the command that prints what is on the screen", "copy", 14),
     Key(("w",), "w", "write what is on the screen to a file", "write", 15),
     Key(("+", "-", "0"), "+ − 0", "larger cells, smaller cells, as large as fit", panes=MATRIX),
@@ -67,7 +77,16 @@ KEYS: tuple[Key, ...] = (
 
 def keys_of_pane(pane: Pane, abilities: Collection[str]) -> list[Key]:
     """Return the keys that do something in a pane, in the order of the table."""
-    return [key for key in KEYS if pane in key.panes and (key.needs in abilities or not key.needs)]
+    return [key for key in KEYS if pane in key.panes and {*key.needs.split()} <= {*abilities}]
+
+
+def unused_key_message(key: str, pane: Pane) -> str:
+    """Return what to say of a key that does nothing in a pane."""
+    elsewhere = [row for row in KEYS if key in row.names]
+    back = "? or Esc goes back" if pane == "keys" else "? lists the keys"
+    if elsewhere:
+        return f"{elsewhere[0].label} does nothing here ({back})"
+    return f"that is no key of attnviz explore ({back})"
 
 
 def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[tuple[str, str]]:

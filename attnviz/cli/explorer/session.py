@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,25 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.cli.explorer.frame import (
+    MORE_BEFORE,
     ZOOMS,
     Frame,
     body_height,
     build_frame,
     cell_at,
+    last_line,
     long_lines,
     matrix_layout,
     sentence_rows,
     sheet_layout,
 )
-from attnviz.cli.explorer.keys import KEYS, MISSING_REASONS
+from attnviz.cli.explorer.keys import (
+    KEYS,
+    MISSING_REASONS,
+    PROMPT_KEYS,
+    TAB_KEY,
+    unused_key_message,
+)
 from attnviz.cli.explorer.place import (
     FAR,
     Pane,
@@ -35,13 +45,14 @@ from attnviz.cli.explorer.place import (
 from attnviz.cli.explorer.subject import Subject, strongest_key
 from attnviz.cli.output import refuse_undeliverable
 from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
-from attnviz.errors import AttnvizError
+from attnviz.errors import QUOTED_WORD, AttnvizError
 from attnviz.renderers import suffixes
-from attnviz.renderers.terminal.screen import DIM_STYLE, Screen
+from attnviz.renderers.terminal.screen import BOLD_STYLE, DIM_STYLE, Screen
 from attnviz.wording.printable import printable_text
 
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CARET_STYLE = Style(reverse=True)
+LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +62,7 @@ class Job:
     words: str
     work: Callable[[], Any]
     take: Callable[[Any], None]  # takes its result, unless one has stopped waiting
+    refuse: Callable[[AttnvizError], None]  # takes the error it ended with
 
 
 @dataclass(frozen=True)
@@ -61,23 +73,51 @@ class Prompt:
     text: str
     caret: int
     enter: Callable[[str], None]
+    is_suggestion: bool = False  # whether the first letter typed replaces the text
+    problem: str = ""  # what is wrong with the text; it stands in the last line
+    words: tuple[str, ...] = ()  # that Tab completes
 
     def typed(self, letters: str) -> Prompt:
         """Return the prompt with letters inserted at the caret."""
+        if self.is_suggestion:
+            return self._with(letters, len(letters))
         text = self.text[: self.caret] + letters + self.text[self.caret :]
-        return replace(self, text=text, caret=self.caret + len(letters))
+        return self._with(text, self.caret + len(letters))
 
     def edited(self, key: str) -> Prompt:
         """Return the prompt after a key that moves the caret, or deletes."""
         text, caret = self.text, self.caret
         if key == "backspace" and caret:
-            return replace(self, text=text[: caret - 1] + text[caret:], caret=caret - 1)
+            return self._with(text[: caret - 1] + text[caret:], caret - 1)
         if key == "delete":
-            return replace(self, text=text[:caret] + text[caret + 1 :])
+            return self._with(text[:caret] + text[caret + 1 :], caret)
         if key == "ctrl+u":
-            return replace(self, text=text[caret:], caret=0)
+            return self._with(text[caret:], 0)
+        if key == "ctrl+k":
+            return self._with(text[:caret], caret)
+        if key == "ctrl+w":
+            kept = LAST_WORD.sub("", text[:caret])
+            return self._with(kept + text[caret:], len(kept))
         carets = {"left": caret - 1, "right": caret + 1, "home": 0, "end": len(text)}
-        return replace(self, caret=max(0, min(carets.get(key, caret), len(text))))
+        carets |= {"ctrl+a": 0, "ctrl+e": len(text)}
+        return self._with(text, max(0, min(carets.get(key, caret), len(text))))
+
+    def completed(self) -> Prompt:
+        """Return the prompt with the word before the caret completed as far as all words agree
+        that begin so; where nothing can be added, they stand in the last line.
+        """
+        start = self.text[: self.caret].rpartition(" ")[2]
+        fitting = sorted({word for word in self.words if word.startswith(start)})
+        if not start or not fitting:
+            return self
+        pairs = zip(fitting[0], fitting[-1], strict=False)  # the two that differ most
+        shared = takewhile(lambda pair: pair[0] == pair[1], pairs)
+        ending = "".join(letter for letter, _ in shared)[len(start) :]
+        return self.typed(ending) if ending else replace(self, problem=" ".join(fitting))
+
+    def _with(self, text: str, caret: int) -> Prompt:
+        """Return the prompt with a text of the user's own, of which no problem is known yet."""
+        return replace(self, text=text, caret=caret, is_suggestion=False, problem="")
 
     def line(self, width: int) -> Text:
         """Return the line as it is shown: scrolled so that the caret is in sight."""
@@ -87,7 +127,8 @@ class Prompt:
         while first < self.caret and Text("".join(letters[first : self.caret + 1])).cell_len > room:
             first += 1
         for position in range(first, len(letters)):
-            line.append(letters[position], CARET_STYLE if position == self.caret else Style())
+            is_marked = position == self.caret or self.is_suggestion
+            line.append(letters[position], CARET_STYLE if is_marked else Style())
         return line
 
 
@@ -95,9 +136,16 @@ class Session:
     """What is explored, where, and what was asked; each key changes it."""
 
     def __init__(
-        self, subject: Subject, place: Place, screen: Screen, pictures: PictureOptions
+        self,
+        subject: Subject,
+        place: Place,
+        screen: Screen,
+        pictures: PictureOptions,
+        file: Path | None = None,
     ) -> None:
+        """`file`: which the text was read from."""
         self.subject, self.place, self.screen, self.pictures = subject, place, screen, pictures
+        self.first, self.now, self.file = subject, subject, file  # `now`: what `b` flips back to
         self.message = ""
         self.prompt: Prompt | None = None
         self.job: Job | None = None
@@ -114,7 +162,14 @@ class Session:
         elif self.message or self.job is not None:
             notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
         is_typing = self.prompt is not None
-        return build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
+        frame = build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
+        if self.prompt is None or not frame.body:
+            return frame
+        last = Text(self.prompt.problem, BOLD_STYLE, end="")
+        if not last:
+            last = last_line(PROMPT_KEYS + TAB_KEY * bool(self.prompt.words))
+        last.truncate(self.screen.room, overflow="ellipsis")
+        return replace(frame, lines=(*frame.lines[:-1], last))
 
     def resize(self, width: int, height: int) -> None:
         """Fit the screen to another size."""
@@ -122,24 +177,31 @@ class Session:
         self._keep_in_sight()
 
     def press(self, key: str) -> None:
-        """Do what a key means in the pane that is shown; any other key does nothing."""
+        """Do what a key means in the pane that is shown; say so where it means nothing there."""
         if self.prompt is not None:
             self._press_in_prompt(self.prompt, key)
         else:
             self.message = ""
             for row in KEYS:
                 if key in row.names and self.place.pane in row.panes:
-                    if row.needs in MISSING_REASONS and row.needs not in self.subject.abilities:
-                        self.message = MISSING_REASONS[row.needs]
+                    missing = [
+                        MISSING_REASONS[need]
+                        for need in row.needs.split()
+                        if need in MISSING_REASONS and need not in self.subject.abilities
+                    ]
+                    if missing:
+                        self.message = missing[0]
                     else:
                         self._guard(partial(ACTIONS[row.names[0]], self, key))
                     break
+            else:
+                self.message = unused_key_message(key, self.place.pane)
         self._keep_in_sight()
 
     def type(self, text: str) -> None:
         """Insert a pasted text into the line that is being typed."""
         if self.prompt is not None:
-            self.prompt = self.prompt.typed(" ".join(text.split("\n")))
+            self.prompt = self.prompt.typed(" ".join(text.splitlines()))  # terminals send CR
 
     def click(self, column: int, line: int) -> None:
         """Go to the cell, the word or the head at a column and a line of the screen."""
@@ -173,7 +235,7 @@ class Session:
             return
         self.job = None
         if isinstance(result, AttnvizError):
-            self._show_error(result)
+            job.refuse(result)
         elif isinstance(result, BaseException):
             raise result
         else:
@@ -192,8 +254,7 @@ class Session:
             self._show_error(error)
 
     def _show_error(self, error: AttnvizError) -> None:
-        hint = f" ({error.hint})" if error.hint else ""
-        self.message = f"{error}{hint}"
+        self.message = error_line(error)
 
     def _keep_in_sight(self) -> None:
         """Scroll so that the cell is in sight, and never beyond an end."""
@@ -216,22 +277,39 @@ class Session:
         return max(0, min(place.scroll, lines - body_height(self.subject, place, self.screen)))
 
     def _start(
-        self, words: str, work: Callable[[], Any], take: Callable[[Any], None], *, quick: bool
+        self,
+        words: str,
+        work: Callable[[], Any],
+        take: Callable[[Any], None],
+        *,
+        quick: bool,
+        refuse: Callable[[AttnvizError], None] | None = None,
     ) -> None:
-        """Do work at once if it is quick, else beside the screen."""
+        """Do work at once if it is quick, else beside the screen; `refuse` takes its error."""
+        refuse = refuse or self._show_error
         if self.job is not None:
             self.message = f"{self.job.words}: wait for it, or press Esc"
-        elif quick:
-            take(work())
+        elif not quick:
+            self.job = Job(words, work, take, refuse)
         else:
-            self.job = Job(words, work, take)
+            try:
+                take(work())
+            except AttnvizError as error:
+                refuse(error)
 
-    def _compute(self, words: str, change: Callable[[], Subject]) -> None:
+    def _compute(
+        self,
+        words: str,
+        change: Callable[[], Subject],
+        *,
+        take: Callable[[Subject], None] | None = None,
+        refuse: Callable[[AttnvizError], None] | None = None,
+    ) -> None:
         """Replace the subject by one that is computed again."""
         shows_all = self.place.pane == "overview"
         work = (lambda: change().read_all_heads()) if shows_all else change
         quick = self.subject.is_quick and not (shows_all and self.subject.has_many_cells)
-        self._start(words, work, self._take_subject, quick=quick)
+        self._start(words, work, take or self._take_subject, quick=quick, refuse=refuse)
 
     def _take_subject(self, subject: Subject) -> None:
         self.subject, self.refused_text = subject, ""
@@ -297,16 +375,19 @@ class Session:
         self._open("matrix")
 
     def _find(self, key: str) -> None:
-        self.prompt = Prompt("find", "", 0, self._follow)
+        self.prompt = Prompt("find", "", 0, self._follow, words=self.subject.trace.tokens.labels)
 
     def _follow(self, name: str) -> None:
         """Follow the next token of this name as query, or the one with this number."""
         tokens = self.subject.trace.tokens
         found = tokens.find(name.strip())
         later = [position for position in found if position > self.place.query]
-        position = (later or found or [tokens.index(name.strip(), "query")])[0]
-        self.place = replace(self.place, query=position)
-        self.place = replace(self.place, key=strongest_key(self.subject, self.place))
+        self._follow_query((later or found or [tokens.index(name.strip(), "query")])[0])
+
+    def _follow_query(self, position: int) -> None:
+        """Go to the row of a token, and in it to the key that it attends to most."""
+        place = replace(self.place, query=position, scroll=0)
+        self.place = replace(place, key=strongest_key(self.subject, place))
 
     def _switch_head(self, key: str) -> None:
         subject, head = self.subject, self.place.head
@@ -326,14 +407,56 @@ class Session:
 
     def _edit(self, key: str) -> None:
         text = self.refused_text or self.subject.trace.text or ""
-        self.prompt = Prompt("text", text, len(text), self._take_text)
+        self._ask_text(text, len(text))
+
+    def _ask_text(self, text: str, caret: int, problem: str = "") -> None:
+        words = self.subject.known_words
+        self.prompt = Prompt("text", text, caret, self._take_text, problem=problem, words=words)
 
     def _take_text(self, text: str) -> None:
         subject, self.refused_text = self.subject, text
-        self._compute("computing", lambda: subject.with_text(text))
+        refuse = partial(self._refuse_text, text)
+        self._compute("computing", lambda: subject.with_text(text), refuse=refuse)
+
+    def _refuse_text(self, text: str, error: AttnvizError) -> None:
+        """Go on typing a text that was refused, with the caret behind the word that is wrong."""
+        if self.prompt is not None:  # of something else, opened while it was computed
+            self._show_error(error)
+            return
+        quoted = QUOTED_WORD.search(str(error))
+        word = re.search(rf"(?<!\S){re.escape(quoted[1])}(?!\S)", text) if quoted else None
+        caret = word.end() if word else len(text)
+        self._ask_text(text, caret, error_line(error))
 
     def _add_word(self, key: str) -> None:
-        self._compute("the model writes", self.subject.with_next_word)
+        take = self._take_longer_text
+        self._compute("the model writes", self.subject.with_next_word, take=take)
+
+    def _take_longer_text(self, subject: Subject) -> None:
+        self._take_subject(subject)
+        self._follow_query(len(subject.trace.tokens) - 1)
+        self.message = subject.length_note
+
+    def _undo(self, key: str) -> None:
+        if self.job is not None:
+            self.message = f"{self.job.words}: wait for it, or press Esc"
+        elif self.subject is self.first:
+            self.message = "nothing is changed"
+        else:
+            self.now, self.message = self.subject, "all changes are undone (b brings them back)"
+            self._take_subject(self.first)
+
+    def _flip(self, key: str) -> None:
+        if self.job is not None:
+            self.message = f"{self.job.words}: wait for it, or press Esc"
+        elif self.subject is not self.first:
+            self.now, self.message = self.subject, "before the changes (b: now)"
+            self._take_subject(self.first)
+        elif self.now is not self.first:
+            self.message = "with the changes (b: before)"
+            self._take_subject(self.now)
+        else:
+            self.message = "nothing is changed"
 
     def _show_arithmetic(self, key: str) -> None:
         if self.place.pane == "arithmetic":
@@ -352,26 +475,35 @@ class Session:
 
         def find_command() -> str:
             """Return the line that prints what is on the screen; refuses where there is none."""
-            command = subject.view(place).command
+            command = subject.command(place)
             if command is None:
                 raise AttnvizError("no command prints this", "w writes it to a file")
-            return command.line
+            if self.file is None or subject.trace.text != self.first.trace.text:
+                return command.line
+            return replace(command, argument=None).with_options(file=self.file).line
 
         self._start("reading", find_command, self._take_command, quick=subject.is_quick)
 
     def _take_command(self, line: str) -> None:
-        self.copied, self.message = line, f"copied: {line}"
+        self.copied = line
+        self.message = f"sent to the clipboard, and printed when you quit: {line}"
 
     def _write(self, key: str) -> None:
         name = self.subject.explorer.heads[self.place.head].name.replace(" ", "-")
         if not self.subject.shows_heads_apart(self.place):
             name = "heads"
         names = {"overview": "heads", "arithmetic": f"{name}-steps"}
-        text = f"{names.get(self.place.pane, name)}.png"
-        self.prompt = Prompt("write to", text, len(text), self._write_file)
+        text = free_name(names.get(self.place.pane, name), ".png")
+        self.prompt = Prompt("write to", text, len(text), self._write_file, is_suggestion=True)
 
-    def _write_file(self, name: str) -> None:
+    def _write_file(self, name: str, replaceable: str = "") -> None:
+        """Write a file; ask first if there is one of this name, unless it is `replaceable`."""
         path, subject, place = Path(name.strip()), self.subject, self.place
+        if path.is_file() and name != replaceable:
+            enter = partial(self._write_file, replaceable=name)
+            problem = f"{path} exists: Enter again to replace it, Esc to leave it"
+            self.prompt = Prompt("write to", name, len(name), enter, problem=problem)
+            return
         refuse_undeliverable(OutputOptions(out=[path]), self.pictures, suffixes())
         look = look_from_options(self.pictures)
 
@@ -394,8 +526,11 @@ class Session:
         forms = {"halves": 0, "blocks": 1, "numbers": 2}
         form = matrix_layout(self.subject, self.place, self.screen).form
         zoom = 0 if form.width == 1 else forms[form.cells]
-        zoom = max(0, min(zoom + (1 if key == "+" else -1), ZOOMS - 1))
-        self.place = replace(self.place, zoom=zoom)
+        zoom += 1 if key == "+" else -1
+        if zoom in range(ZOOMS):
+            self.place = replace(self.place, zoom=zoom)
+        else:
+            self.message = f"the cells are as {'large' if key == '+' else 'small'} as they can be"
 
     def _show_keys(self, key: str) -> None:
         if self.place.pane == "keys":
@@ -425,6 +560,8 @@ class Session:
                 self._guard(lambda: prompt.enter(prompt.text))
         elif len(key) == 1:
             self.prompt = prompt.typed(key)
+        elif key == "tab":
+            self.prompt = prompt.completed()
         else:
             self.prompt = prompt.edited(key)
 
@@ -444,14 +581,24 @@ class Session:
         axis = self.subject.explorer.heads[self.place.head].key_axis
         if row >= len(rows):
             return
-        at = 0
+        at = len(MORE_BEFORE) if row == 0 and rows[0].start else 0
         for position in rows[row]:
             gap = position > rows[row].start and axis.spaced[position : position + 1] == (True,)
             at += gap + Text(axis.labels[position]).cell_len + (not self.screen.colored)
             if column < at:
-                self.place = replace(self.place, query=position)
-                self.place = replace(self.place, key=strongest_key(self.subject, self.place))
+                self._follow_query(position)
                 return
+
+
+def error_line(error: AttnvizError) -> str:
+    """Return an error and its hint as one line."""
+    return f"{error} ({error.hint})" if error.hint else str(error)
+
+
+def free_name(stem: str, suffix: str) -> str:
+    """Return a name that no file in the current folder has: `heads.png`, else `heads-2.png`."""
+    names = (f"{stem}-{number}{suffix}" for number in count(2))
+    return next(name for name in chain([f"{stem}{suffix}"], names) if not Path(name).exists())
 
 
 ACTIONS: dict[str, Callable[[Session, str], None]] = {  # by the first name of a key in KEYS
@@ -470,6 +617,8 @@ ACTIONS: dict[str, Callable[[Session, str], None]] = {  # by the first name of a
     "e": Session._edit,
     "g": Session._add_word,
     "d": Session._show_arithmetic,
+    "u": Session._undo,
+    "b": Session._flip,
     "y": Session._copy,
     "w": Session._write,
     "+": Session._change_zoom,

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from rich.cells import cell_len
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
@@ -15,6 +16,7 @@ from attnviz.cells import FULL_SLICE, StoredCells
 from attnviz.cli.explorer.place import Place
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
 from attnviz.errors import AttnvizError
+from attnviz.renderers.terminal.screen import fit_columns
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source, build_source
@@ -23,10 +25,11 @@ from attnviz.traces.models.answers import Prediction
 from attnviz.traces.settings import Settings, format_head_id, parse_heads_off
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.answer_tables import answer_sentences
-from attnviz.views.conclusions.weight_titles import head_weights_title
+from attnviz.views.conclusions.weight_titles import one_head_title
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
+from attnviz.views.head_vectors import score_name
 from attnviz.views.reading import quoted_token
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps.walk import Walk, steps
@@ -41,8 +44,9 @@ SMALL_MAP_SIDE = 16  # blocks on a side of a small map, at most
 MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two keys
 TEMPERATURE_LIMITS = 1 / 64, 64.0
 CELL_STEPS = "scores,scaling,mask,softmax"
+CELL_GAP = "   "  # between the parts of the line on a cell
 NAMED_ANSWERS = 3
-MIN_NAMED_PROBABILITY = 0.01
+MIN_NAMED_PROBABILITY, MIN_CHANGE = 0.01, 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +82,14 @@ class Subject:
     def abilities(self) -> frozenset[str]:
         """What can be done with it, as the table of keys names it."""
         prediction, layers = self.trace.prediction, {cell[0] for cell in self.cells}
+        has_settings = self.trace.trained is None
         able = {
             "heads": len(self.cells) > 1,
             "layers": len(layers) > 1,
-            "changes": not build_source(self.trace).has_no_command,
-            "settings": self.trace.trained is None,
+            "changes": not build_source(self.trace).has_no_command
+            and (prediction is not None or len(self.trace.attention_layers) > 1),
+            "settings": has_settings,
+            "scores": has_settings and self.trace.variant.compared,
             "text": self.trace.text is not None,
             "continues": prediction is not None and prediction.predicts == "next",
         }
@@ -162,23 +169,33 @@ class Subject:
         key = place.head, place.query
         if key not in self._findings:
             layer, number = self.attention[place.head]
-            title = head_weights_title(self.trace, layer, number, place.query)
+            title = one_head_title(self.trace, layer, number, place.query)
             self._findings[key] = printable_value(title)
         return self._findings[key]
 
-    def cell_line(self, place: Place) -> str:
-        """Return the numbers of the cell: `7 ? → 3 dogs   weight 0.9998   score 16.00`."""
+    def cell_line(self, place: Place, width: int) -> str:
+        """Return the numbers of the cell: `7 ? → 3 dogs   weight 0.9998   scaled score 16.00`.
+
+        Where the line is wider than `width` columns, words are shortened and numbers kept.
+        """
+        grid, numbers = self.grid(place.head), self._cell_numbers(place)
+        names = grid.rows.names[place.query], grid.columns.names[place.key]
+        room = width - cell_len(f" → {CELL_GAP}{numbers}")
+        query, key = _shorten_to_fit(names, room)
+        return f"{query} → {key}{CELL_GAP}{numbers}"
+
+    def _cell_numbers(self, place: Place) -> str:
+        """Return the weight of the cell, and the score that it comes from."""
         head_map, grid = self.explorer.heads[place.head], self.grid(place.head)
-        names = (grid.rows.names[place.query], grid.columns.names[place.key])
-        cell = f"{bidi_isolated(names[0])} → {bidi_isolated(names[1])}"
         if grid.hidden[place.query, place.key]:
-            return f"{cell}   hidden by the mask"
-        parts = [cell, f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
+            return "hidden by the mask"
+        parts = [f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
         if head_map.scores is not None:
             rows, columns = (slice(at, at + 1) for at in (place.query, place.key))
             score = float(head_map.scores.window(rows, columns).values[0, 0])
-            parts.append(f"score {fixed_text(score, 2)} before the softmax")
-        return "   ".join(parts)
+            layer = self.attention[place.head][0]
+            parts.append(f"{score_name(self.trace, layer)} {fixed_text(score, 2)}")
+        return CELL_GAP.join(parts)
 
     @cached_property
     def answer_line(self) -> str:
@@ -191,9 +208,36 @@ class Subject:
         line = next(iter(answer_sentences(self.trace)), "")
         asked = () if prediction is None else prediction.asked_positions
         is_one = prediction is not None and (prediction.predicts == "next" or len(asked) == 1)
-        if prediction is not None and before is not None and is_changed and asked and is_one:
-            line = _changed_answers_text(self.trace.tokens, prediction, before, asked[-1])
+        if prediction is not None and before is not None and is_changed and asked:
+            tokens = self.trace.tokens
+            if is_one:
+                line = _changed_answers_text(tokens, prediction, before, asked[-1])
+            else:
+                line = _exchanged_answers_text(tokens, prediction, before)
         return str(printable_value(line))
+
+    @property
+    def known_words(self) -> tuple[str, ...]:
+        """The words of a small model that reads words; empty for others."""
+        model = self.trace.model
+        is_of_words = model is not None and self.trace.tokenizer == "words"
+        return tuple(model.vocabulary.ids) if model is not None and is_of_words else ()
+
+    @property
+    def length_note(self) -> str:
+        """A remark on a text that is longer than any the model learned from, or whose question has
+        an answer as long as itself; empty for others.
+        """
+        model, prediction, length = self.trace.model, self.trace.prediction, len(self.trace.tokens)
+        if model is None or prediction is None:
+            return ""
+        longest = max(model.facts.get("tokens") or [length])
+        if length > longest:
+            return f"longer than in training, where texts had at most {longest} tokens"
+        asked = prediction.asked_positions
+        if model.vocabulary.asks and asked and length > 2 * asked[0]:
+            return "the answer is as long as the question: it is complete"
+        return ""
 
     @cached_property
     def changes(self) -> str:
@@ -201,7 +245,12 @@ class Subject:
         ours, first = (changed_options(each.origin.settings) for each in (self.trace, self.base))
         options = {name: value for name, value in ours.items() if first.get(name) != value}
         options |= {name: getattr(Settings(), name) for name in first.keys() - ours.keys()}
-        words = Command(name="", options={n: v for n, v in options.items() if v is not None}).line
+        given = {
+            name: f"{value:g}" if isinstance(value, float) else value
+            for name, value in options.items()
+            if value is not None
+        }
+        words = Command(name="", options=given).line
         undone = [name for name, value in options.items() if value is None]
         return " ".join([words.removeprefix("attnviz").strip(), *(f"no {name}" for name in undone)])
 
@@ -219,6 +268,19 @@ class Subject:
             return self.trace.view()
         options = InspectOptions(layer=str(layer.layer), head=str(number))
         return Inspection(trace=self.trace, options=options).view()
+
+    def command(self, place: Place) -> Command | None:
+        """Return the command that prints what is on the screen, with the row of the query; None
+        where there is none.
+        """
+        if place.pane in ("arithmetic", "overview"):
+            return self.view(place).command
+        layer, number = self.attention[place.head]
+        if not self.shows_heads_apart(place):
+            return self.trace.view(query=place.query).command
+        query = str(place.query + 1)  # commands count from 1
+        options = InspectOptions(layer=str(layer.layer), head=str(number), query=query)
+        return Inspection(trace=self.trace, options=options).view().command
 
     def shows_heads_apart(self, place: Place) -> bool:
         """Return whether there is a View, and a command, of the head alone: `inspect` has none of
@@ -304,6 +366,12 @@ class Subject:
             )
         off = parse_heads_off(self.settings.without)
         name = (layer.layer, number)
+        is_last = layer is self.trace.attention_layers[-1]
+        if is_last and self.trace.prediction is None and name not in off:
+            raise AttnvizError(
+                "without this head, all weights stay as they are: no head reads its output",
+                "a model with answers: --model agreement",
+            )
         others = {each: value for each, value in off.items() if each != name}
         heads = others if name in off else {**off, name: "zero"}
         words = [format_head_id(*each) + "=mean" * (heads[each] == "mean") for each in heads]
@@ -353,6 +421,17 @@ class Subject:
         answer = prediction.answers[prediction.best(len(self.trace.tokens) - 1, 1)[0]]
         gap = " " if self.trace.tokenizer == "words" else ""
         return self.with_text(f"{self.trace.text}{gap}{answer}")
+
+
+def _shorten_to_fit(names: tuple[str, str], room: int) -> tuple[str, str]:
+    """Return two names that fit into `room` columns together; a short one is not cut."""
+    first, second = (cell_len(name) for name in names)
+    if first + second <= room:
+        return names
+    half = room // 2
+    limits = max(half, room - second), max(room - half, room - first)
+    short = [fit_columns(names[at], min(cell_len(names[at]), limits[at])) for at in (0, 1)]
+    return short[0], short[1]
 
 
 def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place]:
@@ -421,12 +500,29 @@ def _changed_answers_text(
     return f"{opening} the model {'expects' if follows else 'answers'}: {', '.join(answers)}"
 
 
+def _exchanged_answers_text(tokens: Tokens, prediction: Prediction, before: Prediction) -> str:
+    """Return at which positions the answer is another one: `2 of 8 answers change: at 5 ")": …`."""
+    changes = []
+    for position in prediction.asked_positions:
+        now, earlier = (each.answers[each.best(position, 1)[0]] for each in (prediction, before))
+        if now != earlier:
+            where = f'{position + 1} "{bidi_isolated(tokens.labels[position])}"'
+            changes.append(f"at {where}: {bidi_isolated(earlier)} → {bidi_isolated(now)}")
+    count = len(prediction.asked_positions)
+    if not changes:
+        return f"All {count} answers stay the same"
+    return f"{len(changes)} of {count} answers change{'s' * (len(changes) == 1)}: " + ", ".join(
+        changes
+    )
+
+
 def _changed_answer(prediction: Prediction, before: Prediction, position: int, answer: int) -> str:
     """Return an answer with its probability now, and before: `are 62 % (was 99.9 %)`."""
-    now = percent_text(float(prediction.probabilities[position, answer]))
+    probability = float(prediction.probabilities[position, answer])
+    now = percent_text(probability)
     earlier = _earlier_probability(prediction, before, position, answer)
     label = bidi_isolated(prediction.answers[answer])
-    if earlier is None or percent_text(earlier) == now:
+    if earlier is None or abs(earlier - probability) < MIN_CHANGE:
         return f"{label} {now}"
     return f"{label} {now} (was {percent_text(earlier)})"
 

@@ -162,6 +162,7 @@ def _head_descriptions(
             "read": axis_numbers[id(head.key_axis)],
             "share": head.share,
             "off": head.off,
+            "without": head.without_vectors,
             "note": head.note,
             "pair": head.pair,
             "paired": head.paired_positions,

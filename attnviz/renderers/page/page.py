@@ -19,6 +19,7 @@ from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_
 from attnviz.renderers.page.head_tables import pack_heads
 from attnviz.renderers.page.packing import (
     FINE_BITS,
+    compress_bits,
     encode_base64,
     pack_fixed_point,
     pack_float_planes,
@@ -77,6 +78,7 @@ SCRIPT_FILES = (
     "steps.js",
     "points.js",
     "cell_arithmetic.js",
+    "arithmetic_text.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -90,6 +92,7 @@ SCRIPT_FILES = (
 )
 # Only a page that computes has these, the first of them only one that draws vectors from a seed.
 DRAWING_SCRIPT_FILES = ("drawn_numbers.js", "hashing.js", "live_pieces.js")
+LOADER_SCRIPT = "script/loader.js"  # unpacks the others, which are most of a page, and runs them
 LIVE_SCRIPT_FILES = (
     *DRAWING_SCRIPT_FILES,
     *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js"),
@@ -109,7 +112,7 @@ STYLE_FILES = (
 )
 # Only what is in the page itself: no network, no frames, no plug-ins, no forms.
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
+    "default-src 'none'; script-src {scripts}; style-src {style}; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
 COMMENT_LINES = re.compile(r"^[ \t]*(?://.*|/\*(?:(?!\*/)[\s\S])*\*/)[ \t]*\n", re.MULTILINE)
@@ -152,6 +155,7 @@ def _page_texts(
     style = theme_rules(look.palette) + "".join(styles)
     unused = _unused_scripts(view.live)
     script = join_scripts(tuple(f"script/{name}" for name in SCRIPT_FILES if name not in unused))
+    loader = join_scripts((LOADER_SCRIPT,))
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     title = view.headline if view.has_chosen_title else view.title
     points = None if view.cloud is None else asdict(view.cloud)
@@ -163,9 +167,7 @@ def _page_texts(
         "about": title,
     }
     return {
-        "policy": CONTENT_SECURITY_POLICY.format(
-            script=sha256_base64(script), style=sha256_base64(style)
-        ),
+        "policy": content_security_policy(style, loader, script),
         "theme": f' class="{theme_name}"' if theme_name else "",
         "explorer": "" if about else " hidden",
         "title": escape(view.headline or view.title),
@@ -182,7 +184,8 @@ def _page_texts(
         "provenance": _escape_json(view.provenance_text or "null"),
         "data": _escape_json(exact_json(script_data)),
         "style": style,
-        "script": script,
+        "script": pack_script(script),
+        "loader": loader,
     }
 
 
@@ -279,9 +282,22 @@ def strip_style(text: str) -> str:
     return "".join(parts).strip().replace(";}", "}")
 
 
-def sha256_base64(text: str) -> str:
-    """Return the SHA-256 of a text in base64, as a content security policy has it."""
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+@lru_cache
+def pack_script(script: str) -> str:
+    """Return a script as a block of the page, which `loader.js` unpacks: a fourth of its size."""
+    return encode_base64(compress_bits(script.encode()))
+
+
+def content_security_policy(style: str, *scripts: str) -> str:
+    """Return the policy of a page that has this style and these scripts alone."""
+    return CONTENT_SECURITY_POLICY.format(
+        scripts=" ".join(map(_hash_source, scripts)), style=_hash_source(style)
+    )
+
+
+def _hash_source(text: str) -> str:
+    """Return the SHA-256 of a text as a content security policy has it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def pack_steps(view: View) -> dict[str, str]:

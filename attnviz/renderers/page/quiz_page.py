@@ -10,11 +10,10 @@ from string import Template
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME
 from attnviz.renderers.page.page import (
-    CONTENT_SECURITY_POLICY,
+    content_security_policy,
     join_scripts,
     provenance_details,
     read_page_file,
-    sha256_base64,
 )
 from attnviz.renderers.page.tables_and_steps import MASKED_NOTE, table_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, empty_tag, join_markup, tag
@@ -43,9 +42,7 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
     theme = "" if look.theme == DEFAULT_THEME else f' class="{look.theme}"'
     title = view.headline if view.has_chosen_title else view.title
     words = {
-        "policy": CONTENT_SECURITY_POLICY.format(
-            script=sha256_base64(script), style=sha256_base64(style)
-        ),
+        "policy": content_security_policy(style, script),
         "theme": theme,
         "title": escape(title),
         "settings": escape(view.settings),

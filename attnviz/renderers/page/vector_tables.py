@@ -99,6 +99,9 @@ def _pack_each(vectors: Mapping[int, HeadVectors], bits: int) -> PackedVectors:
         (queries, packed_queries), (keys, packed_keys) = map(add_table, (head.queries, head.keys))
         terms = [{"name": name, "table": add_table(cells)[0]} for name, cells in head.terms]
         about[index] = {"queries": queries, "keys": keys, **_score_facts(head, terms)}
+        if head.mistake is not None:
+            wrong = {name: getattr(head.mistake, name) for name in ("cause", "about", "axis")}
+            about[index]["mistake"] = {**wrong, "table": add_table(head.mistake.inputs)[0]}
         errors.append(_product_error(head, packed_queries, packed_keys))
     return PackedVectors(
         tables=dict(tables.values()), about=about, exactness=exactness_note(bits, max(errors))

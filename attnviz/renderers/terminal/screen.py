@@ -175,6 +175,11 @@ INKS_BY_DEPTH = {
     "truecolor": (Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)),
 }
 
+# In no scale: half a cell in this colour is seen on any weight.
+MARKER_COLORS = {"16": 13, "256": 201}
+PALETTE_WITHOUT_GREEN = "magma"  # which has magenta itself
+GREEN_MARKER_COLORS = {"16": 10, "256": 46}
+
 CellIndex = int | tuple[int, ...]
 FewColors = Literal["16", "256"]
 ColorNumbers = tuple[int, ...]
@@ -323,6 +328,14 @@ def _ink_style(ink: Color, behind: Color) -> Style:
     return Style(color=ink, bgcolor=behind)
 
 
+def marker_color(screen: Screen) -> Color:
+    """Return the colour that marks half a cell: magenta, or green where magenta is in the scale."""
+    is_green = screen.palette == PALETTE_WITHOUT_GREEN
+    if screen.colors in ("16", "256"):
+        return _ansi_color((GREEN_MARKER_COLORS if is_green else MARKER_COLORS)[screen.colors])
+    return _rgb_color(0, 255, 0) if is_green else _rgb_color(255, 0, 255)
+
+
 # From the darkest to the lightest: from 0 to 1 on dark paper.
 SEQUENTIAL_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "256": {
@@ -332,12 +345,13 @@ SEQUENTIAL_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
         "cividis": (17, 18, 239, 60, 243, 101, 143, 179, 185, 227),
         "magma": (17, 53, 90, 126, 168, 203, 209, 216, 222, 229),
     },
+    # Without black and white: not every terminal with few colours says which one its paper is.
     "16": {
-        "ocean": (0, 4, 6, 14, 15),
-        "greys": (0, 8, 7, 15),
+        "ocean": (4, 12, 6, 14),
+        "greys": (8, 7),
         "viridis": (4, 2, 10, 11),
         "cividis": (4, 8, 3, 11),
-        "magma": (0, 5, 9, 11, 15),
+        "magma": (5, 9, 11),
     },
 }
 # From the lowest value to the highest, with 0 in the middle.

@@ -98,7 +98,8 @@ def _colored_sentence(
     `breaks_lines`: where the text does, too.
     """
     line, labels = Text(end=""), grid.columns.labels
-    words = colored_words(grid, row, range(len(labels)), screen)
+    colors = scale_on_paper(grid.scale)
+    words = colored_words(grid, row, range(len(labels)), screen, colors)
     for column, (label, word) in enumerate(zip(labels, words, strict=True)):
         gap = " " if grid.columns.spaced[column] and line.plain else ""
         if line.cell_len + len(gap) + word.cell_len > screen.room:
@@ -114,13 +115,17 @@ def _colored_sentence(
         yield line
 
 
-def colored_words(grid: Grid, row: int, columns: range, screen: Screen) -> Iterator[Text]:
+def colored_words(
+    grid: Grid, row: int, columns: range, screen: Screen, colors: Scale
+) -> Iterator[Text]:
     """Yield tokens in the colours of their weights; without colours with a block behind each.
 
-    A hidden token is dim, or has a dot behind it.
+    A hidden token is dim, or has a dot behind it. `colors`: the scale of the colours.
     """
     values = grid.values[row, columns.start : columns.stop]
-    paint = _row_paint(grid, row, values, screen) if screen.colored else None
+    paint = None
+    if screen.colored:
+        paint = paint_values(values, colors, screen, is_off=grid.is_off(row))
     glyphs = [] if screen.colored else block_glyphs(values, grid.scale)
     for index, column in enumerate(columns):
         label = grid.columns.labels[column]

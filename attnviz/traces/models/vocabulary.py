@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -11,10 +12,12 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.keywords import with_checked_fields
+from attnviz.wording.printable import SPACE_SIGN
 
 Predicts = Literal["next", "here"]  # the token after a position, or the one at it
 PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
 MAX_LISTED_WORDS = 60  # in an error
+ARROW, TYPED_ARROW = "→", "->"  # as people type it
 
 
 @with_checked_fields
@@ -53,6 +56,8 @@ class Vocabulary:
         Refuses words that it does not have. If no word of the text asks for an answer, the word in
         `asks` is added at the end.
         """
+        if ARROW in self.ids:
+            text = text.replace(TYPED_ARROW, ARROW)
         tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
@@ -62,13 +67,18 @@ class Vocabulary:
         """Return the positions at which the model is asked for an answer.
 
         These are the positions of the words in `that_ask`, or all if that is empty. A model that
-        predicts next words is asked at every position from the first such word on.
+        predicts next words is asked at every position from the first such word on, until all words
+        before it stand there again, as in a sorted list: it never learned what follows.
         """
         if not self.that_ask:
             return tuple(range(len(ids)))
         numbers = {self.ids[word] for word in self.that_ask}
         asking = tuple(position for position, token_id in enumerate(ids) if token_id in numbers)
-        return tuple(range(asking[0], len(ids))) if asking and self.predicts == "next" else asking
+        if not asking or self.predicts != "next":
+            return asking
+        count = asking[0]
+        is_complete = sorted(ids[:count]) == sorted(ids[count + 1 : 2 * count + 1])
+        return tuple(range(count, 2 * count if count and is_complete else len(ids)))
 
     def as_read(self, tokens: Tokens) -> Tokens:
         """Return the tokens with blanks labelled as the model sees them: `?` in place of `are`.
@@ -103,8 +113,14 @@ class Vocabulary:
         words = [label if label in self.ids else label.lower() for label in tokens.labels]
         for word, label in zip(words, tokens.labels, strict=True):
             if word not in self.ids:
-                known_words = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
-                more = " …" if len(self.ids) > MAX_LISTED_WORDS else ""
-                problem = f"the model has never seen '{label}'"
-                raise AttnvizError(problem, f"it knows: {known_words}{more}")
+                raise AttnvizError(f"the model has never seen '{label}'", self._hint_for(word))
         return replace(tokens, ids=tuple(self.ids[word] for word in words))
+
+    def _hint_for(self, word: str) -> str:
+        """Return the hint for a word that it does not have: the nearest ones, then all."""
+        if self.tokenizer == "chars" and word == SPACE_SIGN:
+            return "write the letters without spaces"
+        nearest = [f"'{known}'" for known in get_close_matches(word, self.ids, n=2)]
+        question = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+        listed = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+        return f"{question}it knows: {listed}{' …' * (len(self.ids) > MAX_LISTED_WORDS)}"

@@ -26,7 +26,7 @@ from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, counted
 
 MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equal
-MAX_SLIGHT_UNEVENNESS = 0.4  # of an even share, for weights that are called almost equal
+MAX_SLIGHT_UNEVENNESS = 0.15  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
 MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
 
@@ -278,7 +278,12 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
     that.
     """
     if number in layer.off:
-        return f"{_shown_head_name(trace, layer, number)} is switched off"
+        return f"{_shown_head_name(trace, layer, number) or 'The head'} is switched off"
+    return one_head_title(trace, layer, number, query)
+
+
+def one_head_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
+    """Return the title for the weights of one head, or for one query in it, even if it is off."""
     table = HEAD_FINDINGS if query is None else QUERY_FINDINGS
     heads = (_shown_head(trace, layer, number, query),)
     return choose_sentence(table, ShownWeights(trace, heads, query))
@@ -558,6 +563,7 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
 )
 HEAD_FINDINGS = (
     MISTAKE_FINDING,
+    ONE_TOKEN_FINDING,
     LARGEST_WEIGHT_FINDING,
     Finding(
         "what is asked",

@@ -20,6 +20,16 @@ NEAR_BEST_SHARE = 0.25  # a row counts that stands out at least this much of wha
 MAX_COMPARED_CELLS = 2**20  # the rows of a head with more cells are not compared
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WrongSoftmax:
+    """A mistake that is made on purpose after the scores are computed."""
+
+    cause: str
+    about: str  # the cause and its effect
+    axis: str  # what sums to 1: row, column or matrix
+    inputs: Cells  # what the softmax is taken of, for each query and key
+
+
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadVectors:
@@ -39,6 +49,7 @@ class HeadVectors:
     terms: tuple[tuple[str, Cells], ...] = ()  # what is added to each score, by name
     sink: float | None = None  # a score that takes a share of each row
     mixed_by: str = "softmax"  # what made the weights, such as dropout
+    mistake: WrongSoftmax | None = None
 
 
 @with_summary
@@ -55,6 +66,7 @@ class HeadMap:
     weights: Cells
     scores: Cells | None = None  # as the softmax receives them; None: they do not give the weights
     vectors: HeadVectors | None = None  # None: the scores are not made of queries and keys
+    without_vectors: str = ""  # why it has none, and where they are
     share: bool = True  # whether each row sums to 1
     signed: bool = False  # whether the numbers are differences
     note: str = ""  # how to read this map, beside the note on all maps

@@ -475,6 +475,7 @@ def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -
         weights=grid.cells,
         scores=None if final is None else lazy_scores(*final, number),
         vectors=None if final is None else read_head_vectors(*final, number),
+        without_vectors="" if is_final else "only the last moment has them",
     )
 
 

@@ -57,13 +57,22 @@ def mask_step(scene: Scene) -> Iterator[Section]:
         number="7",
         name="mask",
         title="mask",
-        about=_mask_description(scene),
+        about=" ".join([_mask_description(scene), *_unmasked_row_sentences(scene)]),
         shapes=f"visible {scene.size_text(layer.visible)}",
-        formula="masked scores become −∞, since exp(−∞) = 0" if scene.has_masked_keys else "",
-        tex=mask_tex if scene.has_masked_keys else "",
+        formula="masked scores become −∞, since exp(−∞) = 0" if scene.hides_shown_keys else "",
+        tex=mask_tex if scene.hides_shown_keys else "",
         grids=scene.score_grids("masked scores", "masked scores") if scene.has_masked_keys else (),
         sums=step_sums.mask_sums(scene, layer),
     )
+
+
+def _unmasked_row_sentences(scene: Scene) -> Iterator[str]:
+    """Yield that the mask hides nothing from the followed query, where it hides keys of others."""
+    if scene.has_masked_keys and not scene.hides_shown_keys:
+        query = quoted_token(scene.trace.tokens, scene.followed_query)
+        heads = [f"head {head}" for head in scene.shown_heads]
+        place = f" in {and_list(heads)}" if scene.layer.visible.ndim == 3 else ""
+        yield f"The mask hides nothing from {query}{place}."
 
 
 def _unmasked_step(scene: Scene) -> Section:

@@ -1,4 +1,4 @@
-"""One score: a query and a key as arrows, with their lengths, angle and cosine."""
+"""One score: the products of a query and a key, both as arrows, and their lengths and angle."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Arrow, Plane, Section, cosine_between, vector_length
 from attnviz.views.origin_words import vector_axis
+from attnviz.views.reading import quoted_token
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
 from attnviz.wording.numbers import NumberStyle
@@ -55,32 +56,52 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
 
 
 def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
-    """Yield the step that draws query and key of one score as arrows in a plane, per head."""
+    """Yield the step that adds up one score, with query and key as arrows in a plane, per head."""
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
-    planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
     names, width = _pair_names(scene, key), scene.layer.head_dim
     yield Section(
         number="5",
         name="scores",
         title=_pair_title(scene, key),
         finding=_pair_title(scene, key),
-        about=_pair_description(scene, key, planes),
+        about="The numbers are multiplied in pairs, and the products added.",
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
         formula="score = |query| |key| cos(angle)",
         tex=r"q \cdot k = |q| \, |k| \cos \theta",
         grids=tuple(_pair_grid(scene, *pair, key) for pair in pairs),
-        planes=planes,
-        sums=tuple(line for pair in pairs for line in _pair_sums(scene, *pair, key)),
+        planes=tuple(_pair_plane(scene, *pair, key) for pair in pairs),
+        sums=tuple(_pair_product_sum(scene, *pair, key) for pair in pairs),
         remarks=_masked_key_remarks(scene, key),
     )
 
 
+def angle_step(scene: Scene) -> Iterator[Section]:
+    """Yield the step with the lengths of a query and a key and their angle, per head; nothing
+    without --key.
+    """
+    key = scene.options.key
+    if key is None:
+        return
+    pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
+    names, width = _pair_names(scene, key), scene.layer.head_dim
+    yield Section(
+        number="8c",
+        name="angle",
+        title="lengths and angle",
+        about=_angle_step_description(scene, pairs, key),
+        shapes=f"{names[0]} [{width}] · {names[1]} [{width}]",
+        formula="score = |query| |key| cos(angle)",
+        tex=r"q \cdot k = |q| \, |k| \cos \theta",
+        sums=tuple(line for pair in pairs for line in _angle_sums(scene, *pair, key)),
+    )
+
+
 def _pair_title(scene: Scene, key: int) -> str:
-    """Return `this · am = 2.16: the score is a dot product`; several heads have no number."""
-    pair_text = f"{scene.query_name} · {scene.token_name(scene.keys, key)}"
+    """Return `score of query "this" and key "am": 2.16`; several heads have no number."""
+    query = quoted_token(scene.trace.tokens, scene.followed_query)
     scores = scene.layer.attended.scores[scene.written_heads, scene.followed_query, key].tolist()
-    score_text = f" = {scene.style.for_values(*scores)(scores[0])}" if len(scores) == 1 else ""
-    return f"{pair_text}{score_text}: the score is a dot product"
+    score_text = f": {scene.style.for_values(*scores)(scores[0])}" if len(scores) == 1 else ""
+    return f"score of query {query} and key {quoted_token(scene.keys, key)}{score_text}"
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
@@ -130,13 +151,15 @@ def _degrees_text(cosine: float | None, style: NumberStyle) -> str:
     return f"{style.for_values(angle)(angle)}°"
 
 
-def _pair_description(scene: Scene, key: int, planes: tuple[Plane, ...]) -> str:
-    """Return what is drawn, and for a single head what the angle means for the score."""
-    about = "The query and the key, drawn in one plane, with their true lengths and angle."
-    if len(planes) > 1:
+def _angle_step_description(scene: Scene, pairs: list[tuple[int, Vector, Vector]], key: int) -> str:
+    """Return how the score follows from lengths and angle, and what the angle of a single head
+    means for it.
+    """
+    about = "The score is also the product of both lengths and the cosine of their angle."
+    if len(pairs) > 1:
         return about
-    score = scene.stage_row("scores", scene.written_heads[0])[key]
-    return f"{about} {_angle_description(planes[0], score)}"
+    plane, score = _pair_plane(scene, *pairs[0], key), scene.stage_row("scores", pairs[0][0])[key]
+    return f"{about} {_angle_description(plane, score)}"
 
 
 def _angle_description(plane: Plane, score: float) -> str:
@@ -160,18 +183,31 @@ def _angle_description(plane: Plane, score: float) -> str:
     return f"They are {side} than 90° apart, and the score is {sign} 0."
 
 
-def _pair_sums(
+def _pair_product_sum(
+    scene: Scene, head: int, query: Vector, key: Vector, key_position: int
+) -> Sum:
+    """Return the score as a dot product."""
+    row, style = scene.stage_row("scores", head), scene.style
+    left_side = _score_name(scene, head, key_position)
+    score, ends = row[key_position], style.for_values(*row)
+    return sums.dot_product_sum(left_side, query, key, score, style, ends)
+
+
+def _score_name(scene: Scene, head: int, key: int) -> str:
+    """Return `score H1(this, am)`."""
+    key_name = scene.token_name(scene.keys, key)
+    return f"score{scene.head_suffix(head)}({scene.query_name}, {key_name})"
+
+
+def _angle_sums(
     scene: Scene, head: int, query: Vector, key: Vector, key_position: int
 ) -> Iterator[Sum]:
-    """Yield the dot product, both lengths, the cosine and angle, and the score computed from them.
+    """Yield both lengths, the cosine and angle, and the score computed from them.
 
-    Cosine, angle and second score are left out if a vector has length 0.
+    Cosine, angle and score are left out if a vector has length 0.
     """
     style, suffix = scene.style, scene.head_suffix(head)
-    row = scene.stage_row("scores", head)
-    score = row[key_position]
-    left_side = f"score{suffix}({scene.query_name}, {scene.token_name(scene.keys, key_position)})"
-    yield sums.dot_product_sum(left_side, query, key, score, style, style.for_values(*row))
+    score = scene.stage_row("scores", head)[key_position]
     lengths, names = [*map(vector_length, (query, key))], _pair_names(scene, key_position, head)
     for name, vector, length in zip(names, (query, key), lengths, strict=True):
         yield sums.vector_length_sum(f"|{name}|", vector, length, style)
@@ -180,6 +216,7 @@ def _pair_sums(
         angle = math.degrees(math.acos(cosine))
         yield sums.cosine_sum(f"cosine{suffix}", score, lengths, cosine, style)
         yield sums.angle_sum(f"angle{suffix}", cosine, angle, style)
+        left_side = _score_name(scene, head, key_position)
         yield sums.polar_product_sum(left_side, lengths, cosine, score, style)
 
 

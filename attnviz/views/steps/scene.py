@@ -127,6 +127,11 @@ class Scene:
         stages = list(is_present)
         return [each for each in stages[: stages.index(stage)] if is_present[each]][-1]
 
+    @property
+    def last_stage(self) -> Stage:
+        """The stage of the scores that the mask receives."""
+        return self.stage_before("masked scores")
+
     def stage_row(self, stage: Stage, head: int) -> list[float]:
         """Return the followed query's numbers in a head at a stage, such as 'masked scores'."""
         row = self.layer.weights.cells(stage, head).row(self.followed_query)
@@ -175,6 +180,13 @@ class Scene:
     def has_masked_keys(self) -> bool:
         """Whether any key is hidden from any query in this layer."""
         return not bool(self.layer.visible.all())
+
+    @cached_property
+    def hides_shown_keys(self) -> bool:
+        """Whether any score that the mask step shows is hidden: of all queries, or of --query."""
+        if self.options.query is None:
+            return self.has_masked_keys
+        return any(self.masked_keys(head) for head in self.mask_heads)
 
     @property
     def mask_heads(self) -> Sequence[int]:

@@ -9,12 +9,18 @@ from torch import Tensor
 from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
-from attnviz.views.head_vectors import divisor_text, divisor_texts, is_scaled_by_root
+from attnviz.views.head_vectors import (
+    divisor_text,
+    divisor_texts,
+    is_scaled_by_root,
+    temperature_text,
+)
 from attnviz.views.origin_words import preference_sentences
 from attnviz.views.steps import pair, step_sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
 
+MIN_LARGE_SCORE = 1.0  # below it, a softmax is nearly even with and without scaling
 ADDITIVE_MASK_DESCRIPTION = (
     "A mask of numbers is added to the scores: the lower a number, the smaller its cell's weight "
     "after the softmax."
@@ -109,20 +115,31 @@ def _scaling_description(scene: Scene) -> str:
         return trained.own_scaling_text(scene.layer)
     if not variant.scaled and scene.trace.trained is None:
         if has_temperature:
-            return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
+            temperature = temperature_text(variant.temperature)
+            return f"Scores are divided by the temperature, here {temperature}."
         return "The scores are not scaled."
     about = f"Scores are divided by √d_k, here √{scene.layer.head_dim}"
     if scene.layer.head_dim == 1:
         about += ", which is 1 and changes nothing."
-    else:
+    elif _has_large_scores(scene):
         about += (
             ": sums of more products tend to be larger, and with large scores the softmax gives "
             "nearly all the weight to the largest."
         )
+    else:
+        about += "."
     if has_temperature:
-        temperature = exact_text(variant.temperature)
+        temperature = temperature_text(variant.temperature)
         about += f" They are also divided by the temperature, here {temperature}."
     return about
+
+
+def _has_large_scores(scene: Scene) -> bool:
+    """Whether any score that is shown is so large that scaling matters to the softmax."""
+    scores = scene.layer.attended.scores[list(scene.shown_heads)]
+    if scene.options.query is not None:
+        scores = scores[:, scene.followed_query]
+    return float(scores.abs().max()) >= MIN_LARGE_SCORE
 
 
 def _scaling_tex(scene: Scene) -> str:
@@ -132,7 +149,8 @@ def _scaling_tex(scene: Scene) -> str:
         root_tex = divisor_text(scene.layer).replace("√", r"\sqrt ")
         return rf"\frac{{S}}{{{root_tex}}}" if root_tex else ""
     factors = [rf"\sqrt{{{scene.layer.head_dim}}}"] if variant.scaled else []
-    factors += [exact_text(variant.temperature)] if variant.temperature != 1 else []
+    temperature_tex = temperature_text(variant.temperature).replace("√", r"\sqrt ")
+    factors += [temperature_tex] if variant.temperature != 1 else []
     divisor = r" \cdot ".join(factors)
     return rf"\frac{{S}}{{{divisor}}}" if factors else ""
 

@@ -31,6 +31,7 @@ STEP_REQUIREMENTS = {  # what the other steps need
     "position-bias": "a trained model that adds a bias to scores, as T5 does: --model FOLDER",
     "additive-mask": "a 'mask' in the --given file",
     "why": "a model whose heads have named dimensions, such as --model toy",
+    "angle": "--query TOKEN --key TOKEN",
     "dropout": "--dropout 0.1, and weights computed by a softmax",
     "norm": "--layers 1 --norm pre",
     "feed-forward": "--layers 1 without --attention-only",

@@ -32,6 +32,11 @@ from attnviz.wording import sums
 from attnviz.wording.sums import Sum
 
 Sums = tuple[Sum, ...]
+ADJUSTED_NAMES: dict[Stage, str] = {
+    "capped scores": "capped",
+    "biased scores": "biased",
+    "scores with mask": "with mask",
+}
 
 
 class MatrixRows(Sequence[list[float]]):
@@ -267,15 +272,57 @@ def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> It
 
 @_if_followed
 def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write −∞ for each key that the mask hides from the followed query.
+    """Write −∞ for each key that the mask hides from the followed query, and with --key what was
+    added to a score that it does not hide.
 
     Nothing if no token is followed.
     """
+    yield from _adjusted_score_sums(scene, layer)
     for head in (head for head in scene.mask_heads if head in scene.written_heads):
         suffix = scene.head_suffix(head) if len(scene.mask_heads) > 1 else ""
         for key in (key for key in scene.written_keys if key in scene.masked_keys(head)):
             cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
             yield Sum(f"masked{suffix}{cell}", MINUS_INFINITY, "", True)
+
+
+def _adjusted_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Yield one line for the score of --key in each head: `biased(cat, I) = 0.75 - 0.0625·3 (ALiBi)
+    = 0.56`.
+
+    Nothing without --key, where nothing is done to scores but scaling, and for hidden keys.
+    """
+    key, stage = scene.options.key, scene.last_stage
+    if key is None or stage == "scaled scores":
+        return
+    cap = None if layer.attended.capped_scores is None else scene.trace.variant.soft_cap
+    for head, _, left_side in _written_cells(scene, ADJUSTED_NAMES[stage], [key]):
+        if key in scene.masked_keys(head):
+            continue
+        rows = scene.stage_row("scaled scores", head), scene.stage_row(stage, head)
+        first, last = (scene.style.for_values(*filter(isfinite, row)) for row in rows)
+        addends = tuple(_addends(scene, layer, head, key))
+        yield sums.adjusted_score_sum(
+            left_side, rows[0][key], cap, addends, rows[1][key], (first, last)
+        )
+
+
+def _addends(scene: Scene, layer: Layer, head: int, key: int) -> Iterator[tuple[str, str, float]]:
+    """Yield name, text and value of what is added to a score: ALiBi or a position bias, a mask."""
+    bias, mask = layer.attended.bias, layer.attended.mask
+    if bias is not None and scene.trace.trained is None:
+        slope, distance = positions.alibi_slopes(layer.heads)[head], abs(scene.query_position - key)
+        yield "ALiBi", f"-{slope!r}·{distance}", -slope * distance
+    elif bias is not None:
+        yield "position bias", *_addend(scene, bias, head, key)
+    if mask is not None:
+        yield "additive mask", *_addend(scene, mask, head, key)
+
+
+def _addend(scene: Scene, numbers: Tensor, head: int, key: int) -> tuple[str, float]:
+    """Return what one of `numbers` adds to the followed query's score, as text and as printed."""
+    number = head_mask(head, numbers)[scene.followed_query, key].item()
+    text = scene.style.for_values(number)(number)
+    return text, float(text)
 
 
 @_if_followed

@@ -38,6 +38,7 @@ from attnviz.views.steps import (
     answer_steps,
     attention_steps,
     block_steps,
+    pair,
     score_steps,
     step_sums,
     vector_steps,
@@ -45,7 +46,6 @@ from attnviz.views.steps import (
 )
 from attnviz.views.steps.long_steps import long_row_data, long_sections, long_steps_error
 from attnviz.views.steps.moments import step_moments
-from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, build_scene
 from attnviz.views.steps.step_selection import select_steps
 from attnviz.views.steps.trained import refuse_walk_without_vectors
@@ -165,6 +165,7 @@ ATTENTION_STEPS: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     attention_steps.softmax_step,
     walk.why_step,
     attention_steps.mixing_steps,
+    pair.angle_step,
     attention_steps.weighted_values_step,
     attention_steps.context_step,
 )
@@ -261,7 +262,7 @@ def step_sections(
     refuse_walk_without_vectors(traced)
     scene = build_scene(traced, options or StepSettings())
     if scene.options.key is not None:
-        refuse_pair(traced, scene.layer, scene.options.query)
+        pair.refuse_pair(traced, scene.layer, scene.options.query)
     sections = [section for make in ATTENTION_STEPS for section in make(scene)]
     later = (*block_steps.steps_after_attention(scene), *answer_steps.answer_steps(scene))
     for number, section in enumerate(later, start=FIRST_BLOCK_STEP_NUMBER):

@@ -7,15 +7,20 @@ const MOST_WRITTEN_TERMS = 8; // of a longer sum only the largest terms are writ
 const LARGEST_TERMS = 3;
 const MOST_NEIGHBOURS = 6; // keys in the softmax; the others are added up
 const LARGEST_EXPONENT = 12; // from which on exp of a score is hard to read, and may overflow
-const arithmetic = { drawn: null, dimension: null };
+const arithmetic = { drawn: null, byKey: false };
 
 const canShowArithmetic = () => [...heads.keys()].some(hasVectors);
 
 function startArithmetic(section) {
   const close = actionButton("×", "close the arithmetic", closeArithmetic);
-  const parts = { section, name: element("strong"), body: element("div") };
-  Object.assign(arithmetic, parts);
-  section.append(element("p", { class: "matrix-title" }, parts.name, close), parts.body);
+  const name = element("h2", { tabindex: -1 });
+  Object.assign(arithmetic, { section, name, body: element("div") });
+  section.append(element("div", { class: "matrix-title" }, name, close), arithmetic.body);
+  name.addEventListener("keydown", ({ key, ctrlKey }) => {
+    if (!key.startsWith("Arrow")) return;
+    matrix.frame.focus({ preventScroll: true });
+    moveCell(key, ctrlKey);
+  });
   addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.defaultPrevented || takesLetters(event.target)) return;
     if (closeArithmetic()) event.preventDefault();
@@ -24,20 +29,23 @@ function startArithmetic(section) {
   drawArithmetic();
 }
 
-/** Whether there was one to close. */
+/** Whether there was one to close. What had the focus in it is gone: the matrix has it then. */
 function closeArithmetic() {
   const open = state.cell !== null;
+  if (open && arithmetic.section.contains(document.activeElement)) matrix.frame.focus();
   change({ cell: null });
   return open;
 }
 
-/** Of the cell that the pointer or the arrows are on; else of the largest one of a row. */
+/** Of the cell that the pointer or the arrows are on; else of the largest one of a row. Its title
+ *  has the focus then, so that it is read out. */
 async function toggleArithmetic() {
   if (closeArithmetic()) return;
   const { head, hover } = state;
   const cells = await cellsOf(head);
   if (cells.tall * cells.wide > 1) return;
   const query = hover?.query ?? state.query ?? 0;
+  arithmetic.byKey = true;
   change({ cell: { query, key: hover?.key ?? state.key ?? largestKey(cells.row(query)) } });
 }
 
@@ -55,6 +63,8 @@ async function drawArithmetic() {
   arithmetic.drawn = cell;
   keepingFocus(arithmetic.body, () => showArithmetic(head, cells, vectors));
   if (opened) bringIntoSight(arithmetic.section);
+  if (opened && arithmetic.byKey) arithmetic.name.focus({ preventScroll: true });
+  arithmetic.byKey = false;
 }
 
 /** All is drawn anew: what has the focus has it again, or the row of the softmax that is chosen. */
@@ -74,40 +84,70 @@ function bringIntoSight(section) {
 function showArithmetic(head, cells, vectors) {
   const { query, key } = state.cell;
   const [who, whom] = [calledToken(readers(head), query), calledToken(readTokens(head), key)];
-  const verb = cells.at(query, key).hidden ? "cannot read" : "reads";
-  arithmetic.name.textContent = `${calledHead(head)}: ${who} ${verb} ${whom}`;
-  if (!vectors) return arithmetic.body.replaceChildren(element("p", {}, NO_VECTORS));
+  const { weight, error, hidden } = cells.at(query, key);
+  const number = hidden ? "" : `: ${scaleOf(head).label} ${knownShare(weight, error)}`;
+  const verb = hidden ? "cannot read" : "reads";
+  arithmetic.name.textContent = `${calledHead(head)}: ${who} ${verb} ${whom}${number}`;
+  if (!vectors) return arithmetic.body.replaceChildren(element("p", {}, saidWithoutVectors(head)));
   const found = computedCell(head, cells, vectors, state.cell);
-  const sums = sumsOfCell(found, vectors);
-  const shown = [...barsOfCell(found, vectors, [who, whom]), listOfSums(sums)];
-  if (!found.hidden) shown.push(tableOfSoftmax(head, found, who));
+  const shown = [
+    ...barsOfCell(found, vectors, [who, whom]), listOfSums(sumsOfCell(found, vectors)),
+  ];
+  if (!found.hidden) {
+    const table = tableOfSoftmax(head, found, [who, whom], vectors.mistake);
+    shown.push(element("div", { class: "frame" }, table));
+  }
   const notes = notesOfCell(head, cells, vectors, found);
   shown.push(...notes.map((note) => element("p", { class: "caption" }, note)));
-  arithmetic.body.replaceChildren(...shown, copyOfSums(sums));
+  arithmetic.body.replaceChildren(...shown, copyOfCell(head, found, vectors, notes));
+  letFramesScroll(arithmetic.body);
 }
 
-const NO_VECTORS = "This map has no queries and keys of its own.";
+/** That a map has none, why, and where they are. */
+function saidWithoutVectors(head) {
+  const reason = heads[head].without;
+  return `This map has no queries and keys of its own${reason ? `: ${reason}` : ""}.`;
+}
 
 /* What is computed. */
 
-/** All numbers of a cell and of its row: those that the page has, and those that follow. */
+/** All numbers of a cell, and of all cells of which the softmax is taken: those that the page has,
+ *  and those that follow. */
 function computedCell(head, cells, vectors, { query, key }) {
-  const scoreOf = (each, known) =>
-    isExactScore(known) ? known.score : scoreStages(vectors, query, each).at(-1).value;
-  const row = [...readTokens(head).labels.keys()].map((each) => {
-    const known = cells.at(query, each);
-    return { ...known, key: each, score: scoreOf(each, known), known };
+  const row = cellsOfSoftmax(head, vectors, { query, key }).map((place) => {
+    const known = cells.at(place.query, place.key);
+    return { ...known, ...place, ...softmaxInput(vectors, place, known), known };
   });
-  const { weight, error, hidden, known } = row[key];
+  const chosen = row.find((each) => each.query === query && each.key === key);
+  const { weight, error, hidden, known, score } = chosen;
   const stages = scoreStages(vectors, query, key, exactProduct(vectors, known));
   const seen = row.filter((each) => !each.hidden);
   return {
-    query, key, weight, error, hidden, known, stages,
+    query, key, weight, error, hidden, known, stages, score,
     vectors: [rowOfVectors(vectors, "queries", query), rowOfVectors(vectors, "keys", key)],
     terms: termsOf(vectors, query, key),
-    softmax: softmaxOfCell(seen, key, vectors.sink ?? null),
+    softmax: softmaxOfCell(seen, chosen, vectors.sink ?? null),
     masked: row.length - seen.length,
   };
+}
+
+/** The row of a cell; after a mistake its column, or the whole matrix. */
+function cellsOfSoftmax(head, { mistake }, { query, key }) {
+  const [queries, keys] = [readers(head), readTokens(head)].map(({ labels }) => [...labels.keys()]);
+  const axis = mistake?.axis ?? "row";
+  const rows = axis === "row" ? [query] : queries;
+  const columns = axis === "column" ? [key] : keys;
+  return rows.flatMap((row) => columns.map((column) => ({ query: row, key: column })));
+}
+
+/** What the softmax is taken of: the score, and whether it is hidden. */
+function softmaxInput(vectors, { query, key }, known) {
+  if (vectors.mistake) {
+    const score = vectors.mistake.at(query, key);
+    return { score, hidden: score === -Infinity, weight: known.hidden ? 0 : known.weight };
+  }
+  if (isExactScore(known)) return { score: known.score };
+  return { score: scoreStages(vectors, query, key).at(-1).value };
 }
 
 const rowOfVectors = (vectors, name, row) =>
@@ -144,9 +184,7 @@ function scoreStages(vectors, query, key, product = null) {
   const stages = [{ name: isAdditive(vectors) ? ADDITIVE : "q · k", value: product ?? added }];
   const stage = (name, compute, write) => {
     const before = stages.at(-1).value;
-    const text = plainNumber(before);
-    const printed = compute(printedNumber(text));
-    stages.push({ name, value: compute(before), written: write(text), printed });
+    stages.push({ name, value: compute(before), before, compute, write });
   };
   if (scale !== 1) stage("scaled", (value) => value * scale, (text) => scaledText(text, vectors));
   if (softCap !== null) {
@@ -161,14 +199,15 @@ function scoreStages(vectors, query, key, product = null) {
   }
   for (const { name, at } of terms) {
     const number = at(query, key);
-    const write = (text) => sumText([text, plainNumber(number)]);
+    const write = (text, numberIn) => sumText([text, numberIn(number)]);
     stage(`with ${name}`, (value) => value + number, write);
   }
   return stages;
 }
 
 /** Of the keys that a query sees: exp of each score, and its share of all of them. */
-function softmaxOfCell(row, key, sink) {
+function softmaxOfCell(row, { query, key }, sink) {
+  const isChosen = (cell) => cell.query === query && cell.key === key;
   const scores = [...row.map(({ score }) => score), ...(sink === null ? [] : [sink])];
   const shift = Math.max(...scores.map(Math.abs)) > LARGEST_EXPONENT ? Math.max(...scores) : 0;
   const each = row.map((cell) => ({ ...cell, power: Math.exp(cell.score - shift) }));
@@ -176,11 +215,9 @@ function softmaxOfCell(row, key, sink) {
   const total = each.reduce((sum, { power }) => sum + power, rest);
   const ordered = each.toSorted((one, other) => other.power - one.power);
   const shown = ordered.slice(0, MOST_NEIGHBOURS);
-  if (!shown.some((cell) => cell.key === key)) {
-    shown.splice(-1, 1, ...ordered.filter((cell) => cell.key === key));
-  }
-  return { shift, sink, rest, total, shown, others: ordered.filter((cell) => !shown.includes(cell)),
-    chosen: each.find((cell) => cell.key === key) };
+  if (!shown.some(isChosen)) shown.splice(-1, 1, ...ordered.filter(isChosen));
+  const others = ordered.filter((cell) => !shown.includes(cell));
+  return { shift, sink, rest, total, each, shown, others, chosen: each.find(isChosen) };
 }
 
 /* How it is written. */
@@ -188,7 +225,21 @@ function softmaxOfCell(row, key, sink) {
 const plainNumber = (value) =>
   Number.isInteger(value) && Math.abs(value) < LARGE_NUMBER
     ? typeset(String(value))
-    : numberText(value, { digits: 2, share: false });
+    : decimalText(value, false);
+
+/** Two decimals, or two digits of what is smaller: .14, .00030, 3.0e−07; no number is smaller than
+ *  32 bits have. */
+function decimalText(value, share) {
+  const size = Math.abs(value);
+  if (value !== 0 && size < LEAST_FLOAT) return LESS_THAN_FLOATS;
+  if (!isTiny(value, 2) || size < LEAST_DECIMAL) return numberText(value, { share });
+  const text = typeset(value.toFixed(1 - exponentOf(Number(value.toPrecision(2)))));
+  return share ? text.replace("0.", ".") : text;
+}
+
+const LEAST_DECIMAL = 5e-5; // what is smaller is written with powers of ten
+const LEAST_FLOAT = 1e-38;
+const LESS_THAN_FLOATS = "<1e−38";
 const fullNumber = (value) => typeset(String(Number(value.toPrecision(6))));
 const printedNumber = (text) => Number(text.replaceAll(MINUS, "-").replace("∞", "Infinity"));
 const inBrackets = (text) => (text.startsWith(MINUS) ? `(${text})` : text);
@@ -204,31 +255,45 @@ const scaledText = (text, { divisors = [], scale }) =>
 /** Every stage as a line: its name, how it is computed, and what comes out. The last stage before
  *  the softmax is the score. */
 function sumsOfCell(found, vectors) {
-  const { stages, hidden, known } = found;
-  const last = stages.length - 1;
-  const lines = stages.map(({ name, value, written, printed }, place) => {
-    const isScore = place === last && !hidden;
-    const shown = place === 0 ? name : isScore ? "score" : name;
-    const result = plainNumber(isScore && isExactScore(known) ? known.score : value);
-    if (place === 0) return { name: shown, ...productText(found, vectors), result };
-    return { name: shown, written, result, sign: signOf(printed, result) };
-  });
-  if (hidden) {
+  const lines = stageLines(found, plainNumber);
+  Object.assign(lines[0], productText(found, vectors));
+  if (found.hidden) {
     lines.push({ name: "score", written: "hidden by the mask", sign: ":", result: `${MINUS}∞` });
     return [...lines, { name: "weight", written: `exp(${MINUS}∞)`, sign: "=", result: "0" }];
   }
-  return [...lines, ...weightLines(found, vectors)];
+  return [...lines, ...mistakeLines(found, vectors), ...weightLines(found, vectors)];
+}
+
+function stageLines({ stages, hidden, known }, write) {
+  const last = stages.length - 1;
+  return stages.map((stage, place) => {
+    const isScore = place === last && !hidden;
+    const result = write(isScore && isExactScore(known) ? known.score : stage.value);
+    if (place === 0) return { name: stage.name, result };
+    const text = write(stage.before);
+    const sign = signOf(stage.compute(printedNumber(text)), result, write);
+    const name = isScore ? "score" : stage.name;
+    return { name, written: stage.write(text, write), sign, result };
+  });
+}
+
+/** Of a mistake that changes what the softmax is taken of: to what. */
+function mistakeLines({ stages, score }, { mistake }) {
+  const isSame = plainNumber(stages.at(-1).value) === plainNumber(score);
+  if (!mistake || isSame) return [];
+  return [{ name: "then", written: mistake.cause, sign: ":", result: plainNumber(score) }];
 }
 
 /** Whether what is printed comes to the result that is printed. */
-const signOf = (value, result) =>
-  printedNumber(numberText(value, { share: false })) === printedNumber(result) ? "=" : "≈";
+const signOf = (value, result, write = decimalText) =>
+  printedNumber(write(value, false)) === printedNumber(result) ? "=" : "≈";
 
 /** The sum of the products, or its largest terms. */
 function productText({ terms, vectors: both, stages }, vectors) {
   if (terms.length > MOST_WRITTEN_TERMS) {
     const largest = largestTerms(terms).map((place) => plainNumber(terms[place]));
-    return { written: `${sumText(largest)} + ${terms.length - largest.length} more`, sign: "≈" };
+    const rest = `${terms.length - largest.length} more`;
+    return { written: sumText([...largest, rest]), sign: "≈" };
   }
   const pairs = terms.map((_, place) => both.map((numbers) => plainNumber(numbers[place])));
   const printed = pairs.map((pair, place) => termOf(vectors, place, ...pair.map(printedNumber)));
@@ -247,27 +312,45 @@ const termText = (vectors, place, [one, other], write) =>
 
 const largestTerms = (terms) =>
   [...terms.keys()]
+    .filter((place) => terms[place] !== 0)
     .toSorted((one, other) => Math.abs(terms[other]) - Math.abs(terms[one]))
     .slice(0, LARGEST_TERMS);
 
+const SUMMED = { row: "all exp", column: "exp in the column", matrix: "exp in the matrix" };
+
 /** The softmax, and what else makes the weight of it. */
-function weightLines({ weight, error, softmax }, { mixedBy = "softmax" }) {
+function weightLines({ weight, error, softmax, known }, vectors) {
   const { chosen, total, shift } = softmax;
-  const [power, all] = [plainNumber(chosen.power), plainNumber(total)];
-  const computed = chosen.power / total;
-  const result = shareText(computed);
+  const [power, all] = [chosen.power, total].map((number) => decimalText(number, false));
+  const result = decimalText(chosen.power / total, true);
   const printed = printedNumber(power) / printedNumber(all);
-  const sign = shareText(printed) === result ? "=" : "≈";
-  const score = plainNumber(chosen.score);
-  const exponent = shift ? sumText([score, plainNumber(-shift)]) : score;
-  const written = `exp(${exponent}) / sum of all exp = ${power} / ${all}`;
+  const isSame = decimalText(printed, true) === result && (result !== "1.0" || printed === 1);
+  const [score, shifted] = [plainNumber(chosen.score), plainNumber(-shift)];
+  const exponent = shift ? sumText([score, shifted]) : score;
+  const first = Math.exp(printedNumber(score) + (shift && printedNumber(shifted)));
+  const written =
+    `exp(${exponent}) / sum of ${SUMMED[vectors.mistake?.axis ?? "row"]} ${signOf(first, power)} ` +
+    `${power} / ${all}`;
   const shown = { name: "weight", result: knownShare(weight, error).replace("about ", "") };
-  if (mixedBy === "softmax") return [{ ...shown, written, sign }];
-  const after = { ...shown, written: SAID_OF_MIXING[mixedBy] ?? mixedBy, sign: ":" };
+  const sign = isSame ? "=" : "≈";
+  if (isSoftmax(vectors, known)) return [{ ...shown, written, sign }];
+  const after = { ...shown, written: saidAfterSoftmax(vectors), sign: ":" };
   return [{ name: "softmax", written, sign, result }, after];
 }
 
-const knownShare = (weight, error) => knownText(weight, error, { share: true, digits: 2 });
+/** Whether the weight is what the softmax gives: not after dropout, nor where a mistake has
+ *  written 0. */
+const isSoftmax = ({ mixedBy = "softmax", mistake }, { hidden }) =>
+  mistake ? !hidden : mixedBy === "softmax";
+
+const saidAfterSoftmax = ({ mixedBy, mistake }) =>
+  mistake ? mistake.cause : (SAID_OF_MIXING[mixedBy] ?? mixedBy);
+
+/** A weight as far as it is known. */
+const knownShare = (weight, error) =>
+  weight !== 0 && isKnown(weight, error, 2)
+    ? decimalText(weight, true)
+    : knownText(weight, error, { share: true, digits: 2 });
 const SAID_OF_MIXING = { dropout: "after dropout", hand: "written by hand" };
 
 /* How it is shown. */
@@ -283,7 +366,7 @@ function barsOfCell(found, vectors, [who, whom]) {
   const reach = Math.max(largestOf(found.vectors[0]), largestOf(found.vectors[1]));
   const reaches = [reach, reach, largestOf(found.terms)];
   const scales = reaches.map((high) => ({ kind: "diverging", bend: "straight", low: -high, high }));
-  const says = element("p", { class: "bar-says", "aria-live": "polite" });
+  const says = element("p", { class: "bar-says", "aria-live": "off" });
   const holder = element("div", {
     class: "bars", tabindex: 0, role: "group", "aria-label": "dimensions: use the arrow keys",
   });
@@ -296,7 +379,7 @@ function barsOfCell(found, vectors, [who, whom]) {
     holder.append(blockOfBars(bars, scales, { first, end, across }));
   }
   const show = (dimension) => showDimension(holder, says, { found, vectors, dimension });
-  letChooseDimension(holder, vectors.width, show);
+  letChooseDimension(holder, says, vectors.width, show);
   show(null);
   return [holder, says, barsOfColors(scales, product)];
 }
@@ -336,7 +419,7 @@ function barsOfColors([both, , products], label) {
 }
 
 /** By pointer, or by arrows while it has the focus. */
-function letChooseDimension(holder, width, show) {
+function letChooseDimension(holder, says, width, show) {
   let chosen = null;
   const choose = (dimension) => show((chosen = dimension));
   holder.addEventListener("pointerover", ({ target }) => {
@@ -344,11 +427,13 @@ function letChooseDimension(holder, width, show) {
   });
   holder.addEventListener("pointerleave", () => choose(null));
   holder.addEventListener("blur", () => choose(null));
+  holder.addEventListener("blur", () => says.setAttribute("aria-live", "off"));
   holder.addEventListener("keydown", (event) => {
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -width, End: width };
     const step = lookUp(steps, event.key);
     if (step === undefined || event.altKey || event.metaKey || event.ctrlKey) return;
     event.preventDefault();
+    says.setAttribute("aria-live", "polite"); // but not where the arrows of the matrix draw it anew
     const from = chosen ?? (step < 0 ? width : -1);
     choose(Math.min(Math.max(from + step, 0), width - 1));
   });
@@ -369,11 +454,9 @@ function showDimension(holder, says, { found, vectors, dimension }) {
 function saidOfLargest(terms) {
   const said = largestTerms(terms).map((place) =>
     `${plainNumber(terms[place])} (dimension ${place + 1})`);
-  return terms.length > 1 ? `largest: ${said.join(", ")}` : "";
+  const hasSome = terms.length > LARGEST_TERMS && said.length > 0;
+  return hasSome ? `largest in size: ${said.join(", ")}` : "";
 }
-
-const lineText = ({ name, written, sign, result }) =>
-  sign === ":" ? `${name}: ${written}, ${result}` : `${name} = ${written} ${sign} ${result}`;
 
 function listOfSums(sums) {
   const rows = sums.map(({ name, written, sign, result }) => [
@@ -383,29 +466,46 @@ function listOfSums(sums) {
   return element("dl", { class: "sums" }, ...rows.flat());
 }
 
-function tableOfSoftmax(head, { query, key, softmax, masked }, who) {
+function tableOfSoftmax(head, { query, key, softmax, masked }, [who, whom], mistake) {
+  const [axis, input] = mistake ? [mistake.axis, "input"] : ["row", "score"];
   const { shift, sink, rest, total, shown, others } = softmax;
-  const read = readTokens(head);
-  const power = shift ? `exp(score ${MINUS} ${plainNumber(shift)})` : "exp(score)";
+  const counts = readTokens(head).counts;
+  const write = (number) => decimalText(number, false);
+  const power = shift ? `exp(${input} ${MINUS} ${plainNumber(shift)})` : `exp(${input})`;
   const row = (name, cells, attributes = {}) =>
     element("tr", attributes, element("th", { scope: "row" }, name),
       ...cells.map((cell) => element("td", {}, cell)));
   const rows = shown.map((cell) => row(
-    actionButton(tokenName(read, cell.key), `the arithmetic of ${calledToken(read, cell.key)}`,
-      () => change({ cell: { query, key: cell.key } })),
-    [plainNumber(cell.score), plainNumber(cell.power), weightBar(cell)],
-    { "aria-current": cell.key === key && "true" },
+    actionButton(...namesOfCell(head, cell, axis),
+      () => change({ cell: { query: cell.query, key: cell.key } })),
+    [plainNumber(cell.score), write(cell.power), weightBar(cell)],
+    { "aria-current": cell.query === query && cell.key === key && "true" },
   ));
   if (others.length > 0) {
     const added = (name) => others.reduce((sum, cell) => sum + cell[name], 0);
     const name = `${others.length.toLocaleString("en")} more`;
-    rows.push(row(name, ["", plainNumber(added("power")), knownShare(added("weight"), 0)]));
+    rows.push(row(name, ["", write(added("power")), knownShare(added("weight"), 0)]));
   }
-  if (sink !== null) rows.push(row("sink", [plainNumber(sink), plainNumber(rest), "no value"]));
-  rows.push(row("sum", ["", plainNumber(total), ""], { class: "total" }));
+  if (sink !== null) rows.push(row("sink", [plainNumber(sink), write(rest), "no value"]));
+  rows.push(row("sum", ["", write(total), ""], { class: "total" }));
   const hidden = masked ? `; ${masked.toLocaleString("en")} more hidden by the mask` : "";
-  return tableOf(`softmax: all that ${who} can read${hidden}`,
-    [read.counts, "score", power, scaleOf(head).label], rows);
+  const whole = {
+    row: mistake ? `the row of ${who}` : `all that ${who} can read`,
+    column: `the column of ${whom}`,
+    matrix: "the whole matrix",
+  };
+  return tableOf(`softmax: ${whole[axis]}${hidden}`,
+    [counts, input, power, scaleOf(head).label], rows);
+}
+
+/** The other end of a cell in a row or a column, both ends in a matrix; and what a click does. */
+function namesOfCell(head, { query, key }, axis) {
+  const [reads, read] = [readers(head), readTokens(head)];
+  const ends = {
+    row: [[read, key]], column: [[reads, query]], matrix: [[reads, query], [read, key]],
+  };
+  const called = ends[axis].map((end) => calledToken(...end)).join(" reads ");
+  return [ends[axis].map((end) => tokenName(...end)).join(" → "), `the arithmetic of ${called}`];
 }
 
 /** A weight, and a bar as long as its share. */
@@ -419,12 +519,49 @@ function weightBar({ weight, error }) {
 
 /** Why a cell is hidden, what is switched off, how exact queries and keys are. */
 function notesOfCell(head, cells, vectors, { query, key, hidden }) {
-  const isLater = hidden && readsItself(head) && key > query && hidesAllLater(cells);
+  const { mistake } = vectors;
   return [
-    isLater && "The mask is causal: no token reads those after it.",
+    hidden && reasonOfHidden(head, cells, query, key),
+    mistake && `The mistake: ${mistake.about}.`,
     heads[head].off && "This head is switched off: its weights are as usual, but have no effect.",
     vectors.exactness && `${capital(vectors.exactness)}.`,
   ].filter(Boolean);
+}
+
+/** What the whole mask tells of a hidden cell: whether it is causal, a window, or hides a token. */
+function reasonOfHidden(head, cells, query, key) {
+  const { rows, hides } = cells;
+  const [whom, every] = [calledToken(readTokens(head), key), [...Array(rows).keys()]];
+  if (every.every((row) => hides(row, key))) return `The mask hides ${whom} from every token.`;
+  const band = readsItself(head) && bandOfMask(cells);
+  const isLater = key > query;
+  if (isLater && readsItself(head) && hidesAllLater(cells)) {
+    return "The mask is causal: no token reads those after it.";
+  }
+  if (band) {
+    const most = isLater ? band.after : band.before;
+    const side = isLater ? "after" : "before";
+    if (most === 0) return `No token reads those ${side} it.`;
+    const tokens = most === 1 ? "1 token" : `${most} tokens`;
+    return `Outside of the window: each token reads at most ${tokens} ${side} it.`;
+  }
+  return "The mask hides this cell; from the page alone it cannot be told by which rule.";
+}
+
+/** How far each token reads before and after itself, where that alone decides what is hidden. */
+function bandOfMask({ rows, columns, hides }) {
+  const seen = { before: 0, after: 0 };
+  const each = Array.from({ length: rows * columns }, (_, place) => {
+    const [row, column] = [Math.floor(place / columns), place % columns];
+    return { far: column - row, hidden: hides(row, column) };
+  });
+  for (const { far, hidden } of each) {
+    if (hidden) continue;
+    seen.before = Math.max(seen.before, -far);
+    seen.after = Math.max(seen.after, far);
+  }
+  const isWithin = ({ far }) => -far <= seen.before && far <= seen.after;
+  return each.every((cell) => isWithin(cell) !== Boolean(cell.hidden)) ? seen : null;
 }
 
 function hidesAllLater({ rows, columns, hides }) {
@@ -432,12 +569,4 @@ function hidesAllLater({ rows, columns, hides }) {
     for (let column = row + 1; column < columns; column++) if (!hides(row, column)) return false;
   }
   return true;
-}
-
-function copyOfSums(sums) {
-  const text = [arithmetic.name.textContent, ...sums.map(lineText)].join("\n");
-  return actionButton("Copy as text", "copy: the arithmetic as text", async () => {
-    const took = await tookText(text);
-    say(took ? "The arithmetic is copied." : "Copying is not allowed here: select the text.");
-  });
 }

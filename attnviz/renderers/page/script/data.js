@@ -215,14 +215,16 @@ function vectorsOf(head) {
 }
 
 async function unpackedVectors(about) {
-  const { terms = [] } = about;
+  const { terms = [], mistake } = about;
   const names = [about.queries, about.keys, ...terms.map(({ table }) => table)];
   const [queries, keys, ...added] = await Promise.all(names.map(unpackedTable));
+  const inputs = mistake && (await unpackedTable(mistake.table));
   return {
     ...about,
     queries: queries.numbers,
     keys: keys.numbers,
     width: queries.columns,
+    mistake: mistake && { ...mistake, at: (query, key) => inputOf(inputs, query, key) },
     terms: added.map(({ numbers, columns }, place) => ({
       name: terms[place].name,
       at: (query, key) => numbers[query * columns + key],
@@ -230,6 +232,9 @@ async function unpackedVectors(about) {
     exactness: attention.exactness,
   };
 }
+
+const inputOf = ({ numbers, columns, hides }, query, key) =>
+  hides(query * columns + key) ? -Infinity : numbers[query * columns + key];
 
 /** Every head in few cells. */
 let smallHeads = null;

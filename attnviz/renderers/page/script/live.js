@@ -9,10 +9,13 @@ function startLive(section) {
   section.append(
     row("live-typed", ...sentenceField(), originalButton()),
     row("live-notes", problemLine(), ...knownWords()),
-    row("live-choices", ...settingSwitches(), headSwitches(), temperatureSlider()),
+    row("live-choices", ...settingSwitches(), headSwitches(), ...temperatureSlider()),
     ...answerBox(),
   );
   keepOriginalApart();
+  control("reset").addEventListener("click", showOriginalText);
+  addEventListener("hashchange", showUnreadableText);
+  showUnreadableText();
 }
 
 /* The sentence: computed as it is typed; what the model cannot read changes nothing else. */
@@ -22,51 +25,82 @@ function sentenceField() {
     id: "text", type: "search", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
     "aria-describedby": "live-problem", maxlength: 1000,
   });
-  field.addEventListener("input", () => typeText(field.value));
-  shownIn(["computed"], () => {
-    if (document.activeElement !== field || isReadable(field.value)) showText(field);
+  field.addEventListener("input", () => typeText(field));
+  field.addEventListener("change", () => showProblem(cutLive(field.value).problem ?? ""));
+  shownIn(["text"], () => {
+    if (live.typed !== state.text) showText(field, state.text);
   });
   return [element("label", { for: "text" }, "Your sentence"), field];
 }
 
-const isReadable = (text) => !cutLive(text).problem;
-
-/** The field keeps what is typed, where it says the same. */
-function showText(field) {
-  if (field.value !== state.text) field.value = state.text;
+function showText(field, text) {
+  live.typed = text;
+  field.value = text;
   showProblem("");
 }
 
-function typeText(text) {
+function showOriginalText() {
+  live.lostCell = null;
+  showText(control("text"), startingState.text);
+}
+
+/** A text of the address that the model cannot read, as if somebody had typed it. */
+function showUnreadableText() {
+  const text = new URLSearchParams(location.hash.slice(1)).get("text");
+  const problem = text !== null && cutLive(text).problem;
+  if (!problem) return;
+  showText(control("text"), text);
+  live.typed = state.text; // so that the field keeps it
+  showProblem(problem);
+}
+
+function typeText(field) {
+  const text = field.value;
   const cut = cutLive(text);
-  showProblem(cut.problem ?? "");
+  showProblem(isHalfTyped(field, cut) ? "" : (cut.problem ?? ""));
   if (cut.problem) return announceSoon();
+  live.typed = text;
   change({ text, hover: null, key: null, query: followedIn(cut), cell: cellIn(cut) });
 }
 
-/** The only token that asks for an answer; or the one that was followed, as far as there is one. */
-function followedIn({ ids }) {
-  const asked = askedOf(ids);
-  if (asked.length === 1) return asked[0];
-  return state.query === null ? null : Math.min(state.query, ids.length - 1);
+/** Whether the caret stands in the unknown word, and a word that is known begins so. */
+function isHalfTyped({ value, selectionEnd }, { unknown }) {
+  const [before, after] = [value.slice(0, selectionEnd), value.slice(selectionEnd)];
+  const word = /\S*$/.exec(before)[0] + /^\S*/.exec(after)[0];
+  return unknown === word && wordsBeginning(word, [...live.model.idOf.keys()]).length > 0;
 }
 
-/** The cell whose arithmetic is shown, if the text still has its tokens. */
-const cellIn = ({ ids }) =>
-  state.cell && Math.max(state.cell.query, state.cell.key) < ids.length ? state.cell : null;
+/** The last token that asks for an answer, or else the last of all. */
+const lastAsked = ({ ids }) => askedOf(ids).at(-1) ?? ids.length - 1;
+
+/** A token that somebody chose, as long as the text has it; or else the last that asks. */
+function followedIn(cut) {
+  const { query } = state;
+  if (query === null) return null;
+  const isOpening = live.cut === live.original.cut && query === startingState.query;
+  const isChosen = !isOpening && query !== lastAsked(live.cut);
+  return isChosen && cut.ids[query] === live.cut.ids[query] ? query : lastAsked(cut);
+}
+
+/** The cell whose arithmetic is shown; where the text has not its tokens, it waits for them. */
+function cellIn({ ids }) {
+  const wanted = state.cell ?? live.lostCell;
+  const isThere = wanted && Math.max(wanted.query, wanted.key) < ids.length;
+  live.lostCell = isThere ? null : wanted;
+  return isThere ? wanted : null;
+}
 
 const askedOf = (ids) =>
   live.model.vocabulary?.answers.length
     ? askedPlaces(live.model.vocabulary, ids, live.model.idOf)
     : [];
 
-const problemLine = () => element("p", { id: "live-problem", class: "trouble", hidden: true });
+const problemLine = () => element("p", { id: "live-problem" });
 
 function showProblem(text) {
   const line = control("live-problem");
   if (!line) return;
-  line.textContent = text && `${text} Below is still “${state.text}”.`;
-  line.hidden = text === "";
+  line.textContent = text && `${text} Below is still “${shortened(state.text, 60)}”.`;
   control("text").toggleAttribute("aria-invalid", text !== "");
 }
 
@@ -75,10 +109,17 @@ function originalButton() {
   button.addEventListener("click", () => {
     const names = [...LIVE_NAMES, "query", "key"];
     change(Object.fromEntries(names.map((name) => [name, startingState[name]])));
-    showText(control("text"));
+    showOriginalText();
   });
   shownIn(["computed"], () => button.classList.toggle("idle", live.isOriginal));
   return button;
+}
+
+/** What a model's words are: letters, signs, numbers, or words. */
+function nounOfWords(words) {
+  const kinds = { letters: /^\p{L}$/u, signs: /^[^\p{L}\p{N}]+$/u };
+  const kind = Object.keys(kinds).find((name) => words.every((each) => kinds[name].test(each)));
+  return kind ?? "words";
 }
 
 function knownWords() {
@@ -90,7 +131,7 @@ function knownWords() {
   }
   if (!vocabulary) return [];
   const words = [...live.model.idOf.keys()];
-  const summary = element("summary", {}, `The ${words.length} words it knows`);
+  const summary = element("summary", {}, `The ${words.length} ${nounOfWords(words)} it knows`);
   return [element("details", { class: "known-words" }, summary, words.join(" "))];
 }
 
@@ -135,7 +176,9 @@ function headOnSwitch(name, shown = name) {
   return element("label", {}, box, element("span", {}, shown));
 }
 
+/** Not where there are no scores to divide. */
 function temperatureSlider() {
+  if (!live.model.compared) return [];
   const slider = element("input", {
     type: "range", id: "temperature", min: -NEAR_TEMPERATURES, max: NEAR_TEMPERATURES,
   });
@@ -151,7 +194,7 @@ function temperatureSlider() {
     slider.setAttribute("aria-valuetext", says.textContent);
   });
   const label = element("label", { for: "temperature" }, "Temperature");
-  return element("div", { class: "field" }, label, slider, says);
+  return [element("div", { class: "field" }, label, slider, says)];
 }
 
 /* Answers: of the token that asks; of several, of the one that is followed, or else of the last. */
@@ -166,15 +209,18 @@ function answerBox() {
   return [box, status];
 }
 
-/** Where the model is asked: the place in the text, and which place of the original it is. */
+/** Where the model is asked: the place in the text, and the place of the original that asks the
+ *  same; null where that asks something else. */
 function answeredPlace() {
   const [asked, before] = [live.cut.ids, live.original.cut.ids].map(askedOf);
   if (asked.length === 0) return null;
   const found = asked.indexOf(state.query);
   const number = found < 0 ? asked.length - 1 : found;
   const isLast = number === asked.length - 1;
-  const same = before.length === asked.length ? before[number] : isLast ? before.at(-1) : undefined;
-  return { place: asked[number], before: same };
+  const place = asked[number];
+  const old = before.length === asked.length ? before[number] : isLast ? before.at(-1) : undefined;
+  const isSame = old !== undefined && live.cut.ids[place] === live.original.cut.ids[old];
+  return { place, before: isSame ? old : null };
 }
 
 function answerParts() {
@@ -183,7 +229,7 @@ function answerParts() {
   const { answers, predicts } = live.model.vocabulary;
   const now = probabilitiesNow()[found.place];
   const original = live.original.results[momentNow()].probabilities;
-  const was = live.isOriginal ? undefined : original[found.before];
+  const was = live.isOriginal || found.before === null ? undefined : original[found.before];
   const order = [...answers.keys()].sort((one, other) => now[other] - now[one]);
   const token = calledToken(readers(state.head), found.place);
   const title = predicts === "next"
@@ -200,7 +246,8 @@ function whereAnswered(place, token) {
   if (!asks || live.cut.ids[place] !== live.model.idOf.get(asks)) return `at ${token}`;
   const label = readers(state.head).labels[place];
   if (label !== asks) return `in place of ${token}`;
-  return state.text.includes(asks) ? `at ${token}` : `at ${token}, which was added`;
+  const isTyped = state.text.includes(asks);
+  return isTyped ? `at ${token}` : `at ${token}, which stands for the missing ${data.live.missing}`;
 }
 
 function answerRow(answer, share, was) {
@@ -274,13 +321,15 @@ function changedSettings() {
 function keepOriginalApart() {
   const heading = document.querySelector("h1");
   const header = document.querySelector("header");
-  header.style.minHeight = `${header.offsetHeight}px`; // a shorter title moves nothing
   const [words, title] = [[...heading.childNodes], document.title];
   const openingMoment = momentNow();
   const changes = element("span");
   const caveat = document.getElementById("caveat");
   const ownCaveat = caveat?.textContent;
   document.getElementById("settings")?.append(changes);
+  const changesOnPaper = element("span");
+  document.querySelector("footer > .on-paper")?.append(changesOnPaper);
+  reserveHeader(header, changes, caveat);
   const note = element("p", { id: "of-original" },
     `What follows stays as the page was made, with the original text: “${data.live.text}”.`);
   control("closing").before(note);
@@ -291,6 +340,7 @@ function keepOriginalApart() {
       document.title = title;
     }
     changes.textContent = changedSettings();
+    changesOnPaper.textContent = live.isOriginal ? "" : ", then changed on this page";
     if (caveat) caveat.textContent = live.isOriginal ? ownCaveat : lengthCaveat(ownCaveat);
     note.hidden = live.isOriginal;
     for (const id of ["closing", "panels"]) {
@@ -300,13 +350,26 @@ function keepOriginalApart() {
   });
 }
 
+/** Room for the longest lines that typing brings: a shorter title moves nothing, nor do they. */
+function reserveHeader(header, changes, caveat) {
+  const own = caveat?.textContent;
+  changes.textContent = " · then changed on this page: 10 tokens";
+  if (caveat && data.live.lengths) caveat.textContent = unseenLength(data.live.mostTokens);
+  header.style.minHeight = `${header.offsetHeight}px`;
+  changes.textContent = "";
+  if (caveat) caveat.textContent = own;
+}
+
+const unseenLength = (count) =>
+  `${data.live.lengths.note}; this one has ${count}, a length it never saw in training`;
+
 /** What has to be known of a text shorter or longer than all that the model learned from. */
 function lengthCaveat(otherwise) {
   const { lengths } = data.live;
   const count = live.cut.ids.length;
   if (lengths === null) return otherwise;
   if (count >= lengths.shortest && count <= lengths.longest) return "";
-  return `${lengths.note}; this one has ${count}, a length it never saw in training`;
+  return unseenLength(count);
 }
 
 const BEFORE_ANNOUNCING = 900; // milliseconds: nobody is told at every key
@@ -316,6 +379,7 @@ function announceSoon() {
   clearTimeout(announcing);
   announcing = setTimeout(() => {
     const problem = control("live-problem").textContent;
-    control("live-status").textContent = problem || (live.isOriginal ? "" : liveTitle());
+    const parts = [problem, live.isOriginal ? "" : liveTitle()];
+    control("live-status").textContent = parts.filter(Boolean).join(" ");
   }, BEFORE_ANNOUNCING);
 }

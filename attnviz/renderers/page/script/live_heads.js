@@ -7,6 +7,8 @@ const live = {
   results: [], // what the model makes of them, at each moment,
   original: null, // and what it made of the text of the page
   isOriginal: true, // whether the page's own text and settings are chosen
+  typed: null, // the last text of the field that could be computed
+  lostCell: null, // the cell whose arithmetic was open until its tokens were deleted
   stored: null, // the sides and scales of the page
 };
 const LIVE_NAMES = ["text", "scaled", "causal", "placed", "temperature", "off"];
@@ -92,7 +94,7 @@ function sideOfText(text) {
 
 const choicesNow = () => {
   const { scaled, causal, placed, temperature } = state;
-  const off = new Map(state.off.map((name) => name.split("=")));
+  const off = new Map(state.off.map((name) => [...name.split("="), "zero"].slice(0, 2)));
   return { scaled, causal, placed, temperature, off };
 };
 
@@ -227,7 +229,7 @@ function liveAddress() {
 function placesWithin({ text, query, key }, isChosen) {
   const cut = cutLive(text);
   const count = cut.ids.length;
-  if (text !== startingState.text && !isChosen) return { query: followedIn(cut), key: null };
+  if (text !== startingState.text && !isChosen) return { query: lastAsked(cut), key: null };
   return { query: query < count ? query : null, key: key < count ? key : null };
 }
 

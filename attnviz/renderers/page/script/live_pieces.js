@@ -80,5 +80,5 @@ function piecesOfWord(word) {
 }
 
 const rareWord = (word) =>
-  `“${word}” may have a rare piece: this page has the ${grouped(pieces.count)} most frequent ` +
-  "of GPT-2's 50,257. Try another word.";
+  `“${shortened(word)}” may have a rare piece: this page has the ${grouped(pieces.count)} ` +
+  "most frequent of GPT-2's 50,257. Try another word.";

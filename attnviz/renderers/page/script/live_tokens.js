@@ -108,7 +108,10 @@ function cutKnownText(text, tokenizer, ids) {
   if (cut.problem) return cut;
   const known = cut.labels.map((label) => (ids.has(label) ? label : label.toLowerCase()));
   const unknown = known.findIndex((word) => !ids.has(word));
-  if (unknown >= 0) return { problem: unknownWord(cut.labels[unknown], [...ids.keys()]) };
+  if (unknown >= 0) {
+    const word = cut.labels[unknown];
+    return { unknown: word, problem: unknownWord(word, [...ids.keys()]) };
+  }
   return { ...cut, ids: known.map((word) => ids.get(word)) };
 }
 
@@ -118,11 +121,16 @@ function askedPlaces({ that_ask: asking, predicts }, ids, idOf) {
   if (asking.length === 0) return places;
   const askingIds = asking.map((word) => idOf.get(word));
   const asked = places.filter((place) => askingIds.includes(ids[place]));
-  return asked.length > 0 && predicts === "next" ? places.slice(asked[0]) : asked;
+  if (asked.length === 0 || predicts !== "next") return asked;
+  const [count] = asked; // of what comes before: once all of it is there again, nothing follows
+  const inOrder = (some) => JSON.stringify([...some].sort());
+  const isComplete = inOrder(ids.slice(0, count)) === inOrder(ids.slice(count + 1, 2 * count + 1));
+  return places.slice(count, count > 0 && isComplete ? 2 * count : undefined);
 }
 
-/** A text as the model takes it: with the word that asks, where no word does. */
-function cutForModel(text, { tokenizer, vocabulary, idOf }) {
+/** A text as the model takes it: `->` is an arrow, with a word that asks, where none does. */
+function cutForModel(typed, { tokenizer, vocabulary, idOf }) {
+  const text = idOf.has("→") ? typed.replaceAll("->", "→") : typed;
   const cut = cutKnownText(text, tokenizer, idOf);
   if (cut.problem || !vocabulary.asks) return cut;
   const asks = askedPlaces(vocabulary, cut.ids, idOf).length > 0;
@@ -130,19 +138,42 @@ function cutForModel(text, { tokenizer, vocabulary, idOf }) {
 }
 
 const FEW_WORDS = 12;
+const LONGEST_NEAR_WORD = 40;
 
-/** `This model does not know “to”. Nearest: “tree”, “the” and “tables”.` */
+const MOST_NEAR_WORDS = 3;
+
+const shortened = (text, most = 24) => {
+  const letters = [...text];
+  return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
+};
+
+/** `This model does not know “hous”. Did you mean “house”, “houses”?` */
 function unknownWord(word, words) {
   const listed = (some) => some.map((each) => `“${each}”`).join(", ");
-  const start = `This model does not know “${word}”.`;
+  const start = `This model does not know “${shortened(word)}”.`;
+  const letters = [...word];
+  if (letters.length > 1 && letters.every((each) => words.includes(each))) {
+    return `${start} Put spaces between: “${shortened(letters.join(" "))}”.`;
+  }
   if (words.length <= FEW_WORDS) return `${start} It knows ${listed(words)}.`;
-  const away = (each) => editsBetween(word.toLowerCase(), each.toLowerCase());
-  const near = words
-    .map((each) => [away(each), each])
-    .filter(([edits]) => edits <= Math.max(1, word.length / 2))
-    .sort(([one], [other]) => one - other);
-  if (near.length === 0) return start;
-  return `${start} Nearest words: ${listed(near.slice(0, 3).map(([, each]) => each))}.`;
+  const near = [...new Set([...wordsBeginning(word, words), ...wordsNear(word, words)])];
+  if (near.length === 0) return `${start} Nor any word like it: see the list of those it knows.`;
+  return `${start} Did you mean ${listed(near.slice(0, MOST_NEAR_WORDS))}?`;
+}
+
+const wordsBeginning = (word, words) =>
+  words.filter((each) => each.toLowerCase().startsWith(word.toLowerCase()));
+
+/** Words that are an edit or two away from a word, the nearest first; none of a single letter. */
+function wordsNear(word, words) {
+  const most = word.length < 5 ? 1 : 2;
+  if (word.length < 2 || word.length > LONGEST_NEAR_WORD) return [];
+  return words
+    .filter((each) => each.length > 1)
+    .map((each) => [editsBetween(word.toLowerCase(), each.toLowerCase()), each])
+    .filter(([edits]) => edits <= most)
+    .sort(([one], [other]) => one - other)
+    .map(([, each]) => each);
 }
 
 /** How many letters have to be put in, left out or changed. */

@@ -6,7 +6,6 @@ function start() {
   startPlaces();
   startWholeTexts();
   if (heads.length === 0) return startWithoutHeads();
-  if (!("DecompressionStream" in window)) return tellOldBrowser();
   if (isLive) unpackModel().then(startExploring);
   else startExploring();
 }
@@ -32,15 +31,6 @@ function startWithoutHeads() {
   startThemeChooser();
   addCommandButton();
   if (data.points !== null) startPoints();
-}
-
-function tellOldBrowser() {
-  const trouble = control("trouble");
-  trouble.hidden = false;
-  trouble.textContent =
-    "This browser cannot unpack the heads of this page: it has no DecompressionStream, which " +
-    "browsers have had since 2023. What is below works without.";
-  startWithoutHeads();
 }
 
 start();
