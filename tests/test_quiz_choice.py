@@ -171,3 +171,15 @@ def test_tokens_are_named_by_numbers_too_and_an_unclear_one_says_its_weights(
             assert "seed = 8" in (caught.value.hint or "")
             return
     raise AssertionError("no seed has two nearly equal weights")
+
+
+def test_words_for_which_no_head_was_written_are_not_asked_about() -> None:
+    traced = trace("dogs chased the cat near the house", model="toy")
+    rows = [each.row for each in FINDERS["token"](build_search(traced, (), None, "1"))]
+
+    assert rows
+    assert [row for row in rows if row is not None and row.best == row.query] == []
+
+
+def test_a_kind_of_the_course_alone_makes_no_notes(attnviz: Attnviz) -> None:
+    assert attnviz("quiz", "--kind", "mask").err == ""

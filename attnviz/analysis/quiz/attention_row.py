@@ -109,6 +109,8 @@ class AttentionRow:
         """Whether what a question shows decides what the row attends to most: its scores, what the
         head does, or the query of a model that was written by hand.
         """
+        if self.role and self.best == self.query:
+            return False  # a word that its head was not written for
         if self.needs_numbers:
             return self.scores is not None and self.has_readable_numbers
         return not self.is_written or self.is_best_by_product

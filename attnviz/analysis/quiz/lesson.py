@@ -114,6 +114,7 @@ class Lesson:
     title: str = ""
     questions: int = DEFAULT_QUESTIONS
     seed: int = Settings.seed
+    is_course: bool = False  # that of attnviz itself, which nobody can change
 
     def with_kinds(self, kinds: tuple[str, ...]) -> Lesson:
         """Return the lesson with these kinds of question about each text, and no own ones."""
@@ -135,7 +136,8 @@ def is_lesson(name: str) -> bool:
 def read_course() -> Lesson:
     """Return the lesson of a quiz without a text: from random vectors to models that learned."""
     place = package_files("attnviz.analysis.quiz").joinpath(COURSE_FILE)
-    return _build_lesson(toml.Table.read(Path(COURSE_FILE), "lesson", place.read_text("utf-8")))
+    table = toml.Table.read(Path(COURSE_FILE), "lesson", place.read_text("utf-8"))
+    return replace(_build_lesson(table), is_course=True)
 
 
 def read_lesson(path: Path) -> Lesson:

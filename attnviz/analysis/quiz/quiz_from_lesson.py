@@ -56,8 +56,12 @@ def build_quiz(lesson: Lesson) -> Quiz:
     ]
     if not questions:
         raise _no_question_error(*reasons[0])
-    notes = [f"nothing is asked about {_text_place(text)}: {why}" for text, why in reasons]
-    if len(questions) < lesson.questions != DEFAULT_QUESTIONS:
+    notes = [
+        f"nothing is asked about {_text_place(text)}: {why}"
+        for text, why in reasons
+        if not lesson.is_course
+    ]
+    if len(questions) < lesson.questions != DEFAULT_QUESTIONS and not lesson.is_course:
         clear = counted(len(questions), "question")
         notes.append(f"{clear} of the {lesson.questions} asked for: no other one is clear and new")
     return Quiz(lesson.title, questions, tuple(traces.values()), lesson.seed, tuple(notes))
