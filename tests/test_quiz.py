@@ -17,10 +17,17 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnviz as library
 from attnviz.analysis.quiz.attention_row import AttentionRow
-from attnviz.analysis.quiz.lesson import QUESTION_KINDS, Lesson, LessonText, read_course
+from attnviz.analysis.quiz.lesson import (
+    QUESTION_KINDS,
+    Lesson,
+    LessonText,
+    read_course,
+    read_lesson,
+)
 from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.errors import AttnvizError
+from attnviz.renderers.picture.exercise_pages import PaperPart, _even_pages
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.settings import Settings
@@ -305,6 +312,79 @@ def test_files_are_sheets_or_keys_by_their_names(attnviz: Attnviz, tmp_path: Pat
     assert [each["right"] for each in json.loads(data)["questions"]] == ["b", "c"]
     assert attnviz("quiz", "-n", "1", "--answers", "-o", str(paths[0])).status == 0
     assert "Answer: b) am" in paths[0].read_text("utf-8")
+
+
+def test_every_written_file_says_whether_it_has_the_answers(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    names = ("answer-sheet.md", "keys-and-queries.md", "course-key2.md", "quiz.html")
+    paths = [str(tmp_path / name) for name in names]
+    said = attnviz("quiz", "-n", "1", *(word for path in paths for word in ("-o", path))).err
+
+    assert f"wrote {paths[0]} (questions only)\n" in said
+    assert f"wrote {paths[1]} (questions only)\n" in said
+    assert f"wrote {paths[2]} (with the answers)\n" in said
+    assert f"wrote {paths[3]}\n" in said
+
+
+LONG_TEXT = "the old keys near the small cabinet over there were lost and found"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_numbers_and_words_of_a_question_are_there_in_a_narrow_terminal(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    options = ("-t", "words", "--heads", "2", "--dim", "16", "-n", "2", "--answers")
+    plain = attnviz("quiz", LONG_TEXT, *options).out
+    shown = plain[: plain.index("Answer: a", plain.index("\n2 "))]
+
+    assert re.search(r"4 near +3\.12\b", shown)
+    assert re.search(r"13 found +-3\.06\b", shown)
+    assert "more tokens" not in shown
+    assert "weight L0H0(and, near)" in plain
+    assert max(map(len, plain.splitlines())) <= columns
+
+
+def test_words_in_a_right_to_left_script_are_shown_without_codes() -> None:
+    traced = trace("אני לומד את זה היום", tokenizer="words")
+    quiz = build_quiz(Lesson((LessonText(traced.tokens.text, Settings(tokenizer="words")),)))
+    sheet = view(quiz, answers=True)
+
+    for suffix in (".html", ".md", ".txt"):
+        assert "\\u200e" not in sheet.render(suffix).decode()
+    assert "\\u200e" not in str(traced.view(query=3).headline)
+
+
+def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic() -> None:
+    sheet = view(build_quiz(read_course()), answers=True).sheet
+    assert sheet is not None
+
+    letters = sheet.right_letters.replace("\u00a0", " ")
+    assert letters == "1 b · 2 b · 3 b · 4 d · 5 b · 6 a · 7 a · 8 a"
+    assert [each.needs_working for each in sheet.exercises] == [True, True] + 6 * [False]
+    assert all(each.context.startswith("Sentence: ") for each in sheet.exercises)
+
+
+def test_a_last_page_with_one_question_gets_another_one_from_the_page_before() -> None:
+    blocks = [[PaperPart(3.0, lambda top: iter(()))] for _ in range(4)]
+
+    assert [len(page) for page in _even_pages(blocks, 10.0)] == [2, 2]
+    assert [len(page) for page in _even_pages(blocks[:3], 10.0)] == [3]
+
+
+def test_own_questions_in_lines_are_shown_on_one_and_are_about_no_weights(tmp_path: Path) -> None:
+    path = tmp_path / "lesson.toml"
+    path.write_text(
+        '[[texts]]\ntext = "a b"\n[[texts.ask]]\nquestion = """What\n  now?"""\n'
+        'answers = ["this", "that"]\nright = "that"\nreason = "So."\n'
+    )
+    shown = view(build_quiz(read_lesson(path)))
+
+    assert shown.sheet is not None
+    assert shown.sheet.exercises[0].question.title == "What now?"
+    assert shown.settings == "1 question"
+    assert shown.screen.caveat == ""
 
 
 def test_the_command_of_a_quiz_makes_it_again(attnviz: Attnviz) -> None:

@@ -17,7 +17,7 @@ from attnviz.views.quiz.quiz_view import view
 from tests.browser import Opened, opened
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 RIGHT = "bcbdabaa"  # the answers of the course
 
@@ -33,6 +33,13 @@ def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quiz(chromium: Browser, page_path: Path) -> Iterator[Opened]:
     with opened(chromium, page_path, viewport={"width": 900, "height": 800}) as seen:
         yield seen
+
+
+def answer_all(page: Page, keys: str) -> None:
+    """Choose an answer of each next question, check it and go on."""
+    for key in keys:
+        for pressed in (key, "Enter", "Enter"):
+            page.keyboard.press(pressed)
 
 
 def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: Path) -> None:
@@ -55,8 +62,11 @@ def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: 
         assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")
         page.keyboard.press(key)
         if number == 3:
-            assert page.locator(".solution:visible").count() == 0
-            page.keyboard.press("1")
+            assert page.locator("input:visible:checked").count() == 0
+            page.keyboard.press("2")
+            page.keyboard.press("1")  # chosen instead
+        assert page.locator(".solution:visible").count() == 0
+        page.keyboard.press("Enter")
         verdict = page.locator(".verdict:visible")
         assert verdict.inner_text().startswith("✗ Wrong" if number == 3 else "✓ Right")
         assert page.evaluate("document.activeElement.className") == "verdict"
@@ -87,9 +97,7 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
 ) -> None:
     with opened(chromium, page_path, permissions=["clipboard-read", "clipboard-write"]) as quiz:
         page = quiz.page
-        for key in "acbdabaa":
-            page.keyboard.press(key)
-            page.keyboard.press("Enter")
+        answer_all(page, "acbdabaa")
         page.locator("#copy").click()
         page.get_by_text("The results are copied.").wait_for()
         lines = page.evaluate("navigator.clipboard.readText()").splitlines()
@@ -103,7 +111,52 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
         assert page.locator("h2:visible").inner_text().startswith("1 ")
         assert page.locator(".solution:visible").count() == 0
         page.keyboard.press("b")
+        page.keyboard.press("Enter")
         assert page.locator(".verdict:visible").inner_text() == "✓ Right"
+
+
+def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the_score(
+    quiz: Opened,
+) -> None:
+    page = quiz.page
+    answer_all(page, "ab")
+    page.reload()
+    del quiz.requests[1:]  # the page itself, once more
+
+    assert page.locator("h2:visible").inner_text().startswith("3 ")
+    assert page.locator("button.place").first.inner_text() == "1 ✗"
+    assert page.locator("button.to-score:visible").count() == 0
+    answer_all(page, "bdbaaa")
+    page.locator("button.place").nth(1).click()
+    assert page.locator(".solution:visible p:visible").count() >= 1
+    page.locator("button.to-score").click()
+    assert page.locator("#score").inner_text() == "7 of 8 right"
+
+
+def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_top(
+    chromium: Browser, page_path: Path
+) -> None:
+    with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as quiz:
+        for key in RIGHT:
+            quiz.page.keyboard.press(key)
+            quiz.page.keyboard.press("Enter")
+            verdict = quiz.page.locator(".verdict:visible").bounding_box()
+            button = quiz.page.locator("button.next:visible").bounding_box()
+            assert verdict is not None
+            assert button is not None
+            assert verdict["y"] >= 0
+            assert verdict["y"] <= 20 or button["y"] + button["height"] <= 800
+            quiz.page.keyboard.press("Enter")
+
+
+def test_keys_with_a_modifier_choose_nothing_and_a_question_is_read_out_once(
+    quiz: Opened,
+) -> None:
+    for key in ("Shift+B", "Control+b", "Alt+2"):
+        quiz.page.keyboard.press(key)
+
+    assert quiz.page.locator("input:checked").count() == 0
+    assert "attend" not in quiz.page.locator("legend").first.inner_text()
 
 
 @pytest.mark.parametrize("width", [320, 480, 1200])
@@ -111,6 +164,7 @@ def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, wi
     with opened(chromium, page_path, viewport={"width": width, "height": 800}) as quiz:
         for key in RIGHT:
             quiz.page.keyboard.press(key)
+            quiz.page.keyboard.press("Enter")
             assert quiz.page.evaluate("document.documentElement.scrollWidth") <= width
             quiz.page.keyboard.press("Enter")
 
@@ -118,6 +172,7 @@ def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, wi
 def test_on_paper_all_questions_stand_without_their_solutions(quiz: Opened) -> None:
     page = quiz.page
     page.keyboard.press("a")
+    page.keyboard.press("Enter")
     page.emulate_media(media="print")
 
     assert page.locator(".question:visible").count() == 8
@@ -136,6 +191,7 @@ def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path
 
     with opened(chromium, path) as seen:
         seen.page.keyboard.press("1")
+        seen.page.keyboard.press("Enter")
         assert seen.page.locator("img, b, i").count() == 0
         assert seen.page.locator("h1").inner_text() == "<i>a</i>"
         assert "<img" in seen.page.locator("main").inner_text()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from attnviz.cli import background
@@ -91,15 +92,25 @@ def deliver_view(
         print_tables(view, outputs, pictures)
 
 
-def write_view_files(view: View, outputs: OutputOptions, look: Look) -> None:
-    """Write the files of --out, and print their paths and notes on standard error."""
+def write_view_files(
+    view: View,
+    outputs: OutputOptions,
+    look: Look,
+    remarks: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write the files of --out, and print their paths and notes on standard error; after a path
+    stands in brackets what `remarks` has for its suffix.
+    """
     from attnviz.renderers import saving
 
     with with_timer("writing", quiet=outputs.quiet):
         paths, notes = saving.write_files(view, outputs.out, look)
     if not outputs.quiet:
-        for line in (*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in paths)):
-            print_message(line)
+        for note in notes:
+            print_message(f"note: {note}")
+        for path in paths:
+            remark = remarks.get(path.suffix.lower())
+            print_message(f"wrote {path} ({remark})" if remark else f"wrote {path}")
 
 
 def print_json(view: View) -> None:

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from attnviz.views.view import View
 
 QUIZ_SUFFIXES = (".html", ".pdf", ".md", ".txt", ".json")
-KEY_NAME = re.compile(r"(?<![a-z])(keys?|solutions?|answers?)(?![a-z])")
+KEY_WORDS = {"key", "solution", "solutions"}  # first or last in the name of a key
+PAPER_SUFFIXES = (".pdf", ".md", ".txt")  # with the answers or without; the others have them
 ALLOWED_BESIDE_LESSON = ("model", "seed", "texts")
 ABSENT_OPTIONS = ("query", "full", "embeddings", "dropout")
 RARE_OPTIONS = (
@@ -114,7 +115,7 @@ class QuizOptions:
             "Questions",
             "--answers",
             help="Print the solutions, too; a .pdf, .md or .txt is then the key. Without it, one "
-            "with key, solution or answers in its name is: -o sheet.pdf -o key.pdf",
+            "is whose name begins or ends with the word key or solutions: -o sheet.pdf -o key.pdf",
             short="Print the solutions; in files: -o key.pdf, beside -o sheet.pdf",
         ),
     ] = False
@@ -254,7 +255,9 @@ def _deliver(
     for page, is_key in ((sheet, False), (key, True)):
         paths = [path for path in outputs.out if is_key_file(path, quiz_options.answers) == is_key]
         if paths:
-            output.write_view_files(page, replace(outputs, out=paths), look)
+            remark = "with the answers" if is_key else "questions only"
+            remarks = dict.fromkeys(PAPER_SUFFIXES, remark)
+            output.write_view_files(page, replace(outputs, out=paths), look, remarks)
     if outputs.json:
         output.print_json(key)
     elif not outputs.out:
@@ -265,14 +268,16 @@ def _deliver(
 
 
 def is_key_file(path: Path, answers: bool) -> bool:
-    """Return whether a file holds the solutions: with --answers, or by its name.
+    """Return whether a file holds the solutions: with --answers, or if the first or the last word
+    of its name is one for a key.
 
-    >>> [is_key_file(Path(name), False) for name in ("sheet.pdf", "key.pdf", "week-3-solutions.md")]
-    [False, True, True]
-    >>> is_key_file(Path("monkey.pdf"), False)
-    False
+    >>> [is_key_file(Path(name), False) for name in ("key2.pdf", "week-3-solutions.md")]
+    [True, True]
+    >>> [is_key_file(Path(name), False) for name in ("answer-sheet.pdf", "keys-and-queries.pdf")]
+    [False, False]
     """
-    return answers or KEY_NAME.search(path.stem.lower()) is not None
+    words = re.findall(r"[^\W\d_]+", path.stem.lower())
+    return answers or not KEY_WORDS.isdisjoint((*words[:1], *words[-1:]))
 
 
 def is_interactive() -> bool:

@@ -17,7 +17,7 @@ from attnviz.cli import background
 from attnviz.cli.output import print_lines
 from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
 from attnviz.renderers.terminal.lines import heading_lines, panel_lines
-from attnviz.renderers.terminal.screen import Screen
+from attnviz.renderers.terminal.screen import Screen, wrap_note
 from attnviz.views.grids.exercise import LETTERS, Exercise
 from attnviz.views.view import View
 from attnviz.wording.words import counted
@@ -54,6 +54,7 @@ def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> 
                 chosen = _read_answer_key(console, exercise)
                 verdicts.append("right" if chosen == exercise.answer else "wrong")
                 print_lines(console, _solution_lines(exercise, chosen, screen))
+                print_lines(console, _verdict_again(exercise, chosen, screen))
                 if exercise is not exercises[-1]:
                     _wait_for_next(console)
         except (QuizEnded, KeyboardInterrupt):
@@ -87,14 +88,30 @@ def _read_answer_key(console: Console, exercise: Exercise) -> int:
 
 def _solution_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
     """Yield the verdict, then the solution with its map and its reason."""
-    is_right = chosen == exercise.answer
-    verdict: Verdict = "right" if is_right else "wrong"
-    sign = RIGHT_SIGN if is_right else WRONG_SIGN
-    words = "right" if is_right else f"not {exercise.lettered_options[chosen]}"
     yield Text()
-    yield Text(f"{sign} {words}", VERDICT_STYLES[verdict] if screen.colored else "bold")
+    yield from _verdict_lines(exercise, chosen, screen)
     yield from panel_lines([exercise.solution_alone], screen)
     yield Text()
+
+
+def _verdict_lines(
+    exercise: Exercise, chosen: int, screen: Screen, addition: str = ""
+) -> Iterator[Text]:
+    """Yield whether the answer is right, with `addition` behind it, in as many lines as needed."""
+    is_right = chosen == exercise.answer
+    style = VERDICT_STYLES["right" if is_right else "wrong"] if screen.colored else "bold"
+    words = "right" if is_right else f"{exercise.lettered_options[chosen]} is wrong"
+    sign = RIGHT_SIGN if is_right else WRONG_SIGN
+    for line in wrap_note(f"{sign} {words}{addition}", screen):
+        line.stylize(style)
+        yield line
+
+
+def _verdict_again(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
+    """Yield the verdict and the right answer, for a screen on which the first one is gone."""
+    is_right = chosen == exercise.answer
+    addition = f"{':' if is_right else '; right:'} {exercise.right_option}"
+    yield from _verdict_lines(exercise, chosen, screen, addition)
 
 
 def _wait_for_next(console: Console) -> None:

@@ -77,11 +77,10 @@ def _question_markup(exercise: Exercise) -> Markup:
         "section",
         tag("h2", section.heading, id=name, tabindex=-1),
         *_section_body(section),
-        tag("fieldset", tag("legend", section.title, class_="unseen"), *answers),
+        tag("fieldset", tag("legend", "Your answer", class_="unseen"), *answers),
         tag("div", class_="verdict", role="status", tabindex=-1),
         tag("div", class_="solution", hidden=True),
         class_="question",
-        aria_labelledby=name,
     )
 
 

@@ -41,6 +41,9 @@ TITLE_POINTS, HEADING_POINTS, TEXT_POINTS, SMALL_POINTS = 17.0, 11.5, 10.0, 8.5
 LEADING = 1.4  # from one line to the next
 QUESTION_GAP, PART_GAP = 0.28, 0.09  # above a question; between its parts
 FOOT_HEIGHT = 0.3  # below the questions: the line with the number of the page
+WORKING_HEIGHT = 0.9  # of the box for arithmetic below a question
+MIN_LAST_SHARE = 1 / 3  # of its room: with less a last page is nearly empty
+PAGE_SHARES = (0.9, 0.8, 0.7, 0.6)  # of its room that a page may take if the last one has little
 BOX_SIDE = 0.13  # of a box to tick
 NAME_LINE = 0.45  # the height of the line for the name
 # How many times as large as they must be tables are, without numbers if fine, and the share of the
@@ -108,24 +111,39 @@ def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> li
     """Return the pages of a sheet; the words of `captions` are above its questions."""
     factor = look.text.factor if look.points is None else look.points / TEXT_POINTS
     paper = Paper(look.size or A4, factor)
-    blocks = [[*_heading_parts(captions, paper, has_name=not sheet.has_answers)]]
+    right = sheet.right_letters if sheet.has_answers else ""
+    blocks = [[*_heading_parts(captions, paper, right)]]
     for exercise in map(with_glyphs, sheet.exercises):
         make = _solution_parts if sheet.has_answers else _question_parts
         blocks.append([_gap(QUESTION_GAP), *make(exercise, paper)])
-    pages = list(_fill_pages(blocks, paper.room))
+    pages = _even_pages(blocks, paper.room)
     return [
         _page_layout(parts, (captions.title, f" · page {number} of {len(pages)}"), paper)
         for number, parts in enumerate(pages, 1)
     ]
 
 
-def _fill_pages(blocks: Sequence[Sequence[PaperPart]], room: float) -> Iterator[list[PaperPart]]:
-    """Yield the parts of each page. A block that fits on a page is not divided; only a longer one
-    goes on where it stands.
+def _even_pages(blocks: Sequence[Sequence[PaperPart]], room: float) -> list[list[PaperPart]]:
+    """Return the parts of each page: as few pages as possible, the last of them not nearly empty
+    where the others can leave it something.
+    """
+    fullest = list(_fill_pages(blocks, room, room))
+    for share in PAGE_SHARES if _height(fullest[-1]) < MIN_LAST_SHARE * room else ():
+        pages = list(_fill_pages(blocks, room, share * room))
+        if len(pages) == len(fullest) and _height(pages[-1]) >= MIN_LAST_SHARE * room:
+            return pages
+    return fullest
+
+
+def _fill_pages(
+    blocks: Sequence[Sequence[PaperPart]], room: float, wanted: float
+) -> Iterator[list[PaperPart]]:
+    """Yield the parts of each page, on which blocks take `wanted` inches at most, if they can. A
+    block that fits on a page is not divided; only a longer one goes on where it stands.
     """
     page: list[PaperPart] = []
     for block in blocks:
-        if page and _height([*page, *block]) > room and _height(block) <= room:
+        if page and _height([*page, *block]) > wanted and _height(block) <= room:
             yield page
             page = []
         for part in block:
@@ -156,12 +174,17 @@ def _page_layout(parts: Sequence[PaperPart], foot: tuple[str, str], paper: Paper
     return Layout(paper.size, tuple(items))
 
 
-def _heading_parts(captions: Captions, paper: Paper, *, has_name: bool) -> Iterator[PaperPart]:
-    """Yield the title, the small print, and if `has_name` a line for the name and the date."""
+def _heading_parts(captions: Captions, paper: Paper, right: str) -> Iterator[PaperPart]:
+    """Yield the title, the small print, and the letters of the right answers for marking, or on a
+    sheet, which has none, a line for the name and the date.
+    """
     yield _text_part(captions.title, TITLE_POINTS, paper, bold=True)
-    yield _text_part(captions.origin, SMALL_POINTS, paper, faint=True)
-    yield _text_part(captions.notes, SMALL_POINTS, paper, faint=True)
-    if has_name:
+    for text in filter(None, (captions.origin, captions.notes)):
+        yield _text_part(text, SMALL_POINTS, paper, faint=True)
+    if right:
+        yield _gap(PART_GAP)
+        yield _text_part(right, HEADING_POINTS, paper, bold=True)
+    else:
         yield PaperPart(NAME_LINE, partial(_name_items, paper))
 
 
@@ -180,6 +203,17 @@ def _question_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
     yield _text_part(section.heading, HEADING_POINTS, paper, bold=True)
     yield from _body_parts(section, paper)
     yield from _option_parts(exercise, paper, is_ticked=False)
+    if exercise.needs_working:
+        yield _gap(PART_GAP)
+        yield PaperPart(WORKING_HEIGHT, partial(_working_items, paper))
+
+
+def _working_items(paper: Paper, top: float) -> Items:
+    """Yield an empty box for arithmetic."""
+    size = SMALL_POINTS * paper.scale
+    corner = paper.margin, top - WORKING_HEIGHT
+    yield Block((*corner, paper.width, WORKING_HEIGHT), outlined=0.5)
+    yield Words("Working", paper.margin + 0.08, top - 1.5 * size * POINT, size, faint=True)
 
 
 def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
@@ -188,6 +222,8 @@ def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
     Where the reason has no tables, those of the question are shown again.
     """
     yield _text_part(exercise.question.heading, HEADING_POINTS, paper, bold=True)
+    if exercise.context:
+        yield _text_part(exercise.context, SMALL_POINTS, paper, faint=True)
     yield from _option_parts(exercise, paper, is_ticked=True)
     solution = exercise.solution
     yield _gap(PART_GAP)

@@ -46,6 +46,7 @@ LINES_ABOVE_TABLES = 5  # that stay in sight above headings written downwards
 MAX_FITTED_LETTERS = 16  # of a heading, if each column is as wide as its own
 MAX_ACROSS_LETTERS = 11  # of a heading, if all columns are as wide as the widest
 FULL_HEIGHT_ROWS = 2  # so few rows are not drawn as halves
+LIST_ROWS = 7  # of words with their numbers, in one table
 MIN_POOLED_BLOCKS = 24  # on a side: fewer show too little
 BLOCK_GROWTH = 1.1
 
@@ -85,7 +86,27 @@ def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
     if grids[0].columns.unit != "token":
         vector_tables = [table for grid in grids for table in _vector_tables(grid, grids, screen)]
         return [_level_headings(row) for row in _pack_side_by_side(vector_tables, screen)]
-    return _choose_form(grids, screen) or _pool_tables(grids, replace(screen, numbers=False))
+    rows = _choose_form(grids, screen)
+    if grids[0].is_list and not (rows and _has_words_over_numbers(rows[0][0].form)):
+        return _pack_side_by_side(list(_list_tables(grids, screen)), screen)
+    return rows or _pool_tables(grids, replace(screen, numbers=False))
+
+
+def _has_words_over_numbers(form: TableForm) -> bool:
+    """Return whether a form shows numbers below the whole words of their columns."""
+    return form.cells == "numbers" and form.heading == "across"
+
+
+def _list_tables(grids: Sequence[Grid], screen: Screen) -> Iterator[TerminalTable]:
+    """Yield the rows of grids as columns beside the words, a few words in each table."""
+    for grid in map(Grid.turned, grids):
+        for start in range(0, len(grid.rows), LIST_ROWS):
+            part = grid.part(slice(start, start + LIST_ROWS))
+            words = f"tokens {part.rows.numbers[0]}–{part.rows.numbers[-1]}"
+            part = replace(part, title=words) if start else part
+            width = max(_number_columns(part, grids, screen), max_label_columns(part.columns) + 1)
+            form = TableForm("numbers", width, "across")
+            yield TerminalTable(part, screen, form, cell_format(part, screen.decimals, grids))
 
 
 def _choose_form(grids: Sequence[Grid], screen: Screen) -> TableRows | None:
@@ -344,7 +365,7 @@ def _tables_footer(grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
         sign = masked_sign(masked_grids[0], MASKED_SIGN)
         yield Text(f"{sign} = {'hidden by the mask' if is_masked else 'no value'}", DIM_STYLE)
     missing = _missing_count_text(grid, table)
-    if missing and not screen.full:
+    if missing and not (screen.full or grid.is_list):
         yield from wrap_note(f"and {missing} (--full shows all)", screen)
 
 

@@ -20,6 +20,8 @@ class Exercise:
     options: tuple[str, ...]
     answer: int
     solution: Section
+    context: str = ""  # the sentence that it is about, and where its numbers come from
+    needs_working: bool = False  # whether something is to be computed, for which paper needs room
 
     @property
     def lettered_options(self) -> tuple[str, ...]:
@@ -44,3 +46,9 @@ class ExerciseSheet:
 
     exercises: tuple[Exercise, ...]
     has_answers: bool = False
+
+    @property
+    def right_letters(self) -> str:
+        """The letter of each right answer after the number of its question: `1 b · 2 d`."""
+        pairs = ((each.question.number, LETTERS[each.answer]) for each in self.exercises)
+        return " · ".join(f"{number}\u00a0{letter}" for number, letter in pairs)

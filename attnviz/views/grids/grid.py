@@ -66,6 +66,7 @@ class Grid:
         tuple[str, ...], ...
     ] = ()  # a word before the number of each cell; empty: no words
     off: tuple[bool, ...] = ()  # for each row, whether its head is switched off; empty: none is
+    is_list: bool = False  # a column for each row in a terminal where its words are too wide
 
     def __repr__(self) -> str:
         """`<Grid 'weights': 4 × 4>`"""
@@ -108,6 +109,11 @@ class Grid:
             words=tuple(row_words[columns] for row_words in self.words[rows]),
             off=self.off[rows],
         )
+
+    def turned(self) -> Grid:
+        """Return the Grid with a column for each row."""
+        cells = StoredCells(self.values.T, self.hidden.T)
+        return replace(self, rows=self.columns, columns=self.rows, cells=cells, share=False)
 
     def text_with_word(self, row: int, column: int, number: str) -> str:
         """Return `number` (the text of a cell's number), after the cell's word if the grid has

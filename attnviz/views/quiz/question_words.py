@@ -43,6 +43,7 @@ class QuestionWords:
     shown: Callable[[Question], tuple[Grid, ...]]  # with the question
     explained: Callable[[Question], tuple[Grid, ...]]  # with the reason
     sums: Callable[[Question], tuple[Sum, ...]] = lambda question: ()
+    needs_working: Callable[[Question], bool] = lambda question: False
 
 
 def build_exercise(question: Question, number: int) -> Exercise:
@@ -50,13 +51,15 @@ def build_exercise(question: Question, number: int) -> Exercise:
     own = question.own
     if question.row is None:
         assert own is not None
-        return _exercise(
-            number, "own", (own.question, ""), own.answers, question.answer, own.reason
-        )
+        answers = tuple(map(_on_one_line, own.answers))
+        texts = _on_one_line(own.question), ""
+        return _exercise(number, "own", texts, answers, question.answer, _on_one_line(own.reason))
     words = WORDS[question.kind]
-    title = (own.question if own else "") or words.ask(question)
+    title = _on_one_line(own.question if own else "") or words.ask(question)
     about = " ".join(filter(None, (_context(question.row), words.about(question))))
-    reason = " ".join(filter(None, (own.reason if own else "", words.reason(question))))
+    reason = " ".join(
+        filter(None, (_on_one_line(own.reason if own else ""), words.reason(question)))
+    )
     exercise = _exercise(
         number, question.kind, (title, about), words.options(question), question.answer, reason
     )
@@ -66,6 +69,8 @@ def build_exercise(question: Question, number: int) -> Exercise:
         solution=replace(
             exercise.solution, grids=words.explained(question), sums=words.sums(question)
         ),
+        context=_context(question.row),
+        needs_working=words.needs_working(question),
     )
 
 
@@ -85,6 +90,11 @@ def _exercise(
     return replace(
         bare, question=replace(section, remarks=bare.lettered_options), solution=solution
     )
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text of a lesson, which may be in lines of its file, with single spaces."""
+    return " ".join(text.split())
 
 
 def _row(question: Question) -> AttentionRow:
@@ -154,7 +164,8 @@ def _rows_grid(
     is_weights = title.startswith("weights")
     scale = bar_scale(cells) if is_weights else centred_scale("score", cells)
     keys = token_axis("key (is read)", row.keys)
-    return Grid(title, plain_axis("row", names), keys, cells, scale, decimals=2, share=is_weights)
+    rows_axis = plain_axis("row", names)
+    return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
 
 
 def _map_of_head(question: Question) -> tuple[Grid, ...]:
@@ -294,6 +305,17 @@ def _scene(row: AttentionRow, key: int | None = None) -> Scene:
     return Scene(row.trace, row.layer, options)
 
 
+def _with_head_name(row: AttentionRow, sums: tuple[Sum, ...]) -> tuple[Sum, ...]:
+    """Return the sums with the head as the question names it: L1H0, where they say H0."""
+    suffix = _scene(row).head_suffix(row.head)
+    if not suffix:
+        return sums
+    return tuple(
+        replace(each, left=each.left.replace(f"{suffix}(", f" {row.head_name}(", 1))
+        for each in sums
+    )
+
+
 def _token_sums(question: Question) -> tuple[Sum, ...]:
     """Return the products that decide, and the softmax of the right answer."""
     row = _row(question)
@@ -370,8 +392,11 @@ def _mask_sentence(question: Question) -> str:
         return ""
     if shape.window is None:
         return "Each token attends only to itself and earlier tokens." if shape.causal else ""
+    if shape.window == 1:
+        return "Each token attends only to itself."
     before = counted(shape.window - 1, "token")
-    sides = f"the {before} before it" if shape.causal else f"at most {before} away on each side"
+    nearest = "the token before it" if shape.window == 2 else f"the {before} before it"
+    sides = nearest if shape.causal else f"at most {before} away on each side"
     return f"Each token attends only to itself and {sides}."
 
 
@@ -452,7 +477,8 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         reason=_token_reason,
         shown=_shown_with_token,
         explained=_map_of_head,
-        sums=_token_sums,
+        sums=lambda question: _with_head_name(_row(question), _token_sums(question)),
+        needs_working=lambda question: _shows_vectors(_row(question)),
     ),
     "weight": QuestionWords(
         ask=lambda question: (
@@ -464,7 +490,8 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         reason=_weight_reason,
         shown=_score_row,
         explained=_weight_row,
-        sums=_weight_sums,
+        sums=lambda question: _with_head_name(_row(question), _weight_sums(question)),
+        needs_working=lambda question: True,
     ),
     "scaled": QuestionWords(
         ask=lambda question: (

@@ -37,15 +37,19 @@ def view(
     title = quiz.title or "Attention in questions"
     headline = f"{title}: solutions" if answers else title
     sections = Group("questions", tuple(_sections(exercises, answers)))
-    page = build_page([sections], _settings(quiz), _note(quiz, exercises))
+    note = _note(quiz, exercises)
+    page = build_page([sections], _settings(quiz), note)
+    sheet = ExerciseSheet(exercises, answers)
+    right = f"Answers: {sheet.right_letters}." if answers else ""
+    screen = replace(page, caveat=" ".join(filter(None, (right, note))))
     provenance = join_provenances([trace.provenance for trace in quiz.traces])
     return View(
         title=headline,
         headline=headline,
         settings=_settings(quiz),
-        screen=page,
+        screen=screen,
         picture=page,
-        sheet=ExerciseSheet(exercises, answers),
+        sheet=sheet,
         data=TableData(
             partial(_quiz_document, quiz, exercises), COLUMNS, partial(_quiz_lines, quiz, exercises)
         ),
@@ -60,14 +64,17 @@ def _settings(quiz: Quiz) -> str:
     models = [name for name in names if name]
     count, noun = counted(len(quiz.questions), "question"), "models" if len(models) > 1 else "model"
     models_text = f"{noun} {and_list(models)}" if models else ""
-    return " · ".join(filter(None, (count, models_text, f"seed {quiz.seed}")))
+    seed = f"seed {quiz.seed}" if any(question.row for question in quiz.questions) else ""
+    return " · ".join(filter(None, (count, models_text, seed)))
 
 
 def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
     """Return what attending is; that weights sum to 1 where those of all questions do; and what
-    the first name of a head means.
+    the first name of a head means. Nothing of questions that are about no attention.
     """
     rows = [question.row for question in quiz.questions if question.row is not None]
+    if not rows:
+        return ""
     do_sum = all(abs(row.weights.sum() - 1) <= SUM_TOLERANCE for row in rows)
     heads = [HEAD_NAME.search(exercise.question.title) for exercise in exercises]
     first = next(filter(None, heads), None)

@@ -1,10 +1,14 @@
 // A quiz: one question at a time, its solution once it is answered, and the score at the end.
 
+const EDGE = 16; // pixels that stay free above a verdict, and below a solution
 const byId = (name) => document.getElementById(name);
 const questions = [...document.querySelectorAll(".question")];
 const solutions = readSolutions();
 const given = questions.map(() => null); // the index of each answer; null before there is one
 const place = { now: 0 };
+const hash = (text) => [...text].reduce((sum, each) => (31 * sum + each.codePointAt(0)) | 0, 7);
+const storageName = `attnviz quiz ${hash(byId("solutions").textContent)}`;
+const stored = { works: true }; // false where the browser keeps nothing for a file
 
 function readSolutions() {
   const bytes = Uint8Array.from(atob(byId("solutions").textContent), (each) => each.charCodeAt(0));
@@ -24,11 +28,39 @@ function startQuiz() {
     next.hidden = true;
     byId("places").append(madeButton(String(number + 1), "place", () => showQuestion(number)));
   });
+  const score = madeButton("Score", "to-score", showResults);
+  score.hidden = true;
+  byId("places").append(score);
   byId("copy").addEventListener("click", copyResults);
   byId("again").addEventListener("click", startAgain);
   document.addEventListener("keydown", pressed);
   for (const name of ["places", "keys"]) byId(name).hidden = false;
-  showQuestion(0, false);
+  addEventListener("beforeunload", (event) => {
+    if (!stored.works && given.some((each) => each !== null)) event.preventDefault();
+  });
+  showQuestion(takeStoredAnswers(), false);
+}
+
+/** Answers outlive a reload, in this tab alone; returns the first question without one. */
+function takeStoredAnswers() {
+  try {
+    const answers = JSON.parse(sessionStorage.getItem(storageName)) ?? [];
+    questions.forEach((_, number) => {
+      const chosen = answers[number];
+      if (answersOf(number)[chosen]) showSolution(number, chosen);
+    });
+  } catch {
+    stored.works = false;
+  }
+  return Math.max(0, given.indexOf(null));
+}
+
+function storeAnswers() {
+  try {
+    sessionStorage.setItem(storageName, JSON.stringify(given));
+  } catch {
+    stored.works = false;
+  }
 }
 
 function madeButton(text, name, act) {
@@ -47,7 +79,7 @@ function showQuestion(number, isMoved = true) {
 }
 
 function markPlaces() {
-  [...byId("places").children].forEach((button, number) => {
+  byId("places").querySelectorAll(".place").forEach((button, number) => {
     const said = given[number] === null ? "not answered" : isRight(number) ? "right" : "wrong";
     const sign = { right: " ✓", wrong: " ✗" }[said] ?? "";
     button.textContent = `${number + 1}${sign}`;
@@ -55,6 +87,8 @@ function markPlaces() {
     if (number === place.now) button.setAttribute("aria-current", "step");
     else button.removeAttribute("aria-current");
   });
+  const toScore = byId("places").querySelector(".to-score");
+  toScore.hidden = toScore.hidden && given.includes(null);
 }
 
 function checkAnswer(number) {
@@ -64,7 +98,22 @@ function checkAnswer(number) {
 }
 
 function takeAnswer(number, chosen) {
-  if (given[number] !== null) return;
+  showSolution(number, chosen);
+  storeAnswers();
+  markPlaces();
+  const verdict = questions[number].querySelector(".verdict");
+  verdict.focus({ preventScroll: true });
+  scrollToSolution(questions[number], verdict);
+}
+
+/** As far as the whole solution needs, but the verdict stays in sight. */
+function scrollToSolution(question, verdict) {
+  const hidden = question.getBoundingClientRect().bottom + EDGE - innerHeight;
+  const reach = verdict.getBoundingClientRect().top - EDGE;
+  if (hidden > 0) scrollBy(0, Math.max(0, Math.min(hidden, reach)));
+}
+
+function showSolution(number, chosen) {
   given[number] = chosen;
   const question = questions[number];
   const { answer, solution } = solutions[number];
@@ -80,15 +129,13 @@ function takeAnswer(number, chosen) {
   question.querySelector(".check").hidden = true;
   const next = question.querySelector(".next");
   next.hidden = false;
-  next.textContent = isLast() ? "See the score" : "Next";
+  next.textContent = number === questions.length - 1 ? "See the score" : "Next";
   sayVerdict(question.querySelector(".verdict"), number);
-  markPlaces();
 }
 
 function sayVerdict(verdict, number) {
   const right = questions[number].querySelector(".is-right span").textContent;
   verdict.textContent = isRight(number) ? "✓ Right" : `✗ Wrong: the answer is ${right}`;
-  verdict.focus();
 }
 
 function goOn() {
@@ -106,7 +153,8 @@ function scoreText() {
 const markOf = (number) =>
   given[number] === null ? "– not answered" : isRight(number) ? "✓ right" : "✗ wrong";
 
-const titleOf = (number) => questions[number].querySelector("legend").textContent;
+const titleOf = (number) =>
+  questions[number].querySelector("h2").textContent.replace(/^\d+ /, "");
 
 function showResults() {
   questions.forEach((each) => each.classList.add("away"));
@@ -114,7 +162,7 @@ function showResults() {
   const lines = questions.map((_, number) =>
     element("li", {}, `${titleOf(number)} `, element("strong", {}, markOf(number))));
   byId("marks").replaceChildren(...lines);
-  byId("results").hidden = false;
+  byId("results").hidden = byId("places").querySelector(".to-score").hidden = false;
   byId("score").focus();
 }
 
@@ -142,22 +190,30 @@ function startAgain() {
     question.querySelector(".check").hidden = false;
   }
   byId("copied").replaceChildren();
+  byId("places").querySelector(".to-score").hidden = true;
+  storeAnswers();
   showQuestion(0);
 }
 
-/** 1 to 4 and a to d answer; Enter goes on, but where it presses a button or opens a list. */
+/** 1 to 4 and a to d choose; Enter checks and goes on, where it presses no button. */
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || !byId("results").hidden) return;
+  const isHeld = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey;
+  if (isHeld || !byId("results").hidden) return;
   const key = event.key.toLowerCase();
   const chosen = Math.max("1234".indexOf(key), "abcd".indexOf(key));
   if (key.length === 1 && chosen >= 0 && chosen < answersOf(place.now).length) {
     event.preventDefault();
-    takeAnswer(place.now, chosen);
+    if (given[place.now] === null) chooseAnswer(answersOf(place.now)[chosen]);
   } else if (key === "enter" && !event.target.closest("button, summary, a")) {
     event.preventDefault();
     if (given[place.now] === null) checkAnswer(place.now);
     else goOn();
   }
+}
+
+function chooseAnswer(button) {
+  button.checked = true;
+  button.focus();
 }
 
 startQuiz();
