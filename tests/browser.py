@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,12 @@ class Opened:
     page: Page
     said: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+
+
+def without_script(page: bytes) -> bytes:
+    """A page whose script never runs, so that a test reads what the page has in its own way."""
+    pattern = rb"<script( [^>]*id=\"program\")?>.*?</script>"
+    return re.sub(pattern, b"", page, flags=re.DOTALL)
 
 
 @contextmanager

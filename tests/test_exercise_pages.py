@@ -107,7 +107,7 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
 
     assert "Name" in sheet
     assert "a) I" in sheet
-    assert "page 1 of 2" in sheet
+    assert "page 1 of 3" in sheet
     assert "score(am, am) = 2.47·0.25" in key
     assert "The largest score gets the largest weight." in key
     assert "largest weight" not in sheet

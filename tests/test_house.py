@@ -399,7 +399,7 @@ FUNCTION = re.compile(r"^(?:async )?(?:function\*?|const) (\w+).*\{\n(?:(?!\}).*
 
 
 def test_every_file_of_a_page_stands_in_it_once() -> None:
-    names = [*SCRIPT_FILES, *STYLE_FILES, "page.html", *QUIZ_FILES]
+    names = [*SCRIPT_FILES, "loader.js", *STYLE_FILES, "page.html", *QUIZ_FILES]
 
     assert sorted(names) == sorted(path.name for path in OF_A_PAGE)
 

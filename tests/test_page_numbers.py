@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable
 from attnviz.views.grids.explorer import HeadMap
-from tests.browser import opened
+from tests.browser import opened, without_script
 from tests.pages_by_hand import until
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ EVERY_CELL = """
 def read_by(chromium: Browser, page: bytes, folder: Path, script: str = EVERY_CELL) -> Any:
     """What a script finds on a page whose own has been taken out, which would read first."""
     path = folder / "page.html"
-    path.write_bytes(re.sub(rb"<script>.*?</script>\s*</body>", b"</body>", page, flags=re.DOTALL))
+    path.write_bytes(without_script(page))
     with opened(chromium, path) as seen:
         return seen.page.evaluate(f"async () => {{ {READING} {script} }}")
 

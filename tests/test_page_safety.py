@@ -137,7 +137,7 @@ def looked_around(page: Page) -> None:
 def assert_all_is_text(page: Page) -> None:
     policies = page.locator("meta[http-equiv='Content-Security-Policy']").count()
     assert (policies, page.locator(MARKUP).count()) == (1, 1)
-    assert page.locator("script:not([type])").count() == 1
+    assert page.locator("script:not([type])").count() == 2
     attributes = page.evaluate(
         "() => [...document.querySelectorAll('*')].flatMap((each) => each.getAttributeNames())"
     )

@@ -42,7 +42,7 @@ MODEL_TEXTS = {
     "pronouns": "Tom slept near Ben and beside the car Anna waited . he",
     "toy": "the animal did not cross the street because it was tired",
     "induction": "maplemaple",
-    "minilm": "The animal did not cross the street because it was too tired.",
+    "minilm": "The animal slept because it was tired.",
     "smollm2": "The animal slept because it was tired",
 }
 random_texts = st.lists(st.sampled_from(WORD_LIST), min_size=2, max_size=9).map(" ".join)
@@ -246,11 +246,11 @@ def test_the_course_goes_from_arithmetic_to_models_and_each_seed_has_one_of_its_
     kinds = [each["kind"] for each in documents[0]["questions"]]
     assert kinds == ["token", "weight", "scaled", "mask", "token", "head", "token", "token"]
     assert documents[0]["questions"] == documents[1]["questions"] != documents[2]["questions"]
-    assert documents[0]["questions"][4]["answers"][1] == "keys"
-    assert documents[0]["questions"][4]["right"] == "b"
+    assert documents[0]["questions"][4]["answers"][0] == "keys"
+    assert documents[0]["questions"][4]["right"] == "a"
 
 
-@pytest.mark.parametrize("count", [1, 3, 8, 40])
+@pytest.mark.parametrize("count", [1, 3, 8, 20])
 def test_there_are_as_many_questions_as_asked_for_and_no_two_are_the_same(count: int) -> None:
     text = LessonText("the quick brown fox sees a lazy dog", Settings(heads=4, dim=16))
     quiz = build_quiz(Lesson((text,), questions=count))
@@ -309,7 +309,7 @@ def test_files_are_sheets_or_keys_by_their_names(attnviz: Attnviz, tmp_path: Pat
     assert result.status == 0
     assert "Answer: b" not in sheet + text
     assert "Answer: b) am" in key
-    assert [each["right"] for each in json.loads(data)["questions"]] == ["b", "b"]
+    assert [each["right"] for each in json.loads(data)["questions"]] == ["b", "c"]
     assert attnviz("quiz", "-n", "1", "--answers", "-o", str(paths[0])).status == 0
     assert "Answer: b) am" in paths[0].read_text("utf-8")
 

@@ -19,7 +19,7 @@ from tests.browser import Opened, opened
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-RIGHT = "bbbdbaaa"  # the answers of the course
+RIGHT = "bcbdabaa"  # the answers of the course
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
 
 def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: Opened) -> None:
     page = quiz.page
-    keys = [*"2bc", "4", *"baaa"]  # the third is wrong, and there is no answer c
+    keys = [*"2cc", "4", *"abaa"]  # the third is wrong, and there is no answer c
 
     for number, key in enumerate(keys, 1):
         assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")
@@ -97,7 +97,7 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
 ) -> None:
     with opened(chromium, page_path, permissions=["clipboard-read", "clipboard-write"]) as quiz:
         page = quiz.page
-        answer_all(page, "abbdbaaa")
+        answer_all(page, "acbdabaa")
         page.locator("#copy").click()
         page.get_by_text("The results are copied.").wait_for()
         lines = page.evaluate("navigator.clipboard.readText()").splitlines()

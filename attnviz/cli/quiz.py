@@ -22,7 +22,7 @@ from attnviz.analysis.quiz.lesson import (
 )
 from attnviz.cli import output, text_source
 from attnviz.cli.help import section_argument, section_option
-from attnviz.cli.messages import with_timer
+from attnviz.cli.messages import print_message, with_timer
 from attnviz.cli.options import (
     TypedOptions,
     accept_options,
@@ -167,6 +167,8 @@ def quiz_command(
     with with_timer("looking for questions", quiet=outputs.quiet):
         quiz = build_quiz(lesson)
     line = _command_line(quiz_options, model, attention, outputs, pictures)
+    for note in () if outputs.quiet else quiz.notes:
+        print_message(f"note: {note}")
     _deliver(quiz, line, quiz_options, outputs, pictures)
     for text in quiz_options.texts:
         if not is_lesson(text):

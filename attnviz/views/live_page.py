@@ -19,7 +19,8 @@ from attnviz.views.view import View
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
-FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which a page has; all of them take 250 kB
+FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which the page of a larger model has
+MAX_NUMBERS_BESIDE_ALL_PIECES = 2_000  # of a model: all pieces take 250 kB, and a page has 400
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 
@@ -49,9 +50,11 @@ def build_live_model(trace: Trace) -> LiveModel:
             "give a shorter text, or leave --live out",
         )
     tensors = {name: tensor_to_numpy(tensor) for name, tensor in _live_tensors(trace)}
-    refuse_large_model(sum(tensor.size for tensor in tensors.values()))
+    numbers = sum(tensor.size for tensor in tensors.values())
+    refuse_large_model(numbers)
     vocabulary = None if trace.model is None else trace.model.vocabulary
-    pieces, rare, words = _packed_pieces(trace)
+    has_all_pieces = numbers <= MAX_NUMBERS_BESIDE_ALL_PIECES
+    pieces, rare, words = _packed_pieces(trace, None if has_all_pieces else FREQUENT_PIECES)
     places = [(0, layer.layer, head) for layer in trace.layers for head in range(layer.heads)]
     return LiveModel(
         text=trace.text or "",
@@ -66,15 +69,14 @@ def build_live_model(trace: Trace) -> LiveModel:
     )
 
 
-def _packed_pieces(trace: Trace) -> tuple[bytes, bytes, dict[str, Any]]:
-    """Return GPT-2's most frequent pieces, a filter of the others, and the pieces of the text's own
-    words; nothing for another tokenizer.
+def _packed_pieces(trace: Trace, count: int | None) -> tuple[bytes, bytes, dict[str, Any]]:
+    """Return GPT-2's `count` most frequent pieces (None: all), a filter of the others, and the
+    pieces of the text's own words; nothing for another tokenizer.
     """
     if trace.tokenizer != "gpt2":
         return b"", b"", {}
-    words = pieces_of_words(trace.text or "")
-    facts = {"pieces": {"count": FREQUENT_PIECES, "words": words}}
-    return *frequent_pieces(FREQUENT_PIECES), facts
+    words = {} if count is None else pieces_of_words(trace.text or "")
+    return *frequent_pieces(count), {"pieces": {"count": count, "words": words}}
 
 
 def refuse_large_model(count: int) -> None:

@@ -93,11 +93,39 @@ class AttentionRow:
 
     @property
     def needs_numbers(self) -> bool:
-        """Whether only its scores can tell what it attends to most: the numbers are random, or
-        nobody knows what the head of a small model does for this token.
+        """Whether only its scores can tell what it attends to most: the numbers are random, or no
+        card says what the head does for this token.
         """
-        is_unknown = self.trace.model is not None and not self.role
-        return self.has_random_vectors or is_unknown
+        return not self.role or self.best == self.query
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its query was written by hand, so that each number of it has a name."""
+        model = self.trace.model
+        return model is not None and model.by_hand and not self.needs_numbers
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether what a question shows decides what the row attends to most: its scores, what the
+        head does, or the query of a model that was written by hand.
+        """
+        if self.role and self.best == self.query:
+            return False  # a word that its head was not written for
+        if self.needs_numbers:
+            return self.scores is not None and self.has_readable_numbers
+        return not self.is_written or self.is_best_by_product
+
+    @property
+    def is_best_by_product(self) -> bool:
+        """Whether the products of query and keys alone give the largest weight, without what is
+        added for near keys.
+        """
+        queries, keys = self.layer.queries, self.layer.keys_of_heads
+        if queries is None or keys is None or len(keys) != len(queries):
+            return False
+        products = (keys[self.head].float() @ queries[self.head, self.query].float()).numpy()
+        others = np.delete(np.where(self.visible, products, -np.inf), self.best)
+        return bool(products[self.best] >= others.max() + 1)
 
     @cached_property
     def unscaled(self) -> Float[np.ndarray, "key"] | None:

@@ -47,6 +47,16 @@ LESSON_SETTINGS = tuple(
 )
 _TEXT = replace(toml.TEXT_TYPE, hint='write {key} = "…"')
 _NAMES = replace(toml.NAMES_TYPE, hint='write {key} = ["…", "…"]')
+_WORD_OR_NUMBER = toml.ValueKind(
+    lambda value: toml.is_whole_number(value) or (isinstance(value, str) and bool(value)),
+    "a word in quotes or a number",
+    'write {key} = "it", or {key} = 2 for the second token',
+)
+_WORDS_OR_NUMBERS = toml.ValueKind(
+    lambda value: isinstance(value, list) and bool(value) and all(map(_WORD_OR_NUMBER.fits, value)),
+    "a list of words and numbers",
+    'write {key} = ["it", 2]',
+)
 LESSON_KEYS: Mapping[str, toml.ValueKind] = {
     "title": _TEXT,
     "questions": toml.int_range(*QUESTION_LIMITS),
@@ -57,12 +67,14 @@ TEXT_KEYS: Mapping[str, toml.ValueKind] = {
     "text": _TEXT,
     "model": _TEXT,
     "tokenizer": _TEXT,
-    **dict.fromkeys(("kinds", "heads", "queries"), _NAMES),
+    **dict.fromkeys(("kinds", "heads"), _NAMES),
+    "queries": _WORDS_OR_NUMBERS,
     "settings": toml.TABLE_TYPE,
     "ask": toml.TABLES_TYPE,
 }
 ASK_KEYS: Mapping[str, toml.ValueKind] = {
-    **dict.fromkeys(("kind", "head", "query", "question", "reason", "right"), _TEXT),
+    **dict.fromkeys(("kind", "head", "question", "reason", "right"), _TEXT),
+    "query": _WORD_OR_NUMBER,
     "answers": _NAMES,
 }
 
@@ -102,6 +114,7 @@ class Lesson:
     title: str = ""
     questions: int = DEFAULT_QUESTIONS
     seed: int = Settings.seed
+    is_course: bool = False  # that of attnviz itself, which nobody can change
 
     def with_kinds(self, kinds: tuple[str, ...]) -> Lesson:
         """Return the lesson with these kinds of question about each text, and no own ones."""
@@ -123,7 +136,8 @@ def is_lesson(name: str) -> bool:
 def read_course() -> Lesson:
     """Return the lesson of a quiz without a text: from random vectors to models that learned."""
     place = package_files("attnviz.analysis.quiz").joinpath(COURSE_FILE)
-    return _build_lesson(toml.Table.read(Path(COURSE_FILE), "lesson", place.read_text("utf-8")))
+    table = toml.Table.read(Path(COURSE_FILE), "lesson", place.read_text("utf-8"))
+    return replace(_build_lesson(table), is_course=True)
 
 
 def read_lesson(path: Path) -> Lesson:
@@ -161,7 +175,7 @@ def _build_text(table: toml.Table, base: Settings) -> LessonText:
         settings=settings,
         kinds=kinds or (() if own else tuple(QUESTION_KINDS)),
         heads=table.names("heads"),
-        queries=table.names("queries"),
+        queries=tuple(map(str, table.names("queries"))),
         own=own,
         table=table,
     )

@@ -27,6 +27,7 @@ from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
 from attnviz.traces.trace import Trace
 
 MIN_ANSWER_GAP = 0.05  # between two weights that are answers
+ANSWER_RANGE = (0.005, 0.995)  # of a weight that is an answer
 WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
 MAX_SUMMED = 8  # scores in a softmax that is to be computed
 MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
@@ -52,6 +53,7 @@ class Question:
     pattern: KeyPattern | None = None  # what one of two heads does,
     scores: tuple[float, ...] = ()  # and how much each of them does so
     own: OwnQuestion | None = None  # the words of a lesson
+    shows_map: bool = True  # whether the solution shows all rows, or only that of the query
 
     @property
     def count(self) -> int:
@@ -88,24 +90,91 @@ def find_token_questions(search: Search) -> Iterator[Question]:
     """
     for row in sorted(search.rows, key=lambda row: (_is_dull(row), not row.role)):
         others = [key for key in row.plain_keys if row.visible[key] and key != row.best]
-        is_told = not row.needs_numbers or (row.scores is not None and row.has_readable_numbers)
-        if not (row.is_clear and is_told) or len(others) < MAX_ANSWERS - 1:
+        if not (row.is_clear and row.can_be_told) or len(others) < MAX_ANSWERS - 1:
             continue
         others.sort(key=lambda key: -row.weights[key])
-        chosen = [others[0], *search.random.sample(others[1:], MAX_ANSWERS - 2)]
+        chosen = list(dict.fromkeys([others[0], *_tempting_keys(row, others)]))
+        rest = [key for key in others if key not in chosen]
+        chosen += search.random.sample(rest, MAX_ANSWERS - 1 - len(chosen))
         keys = tuple(sorted([row.best, *chosen]))
         yield Question("token", row, keys.index(row.best), keys=keys)
 
 
 def _is_dull(row: AttentionRow) -> bool:
-    """Return whether a row of a model goes to the token itself or the first, as many rows do."""
+    """Return whether a row of a model goes to the token itself or the first, as many rows do; what
+    a card says that a head does is not dull.
+    """
+    if row.role:
+        return row.best == row.query
     return not row.has_random_vectors and row.best in (row.query, 0)
+
+
+def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:
+    """Return the one of `others` that the same query of a small model gives the largest weight in
+    another head, such as the other name that a pronoun could stand for.
+    """
+    others = [key for key in others if key != row.query]
+    if not row.role or not others:
+        return []
+    beside = [
+        each.weights
+        for each in attention_rows(row.trace, (), (row.query,))
+        if each.head_name != row.head_name
+    ]
+    return [max(others, key=lambda key: max(weights[key] for weights in beside))] if beside else []
+
+
+@dataclass(frozen=True, eq=False)
+class NumberCase:
+    """A number that can be asked for, and wrong ones in the order in which they are wanted."""
+
+    row: AttentionRow
+    right: float
+    wrong: tuple[float, ...]
+    limits: tuple[float, float]  # of answers
+    gap: float  # at least this is between two answers
+    key: int | None = None
+
+    def numbers_around(self, place: int) -> tuple[float, ...] | None:
+        """Return four sorted answers with the right one at `place`; None if there are too few."""
+        low, high = self.limits
+        below, above = list[float](), list[float]()
+        for number in self.wrong:
+            side, room = (below, place) if number < self.right else (above, MAX_ANSWERS - 1 - place)
+            others = (self.right, *below, *above)
+            is_apart = all(abs(number - other) >= self.gap for other in others)
+            if is_apart and len(side) < room and low <= number <= high:
+                side.append(number)
+        numbers = tuple(sorted([*below, self.right, *above]))
+        return numbers if len(numbers) == MAX_ANSWERS else None
+
+
+def _number_questions(search: Search, kind: str, cases: Iterable[NumberCase]) -> Iterator[Question]:
+    """Yield a question for each row of these cases, with the right answer at a place that is drawn:
+    sorted numbers must not tell by their order which one is right.
+    """
+    rest = [*cases]
+    while rest:
+        for place in search.random.sample(range(MAX_ANSWERS), MAX_ANSWERS):
+            fitting = ((case, case.numbers_around(place)) for case in rest)
+            case, numbers = next((pair for pair in fitting if pair[1]), (None, None))
+            if case is not None and numbers is not None:
+                rest = [each for each in rest if each.row is not case.row]
+                yield Question(kind, case.row, place, numbers=numbers, key=case.key)
+                break
+        else:
+            return
 
 
 def find_weight_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each row with a key whose weight is far enough from three other numbers
     that a mistake would give.
     """
+    yield from _number_questions(search, "weight", _weight_cases(search))
+
+
+def _weight_cases(search: Search) -> Iterator[NumberCase]:
+    """Yield each weight that can be asked for."""
     low, high = WEIGHT_RANGE
     for row in search.rows:
         if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:
@@ -114,17 +183,14 @@ def find_weight_questions(search: Search) -> Iterator[Question]:
             continue
         keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
         for key in search.random.sample(keys, len(keys)):
+            wrong = tuple(_mistaken_weights(row, key))
             right = float(row.weights[key])
-            numbers = _distinct_numbers([right, *_mistaken_weights(row, key)])
-            if len(numbers) == MAX_ANSWERS:
-                ordered = tuple(sorted(numbers))
-                yield Question("weight", row, ordered.index(right), numbers=ordered, key=key)
-                break
+            yield NumberCase(row, right, wrong, ANSWER_RANGE, MIN_ANSWER_GAP, key)
 
 
 def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[float]:
     """Yield what mistakes give: the share of the scores without exp, even weights, the softmax
-    without √d_k, another key's weight, the rest of the row, half of it.
+    without √d_k, another key's weight, the rest of the row; then numbers between.
     """
     assert row.scores is not None
     positive = np.maximum(row.scores, 0)
@@ -136,16 +202,8 @@ def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[float]:
     yield from sorted(map(float, row.weights[row.visible]), reverse=True)
     right = float(row.weights[key])
     yield from (1 - right, right / 2, (1 + right) / 2, right**0.5, right**2)
-
-
-def _distinct_numbers(numbers: Iterable[float]) -> list[float]:
-    """Return the first four numbers from 0 to 1 that are far enough from each other."""
-    chosen: list[float] = []
-    for number in numbers:
-        is_apart = all(abs(number - other) >= MIN_ANSWER_GAP for other in chosen)
-        if is_apart and 0.005 <= number <= 0.995 and len(chosen) < MAX_ANSWERS:
-            chosen.append(number)
-    return chosen
+    yield from (right * share for share in (0.75, 0.25))
+    yield from (right + (1 - right) * share for share in (0.25, 0.75))
 
 
 def find_scaled_questions(search: Search) -> Iterator[Question]:
@@ -167,19 +225,21 @@ def find_mask_questions(search: Search) -> Iterator[Question]:
         seen = [key for key in row.plain_keys if row.visible[key]]
         if hidden and len(seen) >= MAX_ANSWERS - 1:
             right = search.random.choice(hidden)
-            keys = tuple(sorted([right, *search.random.sample(seen, MAX_ANSWERS - 1)]))
-            yield Question("mask", row, keys.index(right), keys=keys)
+            chosen = [right, *search.random.sample(seen, MAX_ANSWERS - 1)]
+            search.random.shuffle(chosen)  # behind a causal mask the latest one is the hidden one
+            yield Question("mask", row, chosen.index(right), keys=tuple(chosen))
 
 
 def find_visible_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each row with a hidden key: how many keys are visible."""
-    for row in _masked_rows(search):
-        total, seen = len(row.visible), int(row.visible.sum())
-        others = [total - seen, total, seen - 1, seen + 1, seen + 2, seen - 2]
-        numbers = dict.fromkeys(number for number in (seen, *others) if 0 < number <= total)
-        chosen = tuple(sorted([*numbers][:MAX_ANSWERS]))
-        if len(chosen) == MAX_ANSWERS:
-            yield Question("visible", row, chosen.index(seen), numbers=tuple(map(float, chosen)))
+    yield from _number_questions(search, "visible", map(_visible_case, _masked_rows(search)))
+
+
+def _visible_case(row: AttentionRow) -> NumberCase:
+    """Return how many keys a row sees; one wrong number is how many it does not see."""
+    total, seen = len(row.visible), int(row.visible.sum())
+    wrong = (total - seen, total, *(seen + step for step in (-1, 1, 2, -2, -3, 3)))
+    return NumberCase(row, seen, wrong, (1, total), 1)
 
 
 def _masked_rows(search: Search) -> Iterator[AttentionRow]:
@@ -201,19 +261,18 @@ def find_head_questions(search: Search) -> Iterator[Question]:
 
 
 def _role_questions(search: Search) -> Iterator[Question]:
-    """Yield a question for each measured role of a small model's heads, about a query that
-    gives one key most of its attention in that head, and little in the other.
+    """Yield questions for each measured role of a small model's heads, about a query that gives
+    one key most of its attention in that head, and little in the other.
     """
     model = search.trace.model
     if model is None:
         return
     scores = model.facts.get("scores")
     known = scores if isinstance(scores, Mapping) else {}
-    asked = set[str]()
     for row in search.rows:
         score = known.get(row.head_name)
         is_sure = model.by_hand or (isinstance(score, float) and score >= MIN_ROLE_SCORE)
-        is_known = row.role and row.role not in asked and is_sure and row.is_clear
+        is_known = row.role and is_sure and row.is_clear
         if not is_known or _is_dull(row) or row.weights.max() < MIN_ROLE_WEIGHT:
             continue
         others = [
@@ -223,9 +282,8 @@ def _role_questions(search: Search) -> Iterator[Question]:
             and other.role != row.role
             and other.weights[row.best] <= MAX_OTHER_WEIGHT
         ]
-        if others:
-            asked.add(row.role)
-            yield _two_heads(search, (row, search.random.choice(others)))
+        for other in search.random.sample(others, len(others)):
+            yield _two_heads(search, (row, other))
 
 
 def _pattern_questions(search: Search) -> Iterator[Question]:

@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.maps import maps_of_heads
-from attnviz.analysis.inspection.patterns import KeyPattern, find_patterns, read_pattern_tokens
 from attnviz.analysis.quiz.attention_row import AttentionRow
 from attnviz.analysis.quiz.question_search import Question
 from attnviz.cells import StoredCells
@@ -172,8 +169,12 @@ def _rows_grid(
 
 
 def _map_of_head(question: Question) -> tuple[Grid, ...]:
-    """Return the map of the head that the question is about."""
+    """Return the map of the head that the question is about; one row of it, if a later question is
+    about another.
+    """
     row = _row(question)
+    if not question.shows_map:
+        return _weight_row(question)
     return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
 
 
@@ -207,13 +208,24 @@ def _about_token(question: Question) -> str:
     row = _row(question)
     if _shows_vectors(row):
         return f"A score is the query of {_query(row)} times a key: multiply and add."
-    return f"Below are the scores of {_query(row)}." if _shows_scores(row) else ""
+    if _shows_scores(row):
+        return f"Below are the scores of {_query(row)}."
+    if row.is_written:
+        numbers = _vector_grids(row)[0].cells.row(0).values[0]
+        avoids = "; a number below 0 is what it avoids" if (numbers < 0).any() else ""
+        return (
+            f"{row.head_name} was written so that {row.role}. Below is the query of {_query(row)}: "
+            f"what it looks for{avoids}."
+        )
+    return f"{row.head_name} {row.role}." if row.role else ""
 
 
 def _shown_with_token(question: Question) -> tuple[Grid, ...]:
     row = _row(question)
     if _shows_scores(row):
         return _score_row(question)
+    if row.is_written:
+        return _vector_grids(row)[:1]
     return _vector_grids(row) if _shows_vectors(row) else ()
 
 
@@ -255,21 +267,17 @@ def _token_reason(question: Question) -> str:
 
 
 def _head_sentence(row: AttentionRow) -> str:
-    """Return a sentence on what the head does; without a model, on the softmax; else nothing."""
+    """Return a sentence on what the head does, or on the softmax; what a head was written for
+    stands with the question.
+    """
     if _shows_scores(row) or _shows_vectors(row):
         return "The largest score gets the largest weight."
-    if row.trace.model is not None:
+    if not row.is_written:
         return _role_sentence(row)
-    [head_map] = maps_of_heads(row.trace, InspectOptions(head=row.head_name))
-    patterns = find_patterns([head_map])
-    kind = patterns.kinds[0]
-    if not isinstance(kind, KeyPattern) or not patterns.is_most_attended(0, kind):
-        return ""
-    place = np.array([[row.query]]), np.array([[row.best]])
-    if not bool(kind.matches(*place, read_pattern_tokens(head_map)).all()):
-        return ""
-    share = percent_text(patterns.score(0, kind))
-    return f"In this sentence {row.head_name} attends to {kind.target_phrase} most ({share})."
+    query = _vector_grids(row)[0]
+    numbers = query.cells.row(0).values[0]
+    names = [query.columns.labels[place] for place in np.flatnonzero(numbers == numbers.max())]
+    return f"{_query(row)} looks most for: {and_list(names)}."
 
 
 def _role_sentence(row: AttentionRow) -> str:
@@ -421,13 +429,13 @@ def _visible_reason(question: Question) -> str:
 def _ask_head(question: Question) -> str:
     if question.pattern is not None:
         target = question.pattern.target_phrase
-        return f"In which map, A or B, do tokens attend mostly to {target}?"
+        return f"In which map, A or B, do tokens attend more to {target}?"
     row = _row(question)
     model = row.trace.model
     assert model is not None
     role = model.heads[row.head_name]
     if model.by_hand:
-        return f"Which map, A or B, was written so that {role}?"
+        return f"Which map, A or B, is of a head written so that {role}?"
     return f"Which map, A or B, is of a head that {role}?"
 
 

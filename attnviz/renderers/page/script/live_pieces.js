@@ -35,6 +35,7 @@ const RARE_HASHES = 5; // as in tokens/gpt2.py
 
 /** Whether a piece is one of the rare ones: of others one in 45 seems to be, too. */
 function isRarePiece(piece) {
+  if (pieces.rare.length === 0) return false; // the page has all of them
   const [one, other] = FNV_STARTS.map((start) =>
     [...piece].reduce((hash, letter) =>
       Math.imul(hash ^ letter.charCodeAt(0), FNV_PRIME) >>> 0, start));

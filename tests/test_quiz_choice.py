@@ -1,0 +1,185 @@
+"""Which questions a quiz asks: none gives another away, and the places of answers tell nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.quiz.lesson import Lesson, LessonText, OwnQuestion, read_lesson
+from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
+from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
+from attnviz.errors import AttnvizError
+from attnviz.traces.from_text import trace
+from attnviz.traces.settings import Settings
+from attnviz.views.quiz.question_words import build_exercise
+from tests.conftest import Attnviz
+
+FOX = "the quick brown fox sees a lazy dog"
+TOM = "Tom slept near Ben and beside the car Anna waited . he"
+NUMBERS = ("token", "weight", "scaled")
+
+
+def first_question(seed: int, kind: str) -> Question | None:
+    settings = Settings(seed=seed, causal=True, dim=8, tokenizer="words")
+    return next(FINDERS[kind](build_search(trace(FOX, settings), (), None, f"{seed}")), None)
+
+
+@pytest.mark.parametrize("kind", ["mask", "weight", "visible"])
+def test_over_two_hundred_seeds_no_place_of_the_right_answer_is_a_good_guess(kind: str) -> None:
+    found = [first_question(seed, kind) for seed in range(200)]
+    places = Counter(each.answer for each in found if each is not None)
+
+    assert min(places[place] for place in range(4)) >= 0.15 * places.total()
+    assert max(places.values()) <= 0.35 * places.total()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(causal=True),
+        Settings(dim=2),
+        Settings(heads=4, dim=16, causal=True),
+        Settings(model="agreement"),
+    ],
+    ids=["causal", "plain", "heads", "agreement"],
+)
+def test_no_row_is_asked_about_twice_and_no_map_answers_a_later_question(
+    settings: Settings,
+) -> None:
+    text = "the old keys near the small cabinet" if settings.model else FOX
+    questions = build_quiz(Lesson((LessonText(text, settings),), questions=40)).questions
+    assert len(questions) >= 5
+    asked = set[tuple[str, int]]()  # rows that a question or a solution has shown
+    hidden = set[int]()  # queries whose hidden keys were shown
+    for question in questions:
+        row = question.row
+        assert row is not None
+        heads = question.heads or (row,)
+        whole = bool(question.heads) or (question.shows_map and question.kind in ("token", "mask"))
+        queries = range(len(row.trace.tokens)) if whole else [row.query]
+        if question.kind in ("mask", "visible"):
+            assert row.query not in hidden
+        else:
+            assert not {(each.head_name, row.query) for each in heads} & asked
+        asked |= {(each.head_name, query) for each in heads for query in queries}
+        if not row.layer.visible.all():
+            hidden |= set(queries)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("minilm", "The cat sat on the mat."), ("toy", "the animal did not cross the street")],
+)
+def test_what_decides_a_question_is_shown_with_it(name: str, text: str) -> None:
+    traced = trace(text, model=name)
+    found = [*FINDERS["token"](build_search(traced, (), None, "1"))]
+    assert found
+    for question in found[:20]:
+        row, exercise = question.row, build_exercise(question, 1)
+        assert row is not None
+        [grid] = exercise.question.grids
+        numbers = np.asarray(grid.cells.row(0).values[0])
+        if grid.title == "query":
+            assert f"{row.head_name} was written so that {row.role}." in exercise.question.about
+            products = np.asarray(row.layer.keys_of_heads[row.head]) @ numbers  # type: ignore[index]
+            assert int(np.where(row.visible, products, -np.inf).argmax()) == row.best
+        else:
+            assert grid.title == "scores before the softmax"
+            assert int(np.where(row.visible, numbers, -np.inf).argmax()) == row.best
+
+
+@pytest.mark.parametrize("text", [TOM, "Anna waited near Kate and behind the tree Tom slept . she"])
+def test_the_pronoun_is_asked_about_first_and_the_other_name_is_an_answer(text: str) -> None:
+    quiz = build_quiz(Lesson((LessonText(text, Settings(model="pronouns")),)))
+    first = build_exercise(quiz.questions[0], 1)
+
+    assert first.question.title == f'Which token does "{text.split()[-1]}" attend to most in L1H0?'
+    assert first.question.about.endswith("L1H0 reads what the pronoun stands for.")
+    assert {text.split()[0], text.split()[3]} < set(first.options)
+
+
+def test_a_pattern_is_asked_for_as_a_comparison() -> None:
+    traced = trace("The cat sat on the mat.", model="minilm")
+    question = next(FINDERS["head"](build_search(traced, (), None, "1")))
+
+    assert "do tokens attend more to the " in build_exercise(question, 1).question.title
+
+
+def test_no_question_is_asked_again_be_it_the_lessons_own_or_not() -> None:
+    settings = Settings(model="agreement")
+    own = OwnQuestion("token", head="L1H0", query="?")
+    text = LessonText("the old keys near the cabinet", settings, own=(own,))
+    questions = build_quiz(Lesson((text,), questions=20)).questions
+    asked = [(each.kind, each.row.head_name, each.row.query) for each in questions if each.row]
+
+    assert asked.count(("token", "L1H0", 6)) == 1
+    with pytest.raises(AttnvizError, match="this question was asked before"):
+        build_quiz(Lesson((LessonText(text.text, settings, own=(own, own)),)))
+
+
+def test_own_questions_that_leave_the_choice_open_are_about_different_rows() -> None:
+    own = OwnQuestion("weight")
+    lesson = Lesson((LessonText("I am learning this", Settings(dim=4), own=(own, own, own)),))
+    rows = [each.row.query for each in build_quiz(lesson).questions[:3] if each.row]
+
+    assert len(set(rows)) == 3
+
+
+def test_a_text_without_a_question_is_named_with_the_reason(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "lesson.toml"
+    path.write_text(
+        '[[texts]]\ntext = "the the the"\nkinds = ["token"]\n[[texts]]\ntext = "we read books"\n',
+        "utf-8",
+    )
+    result = attnviz("quiz", str(path))
+    alone = attnviz(
+        "quiz", "aa bb", "--model", "induction", "--kind", "scaled,token", "-t", "words"
+    )
+
+    assert result.status == 0
+    assert result.err.startswith('note: nothing is asked about "the the the" (line 2 of ')
+    assert "no token can be asked about" in result.err
+    assert "--heads" not in alone.err
+
+
+def test_tokens_are_named_by_numbers_too_and_an_unclear_one_says_its_weights(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lesson.toml"
+    lines = ('[[texts]]\ntext = "I like it a lot"\nqueries = [2]\nkinds = ["weight"]',
+             "[[texts]]", 'text = "I am learning this"', "[[texts.ask]]",
+             'kind = "token"', "query = 2")  # fmt: skip
+    path.write_text("\n".join(lines), "utf-8")
+    lesson = read_lesson(path)
+    assert (lesson.texts[0].queries, lesson.texts[1].own[0].query) == (("2",), "2")
+
+    own = OwnQuestion("token", query="it")
+    for seed in range(6):
+        settings = Settings(dim=4, seed=seed)
+        weights = trace("I like it a lot", settings).layers[0].weights[0][2]
+        first, second = sorted(np.asarray(weights), reverse=True)[:2]
+        if first - second < 0.09:
+            with pytest.raises(AttnvizError, match='about "it" has a clear answer: ') as caught:
+                build_quiz(Lesson((LessonText("I like it a lot", settings, own=(own,)),)))
+            numbers = [f"{each:.2f}".lstrip("0") for each in (first, second)]
+            assert "are {} and {}".format(*numbers) in str(caught.value)
+            assert "seed = 8" in (caught.value.hint or "")
+            return
+    raise AssertionError("no seed has two nearly equal weights")
+
+
+def test_words_for_which_no_head_was_written_are_not_asked_about() -> None:
+    traced = trace("the animal did not cross the street because it was tired", model="toy")
+    rows = [each.row for each in FINDERS["token"](build_search(traced, (), None, "1"))]
+
+    assert rows
+    assert [row for row in rows if row is not None and row.best == row.query] == []
+
+
+def test_a_kind_of_the_course_alone_makes_no_notes(attnviz: Attnviz) -> None:
+    assert attnviz("quiz", "--kind", "mask").err == ""
