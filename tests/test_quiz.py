@@ -361,7 +361,7 @@ def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic
     assert sheet is not None
 
     letters = sheet.right_letters.replace("\u00a0", " ")
-    assert letters == "1 b · 2 b · 3 b · 4 d · 5 b · 6 a · 7 a · 8 a"
+    assert letters == "1 b · 2 c · 3 b · 4 d · 5 a · 6 b · 7 a · 8 a"
     assert [each.needs_working for each in sheet.exercises] == [True, True] + 6 * [False]
     assert all(each.context.startswith("Sentence: ") for each in sheet.exercises)
 

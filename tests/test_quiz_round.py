@@ -47,14 +47,9 @@ def test_a_wrong_answer_is_named_and_listed_to_look_at_again() -> None:
     shown, status = played(b"b", b"\n", b"1", b"\n", b"b")
 
     assert status == 0
-    assert "✗ a) 0.13 is wrong
-Answer: c) 0.57" in shown
-    assert "
-✗ a) 0.13 is wrong; right: c) 0.57
-Enter: next" in shown
-    assert "
-✓ right: b) am
-Enter: next" in shown
+    assert "✗ a) 0.13 is wrong\nAnswer: c) 0.57" in shown
+    assert "\n✗ a) 0.13 is wrong; right: c) 0.57\nEnter: next" in shown
+    assert "\n✓ right: b) am\nEnter: next" in shown
     assert shown.endswith("2 of 3 answers right.\nTo look at again: 2.\n")
 
 

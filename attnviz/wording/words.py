@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import reprlib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
-
-from attnviz.wording.printable import DIRECTION_MARK, is_right_to_left
 
 ShownClass = TypeVar("ShownClass", bound=type)
 
@@ -85,7 +84,8 @@ def bidi_isolated(label: str) -> str:
     """Return the label; in a right-to-left script with a mark on both sides, so that numbers beside
     it do not move.
     """
-    return f"{DIRECTION_MARK}{label}{DIRECTION_MARK}" if is_right_to_left(label) else label
+    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
+    return f"\u200e{label}\u200e" if turned else label
 
 
 def field_summary(value: Any) -> str:
