@@ -158,8 +158,8 @@ def test_long_words_are_cut_and_the_numbers_of_the_cell_kept() -> None:
         for keys in (("up", "up"), ("right",), ("right",)):
             line = press(on, *keys)[-2]
             weight = float(weights(on.subject, 0)[on.place.query, on.place.key])
-            assert f"weight {weight:.4f}   score" in line
-            assert re.search(r"score -?\d+\.\d\d$", line)
+            assert f"weight {weight:.4f}   scaled score" in line
+            assert re.search(r"scaled score -?\d+\.\d\d$", line)
 
 
 def test_only_the_answers_that_change_are_named_each_with_its_position() -> None:

@@ -357,12 +357,11 @@ def test_words_in_a_right_to_left_script_are_shown_without_codes() -> None:
 
 
 def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic() -> None:
-    shown = view(build_quiz(read_course()), answers=True)
-    data, sheet = json.loads(shown.render(".json"))["questions"], shown.sheet
+    sheet = view(build_quiz(read_course()), answers=True).sheet
     assert sheet is not None
 
-    right = [f"{number} {each['right']}" for number, each in enumerate(data, 1)]
-    assert sheet.right_letters.replace("\u00a0", " ").split(" · ") == right
+    letters = sheet.right_letters.replace("\u00a0", " ")
+    assert letters == "1 b · 2 c · 3 b · 4 d · 5 a · 6 b · 7 a · 8 a"
     assert [each.needs_working for each in sheet.exercises] == [True, True] + 6 * [False]
     assert all(each.context.startswith("Sentence: ") for each in sheet.exercises)
 
