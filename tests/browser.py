@@ -64,7 +64,8 @@ def opened(started: Browser, path: Path, address: str = "", **context: object) -
     seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
     seen.page.on("request", lambda request: seen.requests.append(request.url))
     seen.page.goto(f"{path.as_uri()}{address}")
-    seen.page.wait_for_function(IS_STARTED)
+    if context.get("java_script_enabled", True):
+        seen.page.wait_for_function(IS_STARTED)
     yield seen
     within.close()
     assert seen.said == [], seen.said

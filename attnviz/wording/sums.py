@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from attnviz.wording.numbers import NumberStyle, exact_text
+from attnviz.wording.numbers import SUM_ROUNDING, NumberStyle, exact_text
 
 Numbers = Sequence[float]
 
@@ -585,11 +585,12 @@ def _scalar_sum(left: str, right: str, value: float, result: float, style: Numbe
 
 def _share_sum(left: str, right: str, value: float, result: float, style: NumberStyle) -> Sum:
     """Return the Sum of a share. One that would read as 0 or 1 has more decimals, and where it
-    reads so all the same, but is computed otherwise, the sign is ≈.
+    reads so all the same, the sign is ≈.
     """
     share_style = style.for_share(result)
     share_sum = _scalar_sum(left, right, value, result, share_style)
-    is_rounded_off = share_style.rounded(result) in (0, 1) and share_style.rounded(result) != value
+    is_whole = result == 0 or abs(result - 1) < SUM_ROUNDING
+    is_rounded_off = share_style.rounded(result) in (0, 1) and not is_whole
     return replace(share_sum, exact=share_sum.exact and not is_rounded_off)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+import numpy as np
 from torch import Tensor
 
+from attnviz.cells import FULL_SLICE
 from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
@@ -136,20 +139,27 @@ def _scaling_description(scene: Scene) -> str:
 
 def _has_large_scores(scene: Scene) -> bool:
     """Whether any score that is shown is so large that scaling matters to the softmax."""
-    scores = scene.layer.attended.scores[list(scene.shown_heads)]
-    if scene.options.query is not None:
-        scores = scores[:, scene.followed_query]
-    return float(scores.abs().max()) >= MIN_LARGE_SCORE
+    cells = [scene.layer.weights.cells("scores", head) for head in scene.shown_heads]
+    if scene.options.query is None:
+        scores = [each.window(FULL_SLICE, FULL_SLICE).values for each in cells]
+    else:
+        scores = [each.row(scene.followed_query).values for each in cells]
+    return max(float(np.nanmax(np.abs(each))) for each in scores) >= MIN_LARGE_SCORE
+
+
+def _roots_in_tex(text: str) -> str:
+    r"""Return a text with roots in TeX: `\sqrt{64}` for `√64`."""
+    return re.sub(r"√(\d+)", r"\\sqrt{\1}", text)
 
 
 def _scaling_tex(scene: Scene) -> str:
     """Return the division in TeX; empty without scaling."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
-        root_tex = divisor_text(scene.layer).replace("√", r"\sqrt ")
+        root_tex = _roots_in_tex(divisor_text(scene.layer))
         return rf"\frac{{S}}{{{root_tex}}}" if root_tex else ""
     factors = [rf"\sqrt{{{scene.layer.head_dim}}}"] if variant.scaled else []
-    temperature_tex = temperature_text(variant.temperature).replace("√", r"\sqrt ")
+    temperature_tex = _roots_in_tex(temperature_text(variant.temperature))
     factors += [temperature_tex] if variant.temperature != 1 else []
     divisor = r" \cdot ".join(factors)
     return rf"\frac{{S}}{{{divisor}}}" if factors else ""
