@@ -99,13 +99,14 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         assert page.is_checked("input[name=log][value=true]")
         odd = "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
         page.evaluate("odd => { location.hash = odd }", odd)
-        until(page, lambda: page.input_value("#query") == FOLLOWED)
-        assert page.input_value("#layer") == page.input_value("#head") == "0"
+        until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "0")
+        assert page.input_value("#query") == FOLLOWED
         assert page.input_value("#theme") == ""
         assert page.text_content("#least-says") == "0"
         assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
         page.go_back()
-        until(page, lambda: page.input_value("#query") == "3 here")
+        until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "1")
+        assert page.input_value("#query") == "3 here"
         page.evaluate("() => { location.hash = 'main' }")  # a place of the page is none of ours
         settled(page)
         assert page.input_value("#query") == "3 here"

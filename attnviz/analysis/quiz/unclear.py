@@ -41,7 +41,7 @@ def _lead(row: AttentionRow) -> float:
     return float(seen[-1] - seen[-2]) if len(seen) > 1 else 0.0
 
 
-def _place(row: AttentionRow) -> str:
+def _row_name(row: AttentionRow) -> str:
     """Return the token that asks, and its head."""
     return f'"{row.trace.tokens.labels[row.query]}" in {row.head_name}'
 
@@ -51,20 +51,20 @@ def _explain_token(rows: Sequence[AttentionRow]) -> str:
     row = max(rows, key=lambda each: (each.is_clear, each.best in each.plain_keys, _lead(each)))
     seen = np.sort(row.weights[row.visible])[::-1]
     if len(seen) < MAX_ANSWERS:
-        return f"{_place(row)} sees {counted(len(seen), 'token')}, and {MAX_ANSWERS} are needed"
+        return f"{_row_name(row)} sees {counted(len(seen), 'token')}, and {MAX_ANSWERS} are needed"
     if row.is_clear and not row.can_be_told:
         if len(row.keys) > MAX_SHOWN_KEYS:
             return (
                 "only scores could tell, and those of "
                 f"{len(row.keys)} tokens are too many to show (at most {MAX_SHOWN_KEYS})"
             )
-        return f"nothing that can be shown tells what {_place(row)} attends to most"
+        return f"nothing that can be shown tells what {_row_name(row)} attends to most"
     if row.is_clear:
-        return f"fewer than {MAX_ANSWERS} visible tokens can be answers for {_place(row)}"
+        return f"fewer than {MAX_ANSWERS} visible tokens can be answers for {_row_name(row)}"
     if row.best not in row.plain_keys:
         best = row.keys.labels[row.best]
-        return f'{_place(row)} attends most to "{best}", which is no clear answer'
-    two = f"the two largest weights of {_place(row)} are {share_text(seen[0])} and "
+        return f'{_row_name(row)} attends most to "{best}", which is no clear answer'
+    two = f"the two largest weights of {_row_name(row)} are {share_text(seen[0])} and "
     even = ", and all are nearly even" if row.evenness >= MAX_CLEAR_EVENNESS else ""
     return f"{two}{share_text(seen[1])}{even}"
 
@@ -77,7 +77,7 @@ def _explain_weight(rows: Sequence[AttentionRow]) -> str:
     if least > MAX_SUMMED:
         return f"at most {MAX_SUMMED} visible tokens can be added up, and there are {least}"
     row = min(rows, key=lambda each: each.evenness)
-    return f"the largest weight of {_place(row)} is {share_text(row.weights.max())}, too plain"
+    return f"the largest weight of {_row_name(row)} is {share_text(row.weights.max())}, too plain"
 
 
 def _explain_scaled(rows: Sequence[AttentionRow]) -> str:

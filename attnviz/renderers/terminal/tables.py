@@ -88,7 +88,7 @@ def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
         return [_level_headings(row) for row in _pack_side_by_side(vector_tables, screen)]
     rows = _choose_form(grids, screen)
     if grids[0].is_list and not (rows and _has_words_over_numbers(rows[0][0].form)):
-        return _pack_side_by_side(list(_list_tables(grids, screen)), screen)
+        return _pack_side_by_side(list(_tables_as_lists(grids, screen)), screen)
     return rows or _pool_tables(grids, replace(screen, numbers=False))
 
 
@@ -97,7 +97,7 @@ def _has_words_over_numbers(form: TableForm) -> bool:
     return form.cells == "numbers" and form.heading == "across"
 
 
-def _list_tables(grids: Sequence[Grid], screen: Screen) -> Iterator[TerminalTable]:
+def _tables_as_lists(grids: Sequence[Grid], screen: Screen) -> Iterator[TerminalTable]:
     """Yield the rows of grids as columns beside the words, a few words in each table."""
     for grid in map(Grid.turned, grids):
         for start in range(0, len(grid.rows), LIST_ROWS):
