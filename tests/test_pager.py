@@ -193,7 +193,8 @@ def test_a_screen_that_is_said_to_have_no_columns_shows_as_much_as_before() -> N
 def test_columns_and_lines_that_are_no_size_are_ignored(
     size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", size)
-    monkeypatch.setenv("LINES", "24")
+    with monkeypatch.context() as screen:  # pytest itself reads them when it reports a test
+        screen.setenv("COLUMNS", size)
+        screen.setenv("LINES", "24")
 
-    assert invalid_terminal_sizes() == ["COLUMNS"]
+        assert invalid_terminal_sizes() == ["COLUMNS"]
