@@ -534,6 +534,7 @@ def test_nothing_jumps_or_complains_while_a_word_is_typed(
     with opened(chromium, live_path, viewport={"width": 1280, "height": 900}) as seen:
         page = seen.page
         top = "document.querySelector('#matrix').getBoundingClientRect().top"
+        settled(page)
         before = page.evaluate(top)
         page.click("#text")
         page.keyboard.press("Control+A")
@@ -542,6 +543,7 @@ def test_nothing_jumps_or_complains_while_a_word_is_typed(
             settled(page, 0)
             assert page.inner_text("#live-problem") == ""
         page.keyboard.type("q")
+        settled(page)
         assert "does not know “treq”" in page.inner_text("#live-problem")
         assert page.evaluate(top) == before
         typed(page, "x" * 900)
