@@ -27,8 +27,14 @@ from attnviz import trace
 from attnviz.cli import explore
 from attnviz.cli.explorer import subject
 from attnviz.cli.explorer.application import Explorer
-from attnviz.cli.explorer.frame import MARK_STYLE, MIN_SIZE, body_height, matrix_layout
-from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
+from attnviz.cli.explorer.frame import (
+    MARK_STYLE,
+    MIN_SIZE,
+    body_height,
+    matrix_layout,
+    sheet_layout,
+)
+from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, key_at, last_line_keys
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
 from attnviz.cli.explorer.session import ACTIONS, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
@@ -247,11 +253,14 @@ def test_keys_that_a_page_has_too_mean_the_same() -> None:
 @pytest.mark.parametrize("pane", ALL_PANES)
 def test_the_last_line_fits_and_begins_with_what_matters(pane: str) -> None:
     for room in (60, 80, 120, 240):
-        words = last_line_words(pane, room, ABILITIES)  # type: ignore[arg-type]
-        line = "  ".join(f"{key} {word}" for key, word in words)
+        keys = last_line_keys(pane, room, ABILITIES)  # type: ignore[arg-type]
+        line = "  ".join(f"{key.label} {key.short}" for key in keys)
 
         assert len(line) <= room
-        assert {"q", "?"} <= {key for key, _ in words}
+        assert {"q", "?"} <= {key.label for key in keys}
+        for key in keys:
+            if len(key.names) < 4:
+                assert key_at(line.index(f"{key.label} {key.short}"), keys) == key.names[0]
 
 
 def test_keys_that_a_model_has_no_use_for_are_not_listed() -> None:
@@ -359,9 +368,16 @@ def test_a_small_screen_says_how_large_it_has_to_be() -> None:
     assert " ".join(screen(on)) == (
         f"attnviz explore needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} lines; q quits"
     )
-    press(on, DOWN, "]", "o", "d")
+    place = on.place
+    press(on, DOWN, "]", "o", "d", "e", "x")
+    on.click(3, 3)
+    on.turn_wheel(2)
+    assert (on.place, on.prompt, on.is_over) == (place, None, False), "nothing acts unseen"
     on.resize(80, 24)
     assert len(screen(on)) == 24
+    on.resize(30, 8)
+    press(on, "q")
+    assert on.is_over
 
 
 def test_zoom_goes_from_numbers_to_half_blocks_and_back() -> None:
@@ -381,6 +397,73 @@ def test_a_click_on_a_cell_follows_it() -> None:
     on.click(column, line)
 
     assert (on.place.query, on.place.key) == (3, 0)
+
+
+def test_a_click_on_the_name_of_a_row_or_column_follows_it() -> None:
+    on = session()
+    lines, top = screen(on), on.frame().body.start
+    on.click(3, top + 4)
+    assert (on.place.query, on.place.key) == (3, 2)
+    on.click(lines[top].index("old"), top)
+    assert (on.place.query, on.place.key) == (3, 1)
+    on.click(0, top)
+    assert (on.place.query, on.place.key) == (3, 1), "the corner is neither"
+
+
+def test_a_click_on_a_key_in_the_last_line_presses_it() -> None:
+    on = session()
+    panes = []
+    for label in ("o all heads", "Esc back"):
+        on.click(screen(on)[-1].index(label), 23)
+        panes.append(on.place.pane)
+    assert panes == ["overview", "matrix"]
+    head = on.place.head
+    on.click(screen(on)[-1].index("[ ]"), 23)
+    assert on.place.head == (head - 1) % 4
+    on.click(screen(on)[-1].index("head"), 23)
+    assert on.place.head == head
+    on.click(screen(on)[-1].index("quit"), 23)
+    assert on.is_over
+
+
+def test_all_of_a_long_message_is_read_above_the_keys() -> None:
+    on = session()
+    before = screen(on)
+    message = "a sentence that is longer than the screen is wide " * 4
+    on.message = message
+    shown = screen(on)
+
+    assert " ".join(shown[-4:-1]) == message.strip()
+    assert (shown[:-4], shown[-1]) == (before[:-4], before[-1])
+    on.message = message * 3
+    assert screen(on)[-2].endswith("…")
+    assert press(on, "up", DOWN) == before
+
+
+def test_a_long_problem_stands_below_the_line_that_is_typed() -> None:
+    on = session()
+    press(on, "e", "ctrl+u", *"the unheardof", "enter")
+    assert on.prompt is not None
+    problem = on.prompt.problem
+    shown = screen(on)
+    at = next(number for number, line in enumerate(shown) if line.startswith("text the unheardof"))
+
+    assert len(problem) > 80
+    assert " ".join(shown[at + 1 :]) == problem
+
+
+def test_heads_that_are_out_of_sight_are_counted() -> None:
+    on = session(LONG, heads=64, head_dim=2, seed=42)
+    press(on, "o")
+    layout = sheet_layout(on.subject, on.place, on.screen)
+    shown = sum(screen(on)[line].count("head ") for line in on.frame().body)
+    assert f"one of 64 heads ({len(layout.heads(64))} in sight)" in screen(on)[1]
+    assert shown == len(layout.heads(64)) < 64
+
+    few = session(LONG, heads=4, head_dim=2, seed=42, size=(240, 70))
+    press(few, "o")
+    assert sheet_layout(few.subject, few.place, few.screen).form.cell_columns == 2
+    assert "in sight" not in screen(few)[1]
 
 
 def test_a_click_on_a_word_follows_it_and_the_wheel_goes_on() -> None:
@@ -513,7 +596,7 @@ def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> N
     on = session()
     shown = press(on, "e", *" cow", "enter")
 
-    assert "never seen 'cow'" in shown[-1]
+    assert "never seen 'cow'" in " ".join(shown[-5:])
     assert on.subject.trace is on.subject.base
 
 
@@ -535,9 +618,9 @@ def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() 
     on.place = replace(on.place, head=0, pane="arithmetic")
     shown = press(on, "]")
     assert on.place.pane == "matrix"
-    assert "written by another command" in shown[-2]
+    assert "written by another command" in " ".join(shown[-5:])
     assert shown[2] == "go there now"
-    assert "cannot be switched off" in press(on, "x")[-2]
+    assert "cannot be switched off" in " ".join(press(on, "x")[-3:])
 
 
 def test_a_token_is_found_in_every_pane() -> None:
@@ -676,7 +759,7 @@ def test_the_caret_is_behind_the_unknown_word() -> None:
     press(on, "e", "home", *"teh ", "enter")
     assert on.prompt is not None
     assert (on.prompt.caret, on.prompt.text[:4]) == (3, "teh ")
-    assert "did you mean 'the'" in screen(on)[-1]
+    assert "did you mean 'the'" in " ".join(screen(on)[-5:])
     press(on, "backspace", "backspace", "backspace", *"the", "enter")
     assert on.prompt is None
     assert on.subject.trace.text == f"the {SENTENCE} ?"
@@ -779,7 +862,7 @@ def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     before = on.subject
 
     assert build_source(given_weights).has_no_command
-    assert "computed elsewhere" in press(on, "x")[-2]
+    assert "computed elsewhere" in " ".join(press(on, "x")[-4:])
     assert "no command prints this" in press(on, "y")[-2]
     assert on.subject is before
     press(on, "]", "o", "enter", DOWN, RIGHT)
@@ -839,7 +922,7 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
 
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
     on = session()
-    assert "never seen 'boor' (did you mean" in press(on, "e", *" boor", "enter")[-1]
+    assert "never seen 'boor' (did you mean" in " ".join(press(on, "e", *" boor", "enter")[-5:])
 
     press(on, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
     assert on.subject.trace.text == f"{SENTENCE} ? book"

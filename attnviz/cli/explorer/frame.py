@@ -14,7 +14,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.explorer.keys import KEYS, PROMPT_KEYS, keys_of_pane, last_line_words
+from attnviz.cli.explorer.keys import KEYS, PROMPT_KEYS, keys_of_pane, last_line_keys
 from attnviz.cli.explorer.place import FAR, Place
 from attnviz.cli.explorer.subject import Subject
 from attnviz.renderers.terminal.lines import panel_lines
@@ -45,7 +45,10 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
 
-MOUSE_NOTE = "The mouse works, too: click a cell, a word or a head; turn the wheel."
+MOUSE_NOTE = (
+    "The mouse works, too: click a cell, the name of a row or column, a word, a head, or a key in "
+    "the last line; turn the wheel."
+)
 MIN_SIZE = 60, 16  # columns and lines
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
@@ -54,6 +57,7 @@ MAX_SENTENCE_LINES = 3  # on a low screen as many of them as the matrix leaves f
 MORE_BEFORE, MORE_AFTER = "… ", " …"  # where words of the sentence are out of sight
 SENTENCE_MARGIN = len(MORE_BEFORE) + len(MORE_AFTER)
 TALL_MATRIX_LINES = 36  # of a matrix that does not fit; lines beyond these go to the sentence
+MAX_NOTICE_LINES = 4  # a longer notice is cut
 MAX_KEPT_DRAWINGS = 96
 MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
 MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
@@ -95,6 +99,10 @@ class SheetLayout:
         row = self.first_row + line // self.lines_per_row
         return row * self.per_row + column // (map_columns + self.form.gap)
 
+    def heads(self, count: int) -> range:
+        """Return the indices of the heads in sight, of `count` heads."""
+        return range(count)[self.first_row * self.per_row :][: self.rows * self.per_row]
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -116,24 +124,31 @@ def build_frame(
     """Return the screen that shows a place; `notice` stands where the numbers of the cell stand,
     and is a line that is being typed if `is_typing`.
     """
-    width, height = screen.room, screen.height or 0
-    if screen.width is None or screen.width < MIN_SIZE[0] or height < MIN_SIZE[1]:
+    width = screen.room
+    if is_too_small(screen):
         return Frame(tuple(_too_small_lines(screen)))
     title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
-    head = [title, _about(subject, place, width)]
+    head = [title, _about(subject, place, screen)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
-    keys = last_line_words(place.pane, width, subject.abilities)
-    last = last_line(PROMPT_KEYS if is_typing else keys)
-    foot = [*_foot(subject, place, notice, width), last]
+    keys = last_line_keys(place.pane, width, subject.abilities)
+    last = last_line(PROMPT_KEYS if is_typing else [(key.label, key.short) for key in keys])
     first = len(head) + len(sentence)
     lines = body_height(subject, place, screen)
     body = _body_lines(subject, place, screen, lines)[:lines]
     body += [Text(end="")] * (lines - len(body))
+    foot = [*_foot(subject, place, notice, screen), last]
+    body = body[: (screen.height or 0) - first - len(foot)]  # a long notice hides its last lines
     return Frame(
         (*head, *sentence, *body, *foot),
-        range(first, first + lines),
+        range(first, first + len(body)),
         range(len(head), first),
     )
+
+
+def is_too_small(screen: Screen) -> bool:
+    """Return whether a screen has no room for all parts."""
+    columns, lines = screen.width or 0, screen.height or 0
+    return columns < MIN_SIZE[0] or lines < MIN_SIZE[1]
 
 
 def body_height(subject: Subject, place: Place, screen: Screen) -> int:
@@ -162,13 +177,21 @@ def _title(subject: Subject, place: Place) -> str:
     return "Keys" if place.pane == "keys" else subject.finding(place)
 
 
-def _about(subject: Subject, place: Place, width: int) -> Text:
+def _about(subject: Subject, place: Place, screen: Screen) -> Text:
     """Return which head it is, what was changed, and what the numbers depend on."""
     count = len(subject.explorer.heads)
-    name = f"{subject.name(place.head)}, one of {count} heads · " if count > 1 else ""
+    name = f"{subject.name(place.head)}, one of {count} heads" if count > 1 else ""
+    if place.pane == "overview":
+        shown = sheet_layout(subject, place, screen).heads(count)
+        name += f" ({len(shown)} in sight)" if len(shown) < count else ""
     changes = f"changed: {subject.changes} · " if subject.changes else ""
-    line = Text.assemble((name + changes, PLAIN_STYLE), (subject.about, DIM_STYLE), end="")
-    return _cut(line, width)
+    line = Text.assemble(
+        (name and f"{name} · ", PLAIN_STYLE),
+        (changes, PLAIN_STYLE),
+        (subject.about, DIM_STYLE),
+        end="",
+    )
+    return _cut(line, screen.room)
 
 
 def _cut(line: Text, width: int) -> Text:
@@ -178,13 +201,31 @@ def _cut(line: Text, width: int) -> Text:
     return line
 
 
-def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> Iterator[Text]:
-    """Yield the numbers of the cell, or a notice in their place, and the model's answer."""
-    is_about_cell = place.pane != "keys"
-    numbers = subject.cell_line(place, width) if is_about_cell else ""
-    yield _cut(Text(numbers, end="") if notice is None else notice, width)
-    if subject.answer_line:
+def _foot(subject: Subject, place: Place, notice: Text | None, screen: Screen) -> Iterator[Text]:
+    """Yield the numbers of the cell and the model's answer; a notice stands in place of the
+    numbers, and one of several lines in place of both.
+    """
+    width = screen.room
+    notice_lines = [] if notice is None else [notice]
+    if notice is not None and notice.cell_len > width:
+        notice_lines = wrapped_lines(notice, screen)
+    numbers = subject.cell_line(place, width) if place.pane != "keys" else ""
+    yield from notice_lines or [_cut(Text(numbers, end=""), width)]
+    if subject.answer_line and len(notice_lines) < 2:
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
+
+
+def wrapped_lines(notice: Text, screen: Screen) -> list[Text]:
+    """Return a notice broken between words; what the last line has no room for is left out."""
+    style = notice.style if isinstance(notice.style, Style) else PLAIN_STYLE
+    lines = list(wrap_note(notice.plain, screen, style))
+    shown = lines[:MAX_NOTICE_LINES]
+    if shown != lines:
+        words = " ".join(line.plain for line in lines[len(shown) - 1 :])
+        shown[-1] = _cut(Text(words, style), screen.room)
+    for line in shown:
+        line.end = ""
+    return shown
 
 
 def last_line(keys: Iterable[tuple[str, str]]) -> Text:
@@ -551,13 +592,19 @@ def _with_sign(line: Text, first: int, sign: str, style: Style = BOLD_STYLE) -> 
 def cell_at(
     subject: Subject, place: Place, screen: Screen, line: int, column: int
 ) -> tuple[int, int] | None:
-    """Return the query and the key at a line and a column of the matrix; None beside it."""
+    """Return the query and the key at a line and a column of the matrix; None beside it.
+
+    The name of a row is the query alone, and what stands over a column the key alone.
+    """
     layout = matrix_layout(subject, place, screen)
     row = (line - layout.heading_lines) * layout.rows_per_line
     key = (column - layout.label_width) // layout.form.width
-    if not (0 <= row < layout.rows and 0 <= key < layout.columns):
+    if not (row < layout.rows and key < layout.columns) or (row < 0 and key < 0):
         return None
-    return place.top + row, place.left + key
+    return (
+        place.query if row < 0 else place.top + row,
+        place.key if key < 0 else place.left + key,
+    )
 
 
 # All heads as small maps.
@@ -565,12 +612,25 @@ def cell_at(
 
 def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
     """Return how small maps are arranged: a layer on a row, where its heads fit side by side."""
+    grid, count = subject.small_map(place.head), len(subject.explorer.heads)
+    layouts = [
+        _sheet_of_form(subject, place, screen, form) for form in _small_map_forms(grid, screen)
+    ]
+    return next((each for each in layouts if len(each.heads(count)) == count), layouts[-1])
+
+
+def _small_map_forms(grid: Grid, screen: Screen) -> list[MapForm]:
+    """Return the forms that small maps may have, the largest first."""
+    small = MapForm(1, halves=screen.colored, gap=MAP_GAP)
+    if max(grid.cells.shape) <= WIDE_MAP_SIDE:
+        small = MapForm(2, gap=MAP_GAP)
+    return [MapForm(2, gap=MAP_GAP), small]
+
+
+def _sheet_of_form(subject: Subject, place: Place, screen: Screen, form: MapForm) -> SheetLayout:
+    """Return how small maps of one form are arranged."""
     grid = subject.small_map(place.head)
-    side = max(grid.cells.shape)
-    is_wide = side <= WIDE_MAP_SIDE
-    form = MapForm(2 if is_wide else 1, halves=screen.colored and not is_wide, gap=MAP_GAP)
-    columns = form.columns(grid) + MAP_GAP
-    fitting = max(1, (screen.room + MAP_GAP) // columns)
+    fitting = max(1, (screen.room + MAP_GAP) // (form.columns(grid) + MAP_GAP))
     in_layer = max(cell[1] for cell in subject.cells) + 1
     per_row = in_layer if in_layer <= fitting else fitting
     lines = form.lines(grid)

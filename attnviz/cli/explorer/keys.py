@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from attnviz.cli.explorer.place import Pane
@@ -89,8 +89,8 @@ def unused_key_message(key: str, pane: Pane) -> str:
     return f"that is no key of attnviz explore ({back})"
 
 
-def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[tuple[str, str]]:
-    """Return (key, word) pairs for the last line, as many as fit into `room` columns.
+def last_line_keys(pane: Pane, room: int, abilities: Collection[str]) -> list[Key]:
+    """Return the keys of the last line, as many as fit into `room` columns.
 
     The most important ones are kept; they stand in the order of the table.
     """
@@ -99,7 +99,22 @@ def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[t
     for key in sorted(shown, key=lambda each: each.rank):
         if sum(map(_columns, [*kept, key])) - LAST_LINE_GAP <= room:
             kept.append(key)
-    return [(key.label, key.short) for key in shown if key in kept]
+    return [key for key in shown if key in kept]
+
+
+def key_at(column: int, keys: Sequence[Key]) -> str:
+    """Return which of the last line's keys is at a column; empty where there is none.
+
+    Of two keys it is the second from the second on, and of four arrows none.
+
+    >>> [key_at(column, [key for key in KEYS if key.short == "head"]) for column in (0, 2, 6)]
+    ['[', ']', ']']
+    """
+    for key in keys:
+        if 0 <= column < _columns(key) - LAST_LINE_GAP and len(key.names) < len(MOVES):
+            return key.names[0 if column <= key.label.find(" ") else -1]
+        column -= _columns(key)
+    return ""
 
 
 def _columns(key: Key) -> int:

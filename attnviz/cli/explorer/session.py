@@ -20,17 +20,21 @@ from attnviz.cli.explorer.frame import (
     body_height,
     build_frame,
     cell_at,
+    is_too_small,
     last_line,
     long_lines,
     matrix_layout,
     sentence_rows,
     sheet_layout,
+    wrapped_lines,
 )
 from attnviz.cli.explorer.keys import (
     KEYS,
     MISSING_REASONS,
     PROMPT_KEYS,
     TAB_KEY,
+    key_at,
+    last_line_keys,
     unused_key_message,
 )
 from attnviz.cli.explorer.place import (
@@ -163,13 +167,15 @@ class Session:
             notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
         is_typing = self.prompt is not None
         frame = build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
-        if self.prompt is None or not frame.body:
+        if self.prompt is None or notice is None or not frame.body:
             return frame
-        last = Text(self.prompt.problem, BOLD_STYLE, end="")
-        if not last:
-            last = last_line(PROMPT_KEYS + TAB_KEY * bool(self.prompt.words))
-        last.truncate(self.screen.room, overflow="ellipsis")
-        return replace(frame, lines=(*frame.lines[:-1], last))
+        last = [last_line(PROMPT_KEYS + TAB_KEY * bool(self.prompt.words))]
+        if self.prompt.problem:
+            last = wrapped_lines(Text(self.prompt.problem, BOLD_STYLE), self.screen)
+        above = frame.lines[: -len(last)]
+        if len(above) <= frame.body.stop:  # the line that is typed stands above a long problem
+            above = (*above[:-1], notice)
+        return replace(frame, lines=(*above, *last))
 
     def resize(self, width: int, height: int) -> None:
         """Fit the screen to another size."""
@@ -178,7 +184,9 @@ class Session:
 
     def press(self, key: str) -> None:
         """Do what a key means in the pane that is shown; say so where it means nothing there."""
-        if self.prompt is not None:
+        if is_too_small(self.screen):  # nothing is seen of what a key does
+            self.is_over = key == "q"
+        elif self.prompt is not None:
             self._press_in_prompt(self.prompt, key)
         else:
             self.message = ""
@@ -204,8 +212,10 @@ class Session:
             self.prompt = self.prompt.typed(" ".join(text.splitlines()))  # terminals send CR
 
     def click(self, column: int, line: int) -> None:
-        """Go to the cell, the word or the head at a column and a line of the screen."""
-        if self.prompt is not None:
+        """Go to the cell, the word or the head at a column and a line of the screen, or press the
+        key that stands there.
+        """
+        if self.prompt is not None or is_too_small(self.screen):
             return
         frame, self.message = self.frame(), ""
         if line in frame.body and self.place.pane == "matrix":
@@ -216,10 +226,17 @@ class Session:
             self._click_head(line - frame.body.start, column)
         elif line in frame.sentence:
             self._click_word(line - frame.sentence.start, column)
+        elif line == len(frame.lines) - 1:
+            room, abilities = self.screen.room, self.subject.abilities
+            key = key_at(column, last_line_keys(self.place.pane, room, abilities))
+            if key:
+                self.press(key)
         self._keep_in_sight()
 
     def turn_wheel(self, down: int, *, sideways: bool = False) -> None:
         """Move on by some rows, or scroll by some lines; `sideways`: by some columns."""
+        if is_too_small(self.screen):
+            return
         if self.place.pane == "matrix":
             step = (0, down) if sideways else (down, 0)
             self.place = move_cell(self.place, *step, self._shape)
