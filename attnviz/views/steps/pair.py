@@ -67,7 +67,7 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
         finding=title[0].upper() + title[1:],
         about="The numbers are multiplied in pairs, and the products added.",
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
-        formula="score = query · key = |query| |key| cos(angle)",
+        formula="score = query·key = |query| |key| cos(angle)",
         tex=r"q \cdot k = |q| \, |k| \cos \theta",
         grids=tuple(_pair_grid(scene, *pair, key) for pair in pairs),
         planes=tuple(_pair_plane(scene, *pair, key) for pair in pairs),
