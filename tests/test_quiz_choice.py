@@ -147,6 +147,22 @@ def test_a_text_without_a_question_is_named_with_the_reason(
     assert "--heads" not in alone.err
 
 
+def test_a_part_of_a_letter_is_no_answer_and_is_not_asked_about(attnviz: Attnviz) -> None:
+    tokens = trace("das 我 Haus 喜 steht hier", variant="causal").tokens
+    assert any("⟨" in label for label in tokens.labels)
+    for seed in range(5):
+        settings = Settings(variant="causal", seed=seed)
+        lesson = Lesson((LessonText("das 我 Haus 喜 steht hier", settings),), questions=6)
+        for question in build_quiz(lesson).questions:
+            named = [question.row.keys.labels[key] for key in question.keys] if question.row else []
+            assert not any("⟨" in label for label in named)
+            assert question.row is None or "⟨" not in tokens.labels[question.row.query]
+
+    refused = attnviz("quiz", "我喜欢猫和狗")
+    assert "--tokenizer chars" in refused.err
+    assert attnviz("quiz", "我喜欢猫和狗", "--tokenizer", "chars").status == 0
+
+
 def test_tokens_are_named_by_numbers_too_and_an_unclear_one_says_its_weights(
     tmp_path: Path,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ MIN_LEAD, MIN_LEAD_RATIO = 0.1, 1.5  # of the largest weight over the next one
 MAX_SHOWN_KEYS = 14  # of a row whose numbers are shown
 MAX_EXPONENT = 20.0  # a score that a calculator can take to the power of e
 SOFTMAX_TOLERANCE = 1e-4
+BYTE_LABEL = re.compile("⟨[0-9a-f]{2}⟩")  # of a part of a letter, as `tokens.piece_label` writes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +213,7 @@ def has_plain_mask(layer: Layer) -> bool:
 
 def unmistakable_positions(tokens: Tokens) -> list[int]:
     """Return the positions of tokens that nobody can take for another: not special, of letters or
-    digits, and not the same word as another one, whatever its capitals.
+    digits, no part of a letter, and not the same word as another one, whatever its capitals.
     """
     folded = [label.strip().casefold() for label in tokens.labels]
     counts = Counter(folded)
@@ -220,6 +222,7 @@ def unmistakable_positions(tokens: Tokens) -> list[int]:
         for position, label in enumerate(folded)
         if counts[label] == 1
         and position not in tokens.special
+        and not BYTE_LABEL.search(label)
         and (any(map(str.isalnum, label)) or label == "?")
     ]
 

@@ -104,6 +104,8 @@ def _no_question_error(text: LessonText, why: str) -> AttnvizError:
         hint = "try other kinds, or another sentence"
     elif text.settings.model is not None:
         hint = "try another --kind, or another sentence"
+    elif "parts of a letter" in why and not text.text.isascii():
+        hint = "try --tokenizer chars, or another sentence"
     else:
         hint = NO_QUESTION_HINT
     return AttnvizError(f"no question about this has a clear answer: {why}", hint)

@@ -22,12 +22,15 @@ MAX_EXPLAINED_KINDS = 2  # of many kinds the first ones say enough
 def explain_unclear(rows: Sequence[AttentionRow], kinds: Sequence[str]) -> str:
     """Return why none of these rows has a question of these kinds."""
     if not rows:
-        return "no token can be asked about: all are there twice, special, or punctuation"
+        return (
+            "no token can be asked about: all are there twice, special, punctuation, or parts of a "
+            "letter"
+        )
     most = max(len(row.plain_keys) for row in rows)
     if most < MAX_ANSWERS and not {"weight", "scaled", "visible", "head"}.issuperset(kinds):
         return (
             f"{counted(most, 'token')} can be answers, and {MAX_ANSWERS} are needed; those that "
-            "are there twice, special tokens and punctuation do not count"
+            "are there twice, special tokens, punctuation and parts of a letter do not count"
         )
     reasons = {kind: EXPLANATIONS[kind](rows) for kind in kinds[:MAX_EXPLAINED_KINDS]}
     if len(kinds) == 1:
