@@ -90,6 +90,11 @@ def screen(on: Session) -> list[str]:
     return [line.plain.replace("\xa0", " ").rstrip() for line in on.frame().lines]
 
 
+def foot(shown: list[str]) -> str:
+    """The last lines as one text: a message may take several."""
+    return " ".join(shown[-6:])
+
+
 def weights(subject: Subject, head: int) -> np.ndarray:
     return subject.grid(head).values
 
@@ -359,9 +364,17 @@ def test_a_small_screen_says_how_large_it_has_to_be() -> None:
     assert " ".join(screen(on)) == (
         f"attnviz explore needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} lines; q quits"
     )
-    press(on, DOWN, "]", "o", "d")
+    before = replace(on.place, top=0)
+    press(on, DOWN, "]", "o", "d", "e", "x", "?")
+    on.turn_wheel(1)
+    on.click(3, 2)
     on.resize(80, 24)
+    assert (on.place, on.prompt, on.subject.changes) == (before, None, "")
     assert len(screen(on)) == 24
+    press(on, "e")
+    on.resize(MIN_SIZE[0] - 1, 24)
+    press(on, "q")
+    assert on.is_over
 
 
 def test_zoom_goes_from_numbers_to_half_blocks_and_back() -> None:
@@ -381,6 +394,100 @@ def test_a_click_on_a_cell_follows_it() -> None:
     on.click(column, line)
 
     assert (on.place.query, on.place.key) == (3, 0)
+
+
+def test_a_click_on_a_name_goes_to_its_row_or_its_column() -> None:
+    on = session()
+    frame = on.frame()
+    row = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
+    on.click(2, row)
+    assert (on.place.query, on.place.key) == (3, 2)
+    on.click(screen(on)[frame.body.start].index("old"), frame.body.start)
+    assert (on.place.query, on.place.key) == (3, 1)
+    on.click(79, row)
+    on.click(0, frame.body.start)
+    on.click(30, frame.body.stop - 1)
+    assert (on.place.query, on.place.key) == (3, 1)
+
+
+def test_of_two_names_on_a_line_the_one_that_is_clicked_is_followed() -> None:
+    on = session(LONG, seed=42)
+    names = on.subject.grid(0).rows.names
+    top = on.frame().body.start + 1
+    line = screen(on)[top]
+    upper = on.place.top
+    for query in (upper, upper + 1):
+        on.click(line.index(names[query].split()[-1]), top)
+        assert on.place.query == query
+
+
+def test_a_click_on_a_key_of_the_last_line_presses_it() -> None:
+    on = session()
+    last = len(screen(on)) - 1
+
+    def click(words: str, letter: int = 0) -> None:
+        on.click(screen(on)[last].index(words) + letter, last)
+
+    click("[ ] head", 2)
+    assert on.subject.name(on.place.head) == "L1H1"
+    click("[ ] head")
+    assert on.subject.name(on.place.head) == "L1H0"
+    before = on.place
+    click("arrows")
+    click("  o all")
+    assert on.place == before
+    click("o all heads", 4)
+    assert on.place.pane == "overview"
+    click("Esc back")
+    click("? keys")
+    assert on.place.pane == "keys"
+    click("scroll")
+    assert on.place.scroll == 1
+    click("Esc back")
+    click("e edit")
+    assert on.prompt is not None
+    click("Ctrl-U")
+    assert on.prompt.text == ""
+    click("Esc leave")
+    assert on.prompt is None
+    click("q quit")
+    assert on.is_over
+
+
+MESSAGES = st.lists(st.text("abcdefghij", min_size=1, max_size=14), min_size=1, max_size=15)
+
+
+@given(words=MESSAGES, pane=st.sampled_from(["", "o", "d", "?"]), is_typing=st.booleans())
+def test_no_word_of_a_message_is_lost_and_the_next_key_gives_the_room_back(
+    words: list[str], pane: str, is_typing: bool
+) -> None:
+    on, message = session(), " ".join(words)
+    before, body = press(on, *pane), len(on.frame().body)
+    is_typing = is_typing and pane != "?"  # where there is nothing to type
+    if is_typing:
+        press(on, "e")
+        assert on.prompt is not None
+        on.prompt = replace(on.prompt, problem=message)
+    else:
+        on.message = message
+    shown = screen(on)
+
+    assert len(shown) == 24
+    assert message in " ".join(shown[-5:])
+    assert shown[:5] == before[:5]
+    assert ("text the old" in " ".join(shown)) == is_typing
+    press(on, "escape" if is_typing else "pageup")
+    assert len(on.frame().body) == body
+
+
+def test_a_message_of_more_than_three_lines_ends_in_an_ellipsis() -> None:
+    on = session(size=MIN_SIZE)
+    on.message = "word " * 60
+    shown = screen(on)
+
+    assert len(shown) == MIN_SIZE[1]
+    assert [line.startswith("word") for line in shown].count(True) == 3
+    assert shown[-3].endswith("…")
 
 
 def test_a_click_on_a_word_follows_it_and_the_wheel_goes_on() -> None:
@@ -436,7 +543,7 @@ def test_find_says_what_is_not_there() -> None:
     on = session()
     shown = press(on, "/", *"cow", "enter")
 
-    assert "cow" in shown[-3]
+    assert "cow" in foot(shown)
     assert on.place.query == 6
     assert "weight" in press(on, "up")[-3]
 
@@ -513,7 +620,7 @@ def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> N
     on = session()
     shown = press(on, "e", *" cow", "enter")
 
-    assert "never seen 'cow'" in shown[-1]
+    assert "never seen 'cow'" in foot(shown)
     assert on.subject.trace is on.subject.base
 
 
@@ -523,7 +630,7 @@ def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> No
 
     assert on.subject.trace.text == "abcdeabcd"
     assert (on.place.query, weights(on.subject, on.place.head)[8].argmax()) == (8, on.place.key)
-    assert "only a model that continues a text" in press(session(), "g")[-3]
+    assert "only a model that continues a text" in foot(press(session(), "g"))
 
 
 def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() -> None:
@@ -535,9 +642,9 @@ def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() 
     on.place = replace(on.place, head=0, pane="arithmetic")
     shown = press(on, "]")
     assert on.place.pane == "matrix"
-    assert "written by another command" in shown[-2]
+    assert "written by another command" in foot(shown)
     assert shown[2] == "go there now"
-    assert "cannot be switched off" in press(on, "x")[-2]
+    assert "cannot be switched off" in foot(press(on, "x"))
 
 
 def test_a_token_is_found_in_every_pane() -> None:
@@ -676,7 +783,7 @@ def test_the_caret_is_behind_the_unknown_word() -> None:
     press(on, "e", "home", *"teh ", "enter")
     assert on.prompt is not None
     assert (on.prompt.caret, on.prompt.text[:4]) == (3, "teh ")
-    assert "did you mean 'the'" in screen(on)[-1]
+    assert "did you mean 'the'" in foot(screen(on))
     press(on, "backspace", "backspace", "backspace", *"the", "enter")
     assert on.prompt is None
     assert on.subject.trace.text == f"the {SENTENCE} ?"
@@ -697,7 +804,7 @@ def test_the_copied_command_names_the_head_or_the_cell() -> None:
     press(on, "y")
     text = "attnviz inspect 'the old dogs near the table ?' --model agreement"
     assert on.copied == f"{text} --layer 1 --head 0 --query 7"
-    assert "sent to the clipboard, and printed when you quit" in screen(on)[-3]
+    assert "sent to the clipboard, and printed when you quit" in foot(screen(on))
     press(on, "o", "y")
     assert on.copied == text.replace("inspect", "run")
     press(on, "o")
@@ -716,7 +823,7 @@ def test_what_is_on_the_screen_is_written_to_a_file(
 
     assert "wrote head.csv" in shown[-3]
     assert "weight" in (tmp_path / "head.csv").read_text("utf-8")
-    assert "format" in press(on, "w", "ctrl+u", *"head.xyz", "enter")[-3]
+    assert "format" in foot(press(on, "w", "ctrl+u", *"head.xyz", "enter"))
 
 
 def test_the_arithmetic_ends_in_the_weight_of_the_cell() -> None:
@@ -779,7 +886,7 @@ def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     before = on.subject
 
     assert build_source(given_weights).has_no_command
-    assert "computed elsewhere" in press(on, "x")[-2]
+    assert "computed elsewhere" in foot(press(on, "x"))
     assert "no command prints this" in press(on, "y")[-2]
     assert on.subject is before
     press(on, "]", "o", "enter", DOWN, RIGHT)
@@ -839,7 +946,7 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
 
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
     on = session()
-    assert "never seen 'boor' (did you mean" in press(on, "e", *" boor", "enter")[-1]
+    assert "never seen 'boor' (did you mean" in foot(press(on, "e", *" boor", "enter"))
 
     press(on, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
     assert on.subject.trace.text == f"{SENTENCE} ? book"
@@ -865,6 +972,9 @@ def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
             await pilot.press("up", "right_square_bracket", "question_mark", "escape")
             await pilot.resize_terminal(90, 26)
             await pilot.click(offset=(screen(on)[2].index("old"), 2))
+            await pilot.click(offset=(screen(on)[25].index("o all heads"), 25))
+            assert on.place.pane == "overview"
+            await pilot.click(offset=(screen(on)[25].index("Esc back"), 25))
             await pilot.press("e", "home", "a", "space", "escape", "ctrl+z")
             await pilot.press("y", "y", "down", "y")
             assert "attnviz inspect" in explorer.clipboard

@@ -14,7 +14,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.explorer.keys import KEYS, PROMPT_KEYS, keys_of_pane, last_line_words
+from attnviz.cli.explorer.keys import KEYS, keys_of_pane, last_line_words
 from attnviz.cli.explorer.place import FAR, Place
 from attnviz.cli.explorer.subject import Subject
 from attnviz.renderers.terminal.lines import panel_lines
@@ -47,6 +47,7 @@ from attnviz.views.grids.number_formats import cell_format
 
 MOUSE_NOTE = "The mouse works, too: click a cell, a word or a head; turn the wheel."
 MIN_SIZE = 60, 16  # columns and lines
+MAX_MESSAGE_LINES = 3
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
 MAX_ACROSS_COLUMNS = 11  # of words over numbers
@@ -105,29 +106,33 @@ class Frame:
     sentence: range = range(0)
 
 
+def is_too_small(screen: Screen) -> bool:
+    """Return whether the screen has less than the columns and lines that are needed."""
+    return (screen.width or 0) < MIN_SIZE[0] or (screen.height or 0) < MIN_SIZE[1]
+
+
 def build_frame(
     subject: Subject,
     place: Place,
     screen: Screen,
-    notice: Text | None,
-    *,
-    is_typing: bool = False,
+    notice: Sequence[Text] = (),
+    last: Sequence[Text] = (),
 ) -> Frame:
     """Return the screen that shows a place; `notice` stands where the numbers of the cell stand,
-    and is a line that is being typed if `is_typing`.
+    `last` where the keys stand. What needs more lines than these takes them from the pane.
     """
-    width, height = screen.room, screen.height or 0
-    if screen.width is None or screen.width < MIN_SIZE[0] or height < MIN_SIZE[1]:
+    width = screen.room
+    if is_too_small(screen):
         return Frame(tuple(_too_small_lines(screen)))
     title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
     head = [title, _about(subject, place, width)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
-    keys = last_line_words(place.pane, width, subject.abilities)
-    last = last_line(PROMPT_KEYS if is_typing else keys)
-    foot = [*_foot(subject, place, notice, width), last]
+    keys = last_line(last_line_words(place.pane, width, subject.abilities))
+    foot = [*_foot(subject, place, notice, width), *(last or [keys])]
     first = len(head) + len(sentence)
-    lines = body_height(subject, place, screen)
-    body = _body_lines(subject, place, screen, lines)[:lines]
+    room = body_height(subject, place, screen)
+    lines = (screen.height or 0) - first - len(foot)
+    body = _body_lines(subject, place, screen, room)[:lines]
     body += [Text(end="")] * (lines - len(body))
     return Frame(
         (*head, *sentence, *body, *foot),
@@ -178,11 +183,20 @@ def _cut(line: Text, width: int) -> Text:
     return line
 
 
-def _foot(subject: Subject, place: Place, notice: Text | None, width: int) -> Iterator[Text]:
+def message_lines(message: str, screen: Screen, style: Style = PLAIN_STYLE) -> list[Text]:
+    """Return a message in as many lines as it needs, at most three; the rest of it is cut."""
+    lines = list(wrap_note(message, screen, style))
+    if len(lines) > MAX_MESSAGE_LINES:
+        last = Text(f"{lines[MAX_MESSAGE_LINES - 1].plain} …", style)
+        lines[MAX_MESSAGE_LINES - 1 :] = [_cut(last, screen.room)]
+    return lines
+
+
+def _foot(subject: Subject, place: Place, notice: Sequence[Text], width: int) -> Iterator[Text]:
     """Yield the numbers of the cell, or a notice in their place, and the model's answer."""
     is_about_cell = place.pane != "keys"
     numbers = subject.cell_line(place, width) if is_about_cell else ""
-    yield _cut(Text(numbers, end="") if notice is None else notice, width)
+    yield from notice or [_cut(Text(numbers, end=""), width)]
     if subject.answer_line:
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
 
@@ -550,14 +564,33 @@ def _with_sign(line: Text, first: int, sign: str, style: Style = BOLD_STYLE) -> 
 
 def cell_at(
     subject: Subject, place: Place, screen: Screen, line: int, column: int
-) -> tuple[int, int] | None:
-    """Return the query and the key at a line and a column of the matrix; None beside it."""
+) -> tuple[int | None, int | None]:
+    """Return the query and the key at a line and a column of the matrix: on the name of a row no
+    key, above a column no query, and neither beside the matrix.
+    """
     layout = matrix_layout(subject, place, screen)
     row = (line - layout.heading_lines) * layout.rows_per_line
     key = (column - layout.label_width) // layout.form.width
-    if not (0 <= row < layout.rows and 0 <= key < layout.columns):
-        return None
-    return place.top + row, place.left + key
+    is_row = 0 <= row < min(layout.rows, subject.grid(place.head).cells.shape[0] - place.top)
+    has_key = column >= layout.label_width and key < layout.columns
+    if is_row and column < layout.label_width:
+        query = place.top + row
+        return query + _is_lower_name(subject, place, layout, query, column), None
+    if not has_key:
+        return None, None
+    return (place.top + row if is_row else None), place.left + key if is_row or row < 0 else None
+
+
+def _is_lower_name(
+    subject: Subject, place: Place, layout: MatrixLayout, query: int, column: int
+) -> bool:
+    """Return whether a column of the names of two rows on a line is in that of the second."""
+    numbers = subject.grid(place.head).rows.numbers
+    if layout.rows_per_line == 1 or query + 1 >= len(numbers):
+        return False
+    name = layout.names[query // layout.rows_per_line]
+    start = _name_part(name, numbers[query + 1], is_lower=True)[0]
+    return start > 0 and column >= cell_len(name[:start])
 
 
 # All heads as small maps.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from attnviz.cli.explorer.place import Pane
@@ -23,6 +23,7 @@ MISSING_REASONS = {
 }
 PROMPT_KEYS = (("Enter", "do it"), ("Esc", "leave it"), ("Ctrl-U", "clear"))
 TAB_KEY = (("Tab", "complete"),)
+PROMPT_KEY_NAMES = {"Enter": "enter", "Esc": "escape", "Ctrl-U": "ctrl+u", "Tab": "tab"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,32 @@ def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[t
         if sum(map(_columns, [*kept, key])) - LAST_LINE_GAP <= room:
             kept.append(key)
     return [(key.label, key.short) for key in shown if key in kept]
+
+
+def key_at(words: Iterable[tuple[str, str]], column: int) -> str:
+    """Return what stands at a column of the last line: `[` or `]` of `[ ] head`, and over the word
+    the last of them; empty between two keys.
+
+    >>> key_at([("[ ]", "head"), ("q", "quit")], 5)
+    ']'
+    """
+    start = 0
+    for label, word in words:
+        end = start + len(label) + 1 + len(word)
+        if start <= column < end:
+            parts = label.split()
+            return parts[min(label[: column - start].count(" "), len(parts) - 1)]
+        start = end + LAST_LINE_GAP
+    return ""
+
+
+def name_of_sign(sign: str, pane: Pane, abilities: Collection[str]) -> str:
+    """Return the name of the key with this sign in the last line; empty if it is no single key."""
+    for key in keys_of_pane(pane, abilities):
+        signs = key.label.split()
+        if sign in signs and len(signs) == len(key.names):
+            return key.names[signs.index(sign)]
+    return ""
 
 
 def _columns(key: Key) -> int:

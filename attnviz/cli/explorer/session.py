@@ -20,17 +20,23 @@ from attnviz.cli.explorer.frame import (
     body_height,
     build_frame,
     cell_at,
+    is_too_small,
     last_line,
     long_lines,
     matrix_layout,
+    message_lines,
     sentence_rows,
     sheet_layout,
 )
 from attnviz.cli.explorer.keys import (
     KEYS,
     MISSING_REASONS,
+    PROMPT_KEY_NAMES,
     PROMPT_KEYS,
     TAB_KEY,
+    key_at,
+    last_line_words,
+    name_of_sign,
     unused_key_message,
 )
 from attnviz.cli.explorer.place import (
@@ -156,20 +162,22 @@ class Session:
 
     def frame(self) -> Frame:
         """Return the screen as it is now."""
-        notice: Text | None = None
+        notice: list[Text] = []
+        last: list[Text] = []
         if self.prompt is not None:
-            notice = self.prompt.line(self.screen.room)
+            notice = [self.prompt.line(self.screen.room)]
+            last = message_lines(self.prompt.problem, self.screen, BOLD_STYLE)
+            last = last or [last_line(self._keys_of_prompt)]
         elif self.message or self.job is not None:
-            notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
-        is_typing = self.prompt is not None
-        frame = build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
-        if self.prompt is None or not frame.body:
-            return frame
-        last = Text(self.prompt.problem, BOLD_STYLE, end="")
-        if not last:
-            last = last_line(PROMPT_KEYS + TAB_KEY * bool(self.prompt.words))
-        last.truncate(self.screen.room, overflow="ellipsis")
-        return replace(frame, lines=(*frame.lines[:-1], last))
+            words = self.message or f"{self.job.words if self.job else ''} …"
+            notice = message_lines(words, self.screen)
+        return build_frame(self.subject, self.place, self.screen, notice, last)
+
+    @property
+    def _keys_of_prompt(self) -> tuple[tuple[str, str], ...]:
+        """The keys of the line that is being typed, and what they do."""
+        has_words = self.prompt is not None and bool(self.prompt.words)
+        return PROMPT_KEYS + TAB_KEY * has_words
 
     def resize(self, width: int, height: int) -> None:
         """Fit the screen to another size."""
@@ -177,8 +185,13 @@ class Session:
         self._keep_in_sight()
 
     def press(self, key: str) -> None:
-        """Do what a key means in the pane that is shown; say so where it means nothing there."""
-        if self.prompt is not None:
+        """Do what a key means in the pane that is shown; say so where it means nothing there.
+
+        On a screen that is too small nothing can be seen, and only `q` does something.
+        """
+        if is_too_small(self.screen):
+            self.is_over = key == "q"
+        elif self.prompt is not None:
             self._press_in_prompt(self.prompt, key)
         else:
             self.message = ""
@@ -200,18 +213,21 @@ class Session:
 
     def type(self, text: str) -> None:
         """Insert a pasted text into the line that is being typed."""
-        if self.prompt is not None:
+        if self.prompt is not None and not is_too_small(self.screen):
             self.prompt = self.prompt.typed(" ".join(text.splitlines()))  # terminals send CR
 
     def click(self, column: int, line: int) -> None:
-        """Go to the cell, the word or the head at a column and a line of the screen."""
-        if self.prompt is not None:
+        """Go to the cell, the word or the head at a column and a line of the screen, or do what
+        the key there does.
+        """
+        frame = self.frame()
+        if frame.body and line == len(frame.lines) - 1:
+            self._click_key(column)
+        if self.prompt is not None or line == len(frame.lines) - 1:
             return
-        frame, self.message = self.frame(), ""
+        self.message = ""
         if line in frame.body and self.place.pane == "matrix":
-            cell = cell_at(self.subject, self.place, self.screen, line - frame.body.start, column)
-            if cell is not None:
-                self.place = replace(self.place, query=cell[0], key=cell[1])
+            self._click_matrix(line - frame.body.start, column)
         elif line in frame.body and self.place.pane == "overview":
             self._click_head(line - frame.body.start, column)
         elif line in frame.sentence:
@@ -220,6 +236,9 @@ class Session:
 
     def turn_wheel(self, down: int, *, sideways: bool = False) -> None:
         """Move on by some rows, or scroll by some lines; `sideways`: by some columns."""
+        if is_too_small(self.screen):
+            return
+        self.message = ""
         if self.place.pane == "matrix":
             step = (0, down) if sideways else (down, 0)
             self.place = move_cell(self.place, *step, self._shape)
@@ -564,6 +583,26 @@ class Session:
             self.prompt = prompt.completed()
         else:
             self.prompt = prompt.edited(key)
+
+    def _click_key(self, column: int) -> None:
+        """Press the key at a column of the last line."""
+        name = ""
+        if self.prompt is None:
+            pane, abilities = self.place.pane, self.subject.abilities
+            words = last_line_words(pane, self.screen.room, abilities)
+            name = name_of_sign(key_at(words, column), pane, abilities)
+        elif not self.prompt.problem:
+            name = PROMPT_KEY_NAMES.get(key_at(self._keys_of_prompt, column), "")
+        if name:
+            self.press(name)
+
+    def _click_matrix(self, line: int, column: int) -> None:
+        """Go to the cell at a line and a column of the pane; from the name of a row or of a column
+        to that row or column.
+        """
+        query, key = cell_at(self.subject, self.place, self.screen, line, column)
+        query = self.place.query if query is None else query
+        self.place = replace(self.place, query=query, key=self.place.key if key is None else key)
 
     def _click_head(self, line: int, column: int) -> None:
         """Choose the head at a line and a column of the sheet; open the one that is chosen."""
