@@ -16,7 +16,7 @@ from rich.text import Text
 
 from attnviz.cli.explorer.keys import KEYS, keys_of_pane, last_line_words
 from attnviz.cli.explorer.place import FAR, Place
-from attnviz.cli.explorer.subject import Subject
+from attnviz.cli.explorer.subject import SMALL_MAP_SIDE, Subject
 from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
@@ -56,7 +56,9 @@ MORE_BEFORE, MORE_AFTER = "… ", " …"  # where words of the sentence are out 
 SENTENCE_MARGIN = len(MORE_BEFORE) + len(MORE_AFTER)
 TALL_MATRIX_LINES = 36  # of a matrix that does not fit; lines beyond these go to the sentence
 MAX_KEPT_DRAWINGS = 96
-MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
+MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest always with wide cells
+MAP_SIDES = 64, 32, SMALL_MAP_SIDE  # rows and columns of small maps, at most
+MAX_CELL_LINES = 8  # of a cell of a small map
 MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
 HEADING_NUMBER = re.compile(r"\d+(–\d+)?")
 QUERY_STYLE, KEY_STYLE = Style(underline=True), Style(bold=True)  # in the sentence
@@ -86,15 +88,22 @@ class SheetLayout:
     """How small maps of all heads are arranged, and which rows of them are in sight."""
 
     form: MapForm
+    side: int  # how many rows and columns a map has at most
+    map_columns: int  # of the screen
     per_row: int
     lines_per_row: int
     first_row: int
     rows: int
 
-    def head_at(self, line: int, column: int, map_columns: int) -> int:
+    def heads_in_sight(self, count: int) -> range:
+        """Return the indices of the heads in sight, of `count` heads."""
+        first = self.first_row * self.per_row
+        return range(first, min(first + self.rows * self.per_row, count))
+
+    def head_at(self, line: int, column: int) -> int:
         """Return the index of the head at a line and a column of the sheet."""
         row = self.first_row + line // self.lines_per_row
-        return row * self.per_row + column // (map_columns + self.form.gap)
+        return row * self.per_row + column // (self.map_columns + self.form.gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +134,7 @@ def build_frame(
     if is_too_small(screen):
         return Frame(tuple(_too_small_lines(screen)))
     title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
-    head = [title, _about(subject, place, width)]
+    head = [title, _about(subject, place, screen)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
     keys = last_line(last_line_words(place.pane, width, subject.abilities))
     foot = [*_foot(subject, place, notice, width), *(last or [keys])]
@@ -167,13 +176,17 @@ def _title(subject: Subject, place: Place) -> str:
     return "Keys" if place.pane == "keys" else subject.finding(place)
 
 
-def _about(subject: Subject, place: Place, width: int) -> Text:
-    """Return which head it is, what was changed, and what the numbers depend on."""
+def _about(subject: Subject, place: Place, screen: Screen) -> Text:
+    """Return which head it is and which are in sight, what was changed, and the settings."""
     count = len(subject.explorer.heads)
     name = f"{subject.name(place.head)}, one of {count} heads · " if count > 1 else ""
+    if place.pane == "overview":
+        heads = sheet_layout(subject, place, screen).heads_in_sight(count)
+        if len(heads) < count:
+            name += f"heads {heads.start + 1}–{heads.stop} in sight · "
     changes = f"changed: {subject.changes} · " if subject.changes else ""
     line = Text.assemble((name + changes, PLAIN_STYLE), (subject.about, DIM_STYLE), end="")
-    return _cut(line, width)
+    return _cut(line, screen.room)
 
 
 def _cut(line: Text, width: int) -> Text:
@@ -597,23 +610,47 @@ def _is_lower_name(
 
 
 def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
-    """Return how small maps are arranged: a layer on a row, where its heads fit side by side."""
-    grid = subject.small_map(place.head)
-    side = max(grid.cells.shape)
-    is_wide = side <= WIDE_MAP_SIDE
-    form = MapForm(2 if is_wide else 1, halves=screen.colored and not is_wide, gap=MAP_GAP)
-    columns = form.columns(grid) + MAP_GAP
-    fitting = max(1, (screen.room + MAP_GAP) // columns)
-    in_layer = max(cell[1] for cell in subject.cells) + 1
-    per_row = in_layer if in_layer <= fitting else fitting
-    lines = form.lines(grid)
+    """Return how small maps are arranged: a layer on a row, where its heads fit side by side.
+
+    They are as large as all heads fit; where not even small ones do, some are in sight.
+    """
     room = body_height(subject, place, screen)
+    layouts = [
+        _layout_of_maps(subject, place, screen, form, side, room)
+        for form, side in _map_forms(subject, screen)
+    ]
+    count = len(subject.explorer.heads)
+    return next((each for each in layouts if each.rows * each.per_row >= count), layouts[-1])
+
+
+def _map_forms(subject: Subject, screen: Screen) -> Iterator[tuple[MapForm, int]]:
+    """Yield the forms of small maps, each with the most rows and columns, from the largest."""
+    whole = max(subject.shape)
+    if whole <= MAP_SIDES[0]:
+        for lines in range(MAX_CELL_LINES, 0, -1):
+            yield MapForm(2 * lines, gap=MAP_GAP, cell_lines=lines), whole
+    if whole > WIDE_MAP_SIDE:
+        for side in dict.fromkeys(min(whole, each) for each in MAP_SIDES):
+            yield MapForm(1, halves=screen.colored, gap=MAP_GAP), side
+
+
+def _layout_of_maps(
+    subject: Subject, place: Place, screen: Screen, form: MapForm, side: int, room: int
+) -> SheetLayout:
+    """Return the arrangement of maps of a form in `room` lines, with the chosen head in sight."""
+    block = subject.block_size(side)
+    rows, columns = (-(-count // block) for count in subject.shape)
+    map_columns = form.cell_columns * columns
+    per_row = max(1, (screen.room + MAP_GAP) // (map_columns + MAP_GAP))
+    per_row = min(per_row, max(cell[1] for cell in subject.cells) + 1)
+    lines = 1 + (-(-rows // 2) if form.halves else rows * form.cell_lines)
     all_rows = -(-len(subject.explorer.heads) // per_row)
     if all_rows * (lines + 1) - 1 <= room:
         lines += 1
-    rows = max(1, (room + 1) // lines)
-    first = max(0, min(place.head // per_row - rows // 2, all_rows - rows))
-    return SheetLayout(form, per_row, lines, first, rows)
+    in_sight = (room + 1) // lines if map_columns <= screen.room else 0
+    in_sight = max(1, in_sight)
+    first = max(0, min(place.head // per_row - in_sight // 2, all_rows - in_sight))
+    return SheetLayout(form, side, map_columns, per_row, lines, first, in_sight)
 
 
 def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
@@ -625,13 +662,13 @@ def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         heads = range(row * layout.per_row, min((row + 1) * layout.per_row, count))
         if not heads:
             break
-        key = "sheet", heads, layout.form, _kind(screen)
+        key = "sheet", heads, layout.form, layout.side, layout.lines_per_row, _kind(screen)
         drawn: list[Text] = subject.drawn.get(key) or _kept(
             subject, key, _row_of_maps(subject, heads, screen, layout)
         )
         part = list(drawn)
         if place.head in heads:
-            part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout.form)
+            part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout)
         lines += part
     return lines
 
@@ -640,17 +677,16 @@ def _row_of_maps(
     subject: Subject, heads: Sequence[int], screen: Screen, layout: SheetLayout
 ) -> list[Text]:
     """Return the lines of small maps side by side, with an empty line below if there is room."""
-    grids = [subject.small_map(head) for head in heads]
+    grids = [subject.small_map(head, layout.side) for head in heads]
     arrangement = MapArrangement(layout.form, (tuple(range(len(grids))),))
     lines = list(draw_maps((grids,), arrangement, screen))
     return lines + [Text(end="")] * (layout.lines_per_row - len(lines))
 
 
-def _mark_name(line: Text, subject: Subject, head: int, at: int, form: MapForm) -> Text:
+def _mark_name(line: Text, subject: Subject, head: int, at: int, layout: SheetLayout) -> Text:
     """Return the line of names above small maps with one of them marked."""
-    grid = subject.small_map(head)
-    start = at * (form.columns(grid) + form.gap)
-    end = min(start + form.columns(grid), start + cell_len(grid.title))
+    start = at * (layout.map_columns + layout.form.gap)
+    end = start + min(layout.map_columns, cell_len(subject.name(head)))
     marked = line.copy()
     marked.stylize(MARK_STYLE, start, end)
     return marked

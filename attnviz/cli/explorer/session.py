@@ -326,7 +326,8 @@ class Session:
     ) -> None:
         """Replace the subject by one that is computed again."""
         shows_all = self.place.pane == "overview"
-        work = (lambda: change().read_all_heads()) if shows_all else change
+        side = sheet_layout(self.subject, self.place, self.screen).side
+        work = (lambda: change().read_all_heads(side)) if shows_all else change
         quick = self.subject.is_quick and not (shows_all and self.subject.has_many_cells)
         self._start(words, work, take or self._take_subject, quick=quick, refuse=refuse)
 
@@ -381,8 +382,10 @@ class Session:
             self._open("matrix")
             return
         quick = not self.subject.has_many_cells
-        words = "reading all heads"
-        self._start(words, self.subject.read_all_heads, self._open_overview, quick=quick)
+        place = replace(self.place, pane="overview")
+        side = sheet_layout(self.subject, place, self.screen).side
+        work = partial(self.subject.read_all_heads, side)
+        self._start("reading all heads", work, self._open_overview, quick=quick)
 
     def _open_overview(self, subject: Subject) -> None:
         self._open("overview")
@@ -607,8 +610,7 @@ class Session:
     def _click_head(self, line: int, column: int) -> None:
         """Choose the head at a line and a column of the sheet; open the one that is chosen."""
         layout = sheet_layout(self.subject, self.place, self.screen)
-        map_columns = layout.form.columns(self.subject.small_map(self.place.head))
-        head = layout.head_at(line, column, map_columns)
+        head = layout.head_at(line, column)
         if head == self.place.head:
             self._open("matrix")
         elif head < len(self.subject.explorer.heads):
