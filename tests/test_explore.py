@@ -21,18 +21,25 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from rich.style import Style
 
 from attnviz import trace
 from attnviz.cli import explore
 from attnviz.cli.explorer import subject
 from attnviz.cli.explorer.application import Explorer
-from attnviz.cli.explorer.frame import MARK_STYLE, MIN_SIZE, body_height, matrix_layout
+from attnviz.cli.explorer.frame import (
+    MARK_STYLE,
+    MIN_SIZE,
+    body_height,
+    matrix_layout,
+    sheet_layout,
+)
 from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
 from attnviz.cli.explorer.session import ACTIONS, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
-from attnviz.cli.output_options import PictureOptions
+from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
@@ -437,7 +444,7 @@ def test_a_click_on_a_key_of_the_last_line_presses_it() -> None:
     click("  o all")
     assert on.place == before
     click("o all heads", 4)
-    assert on.place.pane == "overview"
+    assert "Enter open" in screen(on)[last]
     click("Esc back")
     click("? keys")
     assert on.place.pane == "keys"
@@ -515,6 +522,46 @@ def test_all_heads_are_opened_by_enter_and_by_a_click() -> None:
     assert on.subject.name(on.place.head) == "L0H0"
     on.click(screen(on)[top].index("L0H0"), top)
     assert "d arithmetic" in screen(on)[-1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (240, 70)])
+def test_small_maps_are_as_large_as_all_heads_fit(size: tuple[int, int]) -> None:
+    on = session(size=size)
+    shown = press(on, "o")
+    layout, frame = sheet_layout(on.subject, on.place, on.screen), on.frame()
+    cell_lines, tokens = layout.form.cell_lines, len(on.subject.trace.tokens)
+    top = frame.body.start
+    below = next(line for line in frame.body if shown[line].startswith("L1H0"))
+
+    assert layout.form.cell_columns == 2 * cell_lines
+    assert below - top == 1 + tokens * cell_lines + 1  # a name, the rows, an empty line
+    assert 2 * (1 + tokens * cell_lines) <= len(frame.body) < 2 * (1 + tokens * (cell_lines + 1))
+    assert "in sight" not in shown[1]
+    on.click(layout.map_columns + 3, below - 2)
+    assert on.subject.name(on.place.head) == "L0H1"
+
+
+def test_of_many_tokens_as_many_are_apart_as_there_is_room_for() -> None:
+    sides = []
+    for size in ((60, 16), (80, 24), (120, 40), (240, 70)):
+        on = session(LONG * 2, size=size, seed=42, heads=4)
+        press(on, "o")
+        sides.append(sheet_layout(on.subject, on.place, on.screen).side)
+        assert on.subject.small_map(0, sides[-1]).cells.shape[0] <= sides[-1]
+
+    assert sides == sorted(sides)
+    assert sides[-1] > sides[0] == subject.SMALL_MAP_SIDE
+
+
+def test_where_not_all_heads_fit_those_in_sight_are_numbered() -> None:
+    on = session("abcde" * 4, model="induction", size=(60, 16))
+    shown = press(on, "o")
+    [(first, last)] = re.findall(r"one of 8 heads · heads (\d)–(\d) in sight", shown[1])
+    names = [on.subject.name(head) for head in range(8)]
+    in_sight = [name for name in names if any(name in line for line in shown[2:])]
+
+    assert in_sight == names[int(first) - 1 : int(last)]
+    assert len(in_sight) < 8
 
 
 def test_the_list_of_keys_is_that_of_the_pane_below() -> None:
@@ -826,6 +873,14 @@ def test_what_is_on_the_screen_is_written_to_a_file(
     assert "format" in foot(press(on, "w", "ctrl+u", *"head.xyz", "enter"))
 
 
+def test_the_score_is_a_sum_of_products_and_its_formula_says_so() -> None:
+    on = session(size=(80, 60))
+    shown = press(on, "d")
+
+    assert "score = sum of query × key over all dimensions" in shown
+    assert not any("cos" in line for line in shown)
+
+
 def test_the_arithmetic_ends_in_the_weight_of_the_cell() -> None:
     on = session(size=(200, 70))
     shown = "\n".join(press(on, "up", "up", "d", "pagedown"))
@@ -907,6 +962,30 @@ def test_without_a_terminal_two_lines_name_other_commands(attnviz: Attnviz) -> N
     assert result.status == 2
     assert len(result.err.splitlines()) == 2
     assert "attnviz inspect" in result.err
+
+
+@pytest.mark.terminal
+def test_an_unknown_theme_is_refused_in_two_lines() -> None:
+    text, ended = shown_on_terminal([*COMMAND, "--theme", "sepia"], {})
+    lines = [line for line in re.sub(r"\x1b\[[\d;]*m", "", text).splitlines() if line.strip()]
+
+    assert ended == 2
+    assert len(lines) == 2
+    assert "sepia" in lines[0]
+    assert "light" in lines[1]
+
+
+@pytest.mark.parametrize("term", ["vt220", "screen", "unheard-of"])
+def test_a_terminal_that_says_nothing_is_light_unless_colorfgbg_says_otherwise(
+    term: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    for ground, theme in (("", "light"), ("15;0", "dark"), ("0;15", "light")):
+        monkeypatch.setenv("COLORFGBG", ground)
+        shown_on = screen_from_options(
+            Console(force_terminal=True), OutputOptions(), PictureOptions()
+        )
+        assert (shown_on.colors, shown_on.theme) == ("16", theme)
 
 
 def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

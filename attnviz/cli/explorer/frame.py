@@ -45,7 +45,10 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
 
-MOUSE_NOTE = "The mouse works, too: click a cell, a word or a head; turn the wheel."
+MOUSE_NOTE = (
+    "The mouse works, too: click a cell, a word, a head, the name of a row or column, or a key in "
+    "the last line; turn the wheel."
+)
 MIN_SIZE = 60, 16  # columns and lines
 MAX_MESSAGE_LINES = 3
 ZOOMS = 3  # half blocks, blocks, numbers
@@ -641,10 +644,11 @@ def _layout_of_maps(
     block = subject.block_size(side)
     rows, columns = (-(-count // block) for count in subject.shape)
     map_columns = form.cell_columns * columns
-    per_row = max(1, (screen.room + MAP_GAP) // (map_columns + MAP_GAP))
-    per_row = min(per_row, max(cell[1] for cell in subject.cells) + 1)
+    per_row, count = (screen.room + MAP_GAP) // (map_columns + MAP_GAP), len(subject.cells)
+    in_layer = max(cell[1] for cell in subject.cells) + 1
+    all_rows = -(-count // min(max(1, per_row), in_layer))
+    per_row = in_layer if in_layer <= per_row else -(-count // all_rows)  # rows equally long
     lines = 1 + (-(-rows // 2) if form.halves else rows * form.cell_lines)
-    all_rows = -(-len(subject.explorer.heads) // per_row)
     if all_rows * (lines + 1) - 1 <= room:
         lines += 1
     in_sight = (room + 1) // lines if map_columns <= screen.room else 0
