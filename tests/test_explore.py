@@ -541,6 +541,12 @@ def test_small_maps_are_as_large_as_all_heads_fit(size: tuple[int, int]) -> None
     assert on.subject.name(on.place.head) == "L0H1"
 
 
+def test_without_colours_a_cell_of_a_small_map_is_one_line_high() -> None:
+    on = session(size=(240, 70), colors="none")
+    press(on, "o")
+    assert sheet_layout(on.subject, on.place, on.screen).form.cell_lines == 1
+
+
 def test_of_many_tokens_as_many_are_apart_as_there_is_room_for() -> None:
     sides = []
     for size in ((60, 16), (80, 24), (120, 40), (240, 70)):

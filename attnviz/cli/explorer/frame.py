@@ -630,7 +630,8 @@ def _map_forms(subject: Subject, screen: Screen) -> Iterator[tuple[MapForm, int]
     """Yield the forms of small maps, each with the most rows and columns, from the largest."""
     whole = max(subject.shape)
     if whole <= MAP_SIDES[0]:
-        for lines in range(MAX_CELL_LINES, 0, -1):
+        tallest = MAX_CELL_LINES if screen.colored else 1  # else heights of blocks show weights
+        for lines in range(tallest, 0, -1):
             yield MapForm(2 * lines, gap=MAP_GAP, cell_lines=lines), whole
     if whole > WIDE_MAP_SIDE:
         for side in dict.fromkeys(min(whole, each) for each in MAP_SIDES):
