@@ -94,7 +94,7 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         f"the weighted values add up to the context vector{OF_HEAD}",
         r"(the concatenated heads|the context vector) times the output matrix, for .*",
         r"the \w+ of [\d,]+ keys with the largest weights",
-        r"score = \|query\| \|key\| cos\(angle\)",
+        r"score = (query·key = )?\|query\| \|key\| cos\(angle\)",
         r"weight = exp\(score\) / sum of exp\(scores in its row\)",
         r"weighted = weights of .*",
         r"Each score is the dot product of a vector and an answer's vector, a column of w_answers: "

@@ -487,13 +487,25 @@ def test_no_word_of_a_message_is_lost_and_the_next_key_gives_the_room_back(
     assert len(on.frame().body) == body
 
 
-def test_a_message_of_more_than_three_lines_ends_in_an_ellipsis() -> None:
+def test_a_long_problem_stands_below_the_line_that_is_typed() -> None:
+    on = session()
+    press(on, "e", "ctrl+u", *"the unheardof", "enter")
+    assert on.prompt is not None
+    problem = on.prompt.problem
+    shown = screen(on)
+
+    assert len(problem) > 80
+    assert " ".join(shown).endswith(problem)
+    assert any(line.startswith("text the unheardof") for line in shown)
+
+
+def test_a_message_of_more_than_four_lines_ends_in_an_ellipsis() -> None:
     on = session(size=MIN_SIZE)
     on.message = "word " * 60
     shown = screen(on)
 
     assert len(shown) == MIN_SIZE[1]
-    assert [line.startswith("word") for line in shown].count(True) == 3
+    assert [line.startswith("word") for line in shown].count(True) == 4
     assert shown[-3].endswith("…")
 
 
@@ -877,14 +889,6 @@ def test_what_is_on_the_screen_is_written_to_a_file(
     assert "wrote head.csv" in shown[-3]
     assert "weight" in (tmp_path / "head.csv").read_text("utf-8")
     assert "format" in foot(press(on, "w", "ctrl+u", *"head.xyz", "enter"))
-
-
-def test_the_score_is_a_sum_of_products_and_its_formula_says_so() -> None:
-    on = session(size=(80, 60))
-    shown = press(on, "d")
-
-    assert "score = sum of query × key over all dimensions" in shown
-    assert not any("cos" in line for line in shown)
 
 
 def test_the_arithmetic_ends_in_the_weight_of_the_cell() -> None:

@@ -534,6 +534,7 @@ def test_nothing_jumps_or_complains_while_a_word_is_typed(
     with opened(chromium, live_path, viewport={"width": 1280, "height": 900}) as seen:
         page = seen.page
         top = "document.querySelector('#matrix').getBoundingClientRect().top"
+        settled(page)
         before = page.evaluate(top)
         page.click("#text")
         page.keyboard.press("Control+A")
@@ -542,6 +543,7 @@ def test_nothing_jumps_or_complains_while_a_word_is_typed(
             settled(page, 0)
             assert page.inner_text("#live-problem") == ""
         page.keyboard.type("q")
+        settled(page)
         assert "does not know “treq”" in page.inner_text("#live-problem")
         assert page.evaluate(top) == before
         typed(page, "x" * 900)
@@ -558,10 +560,18 @@ def test_a_complete_list_has_no_next_number_and_an_arrow_can_be_typed(
     path = tmp_path / "live.html"
     path.write_bytes(live_page("5 2 8 1 → 1 2 5 8", model="sort"))
     with opened(chromium, path) as seen:
-        asks = seen.page.locator(".live-answers p")
-        assert re.sub("[\u2068\u2069]", "", asks.inner_text()) == 'What follows "5" (8)'
+
+        def answered() -> list[str]:
+            texts = seen.page.locator(".live-answers p").all_inner_texts()
+            return [re.sub("[\u2068\u2069]", "", text) for text in texts]
+
+        complete = "The answer is as long as the question: it is complete."
+        assert answered() == ['What follows "5" (8)', complete]
+        assert seen.page.input_value("#query") == "8 5", "it opens at the token that asks"
         typed(seen.page, "7 3 9 -> 3")
-        assert re.sub("[\u2068\u2069]", "", asks.inner_text()) == 'What follows "3" (5)'
+        assert answered() == ['What follows "3" (5)']
+        typed(seen.page, "7 3 9 -> 3 7 9")
+        assert answered() == ['What follows "7" (6)', complete]
 
 
 def test_the_temperature_is_there_only_where_scores_are_divided(

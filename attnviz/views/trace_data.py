@@ -71,7 +71,7 @@ def explore_trace(
     head: int | None = None,
 ) -> HeadExplorer:
     """Return every head of every attention, for a reader to choose from; without a query and a key,
-    the only position that asks for an answer is followed, if there is just one.
+    the position of the answer that counts most is followed, if there is one.
 
     The head shown first is the first that fits `layer` and `head`; with neither, the one with the
     largest weight.
@@ -92,14 +92,8 @@ def explore_trace(
             )
             heads.append((attention.name, f"H{number}", head_map))
             is_chosen.append(layer in (None, attention.layer) and head in (None, number))
-    prediction = trace.prediction
-    if (
-        query is None
-        and key is None
-        and prediction is not None
-        and len(prediction.asked_positions) == 1
-    ):
-        query = prediction.asked_positions[0]
+    if query is None and key is None and trace.prediction is not None:
+        query = trace.prediction.main_position
     first = is_chosen.index(True) if any(is_chosen) else 0
     if layer is None and head is None:
         first = _strongest_head_index([head_map for *_, head_map in heads], query)

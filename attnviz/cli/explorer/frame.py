@@ -50,7 +50,7 @@ MOUSE_NOTE = (
     "the last line; turn the wheel."
 )
 MIN_SIZE = 60, 16  # columns and lines
-MAX_MESSAGE_LINES = 3
+MAX_MESSAGE_LINES = 4  # a longer one is cut
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
 MAX_ACROSS_COLUMNS = 11  # of words over numbers
@@ -200,7 +200,7 @@ def _cut(line: Text, width: int) -> Text:
 
 
 def message_lines(message: str, screen: Screen, style: Style = PLAIN_STYLE) -> list[Text]:
-    """Return a message in as many lines as it needs, at most three; the rest of it is cut."""
+    """Return a message in as many lines as it needs; the rest of a very long one is cut."""
     lines = list(wrap_note(message, screen, style))
     if len(lines) > MAX_MESSAGE_LINES:
         last = Text(f"{lines[MAX_MESSAGE_LINES - 1].plain} …", style)

@@ -211,13 +211,11 @@ class Subject:
         is_same_text = self.base.tokens.labels == self.trace.tokens.labels
         is_changed = self.base is not self.trace and is_same_text
         line = next(iter(answer_sentences(self.trace)), "")
-        asked = () if prediction is None else prediction.asked_positions
-        is_one = prediction is not None and (prediction.predicts == "next" or len(asked) == 1)
-        if prediction is not None and before is not None and is_changed and asked:
-            tokens = self.trace.tokens
-            if is_one:
-                line = _changed_answers_text(tokens, prediction, before, asked[-1])
-            else:
+        tokens = self.trace.tokens
+        if prediction is not None and before is not None and is_changed:
+            if prediction.main_position is not None:
+                line = _changed_answers_text(tokens, prediction, before, prediction.main_position)
+            elif prediction.asked_positions:
                 line = _exchanged_answers_text(tokens, prediction, before)
         return str(printable_value(line))
 

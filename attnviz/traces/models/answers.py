@@ -46,6 +46,15 @@ class Prediction:
     answer_texts: tuple[str, ...] = ()  # its text with its space: " Paris"; \\xe2 of bytes alone
     answer_count: int | None = None  # number of possible answers, if only the likeliest are kept
 
+    @property
+    def main_position(self) -> int | None:
+        """The position of the answer that counts most: the only one, or the last one where the
+        answer continues the text; None where each of several positions has its own answer.
+        """
+        positions = self.asked_positions
+        is_one = len(positions) == 1 or (bool(positions) and self.predicts == "next")
+        return positions[-1] if is_one else None
+
     def best(self, position: int, count: int) -> list[int]:
         """Return the indices, in `answers`, of the `count` likeliest answers at a token's position.
 

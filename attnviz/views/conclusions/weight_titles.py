@@ -142,17 +142,13 @@ class ShownWeights:
 
     @property
     def asked_position(self) -> int | None:
-        """The position of `query`; without one, of the only token that the model is asked about.
-
-        None if there is no such token or there are several.
+        """The position of `query`; without one, of the answer that counts most; None if there is
+        none.
         """
         prediction = self.trace.prediction
-        only_asked = (
-            prediction.asked_positions[0]
-            if prediction and len(prediction.asked_positions) == 1
-            else None
-        )
-        return only_asked if self.query is None else self.query
+        if self.query is not None or prediction is None:
+            return self.query
+        return prediction.main_position
 
     def row(self, head: ShownHead, query: int) -> CellValues:
         """Return the attention weights of a query in a head, 0 where keys are masked.
@@ -338,8 +334,8 @@ def _all_visible_text(facts: ShownWeights) -> str:
 def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | None:
     """Return the heads of the last layer in which all give one key most attention, and that key.
 
-    It is about the query shown, or the only token at which the model is asked; None without one,
-    and if no layer with several heads agrees.
+    It is about the query shown, or the token whose answer counts most; None without one, and if no
+    layer with several heads agrees.
     """
     position = facts.asked_position
     if position is None:
@@ -506,6 +502,15 @@ ALMOST_EVEN_FINDING: Finding[ShownWeights] = Finding(
 PLAIN_FINDING: Finding[ShownWeights] = Finding("nothing stands out", otherwise, _plain_title)
 
 
+ASKED_TOKEN_FINDING: Finding[ShownWeights] = Finding(
+    "what is asked",
+    lambda facts: (
+        len(facts.heads) == 1 and facts.rows_sum_to_one and _asked_token_title(facts) != ""
+    ),
+    _asked_token_title,
+)
+
+
 ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     MISTAKE_FINDING,
     Finding(
@@ -525,6 +530,7 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         lambda facts: facts.rows_sum_to_one and _find_agreeing_layer(facts) is not None,
         _agreeing_layer_title,
     ),
+    ASKED_TOKEN_FINDING,
     Finding(
         "a mask",
         lambda facts: facts.visible_by_mask != "",
@@ -565,11 +571,7 @@ HEAD_FINDINGS = (
     MISTAKE_FINDING,
     ONE_TOKEN_FINDING,
     LARGEST_WEIGHT_FINDING,
-    Finding(
-        "what is asked",
-        lambda facts: facts.rows_sum_to_one and _asked_token_title(facts) != "",
-        _asked_token_title,
-    ),
+    ASKED_TOKEN_FINDING,
     STRONGEST_LINK_FINDING,
     PLAIN_FINDING,
 )

@@ -59,15 +59,16 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
     """Yield the step that adds up one score, with query and key as arrows in a plane, per head."""
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     names, width = _pair_names(scene, key), scene.layer.head_dim
+    title = _pair_title(scene, key)
     yield Section(
         number="5",
         name="scores",
-        title=_pair_title(scene, key),
-        finding=_pair_title(scene, key),
+        title=title,
+        finding=title[0].upper() + title[1:],
         about="The numbers are multiplied in pairs, and the products added.",
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
-        formula="score = sum of query × key over all dimensions",
-        tex=r"q \cdot k = \sum_i q_i k_i",
+        formula="score = query·key = |query| |key| cos(angle)",
+        tex=r"q \cdot k = |q| \, |k| \cos \theta",
         grids=tuple(_pair_grid(scene, *pair, key) for pair in pairs),
         planes=tuple(_pair_plane(scene, *pair, key) for pair in pairs),
         sums=tuple(_pair_product_sum(scene, *pair, key) for pair in pairs),

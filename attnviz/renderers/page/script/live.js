@@ -238,7 +238,17 @@ function answerParts() {
     : `The model's answer ${whereAnswered(found.place, token)}`;
   const rows = order.slice(0, MOST_ANSWERS).map((answer) =>
     answerRow(answers[answer], now[answer], was?.[answer]));
-  return [element("p", {}, title), element("ol", {}, ...rows)];
+  const note = isComplete() ? [element("p", { class: "live-note" }, COMPLETE)] : [];
+  return [element("p", {}, title), element("ol", {}, ...rows), ...note];
+}
+
+const COMPLETE = "The answer is as long as the question: it is complete.";
+
+/** Whether the text has its whole answer already, as `3 1 2 → 1 2 3` has. */
+function isComplete() {
+  const { asks, predicts } = live.model.vocabulary;
+  const { ids } = live.cut;
+  return Boolean(asks) && predicts === "next" && ids.length > 2 * askedOf(ids)[0];
 }
 
 /** At a token; in place of a word, which the model does not see; at a token that was added. */
