@@ -21,6 +21,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from rich.style import Style
 
 from attnviz import trace
@@ -34,11 +35,11 @@ from attnviz.cli.explorer.frame import (
     matrix_layout,
     sheet_layout,
 )
-from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, key_at, last_line_keys
+from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
 from attnviz.cli.explorer.session import ACTIONS, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
-from attnviz.cli.output_options import PictureOptions
+from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
@@ -94,6 +95,11 @@ def press(on: Session, *keys: str) -> list[str]:
 def screen(on: Session) -> list[str]:
     """The lines, with plain spaces in place of those that hold a number and its unit together."""
     return [line.plain.replace("\xa0", " ").rstrip() for line in on.frame().lines]
+
+
+def foot(shown: list[str]) -> str:
+    """The last lines as one text: a message may take several."""
+    return " ".join(shown[-6:])
 
 
 def weights(subject: Subject, head: int) -> np.ndarray:
@@ -253,14 +259,11 @@ def test_keys_that_a_page_has_too_mean_the_same() -> None:
 @pytest.mark.parametrize("pane", ALL_PANES)
 def test_the_last_line_fits_and_begins_with_what_matters(pane: str) -> None:
     for room in (60, 80, 120, 240):
-        keys = last_line_keys(pane, room, ABILITIES)  # type: ignore[arg-type]
-        line = "  ".join(f"{key.label} {key.short}" for key in keys)
+        words = last_line_words(pane, room, ABILITIES)  # type: ignore[arg-type]
+        line = "  ".join(f"{key} {word}" for key, word in words)
 
         assert len(line) <= room
-        assert {"q", "?"} <= {key.label for key in keys}
-        for key in keys:
-            if len(key.names) < 4:
-                assert key_at(line.index(f"{key.label} {key.short}"), keys) == key.names[0]
+        assert {"q", "?"} <= {key for key, _ in words}
 
 
 def test_keys_that_a_model_has_no_use_for_are_not_listed() -> None:
@@ -368,14 +371,15 @@ def test_a_small_screen_says_how_large_it_has_to_be() -> None:
     assert " ".join(screen(on)) == (
         f"attnviz explore needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} lines; q quits"
     )
-    place = on.place
-    press(on, DOWN, "]", "o", "d", "e", "x")
-    on.click(3, 3)
-    on.turn_wheel(2)
-    assert (on.place, on.prompt, on.is_over) == (place, None, False), "nothing acts unseen"
+    before = replace(on.place, top=0)
+    press(on, DOWN, "]", "o", "d", "e", "x", "?")
+    on.turn_wheel(1)
+    on.click(3, 2)
     on.resize(80, 24)
+    assert (on.place, on.prompt, on.subject.changes) == (before, None, "")
     assert len(screen(on)) == 24
-    on.resize(30, 8)
+    press(on, "e")
+    on.resize(MIN_SIZE[0] - 1, 24)
     press(on, "q")
     assert on.is_over
 
@@ -399,45 +403,88 @@ def test_a_click_on_a_cell_follows_it() -> None:
     assert (on.place.query, on.place.key) == (3, 0)
 
 
-def test_a_click_on_the_name_of_a_row_or_column_follows_it() -> None:
+def test_a_click_on_a_name_goes_to_its_row_or_its_column() -> None:
     on = session()
-    lines, top = screen(on), on.frame().body.start
-    on.click(3, top + 4)
+    frame = on.frame()
+    row = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
+    on.click(2, row)
     assert (on.place.query, on.place.key) == (3, 2)
-    on.click(lines[top].index("old"), top)
+    on.click(screen(on)[frame.body.start].index("old"), frame.body.start)
     assert (on.place.query, on.place.key) == (3, 1)
-    on.click(0, top)
-    assert (on.place.query, on.place.key) == (3, 1), "the corner is neither"
+    on.click(79, row)
+    on.click(0, frame.body.start)
+    on.click(30, frame.body.stop - 1)
+    assert (on.place.query, on.place.key) == (3, 1)
 
 
-def test_a_click_on_a_key_in_the_last_line_presses_it() -> None:
+def test_of_two_names_on_a_line_the_one_that_is_clicked_is_followed() -> None:
+    on = session(LONG, seed=42)
+    names = on.subject.grid(0).rows.names
+    top = on.frame().body.start + 1
+    line = screen(on)[top]
+    upper = on.place.top
+    for query in (upper, upper + 1):
+        on.click(line.index(names[query].split()[-1]), top)
+        assert on.place.query == query
+
+
+def test_a_click_on_a_key_of_the_last_line_presses_it() -> None:
     on = session()
-    panes = []
-    for label in ("o all heads", "Esc back"):
-        on.click(screen(on)[-1].index(label), 23)
-        panes.append(on.place.pane)
-    assert panes == ["overview", "matrix"]
-    head = on.place.head
-    on.click(screen(on)[-1].index("[ ]"), 23)
-    assert on.place.head == (head - 1) % 4
-    on.click(screen(on)[-1].index("head"), 23)
-    assert on.place.head == head
-    on.click(screen(on)[-1].index("quit"), 23)
+    last = len(screen(on)) - 1
+
+    def click(words: str, letter: int = 0) -> None:
+        on.click(screen(on)[last].index(words) + letter, last)
+
+    click("[ ] head", 2)
+    assert on.subject.name(on.place.head) == "L1H1"
+    click("[ ] head")
+    assert on.subject.name(on.place.head) == "L1H0"
+    before = on.place
+    click("arrows")
+    click("  o all")
+    assert on.place == before
+    click("o all heads", 4)
+    assert "Enter open" in screen(on)[last]
+    click("Esc back")
+    click("? keys")
+    assert on.place.pane == "keys"
+    click("scroll")
+    assert on.place.scroll == 1
+    click("Esc back")
+    click("e edit")
+    assert on.prompt is not None
+    click("Ctrl-U")
+    assert on.prompt.text == ""
+    click("Esc leave")
+    assert on.prompt is None
+    click("q quit")
     assert on.is_over
 
 
-def test_all_of_a_long_message_is_read_above_the_keys() -> None:
-    on = session()
-    before = screen(on)
-    message = "a sentence that is longer than the screen is wide " * 4
-    on.message = message
+MESSAGES = st.lists(st.text("abcdefghij", min_size=1, max_size=14), min_size=1, max_size=15)
+
+
+@given(words=MESSAGES, pane=st.sampled_from(["", "o", "d", "?"]), is_typing=st.booleans())
+def test_no_word_of_a_message_is_lost_and_the_next_key_gives_the_room_back(
+    words: list[str], pane: str, is_typing: bool
+) -> None:
+    on, message = session(), " ".join(words)
+    before, body = press(on, *pane), len(on.frame().body)
+    is_typing = is_typing and pane != "?"  # where there is nothing to type
+    if is_typing:
+        press(on, "e")
+        assert on.prompt is not None
+        on.prompt = replace(on.prompt, problem=message)
+    else:
+        on.message = message
     shown = screen(on)
 
-    assert " ".join(shown[-4:-1]) == message.strip()
-    assert (shown[:-4], shown[-1]) == (before[:-4], before[-1])
-    on.message = message * 3
-    assert screen(on)[-2].endswith("…")
-    assert press(on, "up", DOWN) == before
+    assert len(shown) == 24
+    assert message in " ".join(shown[-5:])
+    assert shown[:5] == before[:5]
+    assert ("text the old" in " ".join(shown)) == is_typing
+    press(on, "escape" if is_typing else "pageup")
+    assert len(on.frame().body) == body
 
 
 def test_a_long_problem_stands_below_the_line_that_is_typed() -> None:
@@ -446,24 +493,20 @@ def test_a_long_problem_stands_below_the_line_that_is_typed() -> None:
     assert on.prompt is not None
     problem = on.prompt.problem
     shown = screen(on)
-    at = next(number for number, line in enumerate(shown) if line.startswith("text the unheardof"))
 
     assert len(problem) > 80
-    assert " ".join(shown[at + 1 :]) == problem
+    assert " ".join(shown).endswith(problem)
+    assert any(line.startswith("text the unheardof") for line in shown)
 
 
-def test_heads_that_are_out_of_sight_are_counted() -> None:
-    on = session(LONG, heads=64, head_dim=2, seed=42)
-    press(on, "o")
-    layout = sheet_layout(on.subject, on.place, on.screen)
-    shown = sum(screen(on)[line].count("head ") for line in on.frame().body)
-    assert f"one of 64 heads ({len(layout.heads(64))} in sight)" in screen(on)[1]
-    assert shown == len(layout.heads(64)) < 64
+def test_a_message_of_more_than_four_lines_ends_in_an_ellipsis() -> None:
+    on = session(size=MIN_SIZE)
+    on.message = "word " * 60
+    shown = screen(on)
 
-    few = session(LONG, heads=4, head_dim=2, seed=42, size=(240, 70))
-    press(few, "o")
-    assert sheet_layout(few.subject, few.place, few.screen).form.cell_columns == 2
-    assert "in sight" not in screen(few)[1]
+    assert len(shown) == MIN_SIZE[1]
+    assert [line.startswith("word") for line in shown].count(True) == 4
+    assert shown[-3].endswith("…")
 
 
 def test_a_click_on_a_word_follows_it_and_the_wheel_goes_on() -> None:
@@ -493,6 +536,52 @@ def test_all_heads_are_opened_by_enter_and_by_a_click() -> None:
     assert "d arithmetic" in screen(on)[-1]
 
 
+@pytest.mark.parametrize("size", [(80, 24), (240, 70)])
+def test_small_maps_are_as_large_as_all_heads_fit(size: tuple[int, int]) -> None:
+    on = session(size=size)
+    shown = press(on, "o")
+    layout, frame = sheet_layout(on.subject, on.place, on.screen), on.frame()
+    cell_lines, tokens = layout.form.cell_lines, len(on.subject.trace.tokens)
+    top = frame.body.start
+    below = next(line for line in frame.body if shown[line].startswith("L1H0"))
+
+    assert layout.form.cell_columns == 2 * cell_lines
+    assert below - top == 1 + tokens * cell_lines + 1  # a name, the rows, an empty line
+    assert 2 * (1 + tokens * cell_lines) <= len(frame.body) < 2 * (1 + tokens * (cell_lines + 1))
+    assert "in sight" not in shown[1]
+    on.click(layout.map_columns + 3, below - 2)
+    assert on.subject.name(on.place.head) == "L0H1"
+
+
+def test_without_colours_a_cell_of_a_small_map_is_one_line_high() -> None:
+    on = session(size=(240, 70), colors="none")
+    press(on, "o")
+    assert sheet_layout(on.subject, on.place, on.screen).form.cell_lines == 1
+
+
+def test_of_many_tokens_as_many_are_apart_as_there_is_room_for() -> None:
+    sides = []
+    for size in ((60, 16), (80, 24), (120, 40), (240, 70)):
+        on = session(LONG * 2, size=size, seed=42, heads=4)
+        press(on, "o")
+        sides.append(sheet_layout(on.subject, on.place, on.screen).side)
+        assert on.subject.small_map(0, sides[-1]).cells.shape[0] <= sides[-1]
+
+    assert sides == sorted(sides)
+    assert sides[-1] > sides[0] == subject.SMALL_MAP_SIDE
+
+
+def test_where_not_all_heads_fit_those_in_sight_are_numbered() -> None:
+    on = session("abcde" * 4, model="induction", size=(60, 16))
+    shown = press(on, "o")
+    [(first, last)] = re.findall(r"one of 8 heads · heads (\d)–(\d) in sight", shown[1])
+    names = [on.subject.name(head) for head in range(8)]
+    in_sight = [name for name in names if any(name in line for line in shown[2:])]
+
+    assert in_sight == names[int(first) - 1 : int(last)]
+    assert len(in_sight) < 8
+
+
 def test_the_list_of_keys_is_that_of_the_pane_below() -> None:
     on = session()
     shown = "\n".join(press(on, "o", "?"))
@@ -519,7 +608,7 @@ def test_find_says_what_is_not_there() -> None:
     on = session()
     shown = press(on, "/", *"cow", "enter")
 
-    assert "cow" in shown[-3]
+    assert "cow" in foot(shown)
     assert on.place.query == 6
     assert "weight" in press(on, "up")[-3]
 
@@ -596,7 +685,7 @@ def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> N
     on = session()
     shown = press(on, "e", *" cow", "enter")
 
-    assert "never seen 'cow'" in " ".join(shown[-5:])
+    assert "never seen 'cow'" in foot(shown)
     assert on.subject.trace is on.subject.base
 
 
@@ -606,7 +695,7 @@ def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> No
 
     assert on.subject.trace.text == "abcdeabcd"
     assert (on.place.query, weights(on.subject, on.place.head)[8].argmax()) == (8, on.place.key)
-    assert "only a model that continues a text" in press(session(), "g")[-3]
+    assert "only a model that continues a text" in foot(press(session(), "g"))
 
 
 def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() -> None:
@@ -618,9 +707,9 @@ def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() 
     on.place = replace(on.place, head=0, pane="arithmetic")
     shown = press(on, "]")
     assert on.place.pane == "matrix"
-    assert "written by another command" in " ".join(shown[-5:])
+    assert "written by another command" in foot(shown)
     assert shown[2] == "go there now"
-    assert "cannot be switched off" in " ".join(press(on, "x")[-3:])
+    assert "cannot be switched off" in foot(press(on, "x"))
 
 
 def test_a_token_is_found_in_every_pane() -> None:
@@ -759,7 +848,7 @@ def test_the_caret_is_behind_the_unknown_word() -> None:
     press(on, "e", "home", *"teh ", "enter")
     assert on.prompt is not None
     assert (on.prompt.caret, on.prompt.text[:4]) == (3, "teh ")
-    assert "did you mean 'the'" in " ".join(screen(on)[-5:])
+    assert "did you mean 'the'" in foot(screen(on))
     press(on, "backspace", "backspace", "backspace", *"the", "enter")
     assert on.prompt is None
     assert on.subject.trace.text == f"the {SENTENCE} ?"
@@ -780,7 +869,7 @@ def test_the_copied_command_names_the_head_or_the_cell() -> None:
     press(on, "y")
     text = "attnviz inspect 'the old dogs near the table ?' --model agreement"
     assert on.copied == f"{text} --layer 1 --head 0 --query 7"
-    assert "sent to the clipboard, and printed when you quit" in screen(on)[-3]
+    assert "sent to the clipboard, and printed when you quit" in foot(screen(on))
     press(on, "o", "y")
     assert on.copied == text.replace("inspect", "run")
     press(on, "o")
@@ -799,7 +888,7 @@ def test_what_is_on_the_screen_is_written_to_a_file(
 
     assert "wrote head.csv" in shown[-3]
     assert "weight" in (tmp_path / "head.csv").read_text("utf-8")
-    assert "format" in press(on, "w", "ctrl+u", *"head.xyz", "enter")[-3]
+    assert "format" in foot(press(on, "w", "ctrl+u", *"head.xyz", "enter"))
 
 
 def test_the_arithmetic_ends_in_the_weight_of_the_cell() -> None:
@@ -862,7 +951,7 @@ def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     before = on.subject
 
     assert build_source(given_weights).has_no_command
-    assert "computed elsewhere" in " ".join(press(on, "x")[-4:])
+    assert "computed elsewhere" in foot(press(on, "x"))
     assert "no command prints this" in press(on, "y")[-2]
     assert on.subject is before
     press(on, "]", "o", "enter", DOWN, RIGHT)
@@ -883,6 +972,30 @@ def test_without_a_terminal_two_lines_name_other_commands(attnviz: Attnviz) -> N
     assert result.status == 2
     assert len(result.err.splitlines()) == 2
     assert "attnviz inspect" in result.err
+
+
+@pytest.mark.terminal
+def test_an_unknown_theme_is_refused_in_two_lines() -> None:
+    text, ended = shown_on_terminal([*COMMAND, "--theme", "sepia"], {})
+    lines = [line for line in re.sub(r"\x1b\[[\d;]*m", "", text).splitlines() if line.strip()]
+
+    assert ended == 2
+    assert len(lines) == 2
+    assert "sepia" in lines[0]
+    assert "light" in lines[1]
+
+
+@pytest.mark.parametrize("term", ["vt220", "screen", "unheard-of"])
+def test_a_terminal_that_says_nothing_is_light_unless_colorfgbg_says_otherwise(
+    term: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    for ground, theme in (("", "light"), ("15;0", "dark"), ("0;15", "light")):
+        monkeypatch.setenv("COLORFGBG", ground)
+        shown_on = screen_from_options(
+            Console(force_terminal=True), OutputOptions(), PictureOptions()
+        )
+        assert (shown_on.colors, shown_on.theme) == ("16", theme)
 
 
 def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -922,7 +1035,7 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
 
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
     on = session()
-    assert "never seen 'boor' (did you mean" in " ".join(press(on, "e", *" boor", "enter")[-5:])
+    assert "never seen 'boor' (did you mean" in foot(press(on, "e", *" boor", "enter"))
 
     press(on, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
     assert on.subject.trace.text == f"{SENTENCE} ? book"
@@ -948,6 +1061,9 @@ def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
             await pilot.press("up", "right_square_bracket", "question_mark", "escape")
             await pilot.resize_terminal(90, 26)
             await pilot.click(offset=(screen(on)[2].index("old"), 2))
+            await pilot.click(offset=(screen(on)[25].index("o all heads"), 25))
+            assert on.place.pane == "overview"
+            await pilot.click(offset=(screen(on)[25].index("Esc back"), 25))
             await pilot.press("e", "home", "a", "space", "escape", "ctrl+z")
             await pilot.press("y", "y", "down", "y")
             assert "attnviz inspect" in explorer.clipboard

@@ -628,28 +628,41 @@ def tokens_grid(title: str, tokens: Tokens, side_title: str) -> Grid:
     return Grid(title, rows, columns, cells, colorless_scale("id"))
 
 
-def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str = "") -> list[Grid]:
-    """Return a Grid of the scores of each head at a stage; scales may differ."""
+def scores_grids(
+    name: str,
+    trace: Trace,
+    layer: Layer,
+    stage: Stage,
+    note: str = "",
+    heads: Sequence[int] | None = None,
+) -> list[Grid]:
+    """Return a Grid of the scores of each head, or of `heads`, at a stage; scales may differ."""
     rows, columns = _query_and_key_axes(trace, layer)
     return [
         Grid(title, rows, columns, cells, centred_scale("score", cells), note=note, off=off)
-        for title, cells, off in _head_cells(name, trace, layer, stage)
+        for title, cells, off in _head_cells(name, trace, layer, stage, heads)
     ]
 
 
-def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
-    """Return a Grid of each head's weights at a stage, with masked cells and a note on sums; maps
-    of blocks where weights are computed only where they are shown.
+def weights_grids(
+    trace: Trace,
+    layer: Layer,
+    stage: Stage,
+    mixed_by: MixedBy,
+    heads: Sequence[int] | None = None,
+) -> list[Grid]:
+    """Return a Grid of the weights of each head, or of `heads`, at a stage, with masked cells and a
+    note on sums; maps of blocks where weights are computed only where they are shown.
     """
+    chosen = range(layer.heads) if heads is None else heads
     if _is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
         from attnviz.views.long_text import LongHead
 
-        maps = [LongHead(trace, layer, head).map_grid(log=False) for head in range(layer.heads)]
-        names = (head_title(WEIGHTS_NAMES[mixed_by], trace, layer, head)
-                 for head in range(layer.heads))  # fmt: skip
+        maps = [LongHead(trace, layer, head).map_grid(log=False) for head in chosen]
+        names = (head_title(WEIGHTS_NAMES[mixed_by], trace, layer, head) for head in chosen)
         return [replace(grid, title=name) for grid, name in zip(maps, names, strict=True)]
     rows, columns = _query_and_key_axes(trace, layer)
-    head_cells = list(_head_cells(WEIGHTS_NAMES[mixed_by], trace, layer, stage))
+    head_cells = list(_head_cells(WEIGHTS_NAMES[mixed_by], trace, layer, stage, chosen))
     sum_to_one = mixed_by == "softmax" and all(
         do_rows_sum_to_one(cells) for _, cells, _ in head_cells
     )
@@ -663,10 +676,12 @@ def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -
 
 
 def _head_cells(
-    name: str, trace: Trace, layer: Layer, stage: Stage
+    name: str, trace: Trace, layer: Layer, stage: Stage, heads: Sequence[int] | None
 ) -> Iterator[tuple[str, Cells, tuple[bool, ...]]]:
-    """Yield each head's title, cells, and for each row whether it is off (empty if none is)."""
-    for head in range(layer.heads):
+    """Yield the title of each head, or of `heads`, its cells, and for each row whether it is off
+    (empty if none is).
+    """
+    for head in range(layer.heads) if heads is None else heads:
         off = (True,) * len(trace.tokens) if head in layer.off else ()
         title = f"{head_title(name, trace, layer, head)}{OFF_SUFFIX * bool(off)}"
         yield title, layer.weights.cells(stage, head), off

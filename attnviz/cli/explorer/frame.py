@@ -14,9 +14,9 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.explorer.keys import KEYS, PROMPT_KEYS, keys_of_pane, last_line_keys
+from attnviz.cli.explorer.keys import KEYS, keys_of_pane, last_line_words
 from attnviz.cli.explorer.place import FAR, Place
-from attnviz.cli.explorer.subject import Subject
+from attnviz.cli.explorer.subject import SMALL_MAP_SIDE, Subject
 from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
@@ -46,10 +46,11 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
 
 MOUSE_NOTE = (
-    "The mouse works, too: click a cell, the name of a row or column, a word, a head, or a key in "
+    "The mouse works, too: click a cell, a word, a head, the name of a row or column, or a key in "
     "the last line; turn the wheel."
 )
 MIN_SIZE = 60, 16  # columns and lines
+MAX_MESSAGE_LINES = 4  # a longer one is cut
 ZOOMS = 3  # half blocks, blocks, numbers
 SHARE_COLUMNS, NUMBER_COLUMNS = 5, 8  # of a weight; of a number that may be larger
 MAX_ACROSS_COLUMNS = 11  # of words over numbers
@@ -57,9 +58,10 @@ MAX_SENTENCE_LINES = 3  # on a low screen as many of them as the matrix leaves f
 MORE_BEFORE, MORE_AFTER = "… ", " …"  # where words of the sentence are out of sight
 SENTENCE_MARGIN = len(MORE_BEFORE) + len(MORE_AFTER)
 TALL_MATRIX_LINES = 36  # of a matrix that does not fit; lines beyond these go to the sentence
-MAX_NOTICE_LINES = 4  # a longer notice is cut
 MAX_KEPT_DRAWINGS = 96
-MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest with wide cells
+MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest always with wide cells
+MAP_SIDES = 64, 32, SMALL_MAP_SIDE  # rows and columns of small maps, at most
+MAX_CELL_LINES = 8  # of a cell of a small map
 MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
 HEADING_NUMBER = re.compile(r"\d+(–\d+)?")
 QUERY_STYLE, KEY_STYLE = Style(underline=True), Style(bold=True)  # in the sentence
@@ -89,19 +91,22 @@ class SheetLayout:
     """How small maps of all heads are arranged, and which rows of them are in sight."""
 
     form: MapForm
+    side: int  # how many rows and columns a map has at most
+    map_columns: int  # of the screen
     per_row: int
     lines_per_row: int
     first_row: int
     rows: int
 
-    def head_at(self, line: int, column: int, map_columns: int) -> int:
+    def heads_in_sight(self, count: int) -> range:
+        """Return the indices of the heads in sight, of `count` heads."""
+        first = self.first_row * self.per_row
+        return range(first, min(first + self.rows * self.per_row, count))
+
+    def head_at(self, line: int, column: int) -> int:
         """Return the index of the head at a line and a column of the sheet."""
         row = self.first_row + line // self.lines_per_row
-        return row * self.per_row + column // (map_columns + self.form.gap)
-
-    def heads(self, count: int) -> range:
-        """Return the indices of the heads in sight, of `count` heads."""
-        return range(count)[self.first_row * self.per_row :][: self.rows * self.per_row]
+        return row * self.per_row + column // (self.map_columns + self.form.gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +118,20 @@ class Frame:
     sentence: range = range(0)
 
 
+def is_too_small(screen: Screen) -> bool:
+    """Return whether the screen has less than the columns and lines that are needed."""
+    return (screen.width or 0) < MIN_SIZE[0] or (screen.height or 0) < MIN_SIZE[1]
+
+
 def build_frame(
     subject: Subject,
     place: Place,
     screen: Screen,
-    notice: Text | None,
-    *,
-    is_typing: bool = False,
+    notice: Sequence[Text] = (),
+    last: Sequence[Text] = (),
 ) -> Frame:
     """Return the screen that shows a place; `notice` stands where the numbers of the cell stand,
-    and is a line that is being typed if `is_typing`.
+    `last` where the keys stand. What needs more lines than these takes them from the pane.
     """
     width = screen.room
     if is_too_small(screen):
@@ -130,25 +139,18 @@ def build_frame(
     title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
     head = [title, _about(subject, place, screen)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
-    keys = last_line_keys(place.pane, width, subject.abilities)
-    last = last_line(PROMPT_KEYS if is_typing else [(key.label, key.short) for key in keys])
+    keys = last_line(last_line_words(place.pane, width, subject.abilities))
+    foot = [*_foot(subject, place, notice, width), *(last or [keys])]
     first = len(head) + len(sentence)
-    lines = body_height(subject, place, screen)
-    body = _body_lines(subject, place, screen, lines)[:lines]
+    room = body_height(subject, place, screen)
+    lines = (screen.height or 0) - first - len(foot)
+    body = _body_lines(subject, place, screen, room)[:lines]
     body += [Text(end="")] * (lines - len(body))
-    foot = [*_foot(subject, place, notice, screen), last]
-    body = body[: (screen.height or 0) - first - len(foot)]  # a long notice hides its last lines
     return Frame(
         (*head, *sentence, *body, *foot),
-        range(first, first + len(body)),
+        range(first, first + lines),
         range(len(head), first),
     )
-
-
-def is_too_small(screen: Screen) -> bool:
-    """Return whether a screen has no room for all parts."""
-    columns, lines = screen.width or 0, screen.height or 0
-    return columns < MIN_SIZE[0] or lines < MIN_SIZE[1]
 
 
 def body_height(subject: Subject, place: Place, screen: Screen) -> int:
@@ -178,19 +180,15 @@ def _title(subject: Subject, place: Place) -> str:
 
 
 def _about(subject: Subject, place: Place, screen: Screen) -> Text:
-    """Return which head it is, what was changed, and what the numbers depend on."""
+    """Return which head it is and which are in sight, what was changed, and the settings."""
     count = len(subject.explorer.heads)
-    name = f"{subject.name(place.head)}, one of {count} heads" if count > 1 else ""
+    name = f"{subject.name(place.head)}, one of {count} heads · " if count > 1 else ""
     if place.pane == "overview":
-        shown = sheet_layout(subject, place, screen).heads(count)
-        name += f" ({len(shown)} in sight)" if len(shown) < count else ""
+        heads = sheet_layout(subject, place, screen).heads_in_sight(count)
+        if len(heads) < count:
+            name += f"heads {heads.start + 1}–{heads.stop} in sight · "
     changes = f"changed: {subject.changes} · " if subject.changes else ""
-    line = Text.assemble(
-        (name and f"{name} · ", PLAIN_STYLE),
-        (changes, PLAIN_STYLE),
-        (subject.about, DIM_STYLE),
-        end="",
-    )
+    line = Text.assemble((name + changes, PLAIN_STYLE), (subject.about, DIM_STYLE), end="")
     return _cut(line, screen.room)
 
 
@@ -201,31 +199,22 @@ def _cut(line: Text, width: int) -> Text:
     return line
 
 
-def _foot(subject: Subject, place: Place, notice: Text | None, screen: Screen) -> Iterator[Text]:
-    """Yield the numbers of the cell and the model's answer; a notice stands in place of the
-    numbers, and one of several lines in place of both.
-    """
-    width = screen.room
-    notice_lines = [] if notice is None else [notice]
-    if notice is not None and notice.cell_len > width:
-        notice_lines = wrapped_lines(notice, screen)
-    numbers = subject.cell_line(place, width) if place.pane != "keys" else ""
-    yield from notice_lines or [_cut(Text(numbers, end=""), width)]
-    if subject.answer_line and len(notice_lines) < 2:
+def message_lines(message: str, screen: Screen, style: Style = PLAIN_STYLE) -> list[Text]:
+    """Return a message in as many lines as it needs; the rest of a very long one is cut."""
+    lines = list(wrap_note(message, screen, style))
+    if len(lines) > MAX_MESSAGE_LINES:
+        last = Text(f"{lines[MAX_MESSAGE_LINES - 1].plain} …", style)
+        lines[MAX_MESSAGE_LINES - 1 :] = [_cut(last, screen.room)]
+    return lines
+
+
+def _foot(subject: Subject, place: Place, notice: Sequence[Text], width: int) -> Iterator[Text]:
+    """Yield the numbers of the cell, or a notice in their place, and the model's answer."""
+    is_about_cell = place.pane != "keys"
+    numbers = subject.cell_line(place, width) if is_about_cell else ""
+    yield from notice or [_cut(Text(numbers, end=""), width)]
+    if subject.answer_line:
         yield _cut(Text(subject.answer_line, BOLD_STYLE, end=""), width)
-
-
-def wrapped_lines(notice: Text, screen: Screen) -> list[Text]:
-    """Return a notice broken between words; what the last line has no room for is left out."""
-    style = notice.style if isinstance(notice.style, Style) else PLAIN_STYLE
-    lines = list(wrap_note(notice.plain, screen, style))
-    shown = lines[:MAX_NOTICE_LINES]
-    if shown != lines:
-        words = " ".join(line.plain for line in lines[len(shown) - 1 :])
-        shown[-1] = _cut(Text(words, style), screen.room)
-    for line in shown:
-        line.end = ""
-    return shown
 
 
 def last_line(keys: Iterable[tuple[str, str]]) -> Text:
@@ -591,56 +580,82 @@ def _with_sign(line: Text, first: int, sign: str, style: Style = BOLD_STYLE) -> 
 
 def cell_at(
     subject: Subject, place: Place, screen: Screen, line: int, column: int
-) -> tuple[int, int] | None:
-    """Return the query and the key at a line and a column of the matrix; None beside it.
-
-    The name of a row is the query alone, and what stands over a column the key alone.
+) -> tuple[int | None, int | None]:
+    """Return the query and the key at a line and a column of the matrix: on the name of a row no
+    key, above a column no query, and neither beside the matrix.
     """
     layout = matrix_layout(subject, place, screen)
     row = (line - layout.heading_lines) * layout.rows_per_line
     key = (column - layout.label_width) // layout.form.width
-    if not (row < layout.rows and key < layout.columns) or (row < 0 and key < 0):
-        return None
-    return (
-        place.query if row < 0 else place.top + row,
-        place.key if key < 0 else place.left + key,
-    )
+    is_row = 0 <= row < min(layout.rows, subject.grid(place.head).cells.shape[0] - place.top)
+    has_key = column >= layout.label_width and key < layout.columns
+    if is_row and column < layout.label_width:
+        query = place.top + row
+        return query + _is_lower_name(subject, place, layout, query, column), None
+    if not has_key:
+        return None, None
+    return (place.top + row if is_row else None), place.left + key if is_row or row < 0 else None
+
+
+def _is_lower_name(
+    subject: Subject, place: Place, layout: MatrixLayout, query: int, column: int
+) -> bool:
+    """Return whether a column of the names of two rows on a line is in that of the second."""
+    numbers = subject.grid(place.head).rows.numbers
+    if layout.rows_per_line == 1 or query + 1 >= len(numbers):
+        return False
+    name = layout.names[query // layout.rows_per_line]
+    start = _name_part(name, numbers[query + 1], is_lower=True)[0]
+    return start > 0 and column >= cell_len(name[:start])
 
 
 # All heads as small maps.
 
 
 def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
-    """Return how small maps are arranged: a layer on a row, where its heads fit side by side."""
-    grid, count = subject.small_map(place.head), len(subject.explorer.heads)
-    layouts = [
-        _sheet_of_form(subject, place, screen, form) for form in _small_map_forms(grid, screen)
-    ]
-    return next((each for each in layouts if len(each.heads(count)) == count), layouts[-1])
+    """Return how small maps are arranged: a layer on a row, where its heads fit side by side.
 
-
-def _small_map_forms(grid: Grid, screen: Screen) -> list[MapForm]:
-    """Return the forms that small maps may have, the largest first."""
-    small = MapForm(1, halves=screen.colored, gap=MAP_GAP)
-    if max(grid.cells.shape) <= WIDE_MAP_SIDE:
-        small = MapForm(2, gap=MAP_GAP)
-    return [MapForm(2, gap=MAP_GAP), small]
-
-
-def _sheet_of_form(subject: Subject, place: Place, screen: Screen, form: MapForm) -> SheetLayout:
-    """Return how small maps of one form are arranged."""
-    grid = subject.small_map(place.head)
-    fitting = max(1, (screen.room + MAP_GAP) // (form.columns(grid) + MAP_GAP))
-    in_layer = max(cell[1] for cell in subject.cells) + 1
-    per_row = in_layer if in_layer <= fitting else fitting
-    lines = form.lines(grid)
+    They are as large as all heads fit; where not even small ones do, some are in sight.
+    """
     room = body_height(subject, place, screen)
-    all_rows = -(-len(subject.explorer.heads) // per_row)
+    layouts = [
+        _layout_of_maps(subject, place, screen, form, side, room)
+        for form, side in _map_forms(subject, screen)
+    ]
+    count = len(subject.explorer.heads)
+    return next((each for each in layouts if each.rows * each.per_row >= count), layouts[-1])
+
+
+def _map_forms(subject: Subject, screen: Screen) -> Iterator[tuple[MapForm, int]]:
+    """Yield the forms of small maps, each with the most rows and columns, from the largest."""
+    whole = max(subject.shape)
+    if whole <= MAP_SIDES[0]:
+        tallest = MAX_CELL_LINES if screen.colored else 1  # else heights of blocks show weights
+        for lines in range(tallest, 0, -1):
+            yield MapForm(2 * lines, gap=MAP_GAP, cell_lines=lines), whole
+    if whole > WIDE_MAP_SIDE:
+        for side in dict.fromkeys(min(whole, each) for each in MAP_SIDES):
+            yield MapForm(1, halves=screen.colored, gap=MAP_GAP), side
+
+
+def _layout_of_maps(
+    subject: Subject, place: Place, screen: Screen, form: MapForm, side: int, room: int
+) -> SheetLayout:
+    """Return the arrangement of maps of a form in `room` lines, with the chosen head in sight."""
+    block = subject.block_size(side)
+    rows, columns = (-(-count // block) for count in subject.shape)
+    map_columns = form.cell_columns * columns
+    per_row, count = (screen.room + MAP_GAP) // (map_columns + MAP_GAP), len(subject.cells)
+    in_layer = max(cell[1] for cell in subject.cells) + 1
+    all_rows = -(-count // min(max(1, per_row), in_layer))
+    per_row = in_layer if in_layer <= per_row else -(-count // all_rows)  # rows equally long
+    lines = 1 + (-(-rows // 2) if form.halves else rows * form.cell_lines)
     if all_rows * (lines + 1) - 1 <= room:
         lines += 1
-    rows = max(1, (room + 1) // lines)
-    first = max(0, min(place.head // per_row - rows // 2, all_rows - rows))
-    return SheetLayout(form, per_row, lines, first, rows)
+    in_sight = (room + 1) // lines if map_columns <= screen.room else 0
+    in_sight = max(1, in_sight)
+    first = max(0, min(place.head // per_row - in_sight // 2, all_rows - in_sight))
+    return SheetLayout(form, side, map_columns, per_row, lines, first, in_sight)
 
 
 def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
@@ -652,13 +667,13 @@ def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         heads = range(row * layout.per_row, min((row + 1) * layout.per_row, count))
         if not heads:
             break
-        key = "sheet", heads, layout.form, _kind(screen)
+        key = "sheet", heads, layout.form, layout.side, layout.lines_per_row, _kind(screen)
         drawn: list[Text] = subject.drawn.get(key) or _kept(
             subject, key, _row_of_maps(subject, heads, screen, layout)
         )
         part = list(drawn)
         if place.head in heads:
-            part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout.form)
+            part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout)
         lines += part
     return lines
 
@@ -667,17 +682,16 @@ def _row_of_maps(
     subject: Subject, heads: Sequence[int], screen: Screen, layout: SheetLayout
 ) -> list[Text]:
     """Return the lines of small maps side by side, with an empty line below if there is room."""
-    grids = [subject.small_map(head) for head in heads]
+    grids = [subject.small_map(head, layout.side) for head in heads]
     arrangement = MapArrangement(layout.form, (tuple(range(len(grids))),))
     lines = list(draw_maps((grids,), arrangement, screen))
     return lines + [Text(end="")] * (layout.lines_per_row - len(lines))
 
 
-def _mark_name(line: Text, subject: Subject, head: int, at: int, form: MapForm) -> Text:
+def _mark_name(line: Text, subject: Subject, head: int, at: int, layout: SheetLayout) -> Text:
     """Return the line of names above small maps with one of them marked."""
-    grid = subject.small_map(head)
-    start = at * (form.columns(grid) + form.gap)
-    end = min(start + form.columns(grid), start + cell_len(grid.title))
+    start = at * (layout.map_columns + layout.form.gap)
+    end = start + min(layout.map_columns, cell_len(subject.name(head)))
     marked = line.copy()
     marked.stylize(MARK_STYLE, start, end)
     return marked

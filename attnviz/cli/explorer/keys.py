@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from attnviz.cli.explorer.place import Pane
@@ -23,6 +23,7 @@ MISSING_REASONS = {
 }
 PROMPT_KEYS = (("Enter", "do it"), ("Esc", "leave it"), ("Ctrl-U", "clear"))
 TAB_KEY = (("Tab", "complete"),)
+PROMPT_KEY_NAMES = {"Enter": "enter", "Esc": "escape", "Ctrl-U": "ctrl+u", "Tab": "tab"}
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def unused_key_message(key: str, pane: Pane) -> str:
     return f"that is no key of attnviz explore ({back})"
 
 
-def last_line_keys(pane: Pane, room: int, abilities: Collection[str]) -> list[Key]:
-    """Return the keys of the last line, as many as fit into `room` columns.
+def last_line_words(pane: Pane, room: int, abilities: Collection[str]) -> list[tuple[str, str]]:
+    """Return (key, word) pairs for the last line, as many as fit into `room` columns.
 
     The most important ones are kept; they stand in the order of the table.
     """
@@ -99,21 +100,32 @@ def last_line_keys(pane: Pane, room: int, abilities: Collection[str]) -> list[Ke
     for key in sorted(shown, key=lambda each: each.rank):
         if sum(map(_columns, [*kept, key])) - LAST_LINE_GAP <= room:
             kept.append(key)
-    return [key for key in shown if key in kept]
+    return [(key.label, key.short) for key in shown if key in kept]
 
 
-def key_at(column: int, keys: Sequence[Key]) -> str:
-    """Return which of the last line's keys is at a column; empty where there is none.
+def key_at(words: Iterable[tuple[str, str]], column: int) -> str:
+    """Return what stands at a column of the last line: `[` or `]` of `[ ] head`, and over the word
+    the last of them; empty between two keys.
 
-    Of two keys it is the second from the second on, and of four arrows none.
-
-    >>> [key_at(column, [key for key in KEYS if key.short == "head"]) for column in (0, 2, 6)]
-    ['[', ']', ']']
+    >>> key_at([("[ ]", "head"), ("q", "quit")], 5)
+    ']'
     """
-    for key in keys:
-        if 0 <= column < _columns(key) - LAST_LINE_GAP and len(key.names) < len(MOVES):
-            return key.names[0 if column <= key.label.find(" ") else -1]
-        column -= _columns(key)
+    start = 0
+    for label, word in words:
+        end = start + len(label) + 1 + len(word)
+        if start <= column < end:
+            parts = label.split()
+            return parts[min(label[: column - start].count(" "), len(parts) - 1)]
+        start = end + LAST_LINE_GAP
+    return ""
+
+
+def name_of_sign(sign: str, pane: Pane, abilities: Collection[str]) -> str:
+    """Return the name of the key with this sign in the last line; empty if it is no single key."""
+    for key in keys_of_pane(pane, abilities):
+        signs = key.label.split()
+        if sign in signs and len(signs) == len(key.names):
+            return key.names[signs.index(sign)]
     return ""
 
 

@@ -24,17 +24,19 @@ from attnviz.cli.explorer.frame import (
     last_line,
     long_lines,
     matrix_layout,
+    message_lines,
     sentence_rows,
     sheet_layout,
-    wrapped_lines,
 )
 from attnviz.cli.explorer.keys import (
     KEYS,
     MISSING_REASONS,
+    PROMPT_KEY_NAMES,
     PROMPT_KEYS,
     TAB_KEY,
     key_at,
-    last_line_keys,
+    last_line_words,
+    name_of_sign,
     unused_key_message,
 )
 from attnviz.cli.explorer.place import (
@@ -160,22 +162,22 @@ class Session:
 
     def frame(self) -> Frame:
         """Return the screen as it is now."""
-        notice: Text | None = None
+        notice: list[Text] = []
+        last: list[Text] = []
         if self.prompt is not None:
-            notice = self.prompt.line(self.screen.room)
+            notice = [self.prompt.line(self.screen.room)]
+            last = message_lines(self.prompt.problem, self.screen, BOLD_STYLE)
+            last = last or [last_line(self._keys_of_prompt)]
         elif self.message or self.job is not None:
-            notice = Text(self.message or f"{self.job.words if self.job else ''} …", end="")
-        is_typing = self.prompt is not None
-        frame = build_frame(self.subject, self.place, self.screen, notice, is_typing=is_typing)
-        if self.prompt is None or notice is None or not frame.body:
-            return frame
-        last = [last_line(PROMPT_KEYS + TAB_KEY * bool(self.prompt.words))]
-        if self.prompt.problem:
-            last = wrapped_lines(Text(self.prompt.problem, BOLD_STYLE), self.screen)
-        above = frame.lines[: -len(last)]
-        if len(above) <= frame.body.stop:  # the line that is typed stands above a long problem
-            above = (*above[:-1], notice)
-        return replace(frame, lines=(*above, *last))
+            words = self.message or f"{self.job.words if self.job else ''} …"
+            notice = message_lines(words, self.screen)
+        return build_frame(self.subject, self.place, self.screen, notice, last)
+
+    @property
+    def _keys_of_prompt(self) -> tuple[tuple[str, str], ...]:
+        """The keys of the line that is being typed, and what they do."""
+        has_words = self.prompt is not None and bool(self.prompt.words)
+        return PROMPT_KEYS + TAB_KEY * has_words
 
     def resize(self, width: int, height: int) -> None:
         """Fit the screen to another size."""
@@ -183,8 +185,11 @@ class Session:
         self._keep_in_sight()
 
     def press(self, key: str) -> None:
-        """Do what a key means in the pane that is shown; say so where it means nothing there."""
-        if is_too_small(self.screen):  # nothing is seen of what a key does
+        """Do what a key means in the pane that is shown; say so where it means nothing there.
+
+        On a screen that is too small nothing can be seen, and only `q` does something.
+        """
+        if is_too_small(self.screen):
             self.is_over = key == "q"
         elif self.prompt is not None:
             self._press_in_prompt(self.prompt, key)
@@ -208,35 +213,32 @@ class Session:
 
     def type(self, text: str) -> None:
         """Insert a pasted text into the line that is being typed."""
-        if self.prompt is not None:
+        if self.prompt is not None and not is_too_small(self.screen):
             self.prompt = self.prompt.typed(" ".join(text.splitlines()))  # terminals send CR
 
     def click(self, column: int, line: int) -> None:
-        """Go to the cell, the word or the head at a column and a line of the screen, or press the
-        key that stands there.
+        """Go to the cell, the word or the head at a column and a line of the screen, or do what
+        the key there does.
         """
-        if self.prompt is not None or is_too_small(self.screen):
+        frame = self.frame()
+        if frame.body and line == len(frame.lines) - 1:
+            self._click_key(column)
+        if self.prompt is not None or line == len(frame.lines) - 1:
             return
-        frame, self.message = self.frame(), ""
+        self.message = ""
         if line in frame.body and self.place.pane == "matrix":
-            cell = cell_at(self.subject, self.place, self.screen, line - frame.body.start, column)
-            if cell is not None:
-                self.place = replace(self.place, query=cell[0], key=cell[1])
+            self._click_matrix(line - frame.body.start, column)
         elif line in frame.body and self.place.pane == "overview":
             self._click_head(line - frame.body.start, column)
         elif line in frame.sentence:
             self._click_word(line - frame.sentence.start, column)
-        elif line == len(frame.lines) - 1:
-            room, abilities = self.screen.room, self.subject.abilities
-            key = key_at(column, last_line_keys(self.place.pane, room, abilities))
-            if key:
-                self.press(key)
         self._keep_in_sight()
 
     def turn_wheel(self, down: int, *, sideways: bool = False) -> None:
         """Move on by some rows, or scroll by some lines; `sideways`: by some columns."""
         if is_too_small(self.screen):
             return
+        self.message = ""
         if self.place.pane == "matrix":
             step = (0, down) if sideways else (down, 0)
             self.place = move_cell(self.place, *step, self._shape)
@@ -324,7 +326,8 @@ class Session:
     ) -> None:
         """Replace the subject by one that is computed again."""
         shows_all = self.place.pane == "overview"
-        work = (lambda: change().read_all_heads()) if shows_all else change
+        side = sheet_layout(self.subject, self.place, self.screen).side
+        work = (lambda: change().read_all_heads(side)) if shows_all else change
         quick = self.subject.is_quick and not (shows_all and self.subject.has_many_cells)
         self._start(words, work, take or self._take_subject, quick=quick, refuse=refuse)
 
@@ -379,8 +382,10 @@ class Session:
             self._open("matrix")
             return
         quick = not self.subject.has_many_cells
-        words = "reading all heads"
-        self._start(words, self.subject.read_all_heads, self._open_overview, quick=quick)
+        place = replace(self.place, pane="overview")
+        side = sheet_layout(self.subject, place, self.screen).side
+        work = partial(self.subject.read_all_heads, side)
+        self._start("reading all heads", work, self._open_overview, quick=quick)
 
     def _open_overview(self, subject: Subject) -> None:
         self._open("overview")
@@ -582,11 +587,30 @@ class Session:
         else:
             self.prompt = prompt.edited(key)
 
+    def _click_key(self, column: int) -> None:
+        """Press the key at a column of the last line."""
+        name = ""
+        if self.prompt is None:
+            pane, abilities = self.place.pane, self.subject.abilities
+            words = last_line_words(pane, self.screen.room, abilities)
+            name = name_of_sign(key_at(words, column), pane, abilities)
+        elif not self.prompt.problem:
+            name = PROMPT_KEY_NAMES.get(key_at(self._keys_of_prompt, column), "")
+        if name:
+            self.press(name)
+
+    def _click_matrix(self, line: int, column: int) -> None:
+        """Go to the cell at a line and a column of the pane; from the name of a row or of a column
+        to that row or column.
+        """
+        query, key = cell_at(self.subject, self.place, self.screen, line, column)
+        query = self.place.query if query is None else query
+        self.place = replace(self.place, query=query, key=self.place.key if key is None else key)
+
     def _click_head(self, line: int, column: int) -> None:
         """Choose the head at a line and a column of the sheet; open the one that is chosen."""
         layout = sheet_layout(self.subject, self.place, self.screen)
-        map_columns = layout.form.columns(self.subject.small_map(self.place.head))
-        head = layout.head_at(line, column, map_columns)
+        head = layout.head_at(line, column)
         if head == self.place.head:
             self._open("matrix")
         elif head < len(self.subject.explorer.heads):

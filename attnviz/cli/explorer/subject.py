@@ -40,7 +40,7 @@ from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import bidi_isolated
 
 MAX_KEPT_GRIDS = 48  # of heads that were looked at last
-SMALL_MAP_SIDE = 16  # blocks on a side of a small map, at most
+SMALL_MAP_SIDE = 16  # blocks on a side of a small map where there is little room, at most
 MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two keys
 TEMPERATURE_LIMITS = 1 / 64, 64.0
 CELL_STEPS = "scores,scaling,mask,softmax"
@@ -110,7 +110,7 @@ class Subject:
         return {}
 
     @cached_property
-    def _small_maps(self) -> dict[int, Grid]:
+    def _small_maps(self) -> dict[tuple[int, int], Grid]:
         return {}
 
     @cached_property
@@ -150,18 +150,23 @@ class Subject:
             off=(True,) * len(head_map.query_axis) if head_map.off else (),
         )
 
-    def small_map(self, head: int) -> Grid:
-        """Return a head for an overview: in blocks, if it has more than 16 tokens."""
-        if head not in self._small_maps:
-            grid = self._kept_grids.get(head) or self._read_grid(head)
-            size = -(-max(self.shape) // SMALL_MAP_SIDE)
-            self._small_maps[head] = replace(pool_grid(grid, size, size), title=self.name(head))
-        return self._small_maps[head]
+    def block_size(self, side: int) -> int:
+        """Return how many tokens share a row of a small map of at most `side` rows."""
+        return -(-max(self.shape) // side)
 
-    def read_all_heads(self) -> Subject:
+    def small_map(self, head: int, side: int) -> Grid:
+        """Return a head for an overview: in blocks, if it has more than `side` tokens."""
+        size = self.block_size(side)
+        key = head, size
+        if key not in self._small_maps:
+            grid = self._kept_grids.get(head) or self._read_grid(head)
+            self._small_maps[key] = replace(pool_grid(grid, size, size), title=self.name(head))
+        return self._small_maps[key]
+
+    def read_all_heads(self, side: int) -> Subject:
         """Read the small maps of all heads, which are kept; return the subject itself."""
         for head in range(len(self.explorer.heads)):
-            self.small_map(head)
+            self.small_map(head, side)
         return self
 
     def finding(self, place: Place) -> str:

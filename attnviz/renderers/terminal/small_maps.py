@@ -65,7 +65,8 @@ class MapForm:
     """The form in which maps are drawn: the width of a cell, whether two rows share a line, labels.
 
     `has_column_letters`: words of one letter stand over the columns. `has_column_numbers`: the
-    numbers of the row names stand over the columns, of the first maps alone.
+    numbers of the row names stand over the columns, of the first maps alone. `cell_lines`: how many
+    lines a cell takes, unless two rows share a line.
     """
 
     cell_columns: int
@@ -74,6 +75,7 @@ class MapForm:
     has_column_letters: bool = False
     gap: int = MAP_GAPS[0]
     has_column_numbers: bool = False
+    cell_lines: int = 1
 
     def columns(self, grid: Grid) -> int:
         """Return how many columns of the screen a map takes, without row names."""
@@ -82,7 +84,11 @@ class MapForm:
     def lines(self, grid: Grid) -> int:
         """Return how many lines a map takes, with its title."""
         rows = len(grid.rows)
-        return 1 + self.has_column_letters + ((rows + 1) // 2 if self.halves else rows)
+        return (
+            1
+            + self.has_column_letters
+            + ((rows + 1) // 2 if self.halves else rows * self.cell_lines)
+        )
 
 
 @dataclass(frozen=True)
@@ -262,23 +268,28 @@ def _map_title_line(titles: Sequence[str], start: int, width: int, gap: int) -> 
 
 
 def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
-    """Yield a line for each row of a map, in blocks of colour, or of several heights without."""
+    """Yield the lines of each row of a map, in blocks of colour, or of several heights without; in
+    the middle of a hidden cell stands a sign.
+    """
+    sign = MASKED_SIGN.rjust((form.cell_columns + 1) // 2).ljust(form.cell_columns)
+    empty = " " * form.cell_columns
     paint = paint_values(grid.values, grid.scale, screen) if screen.colored else None
     for row, hidden in enumerate(grid.hidden.tolist()):
         cell_glyphs = [" "] * len(hidden) if paint else block_glyphs(grid.values[row], grid.scale)
-        line = Text(end="")
-        cells = (
-            (MASKED_SIGN.ljust(form.cell_columns), DIM_STYLE)
-            if masked
-            else (
-                cell_glyphs[column] * form.cell_columns,
+        visible = [
+            (
+                glyph * form.cell_columns,
                 paint.background_style((row, column)) if paint else PLAIN_STYLE,
             )
-            for column, masked in enumerate(hidden)
-        )
-        for (text, style), alike in groupby(cells):
-            line.append(text * sum(1 for _ in alike), style)
-        yield line
+            for column, glyph in enumerate(cell_glyphs)
+        ]
+        for number in range(form.cell_lines):
+            hidden_cell = (sign if number == form.cell_lines // 2 else empty), DIM_STYLE
+            cells = (hidden_cell if hidden[at] else cell for at, cell in enumerate(visible))
+            line = Text(end="")
+            for (text, style), alike in groupby(cells):
+                line.append(text * sum(1 for _ in alike), style)
+            yield line
 
 
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:

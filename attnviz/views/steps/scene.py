@@ -319,7 +319,7 @@ class Scene:
 
     def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
         """Return a table of scores at a stage per shown head; with --query only that row."""
-        grids = scores_grids(name, self.trace, self.layer, stage, note)
+        grids = scores_grids(name, self.trace, self.layer, stage, note, self.shown_heads)
         return self._titled_by_head(grids, name)
 
     def weight_grids(self, stage: Stage, mixed_by: MixedBy) -> tuple[Grid, ...]:
@@ -327,14 +327,14 @@ class Scene:
 
         `mixed_by` says where these weights come from, such as 'softmax' or 'dropout'.
         """
-        grids = weights_grids(self.trace, self.layer, stage, mixed_by)
+        grids = weights_grids(self.trace, self.layer, stage, mixed_by, self.shown_heads)
         return self._titled_by_head(grids, WEIGHTS_NAMES[mixed_by])
 
     def _titled_by_head(self, grids: Sequence[Grid], name: str) -> tuple[Grid, ...]:
         """Return the shown heads' grids, titled by head; with --query only that row."""
         return tuple(
-            self._followed_part(replace(grids[head], title=self.head_title(name, head)))
-            for head in self.shown_heads
+            self._followed_part(replace(grid, title=self.head_title(name, head)))
+            for head, grid in zip(self.shown_heads, grids, strict=True)
         )
 
     def _followed_part(self, grid: Grid, followed: bool = True) -> Grid:
