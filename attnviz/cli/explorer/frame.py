@@ -620,13 +620,13 @@ def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
     room = body_height(subject, place, screen)
     layouts = [
         _layout_of_maps(subject, place, screen, form, side, room)
-        for form, side in _map_forms(subject, screen)
+        for form, side in _sheet_forms(subject, screen)
     ]
     count = len(subject.explorer.heads)
     return next((each for each in layouts if each.rows * each.per_row >= count), layouts[-1])
 
 
-def _map_forms(subject: Subject, screen: Screen) -> Iterator[tuple[MapForm, int]]:
+def _sheet_forms(subject: Subject, screen: Screen) -> Iterator[tuple[MapForm, int]]:
     """Yield the forms of small maps, each with the most rows and columns, from the largest."""
     whole = max(subject.shape)
     if whole <= MAP_SIDES[0]:
