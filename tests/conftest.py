@@ -90,9 +90,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Tests live as long as the process: the garbage collector need not look at them again."""
+    """Tests live as long as the process: the garbage collector need not look at them again.
+
+    Looking at each 700 new objects took 7 % of the time of pictures.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 @contextmanager

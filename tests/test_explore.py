@@ -553,6 +553,45 @@ def test_small_maps_are_as_large_as_all_heads_fit(size: tuple[int, int]) -> None
     assert on.subject.name(on.place.head) == "L0H1"
 
 
+@pytest.mark.parametrize("text", [SENTENCE, LONG * 2])  # of whole cells, and of half ones
+@pytest.mark.parametrize("colors", ["16", "256", "truecolor"])
+def test_the_small_map_of_a_head_that_is_off_is_pale_and_its_name_struck_through(
+    colors: ColorDepth, text: str
+) -> None:
+    model: dict[str, object] = {"model": "agreement"} if text == SENTENCE else {"heads": 4}
+    on = session(text, colors=colors, size=(120, 50), without="L0H1", **model)
+    press(on, "o")
+    layout, frame = sheet_layout(on.subject, on.place, on.screen), on.frame()
+    title, first = frame.lines[frame.body.start], frame.lines[frame.body.start + 1]
+    columns = (0, layout.map_columns + layout.form.gap)
+    console = Console()
+    names, cells = (
+        [line.get_style_at_offset(console, column) for column in columns] for line in (title, first)
+    )
+    with_all = on.subject.with_settings(without=None)
+    on = Session(with_all, on.place, on.screen, PictureOptions())
+    beside = on.frame().lines[frame.body.start + 1]
+    usual = [beside.get_style_at_offset(console, column) for column in columns]
+
+    assert layout.form.halves == (text != SENTENCE)
+    assert [bool(style.strike) for style in names] == [False, True]
+    assert [ours == theirs for ours, theirs in zip(cells, usual, strict=True)] == [True, False]
+
+
+@pytest.mark.parametrize("width", range(60, 241, 20))
+def test_of_the_settings_whole_parts_are_written_the_changeable_ones_first(width: int) -> None:
+    on = session(size=(width, 30))
+    line, parts = screen(on)[1], on.subject.about
+    name, *shown = line.removesuffix(" …").split(" · ")
+
+    assert name == "L1H0, one of 4 heads"
+    assert shown[:4] == ["model agreement", "scaled", "causal", "temperature 0.5"][: len(shown)]
+    assert shown == list(parts[: len(shown)])
+    assert line.endswith(" …") == (len(shown) < len(parts))
+    assert len(shown) == len(parts) or len(f"{line[:-2]} · {parts[len(shown)]} …") > width
+    assert set(parts) >= {"7 tokens (words)", "learned positions", "cpu float32"}
+
+
 def test_without_colours_a_cell_of_a_small_map_is_one_line_high() -> None:
     on = session(size=(240, 70), colors="none")
     press(on, "o")

@@ -26,6 +26,7 @@ from attnviz.renderers.look import parse_picture_size
 from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.items import Block
 from attnviz.renderers.picture.page_frame import words_have_room
+from attnviz.renderers.picture.panel_labels import PanelStyle, row_ticks
 from tests.conftest import ROOT, Attnviz
 from tests.test_slides import layout_of
 
@@ -244,6 +245,16 @@ def test_what_no_paper_has_is_refused_in_two_lines(
 
     assert str(refused.value) == problem
     assert hint in refused.value.hint
+
+
+def test_labels_are_measured_in_the_font_that_draws_them(one_head: attnviz.Trace) -> None:
+    tokens = one_head.view().grids()[0].rows
+    extents = []
+    for family in ("DejaVu Sans", "DejaVu Sans Mono", "DejaVu Sans"):
+        with mpl.rc_context({"font.family": [family]}):
+            extents.append(row_ticks(tokens, 0.4, PanelStyle()).extent)
+
+    assert extents[1] > extents[0] == extents[2]
 
 
 def test_letters_of_formulas_follow_the_font(one_head: attnviz.Trace) -> None:

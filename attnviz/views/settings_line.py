@@ -27,6 +27,7 @@ PART_SEPARATOR = " · "
 MAX_NAMED_LAYERS = 6  # more layers are counted, not named
 SCALE_TOLERANCE = 1e-6  # relative difference up to which a scale counts as 1/√d_k or as 1
 ATTENTION_PART = "attention"  # the name of the part on the kind of attention
+CHANGEABLE_PARTS = "scale", "mask", "temperature"
 NORM_TEXTS: dict[NormPlacement, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 
@@ -35,6 +36,15 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     `without` ('scale', 'mask', 'seed').
     """
     return PART_SEPARATOR.join(_settings_parts(trace, without).values())
+
+
+def settings_by_weight(trace: Trace) -> tuple[str, ...]:
+    """Return the parts of the settings, the most important first, for a line that may not have room
+    for all: the model or the kind of attention, then what one changes to see what happens.
+    """
+    parts = _settings_parts(trace, [ATTENTION_PART] if trace.model is not None else [])
+    first = [name for name in (ATTENTION_PART, "model", *CHANGEABLE_PARTS) if name in parts]
+    return tuple(parts[name] for name in dict.fromkeys((*first, *parts)))
 
 
 def two_settings_line(first: Trace, second: Trace, names: Sequence[str]) -> str:

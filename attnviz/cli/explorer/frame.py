@@ -44,6 +44,7 @@ from attnviz.renderers.terminal.table import (
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
+from attnviz.views.settings_line import PART_SEPARATOR
 
 MOUSE_NOTE = (
     "The mouse works, too: click a cell, a word, a head, the name of a row or column, or a key in "
@@ -180,16 +181,35 @@ def _title(subject: Subject, place: Place) -> str:
 
 
 def _about(subject: Subject, place: Place, screen: Screen) -> Text:
-    """Return which head it is and which are in sight, what was changed, and the settings."""
+    """Return which head it is and which are in sight, what was changed, and of the settings as
+    many as there is room for.
+    """
     count = len(subject.explorer.heads)
-    name = f"{subject.name(place.head)}, one of {count} heads · " if count > 1 else ""
+    names = [f"{subject.name(place.head)}, one of {count} heads"] if count > 1 else []
     if place.pane == "overview":
         heads = sheet_layout(subject, place, screen).heads_in_sight(count)
         if len(heads) < count:
-            name += f"heads {heads.start + 1}–{heads.stop} in sight · "
-    changes = f"changed: {subject.changes} · " if subject.changes else ""
-    line = Text.assemble((name + changes, PLAIN_STYLE), (subject.about, DIM_STYLE), end="")
+            names.append(f"heads {heads.start + 1}–{heads.stop} in sight")
+    if subject.changes:
+        names.append(f"changed: {subject.changes}")
+    line = Text(_parts_that_fit((*names, *subject.about), screen.room, len(names)), end="")
+    line.stylize(DIM_STYLE, len(PART_SEPARATOR.join(names)))
     return _cut(line, screen.room)
+
+
+def _parts_that_fit(parts: Sequence[str], width: int, least: int) -> str:
+    """Return the first parts that fit into a width, but at least `least` of them, and an ellipsis
+    where some do not.
+
+    >>> _parts_that_fit(["scaled", "causal", "4 tokens"], 20, least=1)
+    'scaled · causal …'
+    """
+    lines = (
+        PART_SEPARATOR.join(parts[:count]) + MORE_AFTER * (count < len(parts))
+        for count in range(len(parts), least, -1)
+    )
+    shortest = PART_SEPARATOR.join(parts[:least]) + MORE_AFTER
+    return next((line for line in lines if cell_len(line) <= width), shortest)
 
 
 def _cut(line: Text, width: int) -> Text:

@@ -31,7 +31,7 @@ from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import score_name
 from attnviz.views.reading import quoted_token
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import settings_by_weight
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace
 from attnviz.views.view import View, printable_value
@@ -258,9 +258,10 @@ class Subject:
         return " ".join([words.removeprefix("attnviz").strip(), *(f"no {name}" for name in undone)])
 
     @cached_property
-    def about(self) -> str:
-        """One line on what the numbers depend on."""
-        return str(printable_value(settings_line(self.trace)))
+    def about(self) -> tuple[str, ...]:
+        """What the numbers depend on, the most important first."""
+        parts: tuple[str, ...] = printable_value(settings_by_weight(self.trace))
+        return parts
 
     def view(self, place: Place) -> View:
         """Return the View of what is on the screen: one head, all heads, or a cell's arithmetic."""

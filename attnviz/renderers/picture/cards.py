@@ -35,6 +35,7 @@ from attnviz.renderers.picture.panel_rows import CHART_ASPECT, FEW_STRETCH
 from attnviz.renderers.picture.text import (
     BOLD,
     POINT,
+    cached_by_font,
     fit_line,
     fits_width,
     text_width,
@@ -158,7 +159,7 @@ class TableBlock:
         return max(rows, default=0.0)
 
 
-@lru_cache(maxsize=4096)
+@cached_by_font(4096)
 def table_block(
     panels: CardPanels, across: int, growth: CellGrowth, fine: bool = False
 ) -> TableBlock:
@@ -484,7 +485,7 @@ def _least_sums_width(card: Card) -> float:
     return min(longest / WIDTH_SLACK, NARROWEST_SUMS)
 
 
-@lru_cache(maxsize=4096)
+@cached_by_font(4096)
 def card_head(card: Card, width: float) -> CardHead:
     """Return the head of a card of this width: the heading, and as many keys as have room."""
     room = width - min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
@@ -517,7 +518,7 @@ def _small_print_lines(card: Card, width: float) -> Iterator[str]:
         yield from about
 
 
-@lru_cache(maxsize=4096)
+@cached_by_font(4096)
 def card_foot(card: Card, width: float) -> tuple[str, ...]:
     """Return the lines of the first sums, as many as the card may show, and how many are left.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,7 +13,14 @@ from attnviz.renderers.picture.items import Block, Box, Items, Words, cell_tint
 from attnviz.renderers.picture.matrix import title_words
 from attnviz.renderers.picture.page_frame import Drawing, Key, masked_key, scale_key
 from attnviz.renderers.picture.sentence import NATURAL_WIDTH, NEWLINE
-from attnviz.renderers.picture.text import MIDDLE, POINT, Lettering, fit_line, text_width
+from attnviz.renderers.picture.text import (
+    MIDDLE,
+    POINT,
+    Lettering,
+    cached_by_font,
+    fit_line,
+    text_width,
+)
 from attnviz.views.grids.words_and_bars import Sentence
 from attnviz.wording.words import counted
 
@@ -106,7 +112,7 @@ def _text_column_width(size: float, width: float) -> float:
     return (width - (count - 1) * COLUMN_GAP * size * POINT) / count
 
 
-@lru_cache(maxsize=32)  # asked for again: what fits, and where all stands
+@cached_by_font(32)  # asked for again: what fits, and where all stands
 def _lines_of_texts(texts: tuple[Sentence, ...], size: float, width: float) -> Sequence[TextLine]:
     """Return the lines of all texts in a column of a page of this width."""
     wide = _text_column_width(size, width)

@@ -31,7 +31,15 @@ from attnviz.renderers.picture.panel_labels import (
     no_ticks,
     row_ticks,
 )
-from attnviz.renderers.picture.text import MIDDLE, POINT, SLIDE, Lettering, fit_line, text_width
+from attnviz.renderers.picture.text import (
+    MIDDLE,
+    POINT,
+    SLIDE,
+    Lettering,
+    cached_by_font,
+    fit_line,
+    text_width,
+)
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.view import Group
@@ -99,7 +107,12 @@ class Equation:
     signs: tuple[str, ...]
     sign_size: float  # points
 
-    def row(self, spare: float = 0.0) -> Row:
+    @cached_property
+    def tight_row(self) -> Row:
+        """Its terms as a row, with the least gaps between them."""
+        return self.row(0.0)
+
+    def row(self, spare: float) -> Row:
         """Return its terms as a row, with `spare` inches more around all signs together, up to a
         limit.
         """
@@ -161,9 +174,9 @@ class Equations:
         """
         rows = []
         for equations in self.rows:
-            parts = [equation.row(wide) for equation in equations]
+            parts = [equation.row(wide) if wide else equation.tight_row for equation in equations]
             ends = [
-                EQUATIONS_GAP + wide + equation.row().size[0] - part.size[0]
+                EQUATIONS_GAP + wide + equation.tight_row.size[0] - part.size[0]
                 for equation, part in zip(equations, parts, strict=True)
             ]
             rows.append(Row(tuple(parts), tuple(ends[:-1])))
@@ -178,7 +191,7 @@ class Equations:
         for equations in self.rows:
             end = left - EQUATIONS_GAP
             for equation in equations:
-                end += EQUATIONS_GAP + equation.row().size[0] + wide
+                end += EQUATIONS_GAP + equation.tight_row.size[0] + wide
                 gaps = equation.row(wide).gaps
                 assert isinstance(gaps, tuple)
                 for term, sign, gap in zip(
@@ -297,7 +310,7 @@ def _brief_grids(group: Group) -> Iterator[Grid]:
         yield replace(grid, title=f"{letter}  {head['rest']}" if head else letter)
 
 
-@lru_cache(maxsize=4)  # asked for twice: what is legible, and where all stands
+@cached_by_font(4)  # asked for twice: what is legible, and where all stands
 def _best_equations(groups: tuple[Group, ...], room: Box, letters: Lettering) -> Equations:
     """Return equations in cells of one width, if their numbers can be read.
 
@@ -413,8 +426,11 @@ def _make_equation(
     terms = []
     for grid in grids:
         named = grid is not first and _has_same_names(first.rows, grid.rows)
-        term = _make_term(grid, cell, letters, form, named=named, labelled=labelled, roomy=roomy)
-        terms.append(replace(term, space=replace(term.space, above=above)))
+        titled = roomy and form.axis_titles
+        term = _make_term(
+            grid, cell, letters, form, above, named=named, labelled=labelled, titled=titled
+        )
+        terms.append(term)
     high = max(term.space.height for term in terms)
     sign = max(min(SIGN_SCALE * letters.headline, SIGN_HEIGHT_SHARE * high / POINT), letters.text)
     return Equation(tuple(terms), signs, sign)
@@ -430,14 +446,17 @@ def _make_term(
     cell: tuple[float, float],
     letters: Lettering,
     form: EquationForm,
+    above: float,
     *,
     named: bool,
     labelled: bool,
-    roomy: bool,
+    titled: bool,
 ) -> Term:
-    """Return a panel of an equation; one without colours is as wide as its numbers need.
+    """Return a panel of an equation, with `above` inches for its title; one without colours is as
+    wide as its numbers need.
 
-    `named` says that an earlier term names the rows; `labelled`, that columns have labels.
+    `named` says that an earlier term names the rows; `labelled`, that columns have labels;
+    `titled`, that axes have titles.
     """
     style, below = _term_style(letters, form.row_labels), _term_style(letters, form.column_labels)
     wide, high = (
@@ -450,14 +469,14 @@ def _make_term(
     rows = no_ticks(grid.rows) if named else row_ticks(grid.rows, high, style)
     columns = column_ticks(grid.columns, wide, below) if labelled else no_ticks(grid.columns)
     # What the rows of a further panel are, its title says: those of the keys are their dimensions.
-    titled = roomy and form.axis_titles
-    rows = rows if titled and grid.rows.unit == "token" else replace(rows, title="")
-    columns = columns if titled else replace(columns, title="")
+    rows = rows if titled and grid.rows.unit == "token" else rows.untitled
+    columns = columns if titled else columns.untitled
     left = max(labels_extent(rows, style), text_width(grid.title, style.smallest) - width)
-    space = Space(width, height, left, below=labels_extent(columns, style))
+    space = Space(width, height, left, above, below=labels_extent(columns, style))
     return Term(grid, space, rows, columns, style)
 
 
+@lru_cache(maxsize=64)
 def _term_style(letters: Lettering, share: float) -> PanelStyle:
     """Return a style in which labels have a share of their largest size."""
     label = max(letters.label * share, letters.smallest)

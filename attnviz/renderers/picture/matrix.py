@@ -26,6 +26,7 @@ from attnviz.renderers.picture.panel_labels import PanelStyle
 from attnviz.renderers.picture.text import (
     POINT,
     Lettering,
+    cached_by_font,
     fit_line,
     text_width,
     typeset,
@@ -84,7 +85,7 @@ def with_numbers_like(panel: Panel, full: Grid, largest: float = MAX_NUMBER_POIN
     return replace(panel, numbers=numbers, fitting=build_panel(full, panel.box, largest).fitting)
 
 
-@lru_cache(maxsize=CACHED_GRIDS)  # asked for again and again while panels find their places
+@cached_by_font(CACHED_GRIDS)  # asked for again and again while panels find their places
 def longest_number(grid: Grid) -> float:
     """Return the width of the longest number of a grid, in inches in letters of 10 points.
 

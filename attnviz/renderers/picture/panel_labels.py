@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from attnviz.renderers.picture.items import Box, Stroke, Words
 from attnviz.renderers.picture.text import (
@@ -19,6 +19,7 @@ from attnviz.renderers.picture.text import (
     POINT,
     Lettering,
     Size,
+    cached_by_font,
     shorten_label,
     text_width,
     widest_line,
@@ -34,6 +35,7 @@ SLANTED_PITCH = 1.75  # in letters: from one slanted label to the next
 AXIS_TITLE_HEIGHT = 1.35  # the room that the title of an axis takes, in its letters
 THINNING_STEPS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 MARK_LENGTH = 0.035
+MAX_KEPT_TICKS = 256  # asked for again at the same size of cells, while their other side is sought
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Ticks:
     extent: float = 0.0  # how far the labels reach away from the panel
     gap: float = LABELS_GAP  # from the panel to them, in letters
 
+    @cached_property
+    def untitled(self) -> Ticks:
+        """The same labels without the title of their axis."""
+        return replace(self, title="") if self.title else self
+
 
 def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) -> PanelStyle:
     """Return the style of panels on a page, with letters of these sizes and cells of this shape."""
@@ -90,6 +97,7 @@ def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) 
     )
 
 
+@cached_by_font(MAX_KEPT_TICKS)
 def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Return the labels of the rows of a panel, in which a row is `pitch` inches high."""
     ticks = _fitting_labels(axis, pitch, style)
@@ -97,6 +105,7 @@ def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     return replace(ticks, extent=extent + LABELS_GAP * ticks.size * POINT)
 
 
+@cached_by_font(MAX_KEPT_TICKS)
 def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Return labels for below a panel: level if they fit side by side, else slanted, else upright.
 

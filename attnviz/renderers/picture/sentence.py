@@ -29,6 +29,7 @@ from attnviz.renderers.picture.text import (
     POINT,
     SLIDE,
     Lettering,
+    cached_by_font,
     fit_line,
     shorten_label,
     text_width,
@@ -111,6 +112,7 @@ class Paragraph:
         return left + word.left, top - below * self.unit, word.width, BOX_HEIGHT * self.unit
 
 
+@cached_by_font(256)  # asked for again for each number of bars that is tried
 def paragraph(sentence: Sentence, size: float, width: float) -> Paragraph:
     """Return a sentence in as many lines as it needs in a width, in letters of `size` points."""
     return Paragraph(sentence, size, tuple(_placed_words(sentence, size, width)))
@@ -346,7 +348,7 @@ class SentenceDrawing(Drawing):
         return meanings
 
 
-@lru_cache(maxsize=4)  # asked for again: what is legible, what has no room, and where all stands
+@cached_by_font(4)  # asked for again: what is legible, what has no room, and where all stands
 def _best_panels(
     drawing: SentenceDrawing, room: Box, letters: Lettering
 ) -> tuple[list[SentencePanel], int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from matplotlib import rcParams
 from matplotlib.backends.backend_agg import RendererAgg
@@ -23,6 +24,8 @@ PAPER_HEADLINE, PAPER_NOTE, PAPER_MARGIN = 1.15, 0.875, 0.25
 HEADING_HEIGHT = 1.7  # of a line above a panel, in its letters
 MANY_PANELS_TITLE_SCALE = 0.7  # times as large as one are the titles of many panels
 Size = tuple[float, float]
+Arguments = ParamSpec("Arguments")
+Measured = TypeVar("Measured")
 MINUS = "−"
 HYPHEN_BEFORE_A_NUMBER = re.compile(r"(?<![\w.)])-(?=[\d.∞])")
 HYPHEN_BETWEEN_SPACES = re.compile(r"(?<= )-(?= )")
@@ -171,28 +174,50 @@ def shorten_label(label: str) -> str:
     return label if len(label) <= MAX_LABEL_LETTERS else label[: MAX_LABEL_LETTERS - 1] + "…"
 
 
+def cached_by_font(
+    maxsize: int,
+) -> Callable[[Callable[Arguments, Measured]], Callable[Arguments, Measured]]:
+    """Return a decorator like `lru_cache`, for what is measured in letters: the results for other
+    fonts are others.
+    """
+
+    def decorate(measure: Callable[Arguments, Measured]) -> Callable[Arguments, Measured]:
+        def measure_in(fonts: tuple[str, ...], *args: Any, **kwargs: Any) -> Measured:
+            return measure(*args, **kwargs)
+
+        cached: Callable[..., Measured] = lru_cache(maxsize)(measure_in)
+
+        @wraps(measure)
+        def measure_once(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Measured:
+            return cached(tuple(rcParams["font.family"]), *args, **kwargs)
+
+        return measure_once
+
+    return decorate
+
+
 def text_width(text: str, size: float) -> float:
     """Return the width of a line of text in letters of `size` points, in inches."""
-    return _measured_width(text, tuple(rcParams["font.family"])) * size / MEASURED_POINTS * POINT
+    return _measured_width(text) * size / MEASURED_POINTS * POINT
 
 
 def widest_line(texts: tuple[str, ...], size: float) -> float:
     """Return the width of the widest of some lines in letters of `size` points, in inches; 0 for
     none.
     """
-    return _widest_width(texts, tuple(rcParams["font.family"])) * size / MEASURED_POINTS * POINT
+    return _widest_width(texts) * size / MEASURED_POINTS * POINT
 
 
-@lru_cache(maxsize=512)
-def _widest_width(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
+@cached_by_font(512)
+def _widest_width(texts: tuple[str, ...]) -> float:
     """Return the width of the widest text in letters of 100 points, in points; 0 for none."""
-    return max((_measured_width(text, families) for text in texts), default=0.0)
+    return max(map(_measured_width, texts), default=0.0)
 
 
-@lru_cache(maxsize=8192)
-def _measured_width(text: str, families: tuple[str, ...]) -> float:
+@cached_by_font(8192)
+def _measured_width(text: str) -> float:
     """Return the width of a text in letters of 100 points, in points."""
-    font = FontProperties(family=list(families), size=MEASURED_POINTS)
+    font = FontProperties(family=rcParams["font.family"], size=MEASURED_POINTS)
     measure: Callable[..., tuple[float, float, float]] = _text_ruler().get_text_width_height_descent
     return measure(text, font, ismath=False)[0]
 

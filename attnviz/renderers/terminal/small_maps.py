@@ -31,6 +31,7 @@ from attnviz.renderers.terminal.screen import (
     fit_columns,
     paint_values,
     scale_line,
+    title_text,
     wrap_note,
 )
 from attnviz.views.grids.axes import Axis
@@ -237,7 +238,7 @@ def _map_row_lines(
     """
     start = max(map(cell_len, names), default=-1) + 1
     width = form.columns(heads[0])
-    yield _map_title_line([head.title for head in heads], start, width, form.gap)
+    yield _map_title_line(heads, start, width, form.gap)
     if form.has_column_letters or form.has_column_numbers:
         columns = heads[0].columns
         names_above = columns.labels if form.has_column_letters else columns.numbers
@@ -255,16 +256,19 @@ def _map_row_lines(
         yield line
 
 
-def _map_title_line(titles: Sequence[str], start: int, width: int, gap: int) -> Text:
+def _map_title_line(heads: HeadGrids, start: int, width: int, gap: int) -> Text:
     """Return a line with the titles of maps side by side, each cut to `width` columns.
 
     The first may begin over the row names, which take `start` columns. `gap`: columns between maps.
     """
-    first, *others = titles
-    line = fit_columns(_cut_word(first, start + width), start + width)
-    for title in others:
-        line += " " * gap + fit_columns(_cut_word(title, width), width)
-    return Text(line.rstrip(), BOLD_STYLE, end="")
+    line = Text(end="")
+    for number, head in enumerate(heads):
+        room = width if number else start + width
+        title = fit_columns(_cut_word(head.title, room), room)
+        line.append(" " * gap if number else "")
+        line.append_text(title_text(title, is_off=head.is_all_off))
+    line.rstrip()
+    return line
 
 
 def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
@@ -273,7 +277,7 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
     """
     sign = MASKED_SIGN.rjust((form.cell_columns + 1) // 2).ljust(form.cell_columns)
     empty = " " * form.cell_columns
-    paint = paint_values(grid.values, grid.scale, screen) if screen.colored else None
+    paint = _paint_map(grid, screen) if screen.colored else None
     for row, hidden in enumerate(grid.hidden.tolist()):
         cell_glyphs = [" "] * len(hidden) if paint else block_glyphs(grid.values[row], grid.scale)
         visible = [
@@ -292,9 +296,14 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
             yield line
 
 
+def _paint_map(grid: Grid, screen: Screen) -> Paint:
+    """Return the colours of a map: faded ones of a head that is switched off."""
+    return paint_values(grid.values, grid.scale, screen, is_off=grid.is_all_off)
+
+
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
     """Yield the lines of a map with two rows on a line, in the halves of half blocks."""
-    paint = paint_values(grid.values, grid.scale, screen)
+    paint = _paint_map(grid, screen)
     hidden, rows = grid.hidden.tolist(), len(grid.rows)
     for upper in range(0, rows, 2):
         line = Text(end="")
