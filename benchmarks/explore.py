@@ -17,6 +17,7 @@ from rich.console import Console
 from textual.strip import Strip
 
 from attnviz import trace
+from attnviz.__main__ import GARBAGE_THRESHOLD
 from attnviz.cli.explorer.session import Session
 from attnviz.cli.explorer.subject import open_subject
 from attnviz.cli.output_options import PictureOptions
@@ -57,7 +58,8 @@ def main() -> None:
     text = " ".join(["the", "old", "dogs", "near"] * count)
     traced = trace(" ".join(text.split()[:count]), model="smollm2")
     subject, place = open_subject(traced)
-    gc.freeze()
+    gc.freeze()  # as the program does, which also looks for garbage as rarely
+    gc.set_threshold(GARBAGE_THRESHOLD)
     print(f"{len(traced.tokens)} tokens, {len(subject.explorer.heads)} heads, milliseconds\n")
     print(f"{'':12}{'':28}{'median':>8}{'longest':>8}")
     for size in SIZES:

@@ -215,6 +215,13 @@ class Paint:
         return _ink_style(ink, self.color(index))
 
 
+def code_color(code: int, screen: Screen) -> Color:
+    """Return the colour that is a number in `Paint.codes`."""
+    if screen.colors in ("16", "256"):
+        return _ansi_color(code)
+    return _rgb_color(code >> 16, code >> 8 & 255, code & 255)
+
+
 def paint_values(
     values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen, *, is_off: bool = False
 ) -> Paint:
@@ -319,13 +326,13 @@ def _rgb_color(red: int, green: int, blue: int) -> Color:
 @lru_cache(maxsize=32768)  # pairs of colours: a head in half blocks has a thousand
 def color_style(color: Color, behind: Color | None) -> Style:
     """Return the style of letters in a colour, with another behind them; cached."""
-    return Style(color=color, bgcolor=behind)
+    return Style.from_color(color, behind)
 
 
 @lru_cache(maxsize=4096)
 def _ink_style(ink: Color, behind: Color) -> Style:
     """Return the style of letters in one colour on another; cached, since rich is slow."""
-    return Style(color=ink, bgcolor=behind)
+    return Style.from_color(ink, behind)
 
 
 def marker_color(screen: Screen) -> Color:

@@ -23,6 +23,7 @@ from attnviz.renderers.terminal.screen import (
     Paint,
     Screen,
     block_glyphs,
+    code_color,
     color_style,
     fit_columns,
     joined_line,
@@ -42,7 +43,7 @@ MIN_RULER_STEP = 5  # columns of blocks from one number to the next
 MIN_NAME_COLUMNS = 15  # that names may take on the narrowest screen
 MAX_PAIR_NAME_COLUMNS = 15  # of each of two names on one line
 PAIR_SEPARATOR = " / "
-HIDDEN_CODE, MISSING_CODE = -1, -2  # in place of those of colours
+HIDDEN_CODE, MISSING_CODE = -1, -2  # in place of those of colours, which are from 0 on
 
 
 @dataclass(frozen=True)
@@ -173,15 +174,14 @@ class TerminalTable:
         return self._off_paint if self.grid.is_off(row) else self._paint
 
     @cached_property
-    def _codes(self) -> list[list[int]]:
+    def _codes(self) -> np.ndarray:
         """A number for each cell; cells with the same number look the same."""
         codes = np.zeros(self.grid.values.shape, dtype=np.int64)
         for row in range(len(codes)):
             paint = self._paint_of(row)
             codes[row] = 0 if paint is None else paint.codes[row]
         visible_codes = np.where(self._missing_values, MISSING_CODE, codes)
-        rows: list[list[int]] = np.where(self.grid.hidden, HIDDEN_CODE, visible_codes).tolist()
-        return rows
+        return np.where(self.grid.hidden, HIDDEN_CODE, visible_codes)
 
     @cached_property
     def _known_styles(self) -> dict[int, Style]:
@@ -223,7 +223,7 @@ class TerminalTable:
 
     def _cells(self, row: int) -> Iterator[tuple[str, Style]]:
         """Yield the text and the style of each cell of a row, and of a border between them."""
-        codes, known = self._codes[row], self._known_styles
+        codes, known = self._codes[row].tolist(), self._known_styles
         for column, text in enumerate(self._texts(row)):
             style = known.get(codes[column])
             if style is None:
@@ -257,31 +257,28 @@ class TerminalTable:
         return paint.background_style((row, column))
 
     def _halves(self, upper: int) -> Iterator[tuple[str, Style]]:
-        """Yield the cells of row `upper` and the one below it, each with its style."""
-        rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
-        known = self._known_halves
-        for column, codes in enumerate(zip(*(self._codes[row] for row in rows), strict=True)):
-            cell = known.get(codes)
+        """Yield the cells of row `upper` and the one below it; equal ones side by side at once."""
+        codes, known = self._codes[upper : upper + 2], self._known_halves
+        changes = 1 + np.flatnonzero((codes[:, 1:] != codes[:, :-1]).any(axis=0))
+        starts = [0, *changes.tolist()]
+        ends = [*starts[1:], codes.shape[1]]
+        pairs = zip(*codes[:, starts].tolist(), strict=True)
+        for pair, start, end in zip(pairs, starts, ends, strict=True):
+            cell = known.get(pair)
             if cell is None:
-                cell = known[codes] = self._half(rows, column)
-            yield cell
+                cell = known[pair] = self._half(pair)
+            glyph, style = cell
+            yield glyph * (end - start), style
 
-    def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
+    def _half(self, codes: tuple[int, ...]) -> tuple[str, Style]:
         """Return one cell of two rows, in the colours of both or of the only visible one."""
-        hidden = [bool(self.grid.hidden[row, column]) for row in rows]
-        visible_rows = [
-            row
-            for row, masked in zip(rows, hidden, strict=True)
-            if not masked and not self._missing_values[row, column]
-        ]
-        if not visible_rows:
-            return MASKED_SIGN if any(hidden) else " ", DIM_STYLE
-        paints = [(row, self._paint_of(row)) for row in visible_rows]
-        colors = [paint.color((row, column)) for row, paint in paints if paint is not None]
-        if len(visible_rows) == 2:
+        visible = [code for code in codes if code >= 0]
+        if not visible:
+            return MASKED_SIGN if HIDDEN_CODE in codes else " ", DIM_STYLE
+        colors = [code_color(code, self.screen) for code in visible]
+        if len(colors) == 2:
             return UPPER_CELL, color_style(colors[0], colors[1])
-        upper_or_lower = UPPER_CELL if visible_rows == rows[:1] else LOWER_CELL
-        return upper_or_lower, color_style(colors[0], None)
+        return UPPER_CELL if codes[0] >= 0 else LOWER_CELL, color_style(colors[0], None)
 
 
 def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:
