@@ -555,7 +555,7 @@ def test_small_maps_are_as_large_as_all_heads_fit(size: tuple[int, int]) -> None
 
 @pytest.mark.parametrize("text", [SENTENCE, LONG * 2])  # of whole cells, and of half ones
 @pytest.mark.parametrize("colors", ["16", "256", "truecolor"])
-def test_the_small_map_of_a_head_that_is_off_is_pale_and_its_name_struck_through(
+def test_the_small_map_of_a_head_that_is_off_is_grey_and_its_name_struck_through(
     colors: ColorDepth, text: str
 ) -> None:
     model: dict[str, object] = {"model": "agreement"} if text == SENTENCE else {"heads": 4}

@@ -297,7 +297,7 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
 
 
 def _paint_map(grid: Grid, screen: Screen) -> Paint:
-    """Return the colours of a map: faded ones of a head that is switched off."""
+    """Return the colours of a map: greys for a head that is switched off."""
     return paint_values(grid.values, grid.scale, screen, is_off=grid.is_all_off)
 
 
