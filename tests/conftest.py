@@ -92,7 +92,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_finish() -> None:
     """Tests live as long as the process: the garbage collector need not look at them again.
 
-    Looking at each 700 new objects took 7 % of the time of pictures.
+    Collecting after every 700 new objects, Python's default, took 7 % of the time of tests that
+    draw pictures.
     """
     gc.collect()
     gc.freeze()

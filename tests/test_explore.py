@@ -579,7 +579,7 @@ def test_the_small_map_of_a_head_that_is_off_is_grey_and_its_name_struck_through
 
 
 @pytest.mark.parametrize("width", range(60, 241, 20))
-def test_of_the_settings_whole_parts_are_written_the_changeable_ones_first(width: int) -> None:
+def test_settings_are_written_whole_and_those_that_keys_change_come_first(width: int) -> None:
     on = session(size=(width, 30))
     line, parts = screen(on)[1], on.subject.about
     name, *shown = line.removesuffix(" …").split(" · ")
@@ -1141,13 +1141,13 @@ def test_the_text_may_come_from_a_pipe(tmp_path: Path) -> None:
     try:
         tmux.waits_for("$")
         tmux.type(f"echo the old dogs | {sys.executable} -m attnviz explore - --model agreement")
-        tmux.waits_for("arrows move")
+        assert tmux.waits_for("arrows move").splitlines()[2] == "the old dogs ?"
         tmux("send-keys", "o")
         tmux.waits_for("Enter open")
         tmux("send-keys", "q")
         tmux.waits_for("\n$")
-        tmux.type("stty -a | grep -o ' echo '")
-        tmux.waits_for("\n echo")
+        tmux.type("stty -a | grep -o ' -*echo '")
+        assert "\n echo\n" in tmux.waits_for("echo\n")
     finally:
         tmux("kill-server")
 

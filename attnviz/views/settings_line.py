@@ -38,9 +38,9 @@ def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
     return PART_SEPARATOR.join(_settings_parts(trace, without).values())
 
 
-def settings_by_weight(trace: Trace) -> tuple[str, ...]:
+def settings_by_importance(trace: Trace) -> tuple[str, ...]:
     """Return the parts of the settings, the most important first, for a line that may not have room
-    for all: the model or the kind of attention, then what one changes to see what happens.
+    for all: the model or the kind of attention, then scale, mask and temperature.
     """
     parts = _settings_parts(trace, [ATTENTION_PART] if trace.model is not None else [])
     first = [name for name in (ATTENTION_PART, "model", *CHANGEABLE_PARTS) if name in parts]

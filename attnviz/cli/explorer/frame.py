@@ -181,8 +181,8 @@ def _title(subject: Subject, place: Place) -> str:
 
 
 def _about(subject: Subject, place: Place, screen: Screen) -> Text:
-    """Return which head it is and which are in sight, what was changed, and of the settings as
-    many as there is room for.
+    """Return which head it is, which heads are in sight, what was changed, and as many settings as
+    there is room for.
     """
     count = len(subject.explorer.heads)
     names = [f"{subject.name(place.head)}, one of {count} heads"] if count > 1 else []
@@ -198,8 +198,8 @@ def _about(subject: Subject, place: Place, screen: Screen) -> Text:
 
 
 def _parts_that_fit(parts: Sequence[str], width: int, least: int) -> str:
-    """Return the first parts that fit into a width, but at least `least` of them, and an ellipsis
-    where some do not.
+    """Return the first parts that fit into `width` columns, at least `least` of them, and an
+    ellipsis where some are left out.
 
     >>> _parts_that_fit(["scaled", "causal", "4 tokens"], 20, least=1)
     'scaled · causal …'

@@ -31,7 +31,7 @@ from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import score_name
 from attnviz.views.reading import quoted_token
-from attnviz.views.settings_line import settings_by_weight
+from attnviz.views.settings_line import settings_by_importance
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace
 from attnviz.views.view import View, printable_value
@@ -260,7 +260,7 @@ class Subject:
     @cached_property
     def about(self) -> tuple[str, ...]:
         """What the numbers depend on, the most important first."""
-        parts: tuple[str, ...] = printable_value(settings_by_weight(self.trace))
+        parts: tuple[str, ...] = printable_value(settings_by_importance(self.trace))
         return parts
 
     def view(self, place: Place) -> View:

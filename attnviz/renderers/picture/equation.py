@@ -174,7 +174,7 @@ class Equations:
         """
         rows = []
         for equations in self.rows:
-            parts = [equation.row(wide) if wide else equation.tight_row for equation in equations]
+            parts = [equation.row(wide) for equation in equations]
             ends = [
                 EQUATIONS_GAP + wide + equation.tight_row.size[0] - part.size[0]
                 for equation, part in zip(equations, parts, strict=True)
@@ -412,23 +412,28 @@ def _make_equation(
     cell: tuple[float, float],
     letters: Lettering,
     form: EquationForm,
-    roomy: bool,
-    labelled: bool,
+    is_roomy: bool,
+    has_column_labels: bool,
 ) -> Equation:
     """Return an equation in cells of this size: terms in a row, and signs if it is a product.
 
-    Rows that equal those of the first term are named there alone; columns only if `labelled`.
-    `roomy` asks for large titles.
+    Rows that equal those of the first term have labels there alone; columns have some only if
+    `has_column_labels`. `is_roomy` asks for large titles.
     """
     first, *others = grids = _group_grids(group)
     signs = SIGNS if group.kind == "product" else ("",) * len(others)
-    above = TERM_HEADING_HEIGHT * (letters.title if roomy else letters.small_title) * POINT
+    above = TERM_HEADING_HEIGHT * (letters.title if is_roomy else letters.small_title) * POINT
     terms = []
     for grid in grids:
-        named = grid is not first and _has_same_names(first.rows, grid.rows)
-        titled = roomy and form.axis_titles
         term = _make_term(
-            grid, cell, letters, form, above, named=named, labelled=labelled, titled=titled
+            grid,
+            cell,
+            letters,
+            form,
+            above,
+            has_row_labels=grid is first or not _has_same_names(first.rows, grid.rows),
+            has_column_labels=has_column_labels,
+            has_axis_titles=is_roomy and form.axis_titles,
         )
         terms.append(term)
     high = max(term.space.height for term in terms)
@@ -448,15 +453,12 @@ def _make_term(
     form: EquationForm,
     above: float,
     *,
-    named: bool,
-    labelled: bool,
-    titled: bool,
+    has_row_labels: bool,
+    has_column_labels: bool,
+    has_axis_titles: bool,
 ) -> Term:
     """Return a panel of an equation, with `above` inches for its title; one without colours is as
     wide as its numbers need.
-
-    `named` says that an earlier term names the rows; `labelled`, that columns have labels;
-    `titled`, that axes have titles.
     """
     style, below = _term_style(letters, form.row_labels), _term_style(letters, form.column_labels)
     wide, high = (
@@ -466,11 +468,14 @@ def _make_term(
     if grid.scale.kind == "none":
         wide = max(wide, longest_number(grid) / NUMBER_WIDTH_SHARE * style.label / 10)
     width, height = wide * len(grid.columns), high * len(grid.rows)
-    rows = no_ticks(grid.rows) if named else row_ticks(grid.rows, high, style)
-    columns = column_ticks(grid.columns, wide, below) if labelled else no_ticks(grid.columns)
+    rows, columns = no_ticks(grid.rows), no_ticks(grid.columns)
+    if has_row_labels:
+        rows = row_ticks(grid.rows, high, style)
+    if has_column_labels:
+        columns = column_ticks(grid.columns, wide, below)
     # What the rows of a further panel are, its title says: those of the keys are their dimensions.
-    rows = rows if titled and grid.rows.unit == "token" else rows.untitled
-    columns = columns if titled else columns.untitled
+    rows = rows if has_axis_titles and grid.rows.unit == "token" else rows.untitled
+    columns = columns if has_axis_titles else columns.untitled
     left = max(labels_extent(rows, style), text_width(grid.title, style.smallest) - width)
     space = Space(width, height, left, above, below=labels_extent(columns, style))
     return Term(grid, space, rows, columns, style)

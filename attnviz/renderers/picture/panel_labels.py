@@ -35,7 +35,7 @@ SLANTED_PITCH = 1.75  # in letters: from one slanted label to the next
 AXIS_TITLE_HEIGHT = 1.35  # the room that the title of an axis takes, in its letters
 THINNING_STEPS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 MARK_LENGTH = 0.035
-MAX_KEPT_TICKS = 256  # asked for again at the same size of cells, while their other side is sought
+MAX_KEPT_TICKS = 256  # widths of cells are tried while their height, and so its labels, stay
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ HEADING_HEIGHT = 1.7  # of a line above a panel, in its letters
 MANY_PANELS_TITLE_SCALE = 0.7  # times as large as one are the titles of many panels
 Size = tuple[float, float]
 Arguments = ParamSpec("Arguments")
-Measured = TypeVar("Measured")
+Result = TypeVar("Result")
 MINUS = "−"
 HYPHEN_BEFORE_A_NUMBER = re.compile(r"(?<![\w.)])-(?=[\d.∞])")
 HYPHEN_BETWEEN_SPACES = re.compile(r"(?<= )-(?= )")
@@ -176,19 +176,19 @@ def shorten_label(label: str) -> str:
 
 def cached_by_font(
     maxsize: int,
-) -> Callable[[Callable[Arguments, Measured]], Callable[Arguments, Measured]]:
-    """Return a decorator like `lru_cache`, for what is measured in letters: the results for other
-    fonts are others.
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Return a decorator like `lru_cache` for functions that measure text: results are kept apart
+    by the fonts that matplotlib is set to (`font.family`).
     """
 
-    def decorate(measure: Callable[Arguments, Measured]) -> Callable[Arguments, Measured]:
-        def measure_in(fonts: tuple[str, ...], *args: Any, **kwargs: Any) -> Measured:
+    def decorate(measure: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        def measure_in(fonts: tuple[str, ...], *args: Any, **kwargs: Any) -> Result:
             return measure(*args, **kwargs)
 
-        cached: Callable[..., Measured] = lru_cache(maxsize)(measure_in)
+        cached: Callable[..., Result] = lru_cache(maxsize)(measure_in)
 
         @wraps(measure)
-        def measure_once(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Measured:
+        def measure_once(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             return cached(tuple(rcParams["font.family"]), *args, **kwargs)
 
         return measure_once

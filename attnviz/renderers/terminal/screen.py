@@ -204,10 +204,7 @@ class Paint:
 
     def color(self, index: CellIndex) -> Color:
         """Return the colour of the value at an index, as rich has it."""
-        if self.numbers is not None:
-            return _ansi_color(int(self.numbers[index]))
-        red, green, blue = self.rgb[index].tolist()
-        return _rgb_color(red, green, blue)
+        return color_from_code(int(self.codes[index]), has_few=self.numbers is not None)
 
     def background_style(self, index: CellIndex) -> Style:
         """Return the style of letters on the colour of a value, in legible black or white."""
@@ -215,9 +212,11 @@ class Paint:
         return _ink_style(ink, self.color(index))
 
 
-def code_color(code: int, screen: Screen) -> Color:
-    """Return the colour that is a number in `Paint.codes`."""
-    if screen.colors in ("16", "256"):
+def color_from_code(code: int, *, has_few: bool) -> Color:
+    """Return the colour of a number in `Paint.codes`; `has_few`: the screen has 16 or 256 of
+    them.
+    """
+    if has_few:
         return _ansi_color(code)
     return _rgb_color(code >> 16, code >> 8 & 255, code & 255)
 

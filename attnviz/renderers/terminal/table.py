@@ -23,7 +23,7 @@ from attnviz.renderers.terminal.screen import (
     Paint,
     Screen,
     block_glyphs,
-    code_color,
+    color_from_code,
     color_style,
     fit_columns,
     joined_line,
@@ -43,7 +43,7 @@ MIN_RULER_STEP = 5  # columns of blocks from one number to the next
 MIN_NAME_COLUMNS = 15  # that names may take on the narrowest screen
 MAX_PAIR_NAME_COLUMNS = 15  # of each of two names on one line
 PAIR_SEPARATOR = " / "
-HIDDEN_CODE, MISSING_CODE = -1, -2  # in place of those of colours, which are from 0 on
+HIDDEN_CODE, MISSING_CODE = -1, -2  # in place of the code of a colour, which is never negative
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class TerminalTable:
         return paint.background_style((row, column))
 
     def _halves(self, upper: int) -> Iterator[tuple[str, Style]]:
-        """Yield the cells of row `upper` and the one below it; equal ones side by side at once."""
+        """Yield the cells of row `upper` and the one below it, runs of equal cells as one text."""
         codes, known = self._codes[upper : upper + 2], self._known_halves
         changes = 1 + np.flatnonzero((codes[:, 1:] != codes[:, :-1]).any(axis=0))
         starts = [0, *changes.tolist()]
@@ -275,7 +275,8 @@ class TerminalTable:
         visible = [code for code in codes if code >= 0]
         if not visible:
             return MASKED_SIGN if HIDDEN_CODE in codes else " ", DIM_STYLE
-        colors = [code_color(code, self.screen) for code in visible]
+        has_few = self.screen.colors in ("16", "256")
+        colors = [color_from_code(code, has_few=has_few) for code in visible]
         if len(colors) == 2:
             return UPPER_CELL, color_style(colors[0], colors[1])
         return UPPER_CELL if codes[0] >= 0 else LOWER_CELL, color_style(colors[0], None)
