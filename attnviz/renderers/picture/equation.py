@@ -468,11 +468,10 @@ def _make_term(
     if grid.scale.kind == "none":
         wide = max(wide, longest_number(grid) / NUMBER_WIDTH_SHARE * style.label / 10)
     width, height = wide * len(grid.columns), high * len(grid.rows)
-    rows, columns = no_ticks(grid.rows), no_ticks(grid.columns)
-    if has_row_labels:
-        rows = row_ticks(grid.rows, high, style)
-    if has_column_labels:
-        columns = column_ticks(grid.columns, wide, below)
+    rows = row_ticks(grid.rows, high, style) if has_row_labels else no_ticks(grid.rows)
+    columns = (
+        column_ticks(grid.columns, wide, below) if has_column_labels else no_ticks(grid.columns)
+    )
     # What the rows of a further panel are, its title says: those of the keys are their dimensions.
     rows = rows if has_axis_titles and grid.rows.unit == "token" else rows.untitled
     columns = columns if has_axis_titles else columns.untitled
