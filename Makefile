@@ -15,15 +15,26 @@ TESTED := $(VENV)/.ready-to-test
 PIP    := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 
-.PHONY: demo test fuzz lint format golden pictures notebook models bench docs wheel lock clean
+.PHONY: demo test test-rest test-all fuzz lint format golden pictures notebook models bench docs wheel lock clean
 
 # What it imports it also compiles, and no more: that saves a third of the time.
 demo: $(READY)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/attnviz run "I am learning this"
 
-# A file of tests goes to one worker: some of its tests share what takes long to make.
+# A file of tests goes to one worker: some of its tests share what takes long to make. What the tests
+# import is compiled once, for the workers and for the hundreds of processes that they start.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile
+
+# The quick tests: everything once. tests/tiers.py says what is slow.
 test: $(TESTED)
-	$(BIN)/pytest -q -n auto --dist loadfile
+	$(PYTEST) -m "not slow"
+
+# The tests that `make test` leaves out.
+test-rest: $(TESTED)
+	$(PYTEST) -m slow
+
+test-all: $(TESTED)
+	$(PYTEST)
 
 # Random calls, runs and comparisons, thirteen times as many as the tests draw.
 fuzz: $(TESTED)

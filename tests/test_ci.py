@@ -49,7 +49,7 @@ def ran(folder: Path, *, user: int = 0, apt: int | None = 0, browser: str = "") 
     ]
 
 
-TESTED = ["make lint", "make test", ""]
+TESTED = ["make lint", "make test", "make test-rest", ""]
 
 
 def test_a_browser_is_installed_where_there_is_none(tmp_path: Path) -> None:
