@@ -1,4 +1,4 @@
-"""A table of numbers that need not be in memory as a whole: it is read by row, window or block.
+"""Cells: a table of numbers, perhaps larger than memory, read by row, window or pooled block.
 
 A table in memory is a `StoredCells`. A table that is computed one part at a time is a subclass of
 `Cells` that defines `shape` and `window`; everything else follows from those.

@@ -1,4 +1,4 @@
-"""The error that users see: what is wrong, and what to try; any other exception is a bug."""
+"""AttnvizError: what is wrong, and what to try; any other exception is a bug."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of what kinds of attention can be compared by; no torch, as `--help` lists it."""
+"""ASPECTS: what kinds of attention can be compared by: scale, mask, heads …; no torch."""
 
 from __future__ import annotations
 

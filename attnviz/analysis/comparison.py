@@ -1,4 +1,4 @@
-"""Comparing kinds of attention on one sentence; `aspects.py` has the table of what is compared."""
+"""compare(): kinds of attention on one sentence, their weights and differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every head does over the lines of a corpus, in memory that depends on the heads alone.
+"""Sums over the lines of a corpus for every head; memory does not grow with the lines.
 
 Sums over lines give means, spreads and intervals, so that no line has to be kept. Some lines are
 kept as examples: a sample that is the same for all heads, and those on which a head does most of

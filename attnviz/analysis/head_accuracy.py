@@ -1,4 +1,4 @@
-"""Head ablation: the accuracy of a model with each head switched off."""
+"""rank(): the accuracy of a small model on its task with each head switched off."""
 
 from __future__ import annotations
 

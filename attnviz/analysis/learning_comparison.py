@@ -1,4 +1,4 @@
-"""Comparing how models learn a task with several settings, on the same sentences and seeds."""
+"""compare_learning(): trainings with several settings, on the same examples and seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing kinds of attention on a long text: tile by tile, without a matrix of weights."""
+"""Compares kinds of attention on a long text, tile by tile, without a whole matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means of observations with their spreads and 95 % intervals, for many heads at once, from sums.
+"""Means for many heads from sums, with their spreads and 95 % intervals.
 
 An interval is that of Student's t, with Hall's correction for skewness (Hall 1992, On the removal
 of skewness by transformation). Percentiles of resampled means would be too narrow for few

@@ -1,4 +1,4 @@
-"""Which heads follow the meaning when one word changes: minimal pairs in a trained transformer.
+"""pairs(): which heads of a transformer follow the meaning when one word changes.
 
 In both sentences of a pair a token is followed to two candidates, of which the first is meant in
 the first sentence, and the second in the other. A head's shift is how much more weight the token

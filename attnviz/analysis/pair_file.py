@@ -1,4 +1,4 @@
-"""Minimal pairs: two sentences in which one word decides what a token means; read from a file.
+"""Reads minimal pairs: two sentences in which one word decides what a token means.
 
 Nothing here needs torch, so that a mistake in a file is found before a model is loaded.
 """

@@ -1,4 +1,4 @@
-"""Attention with many random seeds at once: scores, and the measures of each alternative."""
+"""Attention with many random seeds at once: scores, and measures of each alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A survey: what each head of a transformer does over a corpus of texts.
+"""survey(): what each head of a transformer does over a corpus of texts.
 
 A head's best pattern is the one whose mean over the lines is furthest beyond even attention, as in
 a single sentence. It stands out if that is clear even at the lower end of its interval. It has two

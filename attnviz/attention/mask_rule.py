@@ -1,4 +1,4 @@
-"""Which keys each query may attend to, as a rule that is applied to one tile of keys at a time."""
+"""MaskRule: which keys each query may attend to, for one tile of keys at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common mistakes in attention, and their effects, for demonstration only.
+"""MISTAKES: common mistakes in attention and their effects, for demonstration only.
 
 They are kept apart from the variants, so that `attnviz run` cannot choose one.
 """

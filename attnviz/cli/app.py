@@ -1,4 +1,4 @@
-"""The application: its commands, and the one place where an error becomes two lines."""
+"""COMMANDS, help of groups, and the one place where an error becomes two lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a terminal is light or dark: by its variables, or by what it answers."""
+"""Whether a terminal is light or dark: from its variables, or by asking it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnviz compare --learn`: a task, learned in several ways from the same sentences."""
+"""`attnviz compare --learn`: one task learned with several settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: what there is to choose."""
+"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: lists of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model while it learns: drawn on a terminal, elsewhere a line on standard error now and then."""
+"""A training on the screen: frames on a terminal, lines of progress elsewhere."""
 
 from __future__ import annotations
 

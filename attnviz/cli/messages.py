@@ -1,4 +1,4 @@
-"""Lines for people: notes, a progress bar, and long texts in a pager."""
+"""Notes, a progress bar, and long texts in a pager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parses a command line, and guesses what was meant by options and names that do not exist."""
+"""Parses a command line, and suggests what unknown options and names may have meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking the expectations of an example against the numbers that are computed."""
+"""Checks each number that an example expects against what is computed."""
 
 from __future__ import annotations
 

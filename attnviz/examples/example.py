@@ -1,4 +1,4 @@
-"""A worked example: given and drawn matrices, settings, and the numbers that are expected."""
+"""Example: given and drawn matrices, settings, and the numbers that are expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples that come with attnviz: names, titles and files; no torch."""
+"""The examples that come with attnviz: names, titles, files and order; no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grammars: words, sentence patterns and the answers wanted; many sentences are drawn at once."""
+"""Grammars: words, sentence patterns and wanted answers, from which sentences are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Learner: a model's parameters, their initial values, forward passes and training steps."""
+"""Learner: a model's parameters, their initial values, forward passes and training steps."""
 
 from __future__ import annotations
 

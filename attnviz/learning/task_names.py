@@ -1,4 +1,4 @@
-"""The table of the tasks that come with attnviz, in teaching order; it imports none of them."""
+"""TASKS: the tasks that come with attnviz, in teaching order; imports none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training a model step by step, its batches, and an estimate of the memory it needs."""
+"""learn(): trains a model step by step; its batches, and the memory it needs."""
 
 from __future__ import annotations
 

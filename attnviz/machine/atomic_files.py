@@ -1,4 +1,4 @@
-"""Writes several files together: all of them completely, or none, whatever ends the run."""
+"""AllOrNothing: writes several files completely or not at all, whatever ends the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads files within size limits, checks paths to be written, and marks names from data files."""
+"""Reads files within size limits, checks paths for writing, marks names found in files."""
 
 from __future__ import annotations
 

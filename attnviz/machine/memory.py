@@ -1,4 +1,4 @@
-"""Free memory, how sizes are written, and errors that mean that memory ran out.
+"""Free memory, sizes such as 2 GB as text, and recognition of out-of-memory errors.
 
 What needs more memory than is free is refused beforehand: waiting until the system fails takes long
 and slows down every other process.

@@ -1,4 +1,4 @@
-"""The settings of a picture's appearance, and errors for those that cannot be drawn."""
+"""Look: theme, size, text size, font and dpi of a picture; errors for impossible ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts a Trace to named arrays and facts (docs/numbers.md), and models and origins back.
+"""Converts a Trace to named arrays and facts (docs/numbers.md), and its origin back.
 
 "Contents" are everything in a file, as JSON data and arrays; "facts" are JSON data that is needed,
 beside the arrays, to read something back.

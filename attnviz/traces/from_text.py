@@ -1,4 +1,4 @@
-"""Computes a Trace from a text: tokens, embeddings, a plan, layers, provenance."""
+"""trace(): computes a Trace from a text: tokens, embeddings, plan, layers, provenance."""
 
 from __future__ import annotations
 

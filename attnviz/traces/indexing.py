@@ -1,4 +1,4 @@
-"""Indexing by numbers, names, lists and slices: `trace[5, 11]`, `trace["L5H11", "it"]`.
+"""Indexing of results by numbers, names, lists and slices: `trace["L5H11", "it"]`.
 
 Layers have the numbers of the model, also where only some of them were kept. Numbers below 0 count
 from the end.

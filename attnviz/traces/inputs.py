@@ -1,4 +1,4 @@
-"""The inputs of a Trace: a text or tokens, settings, matrices, and the vectors of tokens."""
+"""The inputs of a Trace: text or tokens, settings, matrices; and the vectors of tokens."""
 
 from __future__ import annotations
 

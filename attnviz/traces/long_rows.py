@@ -1,4 +1,4 @@
-"""Some queries of a long text as a layer of their own, with every stage of the plain arithmetic."""
+"""Some queries of a long text as a layer of their own, with all stages of the arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one table of all parts of a Trace: their names, their sides, and how to find their tensors.
+"""PARTS: a table of all tensors of a Trace: names, axes, and how to find them.
 
 `--show` shows some of them, data files hold most, a file of matrices may give some, an example
 may expect some, and the steps walk through them.

@@ -1,4 +1,4 @@
-"""The plan of a Trace: what is decided before anything is computed, with checks of all inputs."""
+"""Plan: counts, widths and sources of numbers, decided and checked before computing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads TOML files: parses them, finds the line of each key, and checks tables without torch."""
+"""Reads TOML files: finds the line of each key, and checks tables; no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace and its parts (Layer, Projections, Provenance), and layers with known weights only."""
+"""Trace, Layer, Projections and Provenance; layers of which only the weights are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention weights, and the stages before them, as cells: rows and windows on request.
+"""Attention weights, and the stages before them, as Cells: rows and windows on request.
 
 Views ask for the rows and windows they show, so that weights can also be computed on demand.
 """

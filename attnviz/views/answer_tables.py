@@ -1,4 +1,4 @@
-"""What a model answers: tables, bars and sentences of the answers with probabilities."""
+"""What a model answers: tables, bars and sentences of its answers with probabilities."""
 
 from __future__ import annotations
 

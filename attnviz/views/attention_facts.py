@@ -1,4 +1,4 @@
-"""Facts about one attention that sentences depend on: its row sums and the shape of its mask."""
+"""Facts about an attention on which sentences depend: row sums, the shape of its mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The View of a Comparison: weights of each alternative, differences, measures and curves."""
+"""The View of a Comparison: weights of alternatives, differences, measures, curves."""
 
 from __future__ import annotations
 

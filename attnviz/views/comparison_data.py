@@ -1,4 +1,4 @@
-"""The data of a Comparison for files and pages: measures, differences and weights of all heads."""
+"""The numbers of a Comparison for files and pages: measures, differences, all heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drawing styles for weights: the table behind --as."""
+"""DRAWING_WAYS: the ways to draw weights (--as heatmap, arcs, sentence …)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries and keys of each head of a Trace, from which a page computes a score again."""
+"""Queries and keys of each head, from which a page computes a score again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Titles of views: the kind of attention, the parts shown, and products of parts."""
+"""Titles: the kind of attention, the parts shown, products such as Q · Kᵀ = S."""
 
 from __future__ import annotations
 

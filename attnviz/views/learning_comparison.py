@@ -1,4 +1,4 @@
-"""The View of a Learning: trainings that differ in one setting, as curves and tables over seeds."""
+"""The View of a Learning: trainings that differ in one setting, over several seeds."""
 
 from __future__ import annotations
 

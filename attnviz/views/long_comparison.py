@@ -1,4 +1,4 @@
-"""The View of a LongComparison: maps of blocks side by side, their differences, and exact rows."""
+"""The View of a LongComparison: maps of blocks, their differences, exact rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The View of a long text: maps of blocks, profiles along the text, and what is read most."""
+"""The View of a long text: maps of blocks, profiles, the most attended tokens."""
 
 from __future__ import annotations
 

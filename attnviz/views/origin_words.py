@@ -1,4 +1,4 @@
-"""Where the numbers of a model come from, and what its author says about its heads."""
+"""Phrases on where a model's numbers come from, and what its author says of its heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PartOfHead: the weights of some queries on some keys of one head, read some rows at a time."""
+"""PartOfHead: weights of some queries and keys of a head, read some rows at a time."""
 
 from __future__ import annotations
 

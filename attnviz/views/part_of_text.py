@@ -1,4 +1,4 @@
-"""The View of a part of a text: exact weights of some queries on some keys, however long the text.
+"""The View of a part of a text (--window): exact weights, however long the text.
 
 Only the rows of the part are computed, some at a time; a part too large for the memory budget is
 read as a map of blocks.

@@ -1,4 +1,4 @@
-"""What one token attends to: in its own sentence, in a second one, and as lines between words."""
+"""What one token attends to (--query): in its sentence, in a second one, or as arcs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The View of how much attention each token of a text receives: coloured text, and the top tokens.
+"""The View of the attention that each token receives: coloured text, the top tokens.
 
 Sums of columns are compared with those of an even spread, because a mask gives some tokens more
 readers than others.

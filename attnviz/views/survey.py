@@ -1,4 +1,4 @@
-"""The View of a Survey: which heads stand out over a corpus, a table of all heads, and points."""
+"""The View of a Survey: notable heads of a corpus, a table of all heads, points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of a Trace for files and pages: every weight, and all heads to choose from."""
+"""The numbers of a Trace for files and pages: every weight, all heads to choose from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A View: what a result says and shows, as every renderer receives it."""
+"""View: what a result says and shows, as every renderer receives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line that reproduces a result: only changed options, no private folders."""
+"""The command line that makes a result again: only changed options, no private folders."""
 
 from __future__ import annotations
 

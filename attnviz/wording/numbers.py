@@ -1,4 +1,4 @@
-"""Numbers as short texts."""
+"""One number as a short text: percent, powers of ten, significant digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums written out with their numbers, such as `score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96`.
+"""Arithmetic written out, such as `score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96`.
 
 In all functions `left` is the text before the first `=`, and `result` the true result, which is
 printed at the end. Its sign is `=` where the numbers as printed, evaluated as written, give the

@@ -1,4 +1,4 @@
-"""Head ablation on a corpus: how the output changes without each head, over many texts.
+"""head_effects(): how the output changes without each head, over many texts.
 
 Texts are read one after another and none is kept, but for the first `REPEATED_READING`: of these
 the means are taken that heads write with `ablation="mean"`, and with these pairs of heads are

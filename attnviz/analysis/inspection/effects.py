@@ -1,4 +1,4 @@
-"""Head ablation on a sentence: how a trained model's output changes without each head."""
+"""How a trained model's output on one sentence changes without each head."""
 
 from __future__ import annotations
 

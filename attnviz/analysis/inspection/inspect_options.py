@@ -1,4 +1,4 @@
-"""The options of inspect, and which of them cannot be combined; no torch."""
+"""The options of inspect, and which of them exclude each other; no torch."""
 
 from __future__ import annotations
 

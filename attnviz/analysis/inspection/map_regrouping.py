@@ -1,4 +1,4 @@
-"""Hiding tokens of a map, and merging its tokens into words."""
+"""Hides tokens of a map, and merges its tokens into words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps: which token attends to which, in one head or in several combined.
+"""Map: which token attends to which, in one head or in several combined.
 
 A map starts as the weights of a head and goes through steps: weighted, with tokens hidden, in
 words, merged. A step takes maps and returns maps, which compute a window when it is read, so that

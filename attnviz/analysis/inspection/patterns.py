@@ -1,4 +1,4 @@
-"""Attention patterns (previous token, first token, itself, …), and each head's score for them.
+"""Attention patterns (previous token, first token …), and each head's score for them.
 
 A pattern is a predicate on a query and a key, like a mask. A head's score is the share of a token's
 attention that goes to such keys, averaged over tokens that see such keys and others. The column

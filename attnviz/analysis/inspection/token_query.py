@@ -1,4 +1,4 @@
-"""Questions about one token: all that it attends to, or how much it attends to another.
+"""TokenQuery: what one token attends to; TokenLink: how much it attends to another.
 
 A link is a query token and a key token. Its lift in a map is its weight minus the mean weight that
 other tokens give the same key: all that can see the key, except the key itself and special tokens.

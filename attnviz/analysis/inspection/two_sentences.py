@@ -1,4 +1,4 @@
-"""Two Traces head by head: two sentences in one model, or one sentence in two models.
+"""Compares two Traces head by head: two sentences, or one sentence in two models.
 
 A token's row of weights is compared with the row of its counterpart in the other Trace. The
 weights on tokens without a counterpart are added up to one number, so that rows still sum to 1.

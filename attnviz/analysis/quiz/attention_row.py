@@ -1,4 +1,4 @@
-"""One query's row in a head, with all that makes a question about it have a clear answer."""
+"""AttentionRow: one query's row in a head, and whether a question about it is clear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a quiz asks about: texts, models, heads and kinds of question, as a lesson file says it.
+"""Lesson: texts, models, heads and kinds of question of a quiz; reads its files.
 
 Nothing here needs torch, so that a mistake in a lesson is found before a model is loaded.
 docs/quiz.md explains every key of a lesson file.

@@ -1,4 +1,4 @@
-"""Finds questions in a Trace: for each kind those whose right answer is clear from the numbers."""
+"""Finds questions in a Trace: those with a clear right answer, for each kind."""
 
 from __future__ import annotations
 

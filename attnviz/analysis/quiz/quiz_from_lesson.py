@@ -1,4 +1,4 @@
-"""A quiz: questions about the attention of some texts, each with a clear right answer."""
+"""Quiz: questions on the attention of some texts; the kinds of question take turns."""
 
 from __future__ import annotations
 

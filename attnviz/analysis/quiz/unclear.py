@@ -1,4 +1,4 @@
-"""Says why no question of a kind has a clear answer, with the numbers that decided it."""
+"""Says why no question of a kind has a clear answer, with the numbers that decide it."""
 
 from __future__ import annotations
 

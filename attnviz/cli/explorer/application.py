@@ -1,4 +1,4 @@
-"""The application on a terminal: it draws changed lines, and passes on keys and the mouse."""
+"""Explorer: draws changed lines on the terminal, and passes on keys and the mouse."""
 
 from __future__ import annotations
 

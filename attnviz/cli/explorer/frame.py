@@ -1,4 +1,4 @@
-"""The screen of `attnviz explore` as lines of text: pure, from a subject and a place."""
+"""build_frame: the lines of the screen from a subject and a place, without a terminal."""
 
 from __future__ import annotations
 

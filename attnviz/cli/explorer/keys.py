@@ -1,4 +1,4 @@
-"""The keys of `attnviz explore` as one table: its last line and its list of keys come from it."""
+"""KEYS: what each key does; the last line, the list of keys and docs/explore.md use it."""
 
 from __future__ import annotations
 

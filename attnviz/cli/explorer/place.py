@@ -1,4 +1,4 @@
-"""Where one looks: a head, a cell of it and a pane, and how each key moves that."""
+"""Place: the chosen head, cell and pane, and how each key moves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each key does, without a terminal: from a subject and a place to the next ones."""
+"""Session: what each key or click does, without a terminal."""
 
 from __future__ import annotations
 

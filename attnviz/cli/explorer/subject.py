@@ -1,4 +1,4 @@
-"""What is explored: a Trace, its heads, and what is said of a head, a cell and the answer."""
+"""Subject: a Trace, its heads, and what is said of a head, a cell and the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heads of a page: what is stored of each, whole or in blocks for long texts."""
+"""The stored numbers of each head of a page: whole tables, or blocks for long texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of numbers in few bytes, and thumbnails of heads, as a page stores them.
+"""Packs tables of numbers into few bytes, and draws thumbnails of heads.
 
 A code is the square root of a number, so that small weights, of which there are many, differ more
 finely than large ones. Each row has its own scale. Hidden cells take no space.

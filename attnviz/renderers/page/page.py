@@ -1,4 +1,4 @@
-"""A View as one HTML page: its words, heads, script, followed tokens, and how it was made."""
+"""Fills the template of a page: words, heads, script, policy, provenance."""
 
 from __future__ import annotations
 

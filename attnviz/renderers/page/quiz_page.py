@@ -1,4 +1,4 @@
-"""A quiz as one HTML page: questions to answer by keyboard or pointer, solutions, a score."""
+"""A quiz as one HTML page: questions to answer, solutions and a score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows besides its heads: tables, rankings, charts, sentences and steps."""
+"""What a page shows besides heads: tables, rankings, charts, sentences, steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colours of a page as CSS: those of the themes, and a class for each shade of a table."""
+"""The colours of a page as CSS: those of the themes, and a class for each shade."""
 
 from __future__ import annotations
 

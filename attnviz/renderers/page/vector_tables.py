@@ -1,4 +1,4 @@
-"""The queries and keys of the heads of a page, from which its script computes each score again."""
+"""Queries and keys of a page's heads, from which its script computes scores again."""
 
 from __future__ import annotations
 

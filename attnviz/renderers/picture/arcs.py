@@ -1,4 +1,4 @@
-"""Words on the left, words on the right, and a line for each weight; lengths are inches.
+"""Words on the left, words on the right, and a line for each weight; in inches.
 
 Two columns of words can be read at any length, and tell who reads from what is read.
 """

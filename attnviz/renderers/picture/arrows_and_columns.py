@@ -1,4 +1,4 @@
-"""In place of tables: vectors as arrows in their plane, and upright bars; lengths in inches."""
+"""Vectors as arrows in their plane, and upright bars, in place of tables; in inches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list of bars, each with its label and its number: in columns, as long as there is room."""
+"""A list of bars with labels and numbers, in as many columns as there is room for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Boxes in boxes: how large rows, columns and grids are, and where everything in them stands.
+"""Nested boxes: sizes and places of rows, columns and grids; in inches.
 
-All lengths are inches. A `Space` is the room of one thing; a `Row` or a `Column` holds spaces, rows
+A `Space` is the room of one thing; a `Row` or a `Column` holds spaces, rows
 or columns. Each knows its size, and places the boxes of its spaces, in their order, from its upper
 left corner.
 """

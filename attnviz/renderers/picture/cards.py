@@ -1,4 +1,4 @@
-"""A card on a page of many: its heading, its small print, and its tables, as large as they must be.
+"""A card on a page of many: one section as heading, small print and tables.
 
 Nothing here is made to fit: a card says how much room it takes. All lengths are inches.
 """

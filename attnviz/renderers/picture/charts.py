@@ -1,4 +1,4 @@
-"""Curves as lines in a box: where each point lies, and which numbers stand along the sides."""
+"""Curves as lines in a box: places of points, and numbers along the sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts whose tokens are coloured, in lines and columns as on a printed page; in inches."""
+"""Texts with coloured tokens, in lines and columns as on a printed page; in inches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a layout with matplotlib: cells, images of cells, lines, bars, and words."""
+"""Draws a layout with matplotlib: cells, images, lines, bars and words."""
 
 from __future__ import annotations
 

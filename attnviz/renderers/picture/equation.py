@@ -1,4 +1,4 @@
-"""Panels with signs between them, such as Q · Kᵀ = S: all cells are of one size; in inches.
+"""Panels with signs between them, such as Q · Kᵀ = S; cells of one size; in inches.
 
 Only where vectors are so long that nothing could be read are their dimensions narrower.
 """

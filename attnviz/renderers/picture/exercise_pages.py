@@ -1,4 +1,4 @@
-"""The questions of a quiz on paper: pages with boxes to tick, or the key with its solutions.
+"""A quiz on paper: pages of questions with boxes to tick, or of solutions.
 
 A page is filled from the top with blocks; a question stays together where a page has room for it.
 All lengths are inches.

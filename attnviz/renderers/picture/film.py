@@ -1,4 +1,4 @@
-"""Films: sections one after another or the shots of a training, as a GIF.
+"""Films as GIF: sections one after another, or the shots of a training.
 
 Every frame holds only what is new in it, and has a palette of its own; Pillow writes the file.
 """

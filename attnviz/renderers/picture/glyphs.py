@@ -1,4 +1,4 @@
-"""Characters that can be drawn: which font has each, and code points for those that none has."""
+"""Which font has each character, and code points for characters that no font has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands where in a picture: panels, charts, bars, lines and words; in inches."""
+"""Layout and its items: panels, charts, bars, lines, words, with places; in inches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long maps: blocks of tokens in colour, axes that count tokens, and profiles along the text.
+"""A LongMap: blocks in colour, axes that count tokens, profiles along the text.
 
 All lengths are inches.
 """

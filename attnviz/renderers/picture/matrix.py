@@ -1,4 +1,4 @@
-"""What belongs to a matrix: numbers in its cells, its title, and the colour bar of its scale."""
+"""Numbers in the cells of a panel, its title, and the colour bar of its scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One heatmap in a user's own axes of matplotlib, in the letters and colours that these have.
+"""heatmap(ax=…): one Grid in the user's own axes of matplotlib, in their style.
 
 Cells are one unit wide, with their middles at whole numbers, as `imshow` has them.
 """

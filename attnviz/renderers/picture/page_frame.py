@@ -1,6 +1,6 @@
-"""What stands around all panels of a page: the headline, captions, and keys to colours and letters.
+"""Frame: what stands around the panels of a page: headline, captions, notes, keys.
 
-All of it begins at one left edge, and leaves a room between.
+All of it begins at one left edge, with some room in between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages: tables, one section in full, or cards in rows like words in a paragraph.
+"""Chooses how a page is drawn: tables, one section in full, or cards in rows.
 
 `panels.py` places tables, `section.py` one section; here is where each card stands. All lengths
 are inches.

@@ -1,4 +1,4 @@
-"""The labels of rows and columns of a panel: which it has, how large and how turned, and where.
+"""The labels of a panel's rows and columns: which, how large, how turned, where.
 
 Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). All
 lengths are inches.

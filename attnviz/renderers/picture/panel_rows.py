@@ -1,4 +1,4 @@
-"""Panels in rows and columns: which are beside each other, how large, and with which labels.
+"""Panels in rows and columns: which stand side by side, how large, with which labels.
 
 All lengths are inches.
 """

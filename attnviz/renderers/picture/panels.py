@@ -1,4 +1,4 @@
-"""The layout of panels: how large everything is, and where each panel stands; in inches.
+"""A page filled with panels: how large each one is, and where it stands; in inches.
 
 Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). The
 data itself is never cut. A page of a given size is filled; without one it is as large as the

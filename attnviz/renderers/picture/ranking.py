@@ -1,4 +1,4 @@
-"""Rankings as bars, side by side or below each other, below what sentences there are; in inches.
+"""Rankings as bars, side by side or stacked, below their sentences; in inches.
 
 Rankings stand side by side, or below each other where that leaves long bars. A remark stands beside
 its bar; on a high page that few rows do not fill it stands below, so that bars are longer and

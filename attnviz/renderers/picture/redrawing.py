@@ -1,4 +1,4 @@
-"""What is new in a layout: of two frames that are nearly alike, only that is drawn again."""
+"""Which boxes of two similar frames differ: only those are drawn again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A section on a page of its own: what the step is, its tables, and its sums below them.
+"""A section on its own page: heading, tables, and sums beside or below them.
 
 All lengths are inches.
 """

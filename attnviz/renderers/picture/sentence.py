@@ -1,4 +1,4 @@
-"""Sentences with the attention of one token: words in colour, with arcs and bars; in inches.
+"""Sentences coloured by the attention of one token, with arcs and bars; in inches.
 
 A panel for each head, all in letters of one size.
 """

@@ -1,4 +1,4 @@
-"""Very many heads as small maps: where each stands, and which ones are framed; in inches.
+"""Many heads as small maps: where each stands, and which are framed; in inches.
 
 Layers stand in one bank, or in several beside each other, and what frames mean on the right of the
 maps or below them: whatever leaves maps larger. Frames stand around maps, in the gaps.

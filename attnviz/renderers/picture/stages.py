@@ -1,4 +1,4 @@
-"""Tables in lines, with signs between them: how some become others. All lengths are inches.
+"""Rows of tables with signs between them: how one becomes the next; in inches.
 
 The cells of a line have one width, so that tables that are cut, or joined, can be recognised.
 """

@@ -1,4 +1,4 @@
-"""Letters and lines of text: their sizes, how wide they are, smaller, shorter or wrapped to fit."""
+"""Sizes and widths of letters; lines shortened, shrunk or wrapped to fit."""
 
 from __future__ import annotations
 

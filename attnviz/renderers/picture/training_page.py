@@ -1,4 +1,4 @@
-"""Heads while they learn: tables, and charts along the same steps; lengths in inches."""
+"""Heads while they learn: tables of weights, and charts along the steps; in inches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views as slides: their pictures, words and notes, and the file as bytes."""
+"""A View divided into slides: pictures, titles, speaker notes; the file as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of all slides: size, fonts, boxes, and letters small enough for every word."""
+"""The layout of all slides: size, fonts, boxes; letters small enough for every word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen that lines of text are for: its size and colours, and helpers for lines."""
+"""Screen: the size and colours of where lines are printed, and helpers for lines."""
 
 from __future__ import annotations
 

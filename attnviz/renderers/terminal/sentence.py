@@ -1,4 +1,4 @@
-"""The sentence as one token reads it, and rankings: words in colour, sorted bars."""
+"""A sentence as one token reads it, and rankings: coloured words, sorted bars."""
 
 from __future__ import annotations
 

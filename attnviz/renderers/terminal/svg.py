@@ -1,4 +1,4 @@
-"""A terminal as a picture: what a command prints there, as an SVG for a page."""
+"""What a command prints on a terminal, as an SVG for a page."""
 
 from __future__ import annotations
 

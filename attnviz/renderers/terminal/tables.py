@@ -1,6 +1,6 @@
-"""Grids as tables, in the form that fits.
+"""Chooses the form of each Grid (numbers, blocks of colour, pooled), side by side.
 
-That is numbers in the cells, else blocks of colour, else half blocks, else cells that stand for
+The form is numbers in the cells, else blocks of colour, else half blocks, else cells that stand for
 several, with a note that says so. A form fits if a screen shows all of it at once.
 """
 

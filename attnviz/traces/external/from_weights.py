@@ -1,4 +1,4 @@
-"""Builds a Trace from attention weights that were computed outside attnviz, and their tokens."""
+"""from_weights(): builds a Trace from weights computed outside attnviz and their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts external weights of any form, library or device to layers of tensors."""
+"""Converts weights of any library, form or device to layers of tensors."""
 
 from __future__ import annotations
 

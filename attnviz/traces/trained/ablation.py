@@ -1,4 +1,4 @@
-"""Runs a model on one text again and again, with other heads switched off each time.
+"""Runs a model on one text repeatedly, each time with other heads switched off.
 
 What stands before the first such head does not change. So the blocks there return what they
 returned in the pass with all heads, and the passes of one layer are one batch: copies of the text,

@@ -1,4 +1,4 @@
-"""The output of a trained model: its last vectors, and its answers (predicted tokens), if any.
+"""The output of a trained model: last vectors, and its likeliest tokens, if any.
 
 A model that continues texts answers at every token, one that fills gaps at every [MASK]. As there
 may be 250,000 possible answers, only the last positions are scored, and only the answers that are

@@ -1,4 +1,4 @@
-"""Captures the attention of a running model: its inputs, queries, keys, values and weights.
+"""The attention function that transformers calls, and hooks: they capture a run.
 
 transformers lets one register a function that computes attention. This one receives the queries,
 keys, values, mask and scale of every layer, computes with attnviz's own arithmetic, and returns the

@@ -1,4 +1,4 @@
-"""The attention that was captured from a running model, and its weights, recomputed when read."""
+"""The captured attention of one layer; its weights are recomputed when read."""
 
 from __future__ import annotations
 

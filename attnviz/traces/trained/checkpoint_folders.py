@@ -1,4 +1,4 @@
-"""The checkpoints of a training, folders or GGUF files: found by patterns, checked, ordered."""
+"""The checkpoints of a training: found by a pattern, checked, in order of steps."""
 
 from __future__ import annotations
 

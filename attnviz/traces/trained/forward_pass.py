@@ -1,4 +1,4 @@
-"""Forward passes of a model: with captured attention, and with errors in two lines."""
+"""Runs a model, also to generate tokens; its errors become two lines."""
 
 from __future__ import annotations
 

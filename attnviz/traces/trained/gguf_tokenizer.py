@@ -1,4 +1,4 @@
-"""Builds the tokenizer of a GGUF file from its vocabulary, with the tokenizers package.
+"""Builds the tokenizer of a GGUF file from its vocabulary.
 
 A vocabulary is of bytes spelled as letters, with merges (`gpt2`), or of SentencePiece, with a score
 for each token (`llama`).

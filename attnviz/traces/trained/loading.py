@@ -1,4 +1,4 @@
-"""Loads a transformer and its tokenizer from a folder, or from a hub and its cache.
+"""Loads a transformer and its tokenizer from a folder, a hub or the hub's cache.
 
 Weights come from safetensors, or from torch files without code in them. transformers would draw a
 weight that a checkpoint lacks at random; here that is an error.

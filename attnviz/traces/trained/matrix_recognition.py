@@ -1,4 +1,4 @@
-"""Recognises W_Q, W_K and W_V of a model from its captured queries, keys and values.
+"""Recognises W_Q, W_K and W_V of a model from captured queries, keys and values.
 
 Models have modules of their own for them: one for each matrix, or one for all three. A matrix is
 recognised by its numbers alone: inputs times the matrix equal the captured vectors, directly or

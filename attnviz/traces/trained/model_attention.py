@@ -1,4 +1,4 @@
-"""The attention of a model on a text: captured, or else as the model itself returns it."""
+"""The attention of a model on a text: captured, or as the model returns it."""
 
 from __future__ import annotations
 

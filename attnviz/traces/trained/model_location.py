@@ -1,4 +1,4 @@
-"""Locates a trained transformer, and checks its folder before anything is loaded.
+"""Locates a trained transformer, and checks its files before anything is loaded.
 
 A name is looked up in this order: `minilm` and `smollm2`, attnviz's own models, a folder, a GGUF
 file, and, written as `owner/name`, a model on a hub.

@@ -1,4 +1,4 @@
-"""Cuts a text into a model's own tokens, each with the characters that it stands for.
+"""Cuts a text into a model's own tokens, each with the characters it stands for.
 
 Vocabularies write a space as Ġ or ▁, a continuation of a word with ## before it, and bytes as
 <0xE2> or as letters that stand for bytes. Labels show the characters of the text instead.

@@ -1,4 +1,4 @@
-"""Turns the errors of transformers into two lines, and keeps its other messages quiet."""
+"""Turns errors of transformers into two lines, and silences its other messages."""
 
 from __future__ import annotations
 

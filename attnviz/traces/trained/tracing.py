@@ -1,4 +1,4 @@
-"""Traces a text with a trained model, and reloads the model of a Trace to run it again."""
+"""trace_transformer(): traces a text, and loads the model of a Trace again."""
 
 from __future__ import annotations
 

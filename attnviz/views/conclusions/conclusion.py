@@ -1,4 +1,4 @@
-"""The concluding sentence of a comparison, and the largest change of a weight per alternative.
+"""The concluding sentence of a comparison, and the largest change of a weight.
 
 About random numbers a sentence states what is true over many seeds; about a single draw, what is
 shown and that it is random; about given numbers, what is true of them. Each table lists findings: a

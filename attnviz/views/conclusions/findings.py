@@ -1,4 +1,4 @@
-"""Findings, which pair a sentence with its condition, and claims about numbers over seeds."""
+"""Finding: a sentence with its condition; what may be claimed over several seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences about how a task is learned, with several settings compared or in a single training.
+"""Sentences about how a task is learned, by one training or with several settings.
 
 About a comparison: with which setting the task takes fewer steps. About one trained model: what its
 heads came to read. Each table lists findings: a condition and its sentence.

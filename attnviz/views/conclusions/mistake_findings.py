@@ -1,4 +1,4 @@
-"""Sentences about mistakes in a mask or softmax: by which symptoms each one shows, if any."""
+"""Sentences about mistakes in a mask or softmax: the symptoms that each shows."""
 
 from __future__ import annotations
 

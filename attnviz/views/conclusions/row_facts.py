@@ -1,4 +1,4 @@
-"""Facts about rows of attention weights, computed from bands of rows to limit memory."""
+"""RowFacts: facts about rows of weights, computed from bands of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences about what dividing scores by √d_k changes, with the condition of each."""
+"""Sentences about what dividing scores by √d_k changes."""
 
 from __future__ import annotations
 

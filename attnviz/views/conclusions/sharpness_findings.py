@@ -1,4 +1,4 @@
-"""Sentences about how sharp attention is in the compared alternatives, with their conditions."""
+"""Sentences about how sharp attention is in the compared alternatives."""
 
 from __future__ import annotations
 

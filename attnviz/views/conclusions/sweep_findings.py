@@ -1,4 +1,4 @@
-"""Sentences about a sweep: how spread and entropy change as a setting such as width grows."""
+"""Sentences about a sweep: how spread and entropy change as a setting grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The title above a picture of attention weights, with the condition under which each is true.
+"""Titles above pictures of weights: top keys, largest weight, even rows.
 
 Titles are about all shown heads, or about what one token attends to in them. Each table lists
 findings: the first whose condition holds is the title.

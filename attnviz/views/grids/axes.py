@@ -1,4 +1,4 @@
-"""The axes of a grid: their titles, units and labels."""
+"""Axis: the title, unit, labels and blocks of one side of a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captions of pictures, and descriptions of pictures for people who cannot see them."""
+"""Captions of pictures, and descriptions for people who cannot see them."""
 
 from __future__ import annotations
 

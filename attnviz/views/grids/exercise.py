@@ -1,4 +1,4 @@
-"""The questions of a quiz as renderers show them: what is asked, the answers, the solution."""
+"""The questions of a quiz as renderers show them: question, answers, solution."""
 
 from __future__ import annotations
 

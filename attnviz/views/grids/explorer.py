@@ -1,4 +1,4 @@
-"""The heads that a reader can choose from on a page, each with its map of weights."""
+"""HeadExplorer: the heads that can be chosen on a page, each with its map of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids and Curves: labelled tables of numbers and line charts, and how grids are pooled."""
+"""Grid and Curves: labelled tables of numbers and line charts; how grids are pooled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An Overview: a small map of each of many heads, layers in rows, all on one scale."""
+"""Overview: a small map of each of many heads, layers in rows, on one scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colour scales of grids."""
+"""Scale: the range of numbers that colours stand for, and its rounded ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of a walk: their words, tables, sums, column charts and planes of vectors."""
+"""Section: one step of a walk: words, formula, tables, sums, column charts, planes."""
 
 from __future__ import annotations
 

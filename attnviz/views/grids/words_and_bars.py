@@ -1,4 +1,4 @@
-"""RankedBars, Arcs and Sentence: rankings as bars, weights as lines, and coloured words."""
+"""RankedBars, Arcs and Sentence: one row of a grid as bars, lines or coloured words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a training as a View: curves of each kind of head by step, a film, a slider."""
+"""The View of checkpoints: curves of each kind of head by step, a film, a slider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Head ablation on a corpus as bars: heads ranked by their mean effect over many texts."""
+"""Bars of heads ranked by their mean effect on the output over many texts."""
 
 from __future__ import annotations
 

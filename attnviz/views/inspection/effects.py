@@ -1,4 +1,4 @@
-"""Head ablation as text and bars: heads ranked by how much the output changes without them."""
+"""Bars of heads ranked by how much the output changes without them."""
 
 from __future__ import annotations
 

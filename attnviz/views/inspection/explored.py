@@ -1,4 +1,4 @@
-"""The heads of an Inspection, or of a comparison of two sentences, for interactive pages."""
+"""The heads of an Inspection, or of two compared Traces, for interactive pages."""
 
 from __future__ import annotations
 

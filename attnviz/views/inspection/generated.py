@@ -1,4 +1,4 @@
-"""What a model read before each token that it generated: frames of a film, and words for a page."""
+"""What a model read before each token it generated: frames of a film, words of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each head does: a table of the strongest heads of every kind, and sentences on them."""
+"""What each head does: the strongest heads of every pattern, and sentences on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention maps of heads as grids and as an overview of small maps, with their captions."""
+"""Attention maps of heads as grids and as an overview, with their captions."""
 
 from __future__ import annotations
 

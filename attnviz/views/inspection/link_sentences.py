@@ -1,4 +1,4 @@
-"""Sentences about a link between two tokens, what one token attends to, and tokens left out."""
+"""Sentences on a link between two tokens, on top keys, and on tokens left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heads of a trained model on a long text: maps of blocks, exact rows, and their data."""
+"""The heads of a trained model on a long text: maps of blocks, exact rows, data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one token attends to: the sentence coloured by weight, and bars ranked by weight."""
+"""What one token attends to: a sentence coloured by weight, and ranked bars."""
 
 from __future__ import annotations
 

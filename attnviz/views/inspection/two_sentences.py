@@ -1,4 +1,4 @@
-"""Two Traces compared head by head as a View: two sentences, or two models on one sentence."""
+"""The View of two Traces compared head by head: two sentences, or two models."""
 
 from __future__ import annotations
 

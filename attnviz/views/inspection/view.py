@@ -1,4 +1,4 @@
-"""An Inspection as a View: which parts are shown, in which order, and on which slides."""
+"""The View of an Inspection: which parts, in which order, on which slides."""
 
 from __future__ import annotations
 

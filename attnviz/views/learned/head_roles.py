@@ -1,4 +1,4 @@
-"""The heads of a model that learned: their weights at each moment, and what each came to do."""
+"""The heads of a model that learned: weights at each moment, and what each came to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The View of a model that learned: its heads and curves at several moments, and its data."""
+"""The View of a model that learned: heads and curves at several moments, and data."""
 
 from __future__ import annotations
 

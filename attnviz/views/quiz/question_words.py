@@ -1,4 +1,4 @@
-"""Each kind of question in words: what is asked, its answers, what is shown, and the reason."""
+"""WORDS: each kind of question in words: question, answers, what is shown, reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Quiz as a View: its questions, and on the sheet of solutions the answers with their reasons."""
+"""The View of a Quiz: its questions, or its solutions with their reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps from masked scores to context vectors, and the softmax of one query as bars."""
+"""The steps from masked scores to context vectors; the softmax of one query as bars."""
 
 from __future__ import annotations
 

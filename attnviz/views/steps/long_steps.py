@@ -1,4 +1,4 @@
-"""The steps of one query of a long text: the keys it attends to most, and what the others add."""
+"""The steps of one query of a long text: its top keys, and what the others add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames of an animated step: the followed token's row, cell by cell.
+"""The frames of an animated step: the followed token's row fills cell by cell.
 
 Tables keep their size and fill up: cells that are not computed yet are NaN and drawn empty.
 """

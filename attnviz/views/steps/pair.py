@@ -1,4 +1,4 @@
-"""One score: the products of a query and a key, both as arrows, and their lengths and angle."""
+"""One score (--key): products of a query and a key, both as arrows, their angle."""
 
 from __future__ import annotations
 

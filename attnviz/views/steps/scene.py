@@ -1,4 +1,4 @@
-"""What every step is built from: the trace, one attention layer, and the user's options."""
+"""Scene: what every step is built from: trace, attention layer, the user's options."""
 
 from __future__ import annotations
 

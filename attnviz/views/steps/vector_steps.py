@@ -1,4 +1,4 @@
-"""The first four steps: tokens, their vectors, matrices, and the queries, keys and values."""
+"""The first four steps: tokens, vectors, matrices, and queries, keys and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk of a Trace: each step with what it does and why, its shapes, tables and arithmetic.
+"""Walk: the steps of a Trace in order: what each does and why, its shapes and sums.
 
 Attention has ten steps, whose numbers are the same in every variant. A step that only some variants
 have stands between two of them (`4b rotary`); those of a transformer block follow.
