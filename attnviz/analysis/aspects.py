@@ -223,7 +223,6 @@ def _choose_ablation(settings: Settings, value: str) -> Settings:
 
 
 def _device_names() -> tuple[str, ...]:
-    """Return the names of the devices that this machine has."""
     from attnviz.attention.devices import available_devices  # imports torch
 
     return tuple(available_devices())

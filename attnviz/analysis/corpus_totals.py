@@ -57,7 +57,6 @@ class CorpusTotals:
         self.top_texts: dict[int, Tokens] = {}
 
     def add(self, batch: TextBatch, measured: LineMeasures) -> None:
-        """Add the lines of a batch."""
         numbers, scores = np.array(batch.numbers), measured.scores.astype(np.float64)
         self.lines += len(numbers)
         self.tokens += sum(map(len, batch.tokens))
@@ -111,7 +110,6 @@ class CorpusTotals:
 
     @property
     def counts(self) -> HeadNumbers:
-        """How many lines show each measure."""
         return self.estimates.counts
 
     def group_p_value(self, head: int, kinds: tuple[int, int]) -> float:
@@ -173,6 +171,5 @@ def _at_most(count: int, tosses: int) -> float:
 
 
 def line_batch(lines: Sequence[tuple[int, Tokens]]) -> TextBatch:
-    """Return numbered lines, in tokens, as one batch."""
     numbers, tokens = zip(*lines, strict=True)
     return TextBatch(numbers, tokens, 0)

@@ -183,7 +183,6 @@ class BatchTokens:
 def _joined(
     patterns: Float[np.ndarray, "line head kind"], *others: Float[np.ndarray, "line head"]
 ) -> LineScores:
-    """Return the numbers of all MEASURES in one array."""
     return np.concatenate([patterns, np.stack(others, axis=-1)], axis=-1)
 
 

@@ -113,7 +113,6 @@ class RepeatedTexts:
         self._hashes = array("q")  # of 8 bytes
 
     def add(self, token_ids: Hashable) -> None:
-        """Note a text, by its tokens."""
         if len(self._hashes) < MAX_COMPARED_TEXTS:
             self._hashes.append(hash(token_ids))
 

@@ -35,17 +35,14 @@ class MinimalPair:
 
     @property
     def sentences(self) -> tuple[str, str]:
-        """Both sentences."""
         return self.first, self.second
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """The token and the two candidates."""
         return self.token, self.first_candidate, self.second_candidate
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The five columns of its line in a file."""
         return (*self.sentences, *self.words)
 
 

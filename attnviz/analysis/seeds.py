@@ -176,7 +176,6 @@ def is_repeatable(comparison: Comparison) -> bool:
 
 
 def has_random_weights(comparison: Comparison) -> bool:
-    """Return whether any alternative's weights were drawn at random."""
     traces = (alternative.trace for alternative in comparison.alternatives)
     return any(random_weight_sources(trace, by_hand=False) for trace in traces if trace is not None)
 

@@ -35,7 +35,6 @@ class Mistake:
 
     @property
     def about(self) -> str:
-        """The mistake and its effect, in one phrase."""
         return f"{self.cause}: {self.effect}"
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:

@@ -74,7 +74,6 @@ def _is_terminal_light() -> bool | None:
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream exists, is open and is a terminal."""
     return stream is not None and not stream.closed and stream.isatty()
 
 

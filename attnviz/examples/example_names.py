@@ -55,7 +55,6 @@ def example_titles() -> dict[str, str]:
 
 
 def is_example_path(name: str) -> bool:
-    """Return whether a name is a path: it ends in .toml or has a slash."""
     return name.endswith(".toml") or "/" in name
 
 

@@ -74,5 +74,4 @@ TASKS = {
 
 
 def is_task_path(name: str) -> bool:
-    """Return whether a task name is a path: it ends in .toml or .py, or has a slash."""
     return name.endswith((GRAMMAR_SUFFIX, PYTHON_SUFFIX)) or "/" in name

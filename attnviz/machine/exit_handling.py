@@ -40,7 +40,6 @@ def exit_on_signals() -> None:
 
 
 def register_undo(undo: Callable[[], object]) -> None:
-    """Add `undo` to the actions that `undo_everything` calls before the process ends."""
     _EXIT_STATE.undo_actions.append(undo)
 
 

@@ -118,7 +118,6 @@ def _thread_count() -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out, by its type or message."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     if isinstance(error, (RuntimeError, ImportError)):

@@ -187,7 +187,6 @@ def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
 
 
 def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
-    """Return an error about the key `axes` of a file."""
     return AttnvizError(problem, hint, about=AXES_KEY, file=source)
 
 

@@ -74,7 +74,6 @@ class Source:
 
     @property
     def tokenizer(self) -> str:
-        """The name of the model's tokenizer, or without a model that of the settings."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
@@ -89,7 +88,6 @@ class Source:
 
     @property
     def seeds(self) -> Seeds:
-        """The random numbers of the settings' seed."""
         return Seeds((self.settings.seed,))
 
     @property

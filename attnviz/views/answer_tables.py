@@ -91,7 +91,6 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
 
 
 def _axis_at_positions(rows: Axis, positions: Sequence[int]) -> Axis:
-    """Return the axis of these token positions only."""
     return replace(
         rows,
         labels=tuple(rows.labels[position] for position in positions),

@@ -36,9 +36,6 @@ def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> s
 
 
 def default_way(query: object, show: Sequence[str] | None) -> str:
-    """Return the drawing style without --as: `sentence` for a query without --show, else
-    `heatmap`.
-    """
     return "heatmap" if query is None or show is not None else "sentence"
 
 

@@ -54,9 +54,6 @@ def model_suffix(trace: Trace) -> str:
 
 
 def weights_owner(source: FromWeights) -> str:
-    """Return the name of the model that given weights come from, or `given weights` without
-    a name.
-    """
     return source.name or "given weights"
 
 

@@ -83,7 +83,6 @@ def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def has_single_attention(trace: Trace) -> bool:
-    """Return whether the trace has a single attention, so that heads need no layer."""
     return len(trace.attention_layers) == 1
 
 

@@ -82,17 +82,14 @@ class ReceivedAttention:
 
     @cached_property
     def shares(self) -> Float[np.ndarray, "key"]:
-        """The share of all attention that each token receives."""
         return self.sums / (self.sums.sum() or 1.0)
 
     @cached_property
     def even_shares(self) -> Float[np.ndarray, "key"]:
-        """The shares of an even spread."""
         return self.even_sums / (self.even_sums.sum() or 1.0)
 
     @cached_property
     def most_read(self) -> list[int]:
-        """The positions of the tokens that receive the most, the first of them first."""
         order = np.argsort(-self.shares, kind="stable")[:MOST_READ]
         return [int(position) for position in order if self.shares[position] > 0]
 
@@ -444,7 +441,6 @@ def received_text(share: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Return a ratio with one decimal, from 10 on without."""
     return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
 
 
@@ -475,7 +471,6 @@ def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> M
 
 
 def _received_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
-    """Yield the table lines of each head: one for each token."""
     for each in received:
         numbers = tuple(str(number) for number in range(1, len(each.tokens) + 1))
         words = WordColumns((numbers, each.tokens.labels))

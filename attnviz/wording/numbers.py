@@ -153,7 +153,6 @@ class NumberStyle:
         return fixed_text(value, self.digits)
 
     def rounded(self, value: float) -> float:
-        """Return the value of the number as it is written."""
         return float(self(value))
 
     def for_values(self, *values: float) -> NumberStyle:
@@ -180,5 +179,4 @@ class NumberStyle:
 
 
 def number_or_none(number: float) -> float | None:
-    """Return a number as data files have it: None for NaN."""
     return None if isnan(number) else number

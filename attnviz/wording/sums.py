@@ -252,7 +252,6 @@ def adjusted_score_sum(
 
 
 def _capped(value: float, cap: float) -> float:
-    """Return a number limited by tanh."""
     return cap * math.tanh(value / cap)
 
 
@@ -609,5 +608,4 @@ def _vector_sum(
 
 
 def _is_same_text(value: float, result: float, style: NumberStyle) -> bool:
-    """Return whether the value would be printed like the result, in the style of the result."""
     return abs(value - result) < 1e-9 if style.form == "whole" else style(value) == style(result)

@@ -384,7 +384,6 @@ class CorpusAblation:
     def _changes(
         self, meter: EffectMeter, head_sets: Sequence[HeadSet]
     ) -> Float[np.ndarray, "set"]:
-        """Return the change on a text without each set of heads."""
         by_set = {effect.head_ids: effect.mean for effect in meter.effects_without(head_sets)}
         return np.array([by_set[head_set] for head_set in head_sets])
 

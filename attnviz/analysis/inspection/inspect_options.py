@@ -131,7 +131,6 @@ class InspectOptions:
 
     @property
     def hides(self) -> bool:
-        """Whether the options hide any tokens."""
         return self.hide_special or self.hide_first
 
     def _refuse_incomplete_options(self) -> None:

@@ -350,7 +350,6 @@ class HeadPatterns:
         return [head for head in order if not np.isnan(scores[head])]
 
     def heads_of_kind(self, kind: PatternKind) -> list[int]:
-        """Return the heads whose main pattern this is, highest score first."""
         return [head for head in self.strongest(kind) if self.kinds[head] is kind]
 
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:

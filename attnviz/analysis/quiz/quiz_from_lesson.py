@@ -121,7 +121,6 @@ def _text_place(text: LessonText) -> str:
 
 
 def _locating(part: LessonText | OwnQuestion, *keys: str) -> AbstractContextManager[None]:
-    """Return a context that adds the lesson's file and line to errors."""
     return nullcontext() if part.table is None else part.table.locating_errors(*keys)
 
 
@@ -141,7 +140,6 @@ def _trace_text(text: LessonText) -> Trace:
 def _own_questions(
     text: LessonText, traced: Trace, seed: str, asked: Sequence[Question]
 ) -> Iterator[Question]:
-    """Yield the lesson's own questions about a text."""
     for number, own in enumerate(text.own):
         with _locating(own):
             yield _own_question(own, text, traced, f"{seed}/own {number}", asked)
@@ -291,13 +289,11 @@ def _unclear_error(own: OwnQuestion, rows: Sequence[AttentionRow]) -> AttnvizErr
 
 
 def _rows_of(text: LessonText, traced: Trace) -> Iterator[AttentionRow]:
-    """Yield the rows that may be asked about."""
     queries = _known_queries(text.queries, traced)
     yield from attention_rows(traced, text.heads, queries)
 
 
 def _known_queries(words: Sequence[str], traced: Trace) -> list[int] | None:
-    """Return the positions of tokens, by their words or numbers; None without any."""
     return [traced.tokens.index(word) for word in words] or None
 
 

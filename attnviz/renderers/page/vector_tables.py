@@ -69,7 +69,6 @@ def pack_vectors(
 
 
 def _without_vectors(reason: str) -> PackedVectors:
-    """Return no vectors, with a note that gives the reason, if there is one."""
     return PackedVectors(note=f"no arithmetic of single cells: {reason}" if reason else "")
 
 

@@ -198,7 +198,6 @@ def _bar_items(bar: ColorBar, letters: Lettering) -> Iterator[Words | Stroke]:
 
 
 def _bar_name_size(letters: Lettering) -> float:
-    """Return the size of the name of a scale, in points."""
     return max(BAR_NAME_SHARE * letters.axis, min(letters.smallest, letters.axis))
 
 
@@ -239,7 +238,6 @@ class PanelHeadings:
         return factor * math.sqrt(self.size / style.title)
 
     def width(self, index: int) -> float:
-        """Return the width of the longest line above a panel, in inches."""
         return max((text_width(line, self.size) for line in self.lines[index]), default=0.0)
 
     def height(self, indices: Sequence[int]) -> float:

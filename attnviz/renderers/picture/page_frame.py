@@ -73,7 +73,6 @@ class Line:
 
     @property
     def height(self) -> float:
-        """The height of the line in inches, with the gap to the next."""
         return self.size * POINT * LEADING
 
 
@@ -109,7 +108,6 @@ class Frame:
         return self.room[1], self.top - _lines_height(self.lines_above)
 
     def words(self) -> Iterator[Words]:
-        """Yield the lines above and below the panels, each at its place."""
         margin = self.letters.margin
         yield from stacked_words(self.lines_above, margin, self.top)
         foot = max(0.6 * margin, self.reserved[1])
@@ -183,7 +181,6 @@ def _caption_lines(text: str, size: float, width: float, *, faint: bool = False)
 
 
 def _lines_height(lines: Sequence[Line]) -> float:
-    """Return the height of some lines in inches."""
     return sum(line.height for line in lines)
 
 
@@ -254,7 +251,6 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        """The width of a page of its own, in inches."""
         return SLIDE[0]
 
     def keys(self) -> list[Key]:
@@ -276,11 +272,9 @@ class Drawing:
         raise NotImplementedError
 
     def key_size(self, letters: Lettering) -> float:
-        """Return the size of the letters of keys, in points."""
         return letters.axis
 
     def _keys_height(self, letters: Lettering, width: float) -> float:
-        """Return the inches that its keys take below the drawing."""
         return keys_height(self.keys(), width, self.key_size(letters))
 
     def crowded_out_text(self, room: Box, letters: Lettering) -> str:
@@ -305,7 +299,6 @@ class Drawing:
         return left, bottom + foot, width, high - foot
 
     def items(self, room: Box, letters: Lettering) -> Items:
-        """Yield the drawing in a room, and its keys at the foot of the room."""
         yield from self.body(self.room_above_keys(room, letters), letters)
         yield from keys_items(self.keys(), room, self.key_size(letters))
 
@@ -322,12 +315,10 @@ def scale_key(scale: Scale) -> Key:
 
 
 def masked_key(scale: Scale) -> Key:
-    """Return the key of what a mask hides, in the look of this scale."""
     return Key("hidden by the mask", block=Block((0, 0, 0, 0), Tint(scale, None)))
 
 
 def query_key(meaning: str) -> Key:
-    """Return the key of a word with a line around it, with this meaning."""
     return Key(meaning, block=Block((0, 0, 0, 0), outlined=KEY_OUTLINE))
 
 

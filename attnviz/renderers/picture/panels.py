@@ -188,7 +188,6 @@ def _filled_page(
 
 
 def least_label_count(page: FilledPage) -> int:
-    """Return the least number of labels on any side of a panel that has some; 0 if none has."""
     counts = (len(ticks.positions) for ticks in (*page.rows.row_ticks, *page.rows.column_ticks))
     return min((count for count in counts if count), default=0)
 

@@ -189,7 +189,6 @@ def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen
 
 
 def _row_paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Paint:
-    """Return the colours of values of a row for words and bars, grey if its head is off."""
     return paint_values(values, scale_on_paper(grid.scale), screen, is_off=grid.is_off(row))
 
 

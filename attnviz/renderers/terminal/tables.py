@@ -93,7 +93,6 @@ def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
 
 
 def _has_words_over_numbers(form: TableForm) -> bool:
-    """Return whether a form shows numbers below the whole words of their columns."""
     return form.cells == "numbers" and form.heading == "across"
 
 
@@ -168,7 +167,6 @@ def _tables_in_form(grids: Sequence[Grid], form: TableForm, screen: Screen) -> T
 
 
 def _tables_height(grids: Sequence[Grid], rows: TableRows) -> int:
-    """Return how many lines rows of tables take, with gaps between and notes below."""
     line_count = sum(max(table.height for table in tables) for tables in rows)
     return line_count + len(rows) - 1 + len(list(_tables_footer(grids, rows)))
 

@@ -113,7 +113,6 @@ class TextBatch:
 
     @property
     def ids(self) -> list[tuple[int, ...]]:
-        """The token ids of each text, without padding."""
         return [tokens.ids for tokens in self.tokens]
 
 

@@ -283,7 +283,6 @@ def _register_hooks(model: Any, listener: Listener) -> None:
 
 
 def _has_matrix(module: nn.Module) -> bool:
-    """Return whether a module is a Linear, or a Conv1D of GPT-2."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 

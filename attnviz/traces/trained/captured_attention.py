@@ -69,7 +69,6 @@ class CapturedAttention:
 
     @property
     def cells(self) -> int:
-        """The number of attention weights in all heads."""
         return self.heads * self.queries.shape[1] * self.keys.shape[1]
 
     def attend(
@@ -336,7 +335,6 @@ class RecomputedCells(Cells):
 
     @property
     def has_hidden(self) -> bool:
-        """Whether any key is hidden from any query."""
         rule = self.captured.mask_rule.for_head(self.head)
         return rule.hides_any(*self.shape, self.captured.queries.device)
 

@@ -275,7 +275,6 @@ class ModelInput:
 
     @property
     def queries(self) -> TokenIds:
-        """The ids of the tokens that make queries: the decoder's, if it reads any."""
         return self.decoder_ids or self.ids
 
     @property

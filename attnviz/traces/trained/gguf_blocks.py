@@ -51,7 +51,6 @@ def _unpack(content: Tensor, bits: int, width: int) -> Tensor:
 
 
 def _subtract(numbers: Tensor, offset: int) -> Tensor:
-    """Return numbers of few bits, minus an offset, as float32."""
     return (numbers.view(torch.int8) - offset).float()
 
 

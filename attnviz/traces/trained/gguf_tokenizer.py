@@ -172,7 +172,6 @@ def find_end_ids(file: GGUFFile) -> list[int]:
 
 
 def _token_types(file: GGUFFile, tokens: list[str]) -> Sequence[int]:
-    """Return the type of each token; nothing if the file does not say."""
     key = "tokenizer.ggml.token_type"
     return file.numbers(key, len(tokens)) if file.has(key) else ()
 

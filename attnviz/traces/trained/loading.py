@@ -275,7 +275,6 @@ def check_location(location: ModelLocation) -> ModelLocation:
 
 
 def is_offline() -> bool:
-    """Return whether an environment variable forbids downloads."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in names)
 

@@ -266,7 +266,6 @@ def _build_projections(output: LayerOutput, makers: dict[str, VectorMaker]) -> P
 
 
 def _key_inputs(captured: CapturedAttention) -> Float[Tensor, "key dim"]:
-    """Return the vectors from which keys and values are projected: `memory` if there is one."""
     return captured.inputs if captured.memory is None else captured.memory
 
 

@@ -347,7 +347,6 @@ class EagerDifference:
     tokens: int  # how many were compared
 
     def is_rounding(self, dtype: str) -> bool:
-        """Return whether the differences are as small as the rounding of `dtype` makes them."""
         limit = EAGER_TOLERANCE[dtype]
         return (self.weights or 0.0) <= limit and self.vectors <= VECTOR_TOLERANCE_FACTOR * limit
 

@@ -292,7 +292,6 @@ class ModelRun:
     off: Mapping[HeadId, AblationValue]
 
     def answer_label(self, answer: int) -> str:
-        """Return the label of the token with id `answer`."""
         return tokenizer_spelling(self.model.tokenizer).pieces_of_ids([answer])[0].label
 
 

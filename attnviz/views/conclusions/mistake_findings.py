@@ -39,12 +39,10 @@ class Flaw:
 
     @property
     def leaks(self) -> bool:
-        """Whether masked keys get weight in every seed."""
         return self.masked_weight[0] > MIN_VISIBLE_EFFECT
 
     @property
     def breaks(self) -> bool:
-        """Whether row sums differ from 1 in every seed, by more than rounding explains."""
         return self.row_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
     @property
@@ -62,7 +60,6 @@ class Flaw:
 
     @property
     def differs(self) -> bool:
-        """Whether weights differ from correct ones in every seed, beyond what rounding explains."""
         return self.weight_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
@@ -130,7 +127,6 @@ def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]
 
 
 def _enough_repeats(repeats: Repeats | None) -> Repeats | None:
-    """Return `repeats` if they have at least 10 seeds, else None."""
     return repeats if repeats is not None and len(repeats.seeds) >= MIN_SEEDS_TO_CONCLUDE else None
 
 

@@ -56,7 +56,6 @@ def describe(panels: Iterable[Drawable]) -> str:
 
 
 def _panel_description(panel: Drawable) -> str:
-    """Return one panel in words, according to its type."""
     if isinstance(panel, Section):
         parts = [f"{panel.heading}: {panel.about}", *map(_panel_description, panel.grids)]
         return " ".join(part for part in parts if part)
@@ -101,7 +100,6 @@ def _ranking_description(ranked: RankedBars) -> str:
 
 
 def _title_prefix(grid: Grid) -> str:
-    """Return the title with a colon; empty where there is no title."""
     return f"{grid.title}: " if grid.title else ""
 
 

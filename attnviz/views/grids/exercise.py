@@ -31,7 +31,6 @@ class Exercise:
 
     @property
     def right_option(self) -> str:
-        """The right answer after its letter."""
         return self.lettered_options[self.answer]
 
     @property

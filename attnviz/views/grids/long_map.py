@@ -27,11 +27,9 @@ class Profile:
 
     @property
     def title(self) -> str:
-        """The name with the unit in brackets."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def text(self, value: float) -> str:
-        """Return one of its values as text."""
         if not self.unit:
             return percent_text(value, 0 if value >= 0.01 else 1)
         return f"{value:,.1f}".removesuffix(".0") if value < 100 else f"{value:,.0f}"

@@ -45,9 +45,6 @@ class Scale:
 
     @property
     def name(self) -> str:
-        """The label as people read it: `attention weight` for `weight`, any other label
-        unchanged.
-        """
         return "attention weight" if self.label == "weight" else self.label
 
     @property

@@ -167,7 +167,6 @@ def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | N
 
 
 def _unit_vector(vector: Sequence[float]) -> list[float]:
-    """Return the vector divided by its length."""
     return [number / vector_length(vector) for number in vector]
 
 

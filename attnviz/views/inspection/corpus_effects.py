@@ -200,7 +200,6 @@ def _is(count: int) -> str:
 
 
 def _document(effects: CorpusEffects) -> Contents:
-    """Return the effects as JSON data, with the change on each text."""
     return {
         "model": effects.base.origin.settings.model,
         "texts": effects.texts,

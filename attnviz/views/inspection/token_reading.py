@@ -260,7 +260,6 @@ def ranked_bars(
 
 
 def _heads_axis(readings: Sequence[MapRow]) -> Axis:
-    """Return an axis with the name of each map."""
     return plain_axis("head", [head_name(reading.map) for reading in readings])
 
 

@@ -363,7 +363,6 @@ def _context_stages(
 
 
 def _output_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Return the output matrix and its bias by name, `w_out` and `b_out`, whichever exist."""
     tensors = {name: getattr(scene.layer.projections, name, None) for name in ("w_out", "b_out")}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
