@@ -118,5 +118,5 @@ class RepeatedTexts:
 
     @property
     def count(self) -> int:
-        """How many repeat an earlier one."""
+        """The number of texts that repeat an earlier one."""
         return len(self._hashes) - len(np.unique(np.array(self._hashes)))

@@ -147,7 +147,7 @@ class LongAttention:
 
 
 class SummaryChoice(NamedTuple):
-    """What a summary has."""
+    """What is measured: blocks on a side of the map, how they pool, statistics, which heads."""
 
     resolution: int = 512
     pool: Pool = "mean"

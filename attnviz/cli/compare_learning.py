@@ -112,7 +112,6 @@ def steps_until_stopped(
     """
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
-        """Yield the steps, until `stopped()`."""
         started = time.perf_counter()
         for step in with_progress_bar(steps, label="learning", quiet=quiet):
             if stopped():

@@ -192,7 +192,6 @@ class Training:
         return add_training_facts(self._last_good_model, self.task, self.moments[-1].step)
 
     def _restore_progress(self, progress: Progress) -> None:
-        """Set the moments, step, time and optimizer of a saved training."""
         self.moments = [*progress.moments]
         self.step, self.seconds = self.moments[-1].step, self.moments[-1].seconds
         self._optimizer_state = progress.optimizer

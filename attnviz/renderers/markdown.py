@@ -64,7 +64,6 @@ def escape_markdown(text: str) -> str:
 
 
 def _section_markdown(section: Section) -> Iterator[str]:
-    """Yield the paragraphs of a step: heading, text, formula, tables, sums and remarks."""
     yield f"## {escape_markdown(section.heading)}"
     yield escape_markdown(section.about)
     yield _inline_code(section.shapes)

@@ -80,7 +80,6 @@ def _split_short_text(text: str) -> list[str] | None:
 
 @cache
 def load_gpt2_encoding() -> tiktoken.Encoding:
-    """Return GPT-2's whole vocabulary as a tiktoken Encoding."""
     import tiktoken
 
     return tiktoken.Encoding(

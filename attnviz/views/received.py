@@ -454,7 +454,6 @@ def _decimals(percents: Float[np.ndarray, "..."], digits: int = 2) -> int:
 
 
 def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> Mapping[str, Any]:
-    """Return all numbers by head as JSON data with arrays."""
     return {
         "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
         "received": {

@@ -446,7 +446,6 @@ def _head_document(head: SurveyedHead) -> Contents:
 
 
 def _example_document(example: Example) -> Contents:
-    """Return a line with its pair of tokens as JSON data."""
     return {
         "tenth": example.tenth,
         "line": example.line,

@@ -247,7 +247,6 @@ def explore_film(heads: FilmHeads) -> HeadExplorer:
 
 
 def _film_document(heads: FilmHeads) -> dict[str, Any]:
-    """Return the film as JSON data with arrays: the weights of each layer in all Traces."""
     film = heads.film
     return {
         "names": list(film.names),

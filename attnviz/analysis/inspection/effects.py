@@ -221,7 +221,7 @@ class EffectMeter:
 
     @cached_property
     def measured(self) -> EffectMeasure:
-        """What is compared."""
+        """What is compared with and without a head: a metric, answers or last vectors."""
         if self.measured_as is not None:
             return self.measured_as
         if self.metric is not None or self.options.toward is not None:

@@ -260,7 +260,7 @@ def _own_question(
 
 
 def _own_words(question: Question) -> tuple[object, ...]:
-    """Return the words of a question with answers of its own; of others nothing equal to them."""
+    """Return the question and answers that a lesson wrote; for others the Question itself."""
     own = question.own
     return (question,) if own is None or own.kind else (own.question, own.answers)
 

@@ -65,7 +65,6 @@ def _has_masks(exercises: tuple[Exercise, ...]) -> bool:
 
 
 def _question_markup(exercise: Exercise) -> Markup:
-    """Return a question with its answers as radio buttons, and room for its solution."""
     section = exercise.question
     name = f"question-{section.number}"
     answers = [

@@ -354,7 +354,6 @@ def _resized_side(side: Ticks, size: float) -> Ticks:
 
 
 def _arcs_panel_items(head: Arcs, box: Box, headings: ArcsHeadings, letters: Lettering) -> Items:
-    """Yield one head in its box: headings, tokens of both sides, numbers and lines."""
     panel = _arcs_panel(head, headings.box_below(box), letters)
     yield from _heading_words(panel, box, headings, letters)
     yield from _query_words(panel)

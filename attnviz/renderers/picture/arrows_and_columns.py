@@ -269,7 +269,6 @@ class _UprightBars:
         return self.left + (column + 0.5) * self.step
 
     def items(self) -> Items:
-        """Yield the names of columns, and each row with bars, line, numbers, name and sum."""
         rows = self.chart.rows
         below = self._names_height + BARS_GAP * self.letter
         high = (self.room[3] - below) / len(rows) - BARS_GAP * self.letter

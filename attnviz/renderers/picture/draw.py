@@ -60,7 +60,6 @@ SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
 def draw_layout(layout: Layout, look: Look) -> NotebookFigure:
-    """Return a figure with everything of a layout, in the theme and palette of `look`."""
     colors = find_theme(look.theme)
     figure = NotebookFigure(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)

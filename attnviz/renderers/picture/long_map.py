@@ -261,7 +261,7 @@ class MapInRoom:
             yield from _profile_items(profile, (x, box[1], pitch - gap, box[3]), letters)
 
     def marks(self, tokens: range) -> tuple[list[int], int]:
-        """Return the paragraphs that are marked, and each how manyth those are."""
+        """Return the paragraphs that are marked, every n-th one, and n."""
         most = MAX_MARKS if self.is_one else FEW_MARKS
         return thinned_marks(self.long_map.paragraphs, tokens, most)
 

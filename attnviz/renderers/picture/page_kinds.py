@@ -129,7 +129,6 @@ def _layout_with_room(groups: Sequence[Group], look: Look, captions: Captions) -
 
 
 def _layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
-    """Return the layout of a picture: a drawing, tables, one section, or cards."""
     panels = [panel for group in groups for panel in group.panels]
     if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)

@@ -90,7 +90,6 @@ class RankingDrawing(Drawing):
         return max(titles, default=0.0) + rows
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the sentences, and the rankings below them."""
         left, bottom, width, height = room
         if sentences := self.sentences:
             upper = self._upper_room(room, letters)

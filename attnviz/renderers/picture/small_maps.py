@@ -89,7 +89,6 @@ class HeadsDrawing(Drawing):
         return max(high * rows + titles, key_height) + sheet.height_above + sheet.height_below
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the maps, names, frames and the key, and the last lines below."""
         sheet = best_sheet(self.overview, room, letters)
         for part in (_map_items, _head_names, _token_labels, _frame_items, _tag_key_items):
             yield from part(sheet)

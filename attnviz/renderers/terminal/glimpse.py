@@ -39,7 +39,6 @@ TextLines = list[Text]
 
 
 def glimpse_lines(glimpse: Glimpse, screen: Screen) -> TextLines:
-    """Return the picture of a model while it learns, as lines that fit on the screen."""
     heading = list(_glimpse_heading(glimpse, screen))
     lines = [*heading, *_glimpse_body(glimpse, screen, max(screen.rows - len(heading), 1))]
     return [_truncate_line(line, screen.room) for line in lines[: screen.rows]]

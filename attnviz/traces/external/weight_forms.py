@@ -235,7 +235,6 @@ def _refuse_unequal_sizes(tensors: Mapping[int, Tensor], noun: str) -> None:
 
 
 def _unknown_form_error(form_text: str) -> AttnvizError:
-    """Return the error about weights of an unknown form, which `form_text` describes."""
     return AttnvizError(
         f"the weights are {form_text}, and should be [query, key], "
         "or such a matrix for each head, of each layer",

@@ -317,7 +317,7 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
 
     @cached_property
     def _summaries(self) -> dict[int, AttentionSummary]:
-        """Of the heads that were asked for."""
+        """The summaries that were computed so far, by head."""
         return {}
 
 

@@ -104,7 +104,6 @@ def _title_prefix(grid: Grid) -> str:
 
 
 def _curves_description(curves: Curves) -> str:
-    """Return the first and the last value of each line of a chart."""
     ends = [
         f"{line.name} from {short_text(line.middle[0])} to {short_text(line.middle[-1])}"
         for line in curves.lines

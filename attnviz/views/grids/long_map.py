@@ -71,8 +71,8 @@ def round_positions(tokens: range, most: int = MAX_ROUND_NUMBERS) -> list[int]:
 def thinned_marks(
     positions: Sequence[int], tokens: range, most: int = MAX_MARKS
 ) -> tuple[list[int], int]:
-    """Return which of these positions in an axis are marked: each first of so many that there are
-    at most `most`; and how many those are.
+    """Return the positions in an axis that are marked, every n-th one, so that they are at most
+    `most`; and n.
 
     >>> thinned_marks([0, 10, 20, 30, 40], range(5, 50), 2)
     ([10, 30], 2)

@@ -114,7 +114,6 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
 
 
 def _map_document(attention_map: Map) -> Contents:
-    """Return one map as JSON data: its name, both axes and its weights."""
     return {
         "name": attention_map.name,
         "rows": _side_document(attention_map.rows),

@@ -138,7 +138,6 @@ def _key_options(question: Question) -> tuple[str, ...]:
 
 
 def _map_grid(row: AttentionRow, title: str) -> Grid:
-    """Return the map of the row's head: all its weights."""
     cells = row.layer.weights.cells("mixing", row.head)
     rows, columns = row.trace.tokens, row.keys
     return Grid(
