@@ -315,7 +315,7 @@ class CorpusAblation:
         return replace(self.first_run, model_input=prepared.model_input, answer_positions=positions)
 
     def counts(self, run: ModelRun) -> bool:
-        """Return whether a text is measured: where answers are compared, only texts with answers."""
+        """Return whether a text is measured: if answers are compared, only texts with answers."""
         positions = run.answer_positions
         has_answers = positions is not None and bool(positions.positions)
         return has_answers or self.metric is not None or self.measured == "vectors"
