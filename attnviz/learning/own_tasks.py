@@ -117,6 +117,8 @@ def _locating_errors(path: Path) -> Iterator[None]:
 
 
 def _task_file_error(path: Path, line: int | None, problem: str) -> AttnvizError:
+    """Return the error for a problem in a line of a task file, or in the whole file if that is
+    None."""
     where = f"'{path}'" if line is None else f"line {line} of '{path}'"
     return AttnvizError(f"{where}: {problem}", f"run python {path} to see more", file=str(path))
 

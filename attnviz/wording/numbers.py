@@ -179,4 +179,5 @@ class NumberStyle:
 
 
 def number_or_none(number: float) -> float | None:
+    """Return a number as data files have it: None for NaN."""
     return None if isnan(number) else number

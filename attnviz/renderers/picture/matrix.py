@@ -238,6 +238,7 @@ class PanelHeadings:
         return factor * math.sqrt(self.size / style.title)
 
     def width(self, index: int) -> float:
+        """Return the width of the longest line above a panel, in inches."""
         return max((text_width(line, self.size) for line in self.lines[index]), default=0.0)
 
     def height(self, indices: Sequence[int]) -> float:

@@ -73,6 +73,7 @@ class Line:
 
     @property
     def height(self) -> float:
+        """The height of the line in inches, with the gap to the next."""
         return self.size * POINT * LEADING
 
 
@@ -251,6 +252,7 @@ class Drawing:
 
     @property
     def width(self) -> float:
+        """The width of a page of its own, in inches."""
         return SLIDE[0]
 
     def keys(self) -> list[Key]:
@@ -275,6 +277,7 @@ class Drawing:
         return letters.axis
 
     def _keys_height(self, letters: Lettering, width: float) -> float:
+        """Return the inches that its keys take below the drawing."""
         return keys_height(self.keys(), width, self.key_size(letters))
 
     def crowded_out_text(self, room: Box, letters: Lettering) -> str:

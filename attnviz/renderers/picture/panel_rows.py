@@ -217,6 +217,7 @@ class PanelRows:
 
     @property
     def contents(self) -> tuple[Content, ...]:
+        """The panels row by row, None for an empty place."""
         return self.order.panels
 
     @property

@@ -78,6 +78,7 @@ class Lettering:
 
     @property
     def margin(self) -> float:
+        """The inches that stay free on each side of a page."""
         return self.headline * POINT * MARGIN
 
 

@@ -189,6 +189,7 @@ class SlideParagraph:
 
     @property
     def height(self) -> float:
+        """The height of its lines, in inches."""
         return self.lines * self.size * POINT * LEADING
 
 
@@ -201,6 +202,7 @@ class SlideWords:
 
     @property
     def height(self) -> float:
+        """The height of the caption, in inches."""
         return sum(paragraph.height for paragraph in self.caption)
 
 

@@ -39,10 +39,12 @@ class Flaw:
 
     @property
     def leaks(self) -> bool:
+        """Whether masked keys get weight in every seed."""
         return self.masked_weight[0] > MIN_VISIBLE_EFFECT
 
     @property
     def breaks(self) -> bool:
+        """Whether row sums differ from 1 in every seed, by more than rounding explains."""
         return self.row_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
     @property
@@ -60,6 +62,7 @@ class Flaw:
 
     @property
     def differs(self) -> bool:
+        """Whether weights differ from correct ones in every seed, beyond what rounding explains."""
         return self.weight_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 

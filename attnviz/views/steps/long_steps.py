@@ -51,6 +51,7 @@ class LongScene(Scene):
 
     @property
     def followed_query(self) -> int:
+        """The only row of the layer."""
         return 0
 
     @property
