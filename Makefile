@@ -50,8 +50,9 @@ format: $(TESTED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Rewrites the expected outputs; read the difference before committing it.
+# Rewrites the expected outputs, and the tree of files; read the difference before committing it.
 golden: $(TESTED)
+	$(BIN)/python docs/write_tree.py
 	$(BIN)/pytest -q tests/test_golden.py tests/test_sections.py tests/test_steps.py tests/test_readme.py --update-golden
 	git diff --stat -- tests/golden README.md docs
 

@@ -1,4 +1,4 @@
-"""`attnviz` and `python -m attnviz`."""
+"""`attnviz` and `python -m attnviz`: signals, garbage collection, then the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of numbers that need not be in memory as a whole: it is read by row, window or block.
+"""Cells: a table of numbers, perhaps larger than memory, read by row, window or pooled block.
 
 A table in memory is a `StoredCells`. A table that is computed one part at a time is a subclass of
 `Cells` that defines `shape` and `window`; everything else follows from those.
@@ -50,7 +50,6 @@ class Cells(ABC):
         return f"<{type(self).__name__}: {self.shape[0]} × {self.shape[1]} cells>"
 
     def row(self, row: int) -> Patch:
-        """Return one row, as a patch of height 1."""
         return self.window(slice(row, row + 1), FULL_SLICE)
 
     def pooled(self, height: int, width: int, *, share: bool) -> Patch:
@@ -99,7 +98,6 @@ class Cells(ABC):
 
     @cached_property
     def has_hidden(self) -> bool:
-        """Whether any cell is hidden."""
         return any(bool(band.hidden.any()) for band in self.bands())
 
     def sample(self) -> SampledNumbers:
@@ -169,7 +167,6 @@ class LazyCells(Cells):
 
 
 def unmasked_cells(values: CellValues) -> StoredCells:
-    """Return a table in memory with no hidden cells."""
     return StoredCells(values, np.zeros(values.shape, dtype=bool))
 
 

@@ -1,4 +1,4 @@
-"""The error that users see: what is wrong, and what to try; any other exception is a bug."""
+"""AttnvizError: what is wrong, and what to try; any other exception is a bug."""
 
 from __future__ import annotations
 
@@ -103,8 +103,6 @@ def _shorten_quoted(match: re.Match[str]) -> str:
 
 
 def _is_frame_of(frame: FrameType, *packages: str) -> bool:
-    """Return whether a frame runs code of the top-level package of any of these packages or
-    modules."""
     module = str(frame.f_globals.get("__name__", ""))
     return module.partition(".")[0] in {package.partition(".")[0] for package in packages}
 

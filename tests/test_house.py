@@ -15,6 +15,8 @@ import pytest
 
 from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES
 from attnviz.renderers.page.quiz_page import QUIZ_FILES
+from docs.write_tree import PAGE as ARCHITECTURE
+from docs.write_tree import WITHOUT_DOCSTRING, build_tree, split_page
 from tests import LONGEST
 from tests.conftest import ROOT
 
@@ -22,6 +24,8 @@ Rule = Callable[[Path], None]
 PACKAGE = ROOT / "attnviz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers", "pptx"}
+LONGEST_TREE_LINE = 110  # columns
+MOST_BYTES_BY_HAND = 15_000  # of docs/architecture.md, without the tree
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
 GROUND = ("version", "errors", "machine", "cells", "wording")
@@ -230,7 +234,7 @@ def test_some_libraries_are_never_imported(path: Path) -> None:
 
 def waits(path: Path) -> Iterator[ast.Call]:
     """The calls of a file that wait for another process."""
-    for each in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for each in ast.walk(tree(path)):
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
             of = ast.unparse(each.func.value)
             if each.func.attr in ("wait", "communicate") or f"{of}.{each.func.attr}" in RUNS:
@@ -374,14 +378,13 @@ def test_a_run_loads_no_matplotlib() -> None:
     assert "matplotlib" not in loaded_after(code)
 
 
-def test_the_tree_of_the_architecture_page_has_every_file() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^ *(\w+\.py|\w+/)(?= )", page, re.MULTILINE))
-    folders = {path.parent.name for path in FILES} - {"attnviz"}
+def test_the_tree_of_the_architecture_page_is_made_of_first_lines() -> None:
+    by_hand, written_tree = split_page(ARCHITECTURE.read_text(encoding="utf-8"))
 
-    assert {path.name for path in FILES} - {"__init__.py"} <= listed
-    assert all(f"{folder}/" in page for folder in folders)
-    assert {name for name in listed if name.endswith(".py")} <= {path.name for path in FILES}
+    assert written_tree == build_tree(), "run: python docs/write_tree.py"
+    assert [line for line in written_tree.splitlines() if len(line) > LONGEST_TREE_LINE] == []
+    assert len(by_hand.encode()) <= MOST_BYTES_BY_HAND
+    assert [name for name in WITHOUT_DOCSTRING if not [*PACKAGE.glob(name)]] == []
 
 
 @of_every(FILES)

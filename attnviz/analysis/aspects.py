@@ -1,4 +1,4 @@
-"""The table of what kinds of attention can be compared by; no torch, as `--help` lists it."""
+"""ASPECTS: what kinds of attention can be compared by: scale, mask, heads …; no torch."""
 
 from __future__ import annotations
 
@@ -223,7 +223,6 @@ def _choose_ablation(settings: Settings, value: str) -> Settings:
 
 
 def _device_names() -> tuple[str, ...]:
-    """Return the names of the devices that this machine has."""
     from attnviz.attention.devices import available_devices  # imports torch
 
     return tuple(available_devices())

@@ -45,7 +45,6 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Whether the claim does not hold although no deliberate mistake explains it."""
         return not self.passed and not self.mistake
 
     @property

@@ -1,4 +1,4 @@
-"""Comparing kinds of attention on one sentence; `aspects.py` has the table of what is compared."""
+"""compare(): kinds of attention on one sentence, their weights and differences."""
 
 from __future__ import annotations
 
@@ -199,8 +199,6 @@ class Alternative:
         return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
 
     def largest_error(self, rows: slice) -> float:
-        """Return the largest absolute difference between the weights and the correct weights in
-        these rows, over all heads."""
         return float((self.weights - self.correct_weights)[:, rows].abs().max())
 
 
@@ -672,7 +670,6 @@ def _narrow_head_settings(source: Source) -> Settings:
 
 
 def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
-    """Return the weights of one head, or for None the mean over heads."""
     head_weights: Tensor = weights.mean(0) if head is None else weights[head]
     return head_weights
 

@@ -1,4 +1,4 @@
-"""What every head does over the lines of a corpus, in memory that depends on the heads alone.
+"""Sums over the lines of a corpus for every head; memory does not grow with the lines.
 
 Sums over lines give means, spreads and intervals, so that no line has to be kept. Some lines are
 kept as examples: a sample that is the same for all heads, and those on which a head does most of
@@ -57,7 +57,6 @@ class CorpusTotals:
         self.top_texts: dict[int, Tokens] = {}
 
     def add(self, batch: TextBatch, measured: LineMeasures) -> None:
-        """Add the lines of a batch."""
         numbers, scores = np.array(batch.numbers), measured.scores.astype(np.float64)
         self.lines += len(numbers)
         self.tokens += sum(map(len, batch.tokens))
@@ -111,7 +110,6 @@ class CorpusTotals:
 
     @property
     def counts(self) -> HeadNumbers:
-        """How many lines show each measure."""
         return self.estimates.counts
 
     def group_p_value(self, head: int, kinds: tuple[int, int]) -> float:
@@ -173,6 +171,5 @@ def _at_most(count: int, tosses: int) -> float:
 
 
 def line_batch(lines: Sequence[tuple[int, Tokens]]) -> TextBatch:
-    """Return numbered lines, in tokens, as one batch."""
     numbers, tokens = zip(*lines, strict=True)
     return TextBatch(numbers, tokens, 0)

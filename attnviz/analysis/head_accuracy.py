@@ -1,4 +1,4 @@
-"""Head ablation: the accuracy of a model with each head switched off."""
+"""rank(): the accuracy of a small model on its task with each head switched off."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ class RankedHead:
 
     @property
     def name(self) -> str:
-        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
     def __repr__(self) -> str:
@@ -166,7 +165,6 @@ def _pass_without_heads(
 
 
 def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
-    """Return the accuracy and mean loss of a forward pass on the examples."""
     accuracy = float(share_correct(passed, examples))
     return TrialResult(accuracy, float(mean_losses(passed, examples)))
 

@@ -1,4 +1,4 @@
-"""Comparing how models learn a task with several settings, on the same sentences and seeds."""
+"""compare_learning(): trainings with several settings, on the same examples and seeds."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ class LearningWay:
 
     @property
     def diverged_seed_count(self) -> int:
-        """The number of seeds whose loss became NaN or infinite."""
         return int((~np.isfinite(self.loss)).any(0).sum())
 
 
@@ -181,13 +180,10 @@ def compare_learning(
 
 
 def default_learning_settings(task: Task, by: str) -> Settings:
-    """Return the task's settings, with heads 128 wide if `by` is "scale"."""
     return with_wide_heads(task.settings) if by == "scale" else task.settings
 
 
 def with_wide_heads(settings: Settings) -> Settings:
-    """Return the settings with heads 128 wide; unchanged if the variant does not project queries
-    and keys."""
     projected = VARIANTS[settings.variant].projected
     return replace(settings, head_dim=WIDE_HEAD_WIDTH) if projected else settings
 
@@ -267,16 +263,13 @@ class _SeedGroup:
 
     @torch.no_grad()
     def loss(self) -> Tensor:
-        """Return the loss of each model on its first batch."""
         return self.learner.losses(self._batch(0))
 
     @torch.no_grad()
     def accuracy(self) -> Tensor:
-        """Return the share of right answers of each model on its held-out sentences."""
         return share_correct(self.learner.run(self.held_out.ids), self.held_out)
 
     def _batch(self, step: int) -> Examples:
-        """Return the batches of all models for a step, with a first axis of models."""
         return stack_examples([batches.batch_of_step(step) for batches in self.batches])
 
     @torch.no_grad()
@@ -351,11 +344,9 @@ def _seeds_per_batch(task: Task, settings: Settings, batch: int) -> int:
 
 
 def _mean_by_seed(numbers: Float[Tensor, "seed ..."]) -> NumberBySeed:
-    """Return for each seed the mean over all other axes."""
     means: NumberBySeed = numbers.flatten(1).mean(1).numpy()
     return means
 
 
 def _join_seeds(parts: Iterable[Tensor | NumberBySeed]) -> NumberBySeed:
-    """Return the numbers of several groups of seeds as one float64 array."""
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])

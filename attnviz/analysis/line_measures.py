@@ -1,4 +1,4 @@
-"""What every head does on each line of a corpus: scores of all patterns, entropy and distance.
+"""What every head does on each line of a corpus: pattern scores, entropy, distance.
 
 The lines of a batch are measured at once, by the arithmetic that measures a single sentence
 (`inspection/patterns.py`); padding counts as masked.
@@ -183,7 +183,6 @@ class BatchTokens:
 def _joined(
     patterns: Float[np.ndarray, "line head kind"], *others: Float[np.ndarray, "line head"]
 ) -> LineScores:
-    """Return the numbers of all MEASURES in one array."""
     return np.concatenate([patterns, np.stack(others, axis=-1)], axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""Comparing kinds of attention on a long text: tile by tile, without a matrix of weights."""
+"""Compares kinds of attention on a long text, tile by tile, without a whole matrix."""
 
 from __future__ import annotations
 
@@ -49,17 +49,14 @@ class LongAlternative:
 
     @property
     def layer(self) -> Layer:
-        """The attention layer that is compared."""
         return self.trace.layers[self.number]
 
     @property
     def tokens(self) -> Tokens:
-        """The tokens that attend."""
         return self.trace.tokens
 
     @property
     def keys(self) -> Tokens:
-        """The tokens that are attended to."""
         return self.trace.keys
 
     @property
@@ -184,7 +181,6 @@ class _TileSource:
         self.stop = max((keys.stop for keys in tiles), default=0)
 
     def weights(self, keys: slice) -> Tile:
-        """Return the weights of all queries and heads on these keys."""
         weights = []
         for block, log_sums in zip(self.blocks, self.log_sums, strict=True):
             head, logits = block.head, block.logits(keys).sub_(log_sums.clamp(min=LEAST_LOGIT))
@@ -217,7 +213,6 @@ class _ChangeTotals:
         self.largest_size, self.largest = 0.0, LargestChange(None, first, 0, 0.0, 0.0)
 
     def add(self, before: Tile, after: Tile, rows: slice, keys: slice) -> None:
-        """Add a tile of weights, before and after the change."""
         if not self.is_by_head:
             before, after = before.mean(0, keepdim=True), after.mean(0, keepdim=True)
         place = slice(rows.start - self.first, rows.stop - self.first)
@@ -250,6 +245,5 @@ class _ChangeTotals:
             total[:, place].masked_fill_(first | second.to(first.device), torch.nan)
 
     def changes(self) -> RowChanges:
-        """Return the changes of all tiles that were added."""
         divergence = self.divergence.clamp(0, 1)
         return RowChanges(self.moved.clamp(max=1).cpu(), divergence.cpu(), self.largest)

@@ -1,4 +1,4 @@
-"""Means of observations with their spreads and 95 % intervals, for many heads at once, from sums.
+"""Means for many heads from sums, with their spreads and 95 % intervals.
 
 An interval is that of Student's t, with Hall's correction for skewness (Hall 1992, On the removal
 of skewness by transformation). Percentiles of resampled means would be too narrow for few
@@ -113,11 +113,10 @@ class RepeatedTexts:
         self._hashes = array("q")  # of 8 bytes
 
     def add(self, token_ids: Hashable) -> None:
-        """Note a text, by its tokens."""
         if len(self._hashes) < MAX_COMPARED_TEXTS:
             self._hashes.append(hash(token_ids))
 
     @property
     def count(self) -> int:
-        """How many repeat an earlier one."""
+        """The number of texts that repeat an earlier one."""
         return len(self._hashes) - len(np.unique(np.array(self._hashes)))

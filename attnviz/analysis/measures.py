@@ -1,4 +1,4 @@
-"""Measures of attention weights: how sharp rows are, how far apart two rows or two vectors are.
+"""Measures of weights: how sharp rows are, how far apart two rows or vectors are.
 
 A row is one query's weights. A row that does not sum to 1 (with some mistakes) is normalized before
 it is measured; `row_sum` holds its real sum.

@@ -1,4 +1,4 @@
-"""Which heads follow the meaning when one word changes: minimal pairs in a trained transformer.
+"""pairs(): which heads of a transformer follow the meaning when one word changes.
 
 In both sentences of a pair a token is followed to two candidates, of which the first is meant in
 the first sentence, and the second in the other. A head's shift is how much more weight the token
@@ -76,7 +76,6 @@ class PairedHead:
 
     @property
     def name(self) -> str:
-        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
     @property
@@ -91,7 +90,6 @@ class PairedHead:
 
     @property
     def follows(self) -> bool:
-        """Whether it passes and moves toward the candidate that is meant."""
         return self.passes and self.shift > 0
 
     @property
@@ -189,7 +187,6 @@ class LocatedPair:
     candidates: tuple[Group, Group]
 
     def error(self, problem: str, hint: str) -> AttnvizError:
-        """Return an error that names the pair's line."""
         return AttnvizError(f"{self.pair.place}: {problem}", hint, about="pairs")
 
 

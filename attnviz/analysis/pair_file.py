@@ -1,4 +1,4 @@
-"""Minimal pairs: two sentences in which one word decides what a token means; read from a file.
+"""Reads minimal pairs: two sentences in which one word decides what a token means.
 
 Nothing here needs torch, so that a mistake in a file is found before a model is loaded.
 """
@@ -35,17 +35,14 @@ class MinimalPair:
 
     @property
     def sentences(self) -> tuple[str, str]:
-        """Both sentences."""
         return self.first, self.second
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """The token and the two candidates."""
         return self.token, self.first_candidate, self.second_candidate
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The five columns of its line in a file."""
         return (*self.sentences, *self.words)
 
 

@@ -1,4 +1,4 @@
-"""Attention with many random seeds at once: scores, and the measures of each alternative."""
+"""Attention with many random seeds at once: scores, and measures of each alternative."""
 
 from __future__ import annotations
 
@@ -176,7 +176,6 @@ def is_repeatable(comparison: Comparison) -> bool:
 
 
 def has_random_weights(comparison: Comparison) -> bool:
-    """Return whether any alternative's weights were drawn at random."""
     traces = (alternative.trace for alternative in comparison.alternatives)
     return any(random_weight_sources(trace, by_hand=False) for trace in traces if trace is not None)
 

@@ -1,4 +1,4 @@
-"""A survey: what each head of a transformer does over a corpus of texts.
+"""survey(): what each head of a transformer does over a corpus of texts.
 
 A head's best pattern is the one whose mean over the lines is furthest beyond even attention, as in
 a single sentence. It stands out if that is clear even at the lower end of its interval. It has two
@@ -146,7 +146,6 @@ class SurveyedHead:
 
     @property
     def name(self) -> str:
-        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
     @property
@@ -156,7 +155,6 @@ class SurveyedHead:
 
     @property
     def estimate(self) -> Estimate | None:
-        """The estimate of its best pattern; None if there is none."""
         return None if self.best is None else self.estimates[self.best.name]
 
     @property
@@ -297,7 +295,6 @@ class _Reading:
         self.layer_heads: list[HeadId] = []
 
         def visit(layer: Any) -> None:
-            """Measure a layer."""
             layers.append(tokens.measure(layer))
             self.layer_heads += [(layer.layer, head) for head in range(layer.weights.shape[1])]
 
@@ -413,7 +410,6 @@ class _Reading:
     def _parts(
         self, head: int, groups: LineGroups, kept_lines: Mapping[int, KeptLine]
     ) -> tuple[CorpusPart, ...]:
-        """Return the two groups of lines of a head."""
         totals = self.totals
         return tuple(
             CorpusPart(
@@ -467,13 +463,11 @@ def _example(tenth: int, line: KeptLine, head: int, best: int, pattern: int) -> 
 
 
 def _estimate(numbers: Float[np.ndarray, "6"]) -> Estimate:
-    """Return mean, spread, low and high end, even attention and number of lines as an Estimate."""
     mean, spread, low, high, even, lines = numbers.tolist()
     return Estimate(mean, spread, low, high, even, int(lines))
 
 
 def _corpus_estimates(totals: CorpusTotals) -> Float[np.ndarray, "head measure 6"]:
-    """Return the fields of the Estimate of each measure of each head."""
     means, spreads = totals.estimates.means(), totals.estimates.spreads()
     return np.stack([means, spreads, *totals.intervals(), totals.even_means(), totals.counts], -1)
 
@@ -487,7 +481,6 @@ def _excess(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"] =
 
 
 def _is_clear(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"]) -> bool:
-    """Return whether a pattern is clear, by its mean or by the low end of its interval."""
     least = 0 if kind is BROAD_PATTERN else MIN_PATTERN_EXCESS
     return _excess(kind, estimate, end) >= least
 

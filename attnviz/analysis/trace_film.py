@@ -1,4 +1,4 @@
-"""film(): several Traces of one sentence, such as a training's, shown one after another."""
+"""film(): several Traces of one sentence, such as a training's, one after another."""
 
 from __future__ import annotations
 

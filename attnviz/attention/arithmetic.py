@@ -1,4 +1,4 @@
-"""The arithmetic of attention, one pure function a step; every source of attention uses it.
+"""The arithmetic of attention, a pure function for each step; every source uses it.
 
 In the shapes, `token` counts tokens, `query` the tokens that attend, `key` those attended to;
 `dim` is the width of an embedding, `head` counts heads, and `width` is that of one head.

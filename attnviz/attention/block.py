@@ -81,13 +81,11 @@ class Block:
 
     @property
     def required_feed_forward(self) -> FeedForwardStages:
-        """The feed-forward of a block that is known to have one; fails an assertion otherwise."""
         assert self.feed_forward is not None
         return self.feed_forward
 
     @property
     def outputs(self) -> Vectors:
-        """The output vectors of the block: those of its last sub-layer."""
         last = self.cross or self.attention
         return last.outputs if self.feed_forward is None else self.feed_forward.residual.outputs
 
@@ -143,7 +141,6 @@ def build_residual(
 
 
 def relu(vectors: Tensor) -> Tensor:
-    """Return max(x, 0)."""
     return vectors.relu()
 
 

@@ -44,7 +44,6 @@ def available_devices() -> list[str]:
 
 
 def supports_dtype(device: str, dtype: str) -> bool:
-    """Return whether a device can compute in a dtype: all but float64 on mps."""
     return not (device.startswith("mps") and dtype == "float64")
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's private attention kernels that return the log-sum-exp of each row, checked before use.
+"""PyTorch's private attention kernels that return log-sum-exp, checked on first use.
 
 Only kernels that compute in 32 or 64 bits are here: flash attention on CUDA and cuDNN's take 16
 bits, and their weights would be wrong in the third digit. These names are no public interface of

@@ -60,7 +60,6 @@ class LongAttention:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The numbers of heads, queries and keys."""
         return (*self.queries.shape[:2], self.keys.shape[1])
 
     @property
@@ -148,7 +147,7 @@ class LongAttention:
 
 
 class SummaryChoice(NamedTuple):
-    """What a summary has."""
+    """What is measured: blocks on a side of the map, how they pool, statistics, which heads."""
 
     resolution: int = 512
     pool: Pool = "mean"
@@ -336,5 +335,4 @@ def _in_threads(
 
 
 def _precision(tensor: Tensor) -> torch.dtype:
-    """Return the dtype in which attention of such inputs is computed."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""Which keys each query may attend to, as a rule that is applied to one tile of keys at a time."""
+"""MaskRule: which keys each query may attend to, for one tile of keys at a time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class MaskRule:
         return cls(before=reach, after=0 if variant.causal else reach, offset=offset)
 
     def for_head(self, head: int) -> MaskRule:
-        """Return the rule of one head."""
         return replace(self, matrix=select_head(self.matrix, head))
 
     def hides_any(self, queries: int, keys: int, device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""Common mistakes in attention, and their effects, for demonstration only.
+"""MISTAKES: common mistakes in attention and their effects, for demonstration only.
 
 They are kept apart from the variants, so that `attnviz run` cannot choose one.
 """
@@ -35,7 +35,6 @@ class Mistake:
 
     @property
     def about(self) -> str:
-        """The mistake and its effect, in one phrase."""
         return f"{self.cause}: {self.effect}"
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:

@@ -82,7 +82,7 @@ def summarize_in_ranks(
     own_queries = max(sum(rows.stop - rows.start for rows in own), 1)
 
     def report(done: int) -> None:
-        """Tell what all have done, by the share that this process has."""
+        """Report the queries of all processes, as if all had done as large a share as this one."""
         if progress is not None:
             progress(done * queries // own_queries)
 

@@ -98,7 +98,6 @@ class AttentionHead:
 
     @cached_property
     def values_by_key(self) -> Float[Tensor, "value_width key"]:
-        """The values, seen the other way round."""
         return self.values.T
 
 

@@ -1,4 +1,4 @@
-"""The variants of attention as a table, and the names of other choices, such as norms.
+"""VARIANTS: the variants of attention as a table; names of other choices, such as norms.
 
 A variant is added by adding a row. Every command-line option that changes attention replaces one
 property of a row, see `traces/settings.py`.

@@ -1,1 +1,1 @@
-"""The command line: options in, one call, one output. One file for each command."""
+"""The command line: options in, one call, one output; a file for each command."""

@@ -1,4 +1,4 @@
-"""The application: its commands, and the one place where an error becomes two lines."""
+"""COMMANDS, help of groups, and the one place where an error becomes two lines."""
 
 from __future__ import annotations
 
@@ -125,7 +125,6 @@ class CommandGroup(ParsingMixin, TyperGroup):
     default_command = "run"
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, in the order of the help."""
         return [*self.table]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

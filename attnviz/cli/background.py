@@ -1,4 +1,4 @@
-"""Whether a terminal is light or dark: by its variables, or by what it answers."""
+"""Whether a terminal is light or dark: from its variables, or by asking it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def _is_terminal_light() -> bool | None:
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream exists, is open and is a terminal."""
     return stream is not None and not stream.closed and stream.isatty()
 
 

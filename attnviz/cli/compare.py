@@ -1,4 +1,4 @@
-"""`attnviz compare`: ways of attending side by side, subtracted and measured."""
+"""`attnviz compare`: kinds of attention side by side, subtracted and measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnviz compare --learn`: a task, learned in several ways from the same sentences."""
+"""`attnviz compare --learn`: one task learned with several settings."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ def steps_until_stopped(
     """
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
-        """Yield the steps, until `stopped()`."""
         started = time.perf_counter()
         for step in with_progress_bar(steps, label="learning", quiet=quiet):
             if stopped():

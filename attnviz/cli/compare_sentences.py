@@ -1,4 +1,4 @@
-"""`attnviz compare` head by head: two sentences, two models, two traces, or checkpoints."""
+"""`attnviz compare` head by head: sentences, models, saved traces or checkpoints."""
 
 from __future__ import annotations
 

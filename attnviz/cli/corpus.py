@@ -1,4 +1,4 @@
-"""The options of heads that are switched off, and the command line's corpus of texts."""
+"""The options of head ablation (--texts, --pairs …), which inspect and heads share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnviz demo`: a tour of a minute, five pictures in the terminal, each below its command."""
+"""`attnviz demo`: a tour of a minute, five pictures in the terminal with their commands."""
 
 from __future__ import annotations
 

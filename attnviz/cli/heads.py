@@ -89,7 +89,6 @@ class HeadsOptions:
 
     @property
     def chosen_heads(self) -> dict[str, str]:
-        """The layer and the head, those of them that are given."""
         given = {"layer": self.layer, "head": self.head}
         return {name: value for name, value in given.items() if value is not None}
 

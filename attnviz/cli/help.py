@@ -150,7 +150,6 @@ def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
 
 
 def _short_help(parameter: Any) -> str:
-    """Return a parameter's line on the first screen of help; empty if it has none."""
     return str(getattr(getattr(parameter, "rich_help_panel", None), "short", ""))
 
 
@@ -214,7 +213,6 @@ def build_context_completer(
     """
 
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-        """Return completions for the values typed before."""
         return build_completer(among(context.params), several=several)(incomplete)
 
     # typer tells the parameters apart by their annotations.

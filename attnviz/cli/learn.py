@@ -1,4 +1,4 @@
-"""`attnviz learn`: a small model is trained, watched and kept."""
+"""`attnviz learn`: trains a small model, shows and saves it."""
 
 from __future__ import annotations
 

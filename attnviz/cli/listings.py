@@ -1,4 +1,4 @@
-"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: what there is to choose."""
+"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: lists of names."""
 
 from __future__ import annotations
 
@@ -121,7 +121,6 @@ def _print_sentence(sentence: str) -> None:
 
 
 def _list_width() -> int:
-    """Return the columns of the terminal, at most 80."""
     return min(get_terminal_size().columns, MAX_LIST_COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""A model while it learns: drawn on a terminal, elsewhere a line on standard error now and then."""
+"""A training on the screen: frames on a terminal, lines of progress elsewhere."""
 
 from __future__ import annotations
 
@@ -125,7 +125,6 @@ class _TrainingPicture:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the picture first appeared."""
         return time.perf_counter() - self._started
 
     def __call__(self, moment: Moment) -> None:
@@ -201,7 +200,6 @@ class _ScreenFrame:
     lines: Sequence[Text]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """Yield the lines as segments for rich."""
         for number, line in enumerate(self.lines):
             if number:
                 yield Segment.line()

@@ -1,4 +1,4 @@
-"""Lines for people: notes, a progress bar, and long texts in a pager."""
+"""Notes, a progress bar, and long texts in a pager."""
 
 from __future__ import annotations
 
@@ -244,7 +244,6 @@ def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
     lines: list[Progress] = []
 
     def show() -> None:
-        """Show the line with the label and the time."""
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -255,7 +254,6 @@ def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
         lines[0].start()
 
     def hide() -> None:
-        """Remove the line, if it was shown."""
         for line in lines:
             line.stop()  # and shows the cursor again
 

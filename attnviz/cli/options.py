@@ -1,4 +1,4 @@
-"""Groups of options, as a command takes them: each group as one value.
+"""accept_options: dataclasses become options of a command, and options become settings.
 
 A command `run(text: TextOptions, attention: AttentionOptions)` below `@accept_options()` has the
 fields of both as its options, and is called with a TextOptions and an AttentionOptions.

@@ -1,4 +1,4 @@
-"""Parses a command line, and guesses what was meant by options and names that do not exist."""
+"""Parses a command line, and suggests what unknown options and names may have meant."""
 
 from __future__ import annotations
 
@@ -142,7 +142,6 @@ class ParsingMixin:
 
     @cached_property
     def parameter_types(self) -> Mapping[str, Any]:
-        """The type of each parameter, from the annotations of the command's function."""
         callback: Any = getattr(self, "callback", None)
         return {} if callback is None else get_type_hints(callback)
 
@@ -319,7 +318,6 @@ def _example_value(parameter: Any) -> str:
 
 
 def _shorten_word(word: str) -> str:
-    """Return a word, cut with an ellipsis to 40 letters."""
     return word if len(word) <= MAX_QUOTED_LETTERS else f"{word[: MAX_QUOTED_LETTERS - 1]}…"
 
 

@@ -229,7 +229,6 @@ def _refuse_untraceable(lesson: Lesson) -> None:
 
 
 def _command_line(quiz_options: QuizOptions, *groups: object) -> str:
-    """Return the command line that makes the quiz again."""
     options = {**changed_options(quiz_options), **changed_options(*groups)}
     texts = options.pop("texts", [])
     words = Command(name="quiz", options=options).line.removeprefix("attnviz quiz")
@@ -287,7 +286,6 @@ def is_interactive() -> bool:
 
 
 def _ask_questions(sheet: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
-    """Ask the questions in the terminal, one by one."""
     from attnviz.cli.quiz_round import play_round
 
     play_round(sheet, outputs, pictures)

@@ -133,7 +133,6 @@ def _wait_for_key(keys: str) -> str:
 
 
 def _prompt(console: Console, words: str) -> None:
-    """Print a prompt, without a new line, at once."""
     console.print(Text(words, "dim"), end="")
     sys.stdout.flush()
 

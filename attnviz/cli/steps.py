@@ -90,7 +90,6 @@ class StepOptions:
     ] = Look.seconds
 
     def walk_options(self, outputs: OutputOptions) -> dict[str, Any]:
-        """Return the keyword arguments of `views.steps.walk.steps`, with --query and --full."""
         own = {name: getattr(self, name) for name in ("key", "step", "head", "layer", "digits")}
         return own | {"query": outputs.query, "full": outputs.full}
 

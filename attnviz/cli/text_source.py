@@ -105,7 +105,6 @@ def _standard_input() -> bytes:
 
 
 def note_text_names_file(text: str | None, *, quiet: bool) -> None:
-    """Print a note that --file may be meant, if a text is the name of a file; not if `quiet`."""
     if text is not None and _is_file(text):
         _print_note(f"there is a file of this name: did you mean --file {text}?", quiet)
 
@@ -157,19 +156,16 @@ def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -
 
 
 def note_first_item(trace: Trace | None, item: int | None, *, quiet: bool) -> None:
-    """Print a note that item 1 of a batch is shown, if there are several and `item` is None."""
     if item is None and trace is not None and trace.items != 1:
         _print_note(f"a batch of {trace.items}: item 1 is shown (the next with --item 2)", quiet)
 
 
 def _print_note(note: str, quiet: bool) -> None:
-    """Print a note on standard error, unless `quiet`."""
     if not quiet:
         print_message(f"note: {note}")
 
 
 def _is_file(name: str) -> bool:
-    """Return whether a text is the name of an existing file."""
     try:
         return Path(name).is_file()
     except (OSError, ValueError):  # too long for a name, or with a zero byte

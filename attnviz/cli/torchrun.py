@@ -1,4 +1,4 @@
-"""One run in several processes that torchrun starts: the first writes and prints, all end together.
+"""One run in several processes of torchrun: the first one writes, all end together.
 
 torchrun's variables tell each process its number (RANK), how many there are (WORLD_SIZE), and where
 its store is, a table that all of them can write to. Through it they tell each other of errors.

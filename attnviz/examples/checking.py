@@ -1,4 +1,4 @@
-"""Checking the expectations of an example against the numbers that are computed."""
+"""Checks each number that an example expects against what is computed."""
 
 from __future__ import annotations
 
@@ -365,6 +365,5 @@ def _expectation_text(example: Example, expectation: Expectation, trace: Trace) 
 def _expectation_error(
     example: Example, expectation: Expectation, problem: str, hint: str
 ) -> AttnvizError:
-    """Return the error for an expectation, with its line and file."""
     where = f"line {expectation.line} of " if expectation.line else ""
     return AttnvizError(f"{where}'{example.path}': {problem}", hint, file=str(example.path))

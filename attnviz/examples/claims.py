@@ -25,25 +25,20 @@ def _rows_sum_to_one(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
 
 
 def _rows_do_not_sum_to_one(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Return whether some row of the final weights does not sum to 1, and the error in words."""
     passed, about = _rows_sum_to_one(layer, items)
     return not passed, about
 
 
 def _masked_weight(layer: Layer) -> float:
-    """Return the largest total weight that a row gives to masked keys."""
     return layer.attended.mixing.masked_fill(layer.visible, 0).abs().sum(-1).max().item()
 
 
 def _masked_get_weight(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Return whether some row gives weight to masked keys, and how much in words."""
     weight = _masked_weight(layer)
     return weight > 1e-6, f"up to {weight:.4f} of a row"
 
 
 def _masked_get_no_weight(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Return whether every row gives masked keys a weight of exactly 0, and the largest in
-    words."""
     weight = _masked_weight(layer)
     return weight == 0, "exactly 0" if weight == 0 else f"up to {weight:.4f} of a row"
 

@@ -1,4 +1,4 @@
-"""Matrices computed from drawn ones: products, sums, rows, columns, and matrices side by side.
+"""Matrices computed from drawn ones: products, sums, rows, columns, side by side.
 
 Each construction also computes its shape, so that misfits and lack of memory are found before
 anything is drawn.

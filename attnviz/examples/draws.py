@@ -1,4 +1,4 @@
-"""Drawing random matrices as a tutorial does: the [recipe] of an example, and torch's generator."""
+"""Draws random matrices as a tutorial does ([recipe]), with torch's generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worked example: given and drawn matrices, settings, and the numbers that are expected."""
+"""Example: given and drawn matrices, settings, and the numbers that are expected."""
 
 from __future__ import annotations
 
@@ -117,7 +117,6 @@ class Example(Showable):
             raise self._error(problem, "draw fewer numbers", "draws")
 
     def _error(self, problem: str, hint: str, about: str) -> AttnvizError:
-        """Return an error about a key of this example's file."""
         return AttnvizError(problem, hint, about=about, file=str(self.path))
 
     def matrices(self, item: int | None, changes: Mapping[str, Any]) -> Matrices:

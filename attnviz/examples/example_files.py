@@ -1,4 +1,4 @@
-"""Reading and checking example files; docs/examples.md explains every key of one."""
+"""Reads and checks the TOML of an example; docs/examples.md explains every key."""
 
 from __future__ import annotations
 

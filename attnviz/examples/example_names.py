@@ -1,4 +1,4 @@
-"""The examples that come with attnviz: names, titles and files; no torch."""
+"""The examples that come with attnviz: names, titles, files and order; no torch."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ def example_titles() -> dict[str, str]:
 
 
 def is_example_path(name: str) -> bool:
-    """Return whether a name is a path: it ends in .toml or has a slash."""
     return name.endswith(".toml") or "/" in name
 
 

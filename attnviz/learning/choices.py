@@ -1,4 +1,4 @@
-"""The training options, and checks of the folder a model is saved in; no torch."""
+"""The options of a training, and checks of the folder it is saved in; no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grammars: words, sentence patterns and the answers wanted; many sentences are drawn at once."""
+"""Grammars: words, sentence patterns and wanted answers, from which sentences are drawn."""
 
 from __future__ import annotations
 
@@ -84,11 +84,9 @@ class Grammar:
 
     @cached_property
     def answer_lists(self) -> list[tuple[WordTokens, ...]]:
-        """The lists of words that can be answers."""
         return self._lists_of_slots(self.answers)
 
     def _lists_of_slots(self, name: str) -> list[tuple[WordTokens, ...]]:
-        """Return the different lists of words that fill slots with this name."""
         slots = (slot for way in self.ways for slot in way if slot.name == name)
         return [self.lists[key] for key in dict.fromkeys((slot.words, slot.kind) for slot in slots)]
 
@@ -109,16 +107,13 @@ class Grammar:
 
     @cached_property
     def longest(self) -> int:
-        """The number of tokens of the longest sentence."""
         return max(sum(self.tokens_of(slot) for slot in way) for way in self.ways)
 
     def tokens_of(self, filled: FilledSlot) -> int:
-        """Return the number of tokens of each word that can fill a slot."""
         return len(self.lists[filled.words, filled.kind][0])
 
     @cached_property
     def tables(self) -> GrammarTables:
-        """The grammar as tables of numbers."""
         return build_tables(self)
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
@@ -205,13 +200,11 @@ class NoWordsError(Exception):
 
 
 def build_tables(grammar: Grammar) -> GrammarTables:
-    """Return a grammar as tables of numbers."""
     numbers = {key: number for number, key in enumerate(grammar.lists, start=1)}
     rows = [_way_rows(grammar, way, numbers) for way in grammar.ways]
     slots = 1 + max(map(len, grammar.ways))
 
     def table(name: str, filler: int, width: int) -> Tensor:
-        """Return the rows called `name` of all filled-in patterns as a table of this width."""
         padded = [row[name] + [filler] * (width - len(row[name])) for row in rows]
         return torch.tensor(padded)
 
@@ -291,7 +284,6 @@ def _read_positions(way: SentenceWay, ends: Sequence[int], rule: ReadingRule) ->
 
 
 def _cumulative_shares(shares: Sequence[float]) -> Float64[Tensor, "way"]:
-    """Return the cumulative sums of the shares, divided by their total."""
     cumulative = torch.tensor(shares, dtype=torch.float64).cumsum(0)
     return cumulative / cumulative[-1]
 
@@ -327,7 +319,6 @@ class Pattern:
 
     @property
     def slots(self) -> Iterator[Slot]:
-        """All slots, including those in optional parts."""
         return _all_slots(self.items)
 
 

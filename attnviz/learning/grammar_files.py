@@ -1,4 +1,4 @@
-"""Reading and checking grammar files; docs/learning.md explains every key of one."""
+"""Reads and checks the TOML of a grammar; docs/learning.md explains every key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Learner: a model's parameters, their initial values, forward passes and training steps."""
+"""Learner: a model's parameters, their initial values, forward passes and training steps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class Learner:
                 }
 
     def run(self, ids: Int[Tensor, "*batch token"]) -> ForwardPass:
-        """Return the forward pass of sentences of token ids."""
         return run_learner_model(self.model, self.plan, ids)
 
     def losses(self, examples: Examples) -> Float[Tensor, "*seed"]:
@@ -74,7 +73,6 @@ class Learner:
 
 
 def copy_to_cpu(tensor: Tensor) -> Tensor:
-    """Return a detached copy of a tensor on the CPU."""
     return tensor.detach().to("cpu", copy=True)
 
 
@@ -98,7 +96,6 @@ def share_correct(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*se
 def correct_answers(
     passed: ForwardPass, examples: Examples
 ) -> Bool[Tensor, "*seed sentence token"]:
-    """Return for each token whether an answer is wanted there and is right."""
     return (passed.logits.argmax(-1) == examples.answers) & (examples.answers != NO_TOKEN)
 
 
@@ -166,13 +163,11 @@ class ForwardPass:
 
 
 def model_plan(model: Model, *, training: bool = False) -> Plan:
-    """Return the plan of a model's settings with the model's own matrices."""
     plan = build_plan(model.settings, Matrices(), model.settings.width)
     return replace(plan, matrices=model.matrices, training=training)
 
 
 def run_learner_model(model: Model, plan: Plan, ids: Int[Tensor, "*batch token"]) -> ForwardPass:
-    """Run a model on token ids, with a logit for each answer at each token."""
     assert model.unembedding is not None
     embeddings = embed_ids(model, ids)
     layers = tuple(compute_layers(plan, add_positions(embeddings, plan)))

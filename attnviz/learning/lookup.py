@@ -1,4 +1,4 @@
-"""Finding a task: by name, in a user's file, or made from lines of text."""
+"""Finds a task: by name, in a user's file, or made from lines of text."""
 
 from __future__ import annotations
 

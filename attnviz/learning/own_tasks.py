@@ -196,7 +196,6 @@ def _refuse_watched_text(task: Task, path: Path) -> None:
 
 
 def _task_error(path: Path, problem: str, hint: str) -> AttnvizError:
-    """Return the error for a task whose parts do not fit each other."""
     return AttnvizError(f"'{path}': {problem}", hint, file=str(path))
 
 

@@ -110,7 +110,6 @@ def files_with_digest(progress: Progress) -> dict[str, bytes]:
     number, it gives the same bytes when the same training is saved again."""
 
     def with_mark(mark: Mapping[str, str]) -> dict[str, bytes]:
-        """Return the contents of all files of the save by name, with `mark` added to each."""
         return folder.model_files(progress.model, mark) | training_files(progress, mark)
 
     digest = sha256(b"".join(with_mark({}).values())).hexdigest()
@@ -208,7 +207,6 @@ def _check_optimizer_state(
 
 
 def _moment_record(moment: Moment) -> dict[str, Any]:
-    """Return a moment as JSON data, without its weights."""
     return {
         "step": moment.step,
         "seconds": moment.seconds,

@@ -217,7 +217,6 @@ def draw_reverse(seed: int, count: int, held_out: bool) -> Examples:
 
 
 def _draw_letters(random: torch.Generator, count: int) -> SymbolRows:
-    """Draw `count` rows of eight letters, which may repeat."""
     return torch.randint(len(REVERSE_LETTERS), (count, REVERSE_TOKENS), generator=random)
 
 

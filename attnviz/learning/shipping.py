@@ -1,4 +1,4 @@
-"""Training the models that come with attnviz; `make models` writes them into the package.
+"""Trains the models that come with attnviz; `make models` writes them into the package.
 
 The same build of torch on the same kind of processor gives the same bytes; others may round
 differently.

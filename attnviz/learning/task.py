@@ -1,4 +1,4 @@
-"""A Task: what a model learns, its examples, and what its heads should learn to attend to."""
+"""Task: what a model learns, its examples, and what its heads should attend to."""
 
 from __future__ import annotations
 

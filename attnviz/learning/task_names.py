@@ -1,4 +1,4 @@
-"""The table of the tasks that come with attnviz, in teaching order; it imports none of them."""
+"""TASKS: the tasks that come with attnviz, in teaching order; imports none of them."""
 
 from __future__ import annotations
 
@@ -74,5 +74,4 @@ TASKS = {
 
 
 def is_task_path(name: str) -> bool:
-    """Return whether a task name is a path: it ends in .toml or .py, or has a slash."""
     return name.endswith((GRAMMAR_SUFFIX, PYTHON_SUFFIX)) or "/" in name

@@ -1,4 +1,4 @@
-"""Training a model step by step, its batches, and an estimate of the memory it needs."""
+"""learn(): trains a model step by step; its batches, and the memory it needs."""
 
 from __future__ import annotations
 
@@ -145,24 +145,20 @@ class Training:
         self.ended = self._end_reason
 
     def is_last(self, moment: Moment) -> bool:
-        """Return whether training ends with this moment: by its accuracy or its step."""
         is_accurate = moment.accuracy >= (self.choices.until or 0)
         return is_accurate or moment.step >= (self.choices.steps or 0)
 
     @property
     def _end_reason(self) -> EndReason:
-        """The reason why training ended if nothing interrupted it: "accuracy" or "steps"."""
         is_accurate = self.moments[-1].accuracy >= (self.choices.until or 0)
         return "accuracy" if is_accurate else "steps"
 
     @property
     def done(self) -> bool:
-        """Whether the last moment measured so far is the one that ends training."""
         return bool(self.moments) and self.is_last(self.moments[-1])
 
     @property
     def variant(self) -> Variant:
-        """The variant of attention that the model has."""
         return self._learner.plan.variant
 
     def learned(self) -> Learned:
@@ -193,11 +189,9 @@ class Training:
 
     @property
     def _model_with_facts(self) -> Model:
-        """The model at the last moment, tested on held-out sentences for the facts it stores."""
         return add_training_facts(self._last_good_model, self.task, self.moments[-1].step)
 
     def _restore_progress(self, progress: Progress) -> None:
-        """Set the moments, step, time and optimizer of a saved training."""
         self.moments = [*progress.moments]
         self.step, self.seconds = self.moments[-1].step, self.moments[-1].seconds
         self._optimizer_state = progress.optimizer
@@ -206,7 +200,6 @@ class Training:
             self.ended = self._end_reason
 
     def _learn(self) -> float:
-        """Train for one step, and return the loss before it."""
         with single_threaded():
             loss = self._learner.learn(self._batches.batch_of_step(self.step).on(self.device))
         self.step += 1
@@ -241,7 +234,6 @@ class Training:
         return moment
 
     def _answers(self, watched_pass: ForwardPass) -> tuple[Answer, ...]:
-        """Return the answers at the blanks of the watched sentence."""
         words, shares = self.task.vocabulary, watched_pass.logits.softmax(-1)
         return tuple(
             Answer(index, words.answers[int(shares[index].argmax())], float(shares[index].max()))
@@ -288,7 +280,6 @@ def copy_model(model: Model) -> Model:
 
 
 def complete_choices(task: Task, choices: Choices) -> Choices:
-    """Return the choices, with the values of the task where they are None."""
     own = {name: getattr(task, name) for name in ("steps", "until", "batch", "rate")}
     return Choices(**own | {name: each for name, each in vars(choices).items() if each is not None})
 
@@ -387,5 +378,4 @@ def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
 
 
 def _feed_forward_width(settings: Settings) -> int:
-    """Return the width of the feed-forward layer: the setting, by default 4 × the model width."""
     return settings.feed_forward or FEED_FORWARD_FACTOR * settings.width

@@ -1,4 +1,4 @@
-"""Writes several files together: all of them completely, or none, whatever ends the run."""
+"""AllOrNothing: writes several files completely or not at all, whatever ends the run."""
 
 from __future__ import annotations
 
@@ -189,7 +189,6 @@ class AllOrNothing:
             target.unlink(missing_ok=True)
 
     def _undo(self) -> None:
-        """Remove the temporary files and the folders that were made for them."""
         for file in self._files:
             file.temporary.unlink(missing_ok=True)
         for folder in reversed(self._made_folders):
@@ -218,7 +217,6 @@ class AllOrNothing:
 
 
 def _unused_path(folder: Path) -> Path:
-    """Return a path in a folder for a new temporary file, with a random name."""
     return folder / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
 
 

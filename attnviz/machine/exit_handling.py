@@ -1,4 +1,4 @@
-"""Undoes unfinished work when a signal ends the run.
+"""Undoes unfinished work when a signal such as Ctrl-C ends the run.
 
 An exception raised from a signal would be lost, or abort the process, in callbacks from C++ and in
 finalizers. So the signal handler itself undoes the work and ends the process.
@@ -40,7 +40,6 @@ def exit_on_signals() -> None:
 
 
 def register_undo(undo: Callable[[], object]) -> None:
-    """Add `undo` to the actions that `undo_everything` calls before the process ends."""
     _EXIT_STATE.undo_actions.append(undo)
 
 

@@ -1,4 +1,4 @@
-"""Reads files within size limits, checks paths to be written, and marks names from data files."""
+"""Reads files within size limits, checks paths for writing, marks names found in files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ def set_size_limit(size: str | None) -> None:
 
 
 def size_limit(kind: FileKind) -> int:
-    """Return the largest size of a file of this kind in bytes: what was set, or the default."""
     return _ALLOWED_BYTES.get() or MAX_FILE_BYTES[kind]
 
 
@@ -99,7 +98,6 @@ def read_text(path: Path) -> str:
 
 
 def without_last_break(text: str) -> str:
-    """Return a text without the line break at its end, if there is one."""
     return text.removesuffix("\n").removesuffix("\r")
 
 
@@ -303,13 +301,11 @@ def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
 
 
 def unwritable_file_error(path: Path, error: OSError) -> AttnvizError:
-    """Return the error that a path cannot be written, with the system's reason."""
     problem = f"'{path}' cannot be written: {error_reason(error)}"
     return AttnvizError(problem, "choose another file or folder")
 
 
 def error_reason(error: OSError) -> str:
-    """Return the system's message for an error, in lower case."""
     return (error.strerror or str(error)).lower()
 
 

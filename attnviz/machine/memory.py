@@ -1,4 +1,4 @@
-"""Free memory, how sizes are written, and errors that mean that memory ran out.
+"""Free memory, sizes such as 2 GB as text, and recognition of out-of-memory errors.
 
 What needs more memory than is free is refused beforehand: waiting until the system fails takes long
 and slows down every other process.
@@ -118,7 +118,6 @@ def _thread_count() -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out, by its type or message."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     if isinstance(error, (RuntimeError, ImportError)):

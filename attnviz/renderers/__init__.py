@@ -1,4 +1,4 @@
-"""The table of file formats by suffix, and the functions that render a View in one."""
+"""FORMATS: file formats by suffix, and the functions that render a View in one."""
 
 from __future__ import annotations
 

@@ -80,7 +80,6 @@ class _ChunkSink:
         self._chunks: list[bytes] = []
 
     def write(self, chunk: bytes | memoryview) -> int:
-        """Keep a chunk, and return its length."""
         self._chunks.append(bytes(chunk))
         return len(chunk)
 
@@ -89,7 +88,6 @@ class _ChunkSink:
         pass
 
     def take_chunks(self) -> list[bytes]:
-        """Return the chunks written since the last call, and forget them."""
         chunks, self._chunks = self._chunks, []
         return chunks
 
@@ -138,7 +136,6 @@ def _csv_cells(column: NumberColumn) -> list[Any]:
 
 
 def _number_digits(number: float | None) -> str:
-    """Return a number in as many digits as JSON has; empty for None."""
     return "" if number is None else standard_json.dumps(number)
 
 
@@ -187,13 +184,11 @@ def _csv_word(word: str) -> str:
 
 
 def _data_of_view(view: View) -> TableData:
-    """Return the data of a view, which must have some."""
     assert view.data is not None, "a view of something that has no data"
     return view.data
 
 
 def _json_contents(view: View) -> dict[str, Any]:
-    """Return the object that the JSON file holds: the provenance, then the view's data."""
     provenance = None if view.provenance is None else asdict(view.provenance)
     return {"attnviz": provenance, **_data_of_view(view).document()}
 
@@ -222,7 +217,6 @@ def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:
 
 
 def _is_list_of_objects(value: Any) -> bool:
-    """Return whether a value is a list that begins with a dict."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 

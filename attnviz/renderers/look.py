@@ -1,4 +1,4 @@
-"""The settings of a picture's appearance, and errors for those that cannot be drawn."""
+"""Look: theme, size, text size, font and dpi of a picture; errors for impossible ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class TextSize:
     points: float | None = None  # of labels on paper; then the factor has no meaning
 
     def scaled(self, share: float) -> TextSize:
-        """Return letters that are `share` times as large."""
         points = None if self.points is None else share * self.points
         return TextSize(self.factor * share, points)
 
@@ -90,7 +89,6 @@ class Look:
 
     @property
     def text(self) -> TextSize:
-        """The size of letters."""
         return TextSize(float(self.text_size), self.points)
 
     @property

@@ -64,7 +64,6 @@ def escape_markdown(text: str) -> str:
 
 
 def _section_markdown(section: Section) -> Iterator[str]:
-    """Yield the paragraphs of a step: heading, text, formula, tables, sums and remarks."""
     yield f"## {escape_markdown(section.heading)}"
     yield escape_markdown(section.about)
     yield _inline_code(section.shapes)
@@ -99,7 +98,6 @@ def _ranking_markdown(ranked: RankedBars) -> Iterator[str]:
 
 
 def _overview_markdown(overview: Overview) -> Iterator[str]:
-    """Yield a heading, and the maps of all heads as letters of shade."""
     yield f"## {escape_markdown(overview.title)}"
     yield _code_block([line.plain.rstrip() for line in overview_lines(overview, Screen(None))])
 
@@ -131,7 +129,6 @@ def _code_block(lines: Sequence[str]) -> str:
 
 
 def _longest_backtick_run(text: str) -> int:
-    """Return the length of the longest run of backticks in a text."""
     return max(map(len, re.findall("`+", text)), default=0)
 
 
@@ -154,5 +151,4 @@ def _markdown_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[str]:
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    """Return cells as one line of a Markdown table."""
     return f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""Writes views to files, all of them or none."""
+"""Writes Views to files (`.save()`, -o), all of them or none."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns panic at 1,000,000
 
 
 def encoding_names() -> list[str]:
-    """Return the names of tiktoken's encodings."""
     return tiktoken.list_encoding_names()
 
 
@@ -73,7 +72,6 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
 
 
 def count_encoding_ids(name: str) -> int:
-    """Return the size of the vocabulary of one of tiktoken's encodings."""
     return tiktoken.get_encoding(name).n_vocab
 
 

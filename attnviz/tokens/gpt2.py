@@ -1,4 +1,4 @@
-"""GPT-2's tokenizer, offline, with its real vocabulary.
+"""GPT-2's tokenizer, offline: its vocabulary, merge ranks and byte spelling.
 
 The pieces of a short text are looked up one by one in the vocabulary file. A long text is cut up by
 a tiktoken Encoding of the whole vocabulary, which takes as long to load as everything else before
@@ -80,7 +80,6 @@ def _split_short_text(text: str) -> list[str] | None:
 
 @cache
 def load_gpt2_encoding() -> tiktoken.Encoding:
-    """Return GPT-2's whole vocabulary as a tiktoken Encoding."""
     import tiktoken
 
     return tiktoken.Encoding(

@@ -1,4 +1,4 @@
-"""TextPart: some queries and some keys of a text, as `--window 1200:1300,1:400` names them."""
+"""TextPart: the queries and keys that `--window 1200:1300,1:400` names."""
 
 from __future__ import annotations
 

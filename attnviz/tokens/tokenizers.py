@@ -1,4 +1,4 @@
-"""The tokenizers by name: a table of import paths, and besides it tiktoken's encodings."""
+"""TOKENIZERS: a table of names and import paths; tiktoken's encodings are added to it."""
 
 from __future__ import annotations
 

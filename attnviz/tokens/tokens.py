@@ -153,7 +153,6 @@ class Tokens:
         return self._numbered_label(position) if self.find(number) else number
 
     def _numbered_label(self, position: int) -> str:
-        """Return a label with its number from 1, as tables show it."""
         return numbered_label(str(position + 1), self.labels[position])
 
     def _hint(self, name: str, start: int) -> str:

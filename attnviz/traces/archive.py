@@ -1,4 +1,4 @@
-"""Converts a Trace to named arrays and facts (docs/numbers.md), and models and origins back.
+"""Converts a Trace to named arrays and facts (docs/numbers.md), and its origin back.
 
 "Contents" are everything in a file, as JSON data and arrays; "facts" are JSON data that is needed,
 beside the arrays, to read something back.
@@ -208,7 +208,6 @@ def _block_contents(trace: Trace, layer: Layer, block: Block) -> Contents:
 
 
 def _tensors_to_numpy(tensors: Mapping[str, Tensor | None]) -> Contents:
-    """Return the tensors as arrays; names whose tensor is None are left out."""
     return {name: tensor_to_numpy(tensor) for name, tensor in tensors.items() if tensor is not None}
 
 
@@ -253,7 +252,6 @@ def _trace_facts(trace: Trace) -> Contents:
 
 
 def _token_facts(tokens: Tokens) -> Contents:
-    """Return the text and words of tokens, whether each follows a space, and which are special."""
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
     return facts | ({"special": sorted(tokens.special)} if tokens.special else {})
 
@@ -447,7 +445,6 @@ def read_model(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
 
 
 def count_weights(trace: Trace) -> int:
-    """Return the number of attention weights of all heads of all layers."""
     shapes = ((layer.heads, *layer.visible.shape[-2:]) for layer in trace.layers)
     return sum(heads * queries * keys for heads, queries, keys in shapes)
 

@@ -205,7 +205,6 @@ class _TraceReader:
 
     @property
     def is_external(self) -> bool:
-        """Whether the weights were computed outside attnviz."""
         return bool(self.facts["origin"]["kind"] == "weights")
 
     def _read_tokens(self, name: str) -> Tokens:

@@ -1,4 +1,4 @@
-"""Finds out what the sides of given arrays count, and puts the sides in the usual order.
+"""Finds out what each axis of given arrays counts, and puts the axes in the usual order.
 
 A "side" is a dimension of an array, named by what it counts: "item" (of a batch), "head",
 "token", "width", … A "reading" of an array is one guess of its sides, in order. A file may name
@@ -187,7 +187,6 @@ def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
 
 
 def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
-    """Return an error about the key `axes` of a file."""
     return AttnvizError(problem, hint, about=AXES_KEY, file=source)
 
 

@@ -1,4 +1,4 @@
-"""Refuses what cannot work before torch is imported, so that errors appear at once.
+"""Refuses texts and settings that cannot work, before torch is imported.
 
 Everything is checked again, by the same functions, where it is used.
 """

@@ -1,4 +1,4 @@
-"""Computes a Trace from a text: tokens, embeddings, a plan, layers, provenance."""
+"""trace(): computes a Trace from a text: tokens, embeddings, plan, layers, provenance."""
 
 from __future__ import annotations
 
@@ -233,7 +233,6 @@ def _plan_and_embed(
 
 
 def trace_sizes(source: Source, sentence: Sentence) -> TraceSizes:
-    """Return the numbers of tokens, keys and memory tokens, and the width of an embedding."""
     memory = 0 if sentence.memory is None else len(sentence.memory)
     return TraceSizes(len(sentence.tokens), len(sentence.keys), memory, embedding_width(source))
 

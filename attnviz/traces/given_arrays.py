@@ -237,7 +237,6 @@ def _numbers_in_shape(name: str, level: list[Any], shape: tuple[int, ...], sourc
 
 
 def _fits_float(number: Any) -> bool:
-    """Return whether a number is finite as a float."""
     try:
         return bool(np.isfinite(float(number)))
     except OverflowError:
@@ -291,11 +290,9 @@ def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None
 
 
 def _not_a_matrix_error(name: str, source: str) -> AttnvizError:
-    """Return the error about a value that is no matrix of numbers."""
     problem = f"'{name}'{in_file(source)} is not a matrix of numbers"
     return _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
 
 
 def _array_error(name: str, problem: str, hint: str, source: str) -> AttnvizError:
-    """Return an error about the array of this name in a file."""
     return AttnvizError(problem, hint, about=name, file=source)

@@ -1,4 +1,4 @@
-"""Indexing by numbers, names, lists and slices: `trace[5, 11]`, `trace["L5H11", "it"]`.
+"""Indexing of results by numbers, names, lists and slices: `trace["L5H11", "it"]`.
 
 Layers have the numbers of the model, also where only some of them were kept. Numbers below 0 count
 from the end.
@@ -166,8 +166,6 @@ def cut_weights(weights: Tensor, rest: Sequence[Any]) -> Tensor:
 
 
 def misfit_index_error(shape: Sequence[int]) -> AttnvizError:
-    """Return the error for queries and keys that a head with weights of this shape does not
-    have."""
     return AttnvizError(
         f"a head has {shape_text(shape)} weights here, and the index names others",
         'count queries and keys from 0; a Trace knows their words: trace[5, 11, "it"]',
@@ -183,5 +181,4 @@ def _stacked(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _key_error(key: object, kind: str) -> AttnvizError:
-    """Return the error for a key that is no number, name, list or slice."""
     return AttnvizError(f"{reprlib.repr(key)} names no {kind}", INDEX_HINT)

@@ -1,4 +1,4 @@
-"""The inputs of a Trace: a text or tokens, settings, matrices, and the vectors of tokens."""
+"""The inputs of a Trace: text or tokens, settings, matrices; and the vectors of tokens."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ class Source:
 
     @property
     def tokenizer(self) -> str:
-        """The name of the model's tokenizer, or without a model that of the settings."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
@@ -89,7 +88,6 @@ class Source:
 
     @property
     def seeds(self) -> Seeds:
-        """The random numbers of the settings' seed."""
         return Seeds((self.settings.seed,))
 
     @property

@@ -55,7 +55,6 @@ class UnscaledScores:
 
     @cached_property
     def visible(self) -> Visible:
-        """Which keys each query may attend to, as a matrix."""
         matrix = self.mask_rule.matrix
         return self.mask_rule.visible(*self.shape[1:], self.device) if matrix is None else matrix
 

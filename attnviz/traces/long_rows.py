@@ -1,4 +1,4 @@
-"""Some queries of a long text as a layer of their own, with every stage of the plain arithmetic."""
+"""Some queries of a long text as a layer of their own, with all stages of the arithmetic."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def layer_of_queries(layer: Layer, queries: Sequence[int]) -> Layer:
 def _visible_rows(
     attention: LongAttention, rows: Sequence[int]
 ) -> Bool[Tensor, "*#head query key"]:
-    """Return which keys these queries may attend to, for all heads or for each."""
     rule, every = attention.mask, slice(0, attention.shape[2])
     is_by_head = rule.matrix is not None and rule.matrix.ndim == 3
     masks = [

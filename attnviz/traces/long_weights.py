@@ -90,7 +90,6 @@ def computing_contexts_alone(refusal: AttnvizError | None = None) -> Iterator[No
 
 
 def report_progress(total: int, done: int) -> None:
-    """Tell the listener, if there is one, how many of so many rows are done."""
     if (listener := _progress_listener.get()) is not None:
         listener(total, done)
 
@@ -186,7 +185,6 @@ class LongWeights(StreamedWeights):
         return LongCells(self, head)
 
     def stages(self, off: Mapping[int, AblationValue]) -> AttentionStages:
-        """Return the stages of the layer, with the heads in `off` switched off."""
         return LongStages(self, arithmetic.switch_off_heads(self.contexts, off))
 
 
@@ -221,12 +219,10 @@ class LongStages(AttentionStages):
 
     @property
     def scores(self) -> NoReturn:
-        """Refuse: scores are not kept."""
         raise no_matrix_error("scores")
 
     @property
     def scaled_scores(self) -> NoReturn:
-        """Refuse: scores are not kept."""
         raise no_matrix_error("scores")
 
     @property
@@ -309,14 +305,12 @@ class TextSummary:
         self._weights = weights
 
     def __getattr__(self, name: str) -> Tensor:
-        """Return what is measured under this name."""
         if name not in MEASURED_NAMES:
             raise AttributeError(f"a summary has no '{name}', but {', '.join(MEASURED_NAMES)}")
         measured: Tensor = getattr(self._weights.summary, MEASURED_NAMES[name])
         return measured
 
     def __dir__(self) -> list[str]:
-        """Return the names of what is measured, too."""
         return [*super().__dir__(), *MEASURED_NAMES]
 
     @property

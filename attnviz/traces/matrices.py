@@ -107,7 +107,6 @@ class Matrices:
 
     @property
     def source_text(self) -> str:
-        """What messages call the source: the file in quotes, or "what is given" without one."""
         return f"'{self.source}'" if self.source else "what is given"
 
     @property
@@ -127,7 +126,6 @@ class Matrices:
 
     @property
     def cross_attention(self) -> Matrices:
-        """The matrices of cross-attention alone, renamed like those of self-attention (w_query)."""
         cross_tensors = {part.data: getattr(self, f"cross_{part.data}") for part in MATRIX_PARTS}
         return Matrices(source=self.source, **cross_tensors)
 
@@ -145,7 +143,6 @@ class Matrices:
 
     @property
     def is_any_given(self) -> bool:
-        """Whether any matrix of any layer, any tokens or the size of the vocabulary are given."""
         other_values = [getattr(self, name) for name in (*TOKEN_LIST_NAMES, "vocabulary")]
         return bool(self.tensors_of_all_layers) or any(value is not None for value in other_values)
 

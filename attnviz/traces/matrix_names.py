@@ -1,4 +1,4 @@
-"""Names of matrices per layer in a file: `layers.1.w_query` is `w_query` of layer 1.
+"""Names of matrices in files: `layers.1.w_query`, and what other libraries call them.
 
 Layers count from 0, and `layers.0.w_query` is `w_query`. TOML may have a table for each layer
 (`[layers.1]`, or `[[layers]]` for all in order), JSON an object or a list; NumPy and safetensors

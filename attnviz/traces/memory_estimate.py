@@ -45,7 +45,6 @@ class TraceSizes:
     dim: int
 
     def with_tokens(self, tokens: int) -> TraceSizes:
-        """Return the sizes for so many tokens that attend to themselves, with the same memory."""
         return TraceSizes(tokens, tokens, self.memory, self.dim)
 
 
@@ -58,7 +57,6 @@ class MemoryEstimate:
 
     @property
     def total_bytes(self) -> int:
-        """All bytes together: kept and temporary ones."""
         return self.kept_bytes + self.temporary_bytes
 
 

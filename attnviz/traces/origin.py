@@ -115,7 +115,6 @@ def trained_card(origin: Origin) -> TrainedCard | None:
 
 
 def is_in_memory(origin: Origin) -> bool:
-    """Return whether the origin is a transformer that the caller gave, in place of a name."""
     return isinstance(origin, FromTransformer) and origin.card.in_memory
 
 

@@ -1,4 +1,4 @@
-"""The one table of all parts of a Trace: their names, their sides, and how to find their tensors.
+"""PARTS: a table of all tensors of a Trace: names, axes, and how to find them.
 
 `--show` shows some of them, data files hold most, a file of matrices may give some, an example
 may expect some, and the steps walk through them.
@@ -75,7 +75,6 @@ def matrix_part(name: str, sides: str, description: str) -> Part:
 
 
 def find_token_ids(trace: Trace, layer: Layer) -> Tensor:
-    """Return the ids of the tokens."""
     from torch import tensor  # imported already: there is a Trace
 
     return tensor(trace.tokens.ids)
@@ -114,7 +113,6 @@ def find_joined_heads(trace: Trace, layer: Layer) -> Tensor | None:
 
 
 def find_weighted_values(trace: Trace, layer: Layer) -> Tensor:
-    """Return each key's value times its weight, for every head and query."""
     return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
@@ -133,7 +131,6 @@ def rotated_finder(name: str) -> Find:
 
 
 def unrotated_finder(name: str) -> Find:
-    """Return a function that finds the layer's "queries" or "keys" before any rotation."""
     return lambda trace, layer: getattr(layer.before_rotary or layer, name)
 
 
@@ -442,6 +439,5 @@ def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
 
 
 def _select_learned_tensors(parts: Iterable[Part], trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the tensors of the learned parts among `parts`, by name, without missing ones."""
     tensors = {part.data: part.find(trace, layer) for part in parts if part.learned}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}

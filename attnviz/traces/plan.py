@@ -1,4 +1,4 @@
-"""The plan of a Trace: what is decided before anything is computed, with checks of all inputs."""
+"""Plan: counts, widths and sources of numbers, decided and checked before computing."""
 
 from __future__ import annotations
 
@@ -76,14 +76,10 @@ class Plan:
         return self.seeds.draw_projection(name, rows, columns).to(like)
 
     def count_heads(self, name: str) -> int:
-        """Return the number of heads of "query", "key" or "value" vectors."""
         kv_heads = None if name == "query" else self.variant.kv_heads
         return kv_heads or self.variant.heads
 
     def hidden_width(self, dim: int) -> int:
-        """Return the hidden width of feed-forward: as decided, or FEED_FORWARD_FACTOR times `dim`,
-        the width of an embedding.
-        """
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
 
     @property

@@ -57,17 +57,14 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
 
 
 def has_random_dropout(trace: Trace) -> bool:
-    """Return whether dropout chose the dropped weights of some attention at random, not given."""
     return any(map(_layer_drops_randomly, trace.attention_layers))
 
 
 def _layer_drops_randomly(layer: Layer) -> bool:
-    """Return whether dropout chose the dropped weights of this attention at random."""
     return layer.attended.mixed_by == "dropout" and "kept" not in layer.given
 
 
 def depends_on_seed(trace: Trace) -> bool:
-    """Return whether anything in a Trace was drawn from its seed."""
     if isinstance(trace.origin, FromTransformer | FromWeights):
         return False
     first_layer = trace.layers[0]
@@ -89,7 +86,6 @@ def _has_random_positions(trace: Trace) -> bool:
 
 
 def _has_random_projections(layer: Layer) -> bool:
-    """Return whether a projection matrix of the layer was drawn, not given."""
     projections = layer.projections
     names = ("w_query", "w_key", "w_value", "w_score", "w_out")
     return any(
@@ -98,7 +94,6 @@ def _has_random_projections(layer: Layer) -> bool:
 
 
 def _has_random_feed_forward(layer: Layer) -> bool:
-    """Return whether a feed-forward matrix of the layer was drawn, not given."""
     has_feed_forward = layer.block is not None and layer.block.feed_forward is not None
     return has_feed_forward and _any_layer_draws([layer], "w_1", "w_2")
 
@@ -117,7 +112,6 @@ def has_random_embeddings(trace: Trace) -> bool:
 
 
 def shows_weights_only(part_names: Collection[str]) -> bool:
-    """Return whether none of the shown parts (names of --show) depends on the values."""
     return all(name in PARTS_WITHOUT_VALUES for name in part_names)
 
 

@@ -194,7 +194,6 @@ class Showable:
         return view(self, view_choices, [*other_names, *names]), looks
 
     def _repr_html_(self) -> str:
-        """Return the page in an HTML frame, for the cell of a notebook."""
         return self.view()._repr_html_()
 
     def __getitem__(self, key: Any) -> Any:

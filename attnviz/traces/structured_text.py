@@ -98,7 +98,6 @@ def line_of_json(text: str, name: str) -> int | None:
 
 
 def depth_error(source: str) -> AttnvizError:
-    """Return the error about a file that is nested too deeply."""
     return AttnvizError(f"'{source}' is nested too deeply", "give lists of rows", file=source)
 
 

@@ -1,4 +1,4 @@
-"""Reads TOML files: parses them, finds the line of each key, and checks tables without torch."""
+"""Reads TOML files: finds the line of each key, and checks tables; no torch."""
 
 from __future__ import annotations
 
@@ -253,13 +253,11 @@ def plain_number(value: Any) -> Any:
 
 
 def int_range(least: int, most: int) -> ValueKind:
-    """Return the kind of whole numbers from `least` to `most`."""
     phrase = f"a whole number from {least} to {most:,}"
     return ValueKind(lambda value: is_whole_number(value) and least <= value <= most, phrase)
 
 
 def one_word_of(*words: str) -> ValueKind:
-    """Return the kind of value that is one of these words."""
     return ValueKind(lambda value: value in words, f"one of {', '.join(words)}")
 
 
@@ -303,7 +301,6 @@ class TomlFile:
 
     @cached_property
     def lines(self) -> KeyLines:
-        """The lines of all keys."""
         return key_lines(self.text)
 
 
@@ -331,7 +328,6 @@ class Table:
         return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
-        """Return an error with the file and the line of a key, or without keys of the table."""
         where = f"line {self.line(*keys)} of '{self.file.path}'"
         return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
 
@@ -367,12 +363,10 @@ class Table:
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
 
     def refuse_misfit(self, key: str, kind: ValueKind) -> None:
-        """Refuse a value that is not of the given kind."""
         if not kind.fits(self.values[key]):
             raise self.error(f"'{key}' is not {kind.phrase}", self._hint(key, kind), key)
 
     def _hint(self, key: str, kind: ValueKind) -> str:
-        """Return the hint of a kind, with the key and the heading of its table filled in."""
         heading = ".".join(part for part in (*self.path, key) if isinstance(part, str))
         return kind.hint.replace("{key}", key).replace("{heading}", heading)
 
@@ -389,16 +383,13 @@ class Table:
                 raise self.error(f"there is no '{key}'", self._hint(key, kinds[key]))
 
     def table(self, key: str) -> Table:
-        """Return the table at a key; an empty one if the key is missing."""
         return Table(self.file, self.values.get(key, {}), (*self.path, key))
 
     def tables(self, key: str) -> list[Table]:
-        """Return the tables in a list of tables; an empty list if the key is missing."""
         tables = enumerate(self.values.get(key, []))
         return [Table(self.file, table, (*self.path, key, number)) for number, table in tables]
 
     def text(self, key: str) -> str:
-        """Return the text at a key without spaces around it; "" if the key is missing."""
         return str(self.values.get(key, "")).strip()
 
     def names(self, key: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Trace and its parts (Layer, Projections, Provenance), and layers with known weights only."""
+"""Trace, Layer, Projections and Provenance; layers of which only the weights are known."""
 
 from __future__ import annotations
 
@@ -496,7 +496,6 @@ class WeightsOnly(AttentionStages):
         self.__dict__.update(weights=weights, mixing=weights, contexts=contexts, visible=visible)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
-        """Return the stages with weights and mask cut by `part`, which chooses heads or rows."""
         return WeightsOnly(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property
@@ -511,9 +510,6 @@ class WeightsOnly(AttentionStages):
 
 
 def weights_only_reason(trace: Trace) -> str:
-    """Return why only the weights of a Trace can be shown: "only weights are given", or "the model
-    returns only weights".
-    """
     return "only weights are given" if trace.external_origin else "the model returns only weights"
 
 

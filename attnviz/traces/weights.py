@@ -1,4 +1,4 @@
-"""Attention weights, and the stages before them, as cells: rows and windows on request.
+"""Attention weights, and the stages before them, as Cells: rows and windows on request.
 
 Views ask for the rows and windows they show, so that weights can also be computed on demand.
 """
@@ -61,7 +61,6 @@ class Weights(ABC):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The numbers of heads, queries and keys."""
         return (self.heads, *self.cells("mixing", 0).shape)
 
     def __len__(self) -> int:
@@ -77,7 +76,6 @@ class Weights(ABC):
         return index_heads(self.cut_head, self.heads, key)
 
     def cut_head(self, head: int, rest: Sequence[Any]) -> Tensor:
-        """Return the weights of one head that the rest of an index chooses."""
         return cut_weights(self.head(head), rest)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
@@ -192,13 +190,11 @@ class InMemoryRows(Cells):
         return rows, columns
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        """Return a part of the rows and columns, computing only these rows."""
         selected = self.matrices.select_rows(rows, self.head).stage_cells(self.stage, 0)
         return selected.window(FULL_SLICE, columns)
 
 
 def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
-    """Return the mask of one head, from one mask for all heads or from a mask for each head."""
     selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
     return selected
 

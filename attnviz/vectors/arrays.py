@@ -129,7 +129,6 @@ def _count_numbers(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) 
 
 
 def _unreadable_file_error(path: Path) -> AttnvizError:
-    """Return the error for a file that is pickled, or that is no NumPy file."""
     pickled = "holds pickled data, which could run code, and is refused"
     problem = f"'{path}' {pickled if _is_pickled(path) else 'is not a NumPy file'}"
     return AttnvizError(problem, PLAIN_NUMBERS_HINT, file=str(path))
@@ -164,7 +163,6 @@ def read_safetensors(
 
 
 def read_metadata(path: Path) -> Mapping[str, str]:
-    """Return the metadata of a safetensors file, strings by name, without reading its tensors."""
     return read_tensors_and_metadata(path, None)[1]
 
 

@@ -1,4 +1,4 @@
-"""Positions of tokens: added to embeddings, rotating queries and keys, or added to scores."""
+"""Formulas of positions: sinusoids, rotation angles (rotary), slopes (ALiBi)."""
 
 from __future__ import annotations
 

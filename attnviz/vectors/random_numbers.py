@@ -1,4 +1,4 @@
-"""Random embeddings and projections, drawn from a seed.
+"""Random embeddings and projections: each number is a hash of its seed and place.
 
 A number depends only on the seed, on its purpose (the stream), on its row and on its column. So a
 token id has the same vector in every text, and embeddings stay the same when the heads change. The

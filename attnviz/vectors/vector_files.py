@@ -1,4 +1,4 @@
-"""Embeddings from a user's file: a matrix with a row for each token id, or words and numbers."""
+"""Embeddings from a user's file: a row for each token id, or lines of a word and numbers."""
 
 from __future__ import annotations
 

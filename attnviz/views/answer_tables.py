@@ -1,4 +1,4 @@
-"""What a model answers: tables, bars and sentences of the answers with probabilities."""
+"""What a model answers: tables, bars and sentences of its answers with probabilities."""
 
 from __future__ import annotations
 
@@ -91,7 +91,6 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
 
 
 def _axis_at_positions(rows: Axis, positions: Sequence[int]) -> Axis:
-    """Return the axis of these token positions only."""
     return replace(
         rows,
         labels=tuple(rows.labels[position] for position in positions),

@@ -1,4 +1,4 @@
-"""Facts about one attention that sentences depend on: its row sums and the shape of its mask."""
+"""Facts about an attention on which sentences depend: row sums, the shape of its mask."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ MAX_CELLS_AT_ONCE = 2**22  # masks are compared in bands of at most so many cell
 
 
 def has_product_scores(layer: Layer) -> bool:
-    """Return whether the scores are products of queries and keys."""
     return layer.has_product_scores
 
 
 def has_mask(layer: Layer) -> bool:
-    """Return whether any key is masked for any query."""
     return layer.mask_rule.hides_any(*layer.size, layer.inputs.device)
 
 
@@ -86,9 +84,6 @@ def is_normalised(vectors: Tensor, norm: Norm) -> bool:
 
 
 def has_learned_norm(norm: Norm) -> bool:
-    """Return whether the gain or the shift of a LayerNorm changes anything: any gain but 1 or shift
-    but 0.
-    """
     return not bool((norm.gain == 1).all() and (norm.shift == 0).all())
 
 
@@ -177,7 +172,6 @@ def _is_causal(visible: Bool[Tensor, "*head query key"]) -> bool:
 
 
 def _is_mask_of_shape(shape: MaskShape, visible: Bool[Tensor, "query key"]) -> bool:
-    """Return whether the shape gives exactly this mask."""
     positions = torch.arange(visible.shape[-1], device=visible.device)
     return all(
         torch.equal(shape.sees(positions[rows, None], positions), visible[rows])

@@ -1,4 +1,4 @@
-"""The View of a Comparison: weights of each alternative, differences, measures and curves."""
+"""The View of a Comparison: weights of alternatives, differences, measures, curves."""
 
 from __future__ import annotations
 
@@ -324,7 +324,6 @@ def differences_by_alternative(comparison: Comparison, heads: ShownHeads) -> lis
 
 
 def _rows_with_common_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
-    """Return the same lists of grids with colour scales that are equal where their labels are."""
     scaled_grids = iter(with_common_scales(list(chain.from_iterable(rows))))
     return [[next(scaled_grids) for _ in grids] for grids in rows]
 

@@ -1,4 +1,4 @@
-"""The data of a Comparison for files and pages: measures, differences and weights of all heads."""
+"""The numbers of a Comparison for files and pages: measures, differences, all heads."""
 
 from __future__ import annotations
 
@@ -87,7 +87,6 @@ def _seed_spreads(comparison: Comparison, repeats: Repeats) -> Contents:
 
 
 def _quantile_values(numbers: Float[Tensor, "seed"]) -> Contents:
-    """Return the quantiles over seeds by name, with None for NaN."""
     pairs = zip(QUANTILES_BY_NAME, band_quantiles(numbers), strict=True)
     return {name: number_or_none(number) for name, number in pairs}
 
@@ -178,7 +177,6 @@ def _head_measure_lines(
 
 
 def _finite_columns(rows: list[list[float]]) -> tuple[list[float | None], ...]:
-    """Return the columns of numbers with None for NaN."""
     return tuple([number_or_none(number) for number in numbers] for numbers in rows)
 
 
@@ -260,12 +258,10 @@ def _difference_cells(comparison: Comparison, index: int, head: int | None) -> C
 
 
 def _head_map_name(row: str, head: int | None, heads: Sequence[int | None]) -> str:
-    """Return the name of a map: the title of its row, followed by its head if several are shown."""
     return row if len(heads) == 1 else f"{row} · head {head}"
 
 
 def _alternative_shape(alternative: Alternative) -> tuple[int, int]:
-    """Return the number of queries and the number of keys."""
     _, rows, columns = alternative.weights.shape
     return rows, columns
 

@@ -1,4 +1,4 @@
-"""The drawing styles for weights: the table behind --as."""
+"""DRAWING_WAYS: the ways to draw weights (--as heatmap, arcs, sentence …)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,6 @@ def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> s
 
 
 def default_way(query: object, show: Sequence[str] | None) -> str:
-    """Return the drawing style without --as: `sentence` for a query without --show, else
-    `heatmap`.
-    """
     return "heatmap" if query is None or show is not None else "sentence"
 
 

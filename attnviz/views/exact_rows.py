@@ -1,4 +1,4 @@
-"""Exact rows for a page that shows a map of blocks: what one token of each row attends to.
+"""Exact rows of a page that shows blocks of tokens: what one token of each attends to.
 
 Where there are many heads, several rows of the map share a token.
 """

@@ -1,4 +1,4 @@
-"""The Glimpse of a model in training, made from the moments recorded so far."""
+"""Makes the Glimpse of a model in training from the moments recorded so far."""
 
 from __future__ import annotations
 

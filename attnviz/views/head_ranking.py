@@ -89,7 +89,6 @@ def _bar_remark(ranking: Ranking, head: RankedHead) -> str:
 
 
 def _ranking_document(ranking: Ranking) -> Contents:
-    """Return the Ranking as JSON data."""
     return {
         "model": ranking.model.name,
         "task": ranking.task.name,
@@ -113,7 +112,6 @@ def _ranking_document(ranking: Ranking) -> Contents:
 
 
 def _ranking_lines(ranking: Ranking) -> Iterator[TableLines]:
-    """Yield the lines of the table: a line for each head with accuracy, loss and scores."""
     heads, readings = ranking.heads, ranking.task.readings
     columns = [
         [head.without.accuracy for head in heads],

@@ -1,4 +1,4 @@
-"""The queries and keys of each head of a Trace, from which a page computes a score again."""
+"""Queries and keys of each head, from which a page computes a score again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ MAX_TEMPERATURE_TEXT = 6  # letters; a longer number may be the root of a short 
 
 
 def is_scaled_by_root(layer: Layer) -> bool:
-    """Return whether scores are divided by the square root of a head's width."""
     return abs(layer.scale * sqrt(layer.head_dim) - 1) < ROOT_TOLERANCE
 
 
@@ -125,7 +124,6 @@ def _wrong_softmax(layer: Layer, head: int) -> WrongSoftmax | None:
 
 
 def _vector_rows(vectors: Tensor, head: int) -> Cells:
-    """Return the vectors of one head, or group of heads, as a table with a row for each token."""
     rows, columns = vectors.shape[-2:]
     return LazyCells((rows, columns), lambda: unmasked_cells(tensor_to_numpy(vectors[head])))
 

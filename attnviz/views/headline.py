@@ -1,4 +1,4 @@
-"""Titles of views: the kind of attention, the parts shown, and products of parts."""
+"""Titles: the kind of attention, the parts shown, products such as Q · Kᵀ = S."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ def _model_attention_kind(trace: Trace, *, across: bool) -> str:
 
 
 def _is_causal_by_variant(trace: Trace) -> bool:
-    """Return whether the variant, and no given mask, makes the attention causal."""
     return trace.variant.causal and "visible" not in trace.layers[0].given
 
 
@@ -122,7 +121,6 @@ def _variant_adjective(variant: Variant) -> str:
 
 
 def has_all_parts(product: Product, show: Iterable[str]) -> bool:
-    """Return whether all three parts of the product are among the shown ones."""
     return set(product.parts) <= set(show)
 
 
@@ -191,6 +189,5 @@ def _product_panels(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
 
 
 def transposed_grid(grid: Grid) -> Grid:
-    """Return the Grid with rows and columns swapped."""
     cells = StoredCells(grid.values.T, grid.hidden.T)
     return replace(grid, rows=grid.columns, columns=grid.rows, cells=cells)

@@ -1,4 +1,4 @@
-"""The View of a Learning: trainings that differ in one setting, as curves and tables over seeds."""
+"""The View of a Learning: trainings that differ in one setting, over several seeds."""
 
 from __future__ import annotations
 
@@ -133,7 +133,6 @@ def _seeds_note(learning: Learning) -> str:
 
 
 def _training_curve(name: str, repeats: Float[np.ndarray, "look seed"]) -> Curve:
-    """Return the Curve of the median over the seeds, with a band of quantiles around it."""
     low, middle, high = _seed_bands(repeats)
     return Curve(name, middle, low, high)
 
@@ -212,7 +211,6 @@ def _start_and_end_table(learning: Learning) -> Grid:
 
 
 def _ways_axis(learning: Learning) -> Axis:
-    """Return the axis with a label for each compared alternative."""
     return plain_axis("way", [way_label(learning.by, way.name) for way in learning.ways])
 
 
@@ -226,7 +224,6 @@ def _training_data(learning: Learning, conclusion: str) -> TableData:
 
 
 def _training_document(learning: Learning, conclusion: str) -> dict[str, Any]:
-    """Return the Learning as JSON data."""
     return {
         "by": learning.by,
         "task": learning.task.name,
@@ -278,5 +275,4 @@ def _training_lines(learning: Learning) -> Iterator[TableLines]:
 
 
 def _finite_or_none(value: float) -> float | None:
-    """Return the number as a float, or None if it is NaN or infinite."""
     return float(value) if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What a page needs to compute a Trace for other texts and settings (--live), and refusals."""
+"""What a page needs to compute other texts and settings (--live), and refusals."""
 
 from __future__ import annotations
 

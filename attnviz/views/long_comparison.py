@@ -1,4 +1,4 @@
-"""The View of a LongComparison: maps of blocks side by side, their differences, and exact rows."""
+"""The View of a LongComparison: maps of blocks, their differences, exact rows."""
 
 from __future__ import annotations
 
@@ -312,7 +312,6 @@ def row_measure_means(
 
 
 def _mean_without_nan(values: Float[np.ndarray, "*any"]) -> float:
-    """Return the mean of the numbers, NaN if there are none."""
     numbers = values[~np.isnan(values)]
     return float(numbers.mean()) if numbers.size else float("nan")
 
@@ -512,7 +511,6 @@ def _map_contents(
 
 
 def _numbers_or_none(numbers: Float[Tensor, "head query"]) -> list[list[float | None]]:
-    """Return the numbers as lists, with None for NaN, which JSON lacks."""
     return [[number_or_none(number) for number in row] for row in numbers.tolist()]
 
 

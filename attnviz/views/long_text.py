@@ -1,4 +1,4 @@
-"""The View of a long text: maps of blocks, profiles along the text, and what is read most."""
+"""The View of a long text: maps of blocks, profiles, the most attended tokens."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ class LongHead:
 
     @property
     def summary(self) -> AttentionSummary:
-        """What was measured of all heads of the layer, or of this head alone."""
         return self._weights.summary_of(self.head)[0]
 
     @property
@@ -93,11 +92,9 @@ class LongHead:
 
     @property
     def keys(self) -> Tokens:
-        """The tokens that are read."""
         return self.trace.keys_of(self.layer)
 
     def numbers(self, name: str) -> Float[np.ndarray, "token"]:
-        """Return what was measured under this name, for each query or for each key."""
         summary, index = self._weights.summary_of(self.head)
         return tensor_to_numpy(getattr(summary, name)[index]).astype(float)
 
@@ -108,12 +105,10 @@ class LongHead:
 
     @cached_property
     def most_read(self) -> list[int]:
-        """The positions of the keys that receive the most attention, the first of them first."""
         order = np.argsort(-self.received, kind="stable")[:MOST_READ]
         return [int(position) for position in order]
 
     def received_share(self, position: int) -> float:
-        """Return the share of all attention that one key receives."""
         return float(self.received[position] / max(self.received.sum(), 1e-30))
 
     @cached_property
@@ -141,7 +136,6 @@ class LongHead:
 
     @property
     def headline(self) -> str:
-        """The finding as a title."""
         return self.titled(self.finding)
 
     def titled(self, finding: str) -> str:
@@ -172,7 +166,6 @@ class LongHead:
         return self.summary.distance_edges[index + 1] - 1, float(shares[index])
 
     def map_grid(self, *, log: bool) -> Grid:
-        """Return the map of blocks as a Grid."""
         summary, index = self.map_summary
         hidden = tensor_to_numpy(head_mask(index, summary.hidden))
         cells = StoredCells(tensor_to_numpy(summary.pooled[index]).astype(float), hidden)
@@ -203,7 +196,6 @@ class LongHead:
         )
 
     def long_map(self, paragraphs: tuple[int, ...], *, log: bool) -> LongMap:
-        """Return the map of blocks with profiles beside it."""
         return LongMap(
             grid=self.map_grid(log=log),
             row_tokens=range(len(self.trace.tokens)),
@@ -311,7 +303,6 @@ def label_at(tokens: Tokens, position: int) -> str:
 
 
 def quoted_label(tokens: Tokens, position: int) -> str:
-    """Return the label of one token in quotes."""
     return f'"{bidi_isolated(label_at(tokens, position))}"'
 
 

@@ -134,9 +134,6 @@ def _measures_note(comparison: Comparison) -> str:
 
 
 def measures_by_query(comparison: Comparison) -> list[Grid]:
-    """Return a table for each alternative, with a row for each query: its measures, averaged over
-    the heads.
-    """
     pairs = zip(comparison.alternatives, comparison.measures, strict=True)
     return [_query_measures_grid(comparison, *pair) for pair in pairs]
 
@@ -158,9 +155,6 @@ def _query_measures_grid(
 
 
 def sweep_curves(sweep: Sweep) -> list[Curves]:
-    """Return a chart for each measure of a Sweep, with lines and bands for scaled and unscaled
-    scores.
-    """
     return [_measure_curves(sweep, name, title) for name, title in SWEEP_TITLES.items()]
 
 

@@ -76,7 +76,6 @@ def view(result: MinimalPairs, *, command: Command | None = None, line: str | No
 
 
 def _pairs_and_heads(pairs: int, heads: int) -> str:
-    """Return the numbers of pairs and of heads in words."""
     return f"{counted(pairs, 'minimal pair')} · {counted(heads, 'head')}"
 
 
@@ -123,7 +122,6 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
 
 
 def _p_clause(head: PairedHead) -> str:
-    """Return the head's p value as the end of a sentence; empty if it is not tested."""
     return f" (p = {p_text(head.p_value)})" if head.is_tested else ""
 
 
@@ -206,7 +204,6 @@ def _head_remark(head: PairedHead) -> str:
 
 
 def _pairs_document(result: MinimalPairs) -> Contents:
-    """Return the result as JSON data, with the shift of each head in each pair."""
     return {
         "model": result.model,
         "conclusion": pairs_headline(result),
@@ -234,7 +231,6 @@ def _pairs_document(result: MinimalPairs) -> Contents:
 
 
 def _pairs_lines(result: MinimalPairs) -> Iterator[TableLines]:
-    """Yield the table: a line for each head."""
     heads = result.heads
     names = ("shift", "low", "high", "p_value", "p_alone", "follows", "meant", "other", "toward")
     columns = [[number_or_none(getattr(head, name)) for head in heads] for name in names]

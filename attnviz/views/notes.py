@@ -1,4 +1,4 @@
-"""Notes below tables: masked rows, given weights, random numbers, switched-off heads."""
+"""CLOSING_NOTES, below tables: masked rows, given weights, random numbers, heads off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a model come from, and what its author says about its heads."""
+"""Phrases on where a model's numbers come from, and what its author says of its heads."""
 
 from __future__ import annotations
 
@@ -54,9 +54,6 @@ def model_suffix(trace: Trace) -> str:
 
 
 def weights_owner(source: FromWeights) -> str:
-    """Return the name of the model that given weights come from, or `given weights` without
-    a name.
-    """
     return source.name or "given weights"
 
 

@@ -1,4 +1,4 @@
-"""PartOfHead: the weights of some queries on some keys of one head, read some rows at a time."""
+"""PartOfHead: weights of some queries and keys of a head, read some rows at a time."""
 
 from __future__ import annotations
 
@@ -66,32 +66,26 @@ class PartOfHead:
 
     @property
     def name(self) -> str:
-        """The name of the head, also of the only one."""
         return attention_head_name(self.whole.trace, self.whole.layer, self.whole.head)
 
     @property
     def all_cells(self) -> Cells:
-        """All weights of the head."""
         return self.whole.layer.weights.cells("mixing", self.whole.head)
 
     @property
     def share(self) -> float:
-        """The share of the queries' attention that lies in the part."""
         return float(self.weights.shown.sum() / max(self.weights.totals.sum(), 1e-30))
 
     @property
     def is_off(self) -> bool:
-        """Whether the head is switched off."""
         return self.whole.head in self.whole.layer.off
 
     @property
     def has_all_keys(self) -> bool:
-        """Whether the part has all keys that its queries may attend to."""
         return bool((self.weights.visible == self.weights.all_visible).all())
 
     @property
     def pool(self) -> str:
-        """How weights become blocks: "mean" or "max"."""
         weights = self.whole.layer.weights
         return weights.pool if isinstance(weights, LongWeights) else Settings.pool
 
@@ -210,7 +204,6 @@ class PartOfHead:
         return f"{reader} attends most{limits} to {name}: {share}"
 
     def reader_text(self, query: int) -> str:
-        """Return a query as a sentence names it."""
         return f"{quoted_label(self.whole.trace.tokens, query)} (token {query + 1:,})"
 
     def key_text(self, query: int, key: int) -> str:

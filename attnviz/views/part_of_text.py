@@ -1,4 +1,4 @@
-"""The View of a part of a text: exact weights of some queries on some keys, however long the text.
+"""The View of a part of a text (--window): exact weights, however long the text.
 
 Only the rows of the part are computed, some at a time; a part too large for the memory budget is
 read as a map of blocks.
@@ -316,7 +316,6 @@ def _explore_parts(heads: Sequence[PartOfHead], *, log: bool) -> HeadExplorer:
 
 
 def weights_budget(trace: Trace) -> int:
-    """Return the bytes that the weights of a Trace may take."""
     budget: str | None = trace.provenance.settings.get("memory_budget")
     return memory.memory_budget(budget, memory.free_bytes())
 
@@ -329,7 +328,6 @@ def part_data(heads: Sequence[PartOfHead]) -> TableData:
 
 
 def _refuse_oversized_part(heads: Sequence[PartOfHead]) -> None:
-    """Refuse to write all weights of parts that exceed the memory budget."""
     budget = weights_budget(heads[0].whole.trace)
     refuse_oversized_data(len(heads), len(heads[0].queries), len(heads[0].keys), budget)
 
@@ -359,7 +357,6 @@ def _part_contents(heads: Sequence[PartOfHead]) -> Mapping[str, Any]:
 
 
 def _part_lines(heads: Sequence[PartOfHead]) -> Iterator[TableLines]:
-    """Yield the table lines of a part: a block for each query, with a line for each key."""
     _refuse_oversized_part(heads)
     for each in heads:
         trace, keys = each.whole.trace, each.whole.keys

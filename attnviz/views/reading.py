@@ -1,4 +1,4 @@
-"""What one token attends to: in its own sentence, in a second one, and as lines between words."""
+"""What one token attends to (--query): in its sentence, in a second one, or as arcs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def has_single_attention(trace: Trace) -> bool:
-    """Return whether the trace has a single attention, so that heads need no layer."""
     return len(trace.attention_layers) == 1
 
 

@@ -1,4 +1,4 @@
-"""The View of how much attention each token of a text receives: coloured text, and the top tokens.
+"""The View of the attention that each token receives: coloured text, the top tokens.
 
 Sums of columns are compared with those of an even spread, because a mask gives some tokens more
 readers than others.
@@ -82,17 +82,14 @@ class ReceivedAttention:
 
     @cached_property
     def shares(self) -> Float[np.ndarray, "key"]:
-        """The share of all attention that each token receives."""
         return self.sums / (self.sums.sum() or 1.0)
 
     @cached_property
     def even_shares(self) -> Float[np.ndarray, "key"]:
-        """The shares of an even spread."""
         return self.even_sums / (self.even_sums.sum() or 1.0)
 
     @cached_property
     def most_read(self) -> list[int]:
-        """The positions of the tokens that receive the most, the first of them first."""
         order = np.argsort(-self.shares, kind="stable")[:MOST_READ]
         return [int(position) for position in order if self.shares[position] > 0]
 
@@ -444,7 +441,6 @@ def received_text(share: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Return a ratio with one decimal, from 10 on without."""
     return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
 
 
@@ -458,7 +454,6 @@ def _decimals(percents: Float[np.ndarray, "..."], digits: int = 2) -> int:
 
 
 def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> Mapping[str, Any]:
-    """Return all numbers by head as JSON data with arrays."""
     return {
         "tokens": {"ids": np.array(trace.tokens.ids), "count": len(trace.tokens)},
         "received": {
@@ -475,7 +470,6 @@ def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> M
 
 
 def _received_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
-    """Yield the table lines of each head: one for each token."""
     for each in received:
         numbers = tuple(str(number) for number in range(1, len(each.tokens) + 1))
         words = WordColumns((numbers, each.tokens.labels))

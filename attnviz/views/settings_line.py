@@ -1,4 +1,4 @@
-"""The settings line: what the numbers depend on, for computed, given and trained attention."""
+"""The line of settings: what computed, given or trained attention depends on."""
 
 from __future__ import annotations
 

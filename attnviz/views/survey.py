@@ -1,4 +1,4 @@
-"""The View of a Survey: which heads stand out over a corpus, a table of all heads, and points."""
+"""The View of a Survey: notable heads of a corpus, a table of all heads, points."""
 
 from __future__ import annotations
 
@@ -391,17 +391,14 @@ def head_sentences(head: SurveyedHead) -> tuple[str, ...]:
 
 
 def _number(value: float) -> float | None:
-    """Return a number, or None for NaN, which JSON lacks."""
     return None if math.isnan(value) else value
 
 
 def _estimate_document(estimate: Estimate) -> Contents:
-    """Return an estimate as JSON data."""
     return {name: _number(value) for name, value in asdict(estimate).items()}
 
 
 def _survey_document(survey: Survey) -> Contents:
-    """Return the Survey as JSON data."""
     return {
         "model": survey.model,
         "conclusion": " ".join((as_sentence(survey_headline(survey)), *survey_sentences(survey))),
@@ -422,7 +419,6 @@ def _survey_document(survey: Survey) -> Contents:
 
 
 def _head_document(head: SurveyedHead) -> Contents:
-    """Return what one head does as JSON data."""
     return {
         "head": head.name,
         "best": None if head.best is None else head.best.name,
@@ -450,7 +446,6 @@ def _head_document(head: SurveyedHead) -> Contents:
 
 
 def _example_document(example: Example) -> Contents:
-    """Return a line with its pair of tokens as JSON data."""
     return {
         "tenth": example.tenth,
         "line": example.line,

@@ -184,7 +184,6 @@ def _refuse_beside_part(
 
 
 def _is_streamed(trace: Trace) -> bool:
-    """Return whether weights are computed only where they are shown, in every attention."""
     return all(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers)
 
 
@@ -497,7 +496,6 @@ def _score_changes(layer: Layer) -> list[str]:
 
 
 def _parts_with_weights_only(trace: Trace) -> tuple[str, ...]:
-    """Return the names of the parts that can be shown where only weights are known."""
     return TRAINED_WEIGHT_PARTS if trace.external_origin is None else GIVEN_WEIGHT_PARTS
 
 
@@ -688,7 +686,6 @@ def _head_cells(
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid:
-    """Return a Grid with a row for each vector, on a scale centred on 0."""
     cells = unmasked_cells(tensor_to_numpy(vectors))
     return Grid(title, rows, columns, cells, centred_scale("value", cells))
 

@@ -1,4 +1,4 @@
-"""The data of a Trace for files and pages: every weight, and all heads to choose from."""
+"""The numbers of a Trace for files and pages: every weight, all heads to choose from."""
 
 from __future__ import annotations
 
@@ -31,29 +31,23 @@ WEIGHT_COLUMNS = (
 
 
 def build_trace_data(trace: Trace) -> TableData:
-    """Return all data of a Trace, computed when it is needed; as a table it has a line for each
-    weight.
-    """
     lines = partial(_trace_weight_lines, trace)
     return TableData(partial(_trace_contents, trace), WEIGHT_COLUMNS, lines)
 
 
 def _trace_contents(trace: Trace) -> Mapping[str, Any]:
-    """Return the Trace as JSON data with arrays."""
     from attnviz.traces.archive import trace_contents
 
     return trace_contents(trace)
 
 
 def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
-    """Yield the table lines of every head of every attention."""
     for layer in trace.attention_layers:
         for head in range(layer.heads):
             yield from _head_weight_lines(trace, layer, head)
 
 
 def _head_weight_lines(trace: Trace, layer: Layer, head: int) -> Iterator[TableLines]:
-    """Yield the table lines of one head: a block for each query, with a line for each key."""
     keys, visible = trace.keys_of(layer).labels, tensor_to_numpy(head_mask(head, layer.visible))
     words = WordColumns((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
@@ -127,7 +121,6 @@ def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:
 
 
 def lazy_weights(trace: Trace, layer: Layer, head: int) -> Cells:
-    """Return the weights by which a head mixes values, computed when they are needed."""
     return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "mixing", head))
 
 
@@ -141,7 +134,6 @@ def lazy_scores(trace: Trace, layer: Layer, head: int) -> Cells | None:
 
 
 def _map_shape(trace: Trace, layer: Layer) -> tuple[int, int]:
-    """Return the number of queries and the number of keys."""
     return len(trace.tokens), len(trace.keys_of(layer))
 
 

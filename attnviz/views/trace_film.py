@@ -54,17 +54,14 @@ class FilmHeads:
         return rows, columns
 
     def name(self, head: HeadPlace) -> str:
-        """Return the name of a head, such as L5H11."""
         trace = self.film.traces[0]
         return attention_head_name(trace, trace.attention_layers[head[0]], head[1])
 
     def cells(self, head: HeadPlace, trace: Trace) -> Cells:
-        """Return the weights of a head in a Trace."""
         return lazy_weights(trace, trace.attention_layers[head[0]], head[1])
 
     @cached_property
     def scale(self) -> Scale:
-        """The scale that all heads share in all Traces."""
         every = [self.cells(head, each) for each in self.film.traces for head in self.heads]
         return widest_scale([weight_scale(cells) for cells in every])
 
@@ -81,12 +78,10 @@ class FilmHeads:
         return dict(sorted(moved.items(), key=lambda item: -item[1]))
 
     def most_changed(self, count: int) -> list[HeadPlace]:
-        """Return at most `count` heads, those that change most, in their own order."""
         chosen = {*list(self.changes)[:count]}
         return [head for head in self.heads if head in chosen]
 
     def grid(self, head: HeadPlace, index: int) -> Grid:
-        """Return the weights of a head in the Trace of this index."""
         rows, columns = self.sides
         return Grid(
             f"weights {self.name(head)} · {self.film.names[index]}",
@@ -219,7 +214,6 @@ def frame_group(heads: FilmHeads, index: int) -> Group:
 
 
 def _shots(heads: FilmHeads) -> Iterator[Shot]:
-    """Yield a frame for each Trace, with its name as the caption."""
     for index, name in enumerate(heads.film.names):
         yield Shot((frame_group(heads, index),), name)
 
@@ -253,7 +247,6 @@ def explore_film(heads: FilmHeads) -> HeadExplorer:
 
 
 def _film_document(heads: FilmHeads) -> dict[str, Any]:
-    """Return the film as JSON data with arrays: the weights of each layer in all Traces."""
     film = heads.film
     return {
         "names": list(film.names),
@@ -284,6 +277,5 @@ def _film_lines(film: Film) -> Iterator[TableLines]:
 
 
 def _visible_values(cells: Cells) -> np.ndarray:
-    """Return all numbers of a table, with 0 where a mask hides them."""
     patch = cells.window(FULL_SLICE, FULL_SLICE)
     return np.where(patch.hidden, 0.0, np.nan_to_num(patch.values))

@@ -1,4 +1,4 @@
-"""A View: what a result says and shows, as every renderer receives it."""
+"""View: what a result says and shows, as every renderer receives it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ class Group:
 
     @property
     def all_panels(self) -> tuple[Drawable, ...]:
-        """The panels, followed by those drawn below them."""
         return (*self.panels, *(panel for panel in self.below if panel))
 
 
@@ -135,12 +134,10 @@ class Page:
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
-        """All panels of all groups, with those drawn below others."""
         return tuple(panel for group in self.groups for panel in group.all_panels)
 
     @property
     def has_masked_cells(self) -> bool:
-        """Whether any panel has masked cells."""
         return has_masked_cells(self.panels)
 
 
@@ -153,7 +150,6 @@ class Shot:
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
-        """All panels of these groups."""
         return Page(self.groups).panels
 
 
@@ -167,7 +163,6 @@ class Excerpt:
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
-        """All panels of these groups."""
         return Page(self.groups).panels
 
 

@@ -1,4 +1,4 @@
-"""The command line that reproduces a result: only changed options, no private folders."""
+"""The command line that makes a result again: only changed options, no private folders."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class Command:
     options: Mapping[str, Any]
 
     def with_options(self, **options: Any) -> Command:
-        """Return the command with these options added after its own."""
         return replace(self, options={**self.options, **options})
 
     @property
@@ -223,7 +222,6 @@ def path_without_folders(path: str) -> str:
 
 
 def _field_default(field: Field[Any]) -> Any:
-    """Return the default of a dataclass field."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 

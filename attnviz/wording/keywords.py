@@ -406,7 +406,6 @@ def _misfit_item_error(
 
 
 def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizError:
-    """Return the error for a value that has none of the types."""
     is_builtin = type(value).__module__ == "builtins"
     value_text = reprlib.repr(value) if is_builtin else f"of type {type(value).__name__}"
     names = [each if each in VALUE_TYPES else each.partition("[")[0] for each in type_names]

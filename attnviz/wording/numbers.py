@@ -1,4 +1,4 @@
-"""Numbers as short texts."""
+"""One number as a short text: percent, powers of ten, significant digits."""
 
 from __future__ import annotations
 
@@ -153,7 +153,6 @@ class NumberStyle:
         return fixed_text(value, self.digits)
 
     def rounded(self, value: float) -> float:
-        """Return the value of the number as it is written."""
         return float(self(value))
 
     def for_values(self, *values: float) -> NumberStyle:

@@ -1,4 +1,4 @@
-"""Text that is safe to print: invisible characters and terminal controls are escaped."""
+"""Makes text safe to print: escapes invisible characters and terminal controls."""
 
 from __future__ import annotations
 

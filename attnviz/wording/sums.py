@@ -1,4 +1,4 @@
-"""Sums written out with their numbers, such as `score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96`.
+"""Arithmetic written out, such as `score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96`.
 
 In all functions `left` is the text before the first `=`, and `result` the true result, which is
 printed at the end. Its sign is `=` where the numbers as printed, evaluated as written, give the
@@ -252,7 +252,6 @@ def adjusted_score_sum(
 
 
 def _capped(value: float, cap: float) -> float:
-    """Return a number limited by tanh."""
     return cap * math.tanh(value / cap)
 
 
@@ -609,5 +608,4 @@ def _vector_sum(
 
 
 def _is_same_text(value: float, result: float, style: NumberStyle) -> bool:
-    """Return whether the value would be printed like the result, in the style of the result."""
     return abs(value - result) < 1e-9 if style.form == "whole" else style(value) == style(result)

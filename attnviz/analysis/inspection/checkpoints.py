@@ -1,4 +1,4 @@
-"""compare_checkpoints(): what the heads of a training's checkpoints do with one sentence, by step.
+"""compare_checkpoints(): what heads do with one sentence, by step of a training.
 
 One model is in memory at a time: of each checkpoint the weights of attention are kept, and what was
 measured. Heads are ranked as those of two models are, by the divergence of their rows between the

@@ -1,4 +1,4 @@
-"""Head ablation on a corpus: how the output changes without each head, over many texts.
+"""head_effects(): how the output changes without each head, over many texts.
 
 Texts are read one after another and none is kept, but for the first `REPEATED_READING`: of these
 the means are taken that heads write with `ablation="mean"`, and with these pairs of heads are
@@ -315,7 +315,7 @@ class CorpusAblation:
         return replace(self.first_run, model_input=prepared.model_input, answer_positions=positions)
 
     def counts(self, run: ModelRun) -> bool:
-        """Return whether a text is measured: all are by a function, and where none has answers."""
+        """Return whether a text is measured: if answers are compared, only texts with answers."""
         positions = run.answer_positions
         has_answers = positions is not None and bool(positions.positions)
         return has_answers or self.metric is not None or self.measured == "vectors"
@@ -370,7 +370,7 @@ class CorpusAblation:
         return means
 
     def _meter(self, run: ModelRun) -> EffectMeter:
-        """Return what measures effects on one text."""
+        """Return the meter of the effects on one text."""
         return EffectMeter(
             run,
             self.options,
@@ -384,7 +384,6 @@ class CorpusAblation:
     def _changes(
         self, meter: EffectMeter, head_sets: Sequence[HeadSet]
     ) -> Float[np.ndarray, "set"]:
-        """Return the change on a text without each set of heads."""
         by_set = {effect.head_ids: effect.mean for effect in meter.effects_without(head_sets)}
         return np.array([by_set[head_set] for head_set in head_sets])
 

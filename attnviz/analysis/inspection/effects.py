@@ -1,4 +1,4 @@
-"""Head ablation on a sentence: how a trained model's output changes without each head."""
+"""How a trained model's output on one sentence changes without each head."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class OutputMeasure:
 
     @property
     def name(self) -> str:
-        """What changes, such as "the answers"."""
         names = {"answers": "the answers", "vectors": "the last vectors"}
         return names.get(self.kind, self.metric_name)
 
@@ -111,7 +110,6 @@ class HeadPair:
 
     @property
     def beyond_sum(self) -> float:
-        """The change without both heads minus the sum of the changes without each."""
         return self.together.mean - sum(self.alone)
 
 
@@ -178,12 +176,10 @@ def measure_effects(
 
 
 def sort_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Return the effects sorted by the size of their mean change, largest first."""
     return tuple(sorted(effects, key=lambda effect: -abs(effect.mean)))
 
 
 def pair_heads(head_sets: Iterable[HeadSet]) -> list[HeadSet]:
-    """Return all pairs of these heads, each in the order of the model."""
     head_ids = sorted(head_id for head_set in head_sets for head_id in head_set)
     return [*combinations(head_ids, 2)]
 
@@ -225,7 +221,7 @@ class EffectMeter:
 
     @cached_property
     def measured(self) -> EffectMeasure:
-        """What is compared."""
+        """What is compared with and without a head: a metric, answers or last vectors."""
         if self.measured_as is not None:
             return self.measured_as
         if self.metric is not None or self.options.toward is not None:
@@ -263,7 +259,6 @@ class EffectMeter:
             yield self._effect(heads, result)
 
     def _effect(self, heads: HeadSet, result: PassResult) -> Effect:
-        """Return the effect of the heads without which the model gave this result."""
         if self.measured == "metric":
             change = self.metric_value(result) - self.full_metric
             amounts = torch.tensor([change], dtype=torch.float64)
@@ -286,7 +281,6 @@ class EffectMeter:
 
     @cached_property
     def full_metric(self) -> float:
-        """The metric of the full model."""
         return self.metric_value(self.full_result)
 
     def metric_value(self, result: PassResult) -> float:
@@ -330,7 +324,6 @@ class EffectMeter:
 
     @cached_property
     def _full_shares(self) -> Float[Tensor, "token answer"]:
-        """The logarithms of the full model's probabilities of answers."""
         return self._log_shares(self.full_result)
 
     def _log_shares(self, result: PassResult) -> Float[Tensor, "token answer"]:

@@ -1,4 +1,4 @@
-"""The options of inspect, and which of them cannot be combined; no torch."""
+"""The options of inspect, and which of them exclude each other; no torch."""
 
 from __future__ import annotations
 
@@ -131,7 +131,6 @@ class InspectOptions:
 
     @property
     def hides(self) -> bool:
-        """Whether the options hide any tokens."""
         return self.hide_special or self.hide_first
 
     def _refuse_incomplete_options(self) -> None:

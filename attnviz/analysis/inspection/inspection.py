@@ -1,4 +1,4 @@
-"""An Inspection: the heads of a model on a sentence, with the options of how to show them."""
+"""inspect(): the heads of a model on a sentence, and what is shown of them."""
 
 from __future__ import annotations
 

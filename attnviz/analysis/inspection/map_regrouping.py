@@ -1,4 +1,4 @@
-"""Hiding tokens of a map, and merging its tokens into words."""
+"""Hides tokens of a map, and merges its tokens into words."""
 
 from __future__ import annotations
 
@@ -140,7 +140,6 @@ def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str
 
 
 def find_hidden_tokens(tokens: Tokens, options: InspectOptions) -> frozenset[int]:
-    """Return the positions of all tokens that the options hide."""
     return frozenset[int]().union(*tokens_hidden_by_option(tokens, options).values())
 
 

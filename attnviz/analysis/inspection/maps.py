@@ -1,4 +1,4 @@
-"""Maps: which token attends to which, in one head or in several combined.
+"""Map: which token attends to which, in one head or in several combined.
 
 A map starts as the weights of a head and goes through steps: weighted, with tokens hidden, in
 words, merged. A step takes maps and returns maps, which compute a window when it is read, so that
@@ -45,17 +45,14 @@ class MapSide:
     numbers: tuple[int, ...]  # from 1, as in the whole sentence
 
     def __len__(self) -> int:
-        """Return the number of rows or columns."""
         return len(self.groups)
 
     @property
     def spaced(self) -> tuple[bool, ...]:
-        """For each row or column whether white space precedes it."""
         return tuple(self.tokens.spaced[group[0]] for group in self.groups)
 
     @property
     def special(self) -> tuple[bool, ...]:
-        """For each row or column whether it consists of special tokens only."""
         return tuple(self.tokens.special.issuperset(group) for group in self.groups)
 
 
@@ -79,7 +76,6 @@ class Map:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The numbers of queries and keys."""
         return self.cells.shape
 
     @with_checked_arguments
@@ -88,11 +84,9 @@ class Map:
         return cut_weights(self.weights, key if isinstance(key, tuple) else (key,))
 
     def __len__(self) -> int:
-        """Return the number of queries."""
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Yield the weights of each query."""
         return iter(self.weights)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
@@ -204,7 +198,6 @@ def _merge_into_one(maps: tuple[Map, ...], merge_function: MergeFunction, name: 
 
 
 def mean_map(maps: tuple[Map, ...]) -> Map:
-    """Return the mean of several maps as one map."""
     return _merge_into_one(maps, np.add, f"mean of {counted(len(maps), 'head')}")
 
 

@@ -1,4 +1,4 @@
-"""Attention patterns (previous token, first token, itself, …), and each head's score for them.
+"""Attention patterns (previous token, first token …), and each head's score for them.
 
 A pattern is a predicate on a query and a key, like a mask. A head's score is the share of a token's
 attention that goes to such keys, averaged over tokens that see such keys and others. The column
@@ -350,7 +350,6 @@ class HeadPatterns:
         return [head for head in order if not np.isnan(scores[head])]
 
     def heads_of_kind(self, kind: PatternKind) -> list[int]:
-        """Return the heads whose main pattern this is, highest score first."""
         return [head for head in self.strongest(kind) if self.kinds[head] is kind]
 
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:

@@ -1,4 +1,4 @@
-"""Questions about one token: all that it attends to, or how much it attends to another.
+"""TokenQuery: what one token attends to; TokenLink: how much it attends to another.
 
 A link is a query token and a key token. Its lift in a map is its weight minus the mean weight that
 other tokens give the same key: all that can see the key, except the key itself and special tokens.
@@ -41,13 +41,11 @@ class TokenQuery:
 
     @cached_property
     def mean(self) -> MapRow:
-        """The token's row in the mean of all maps; its only row if there is one map."""
         maps = tuple(map_row.map for map_row in self.map_rows)
         return self.map_rows[0] if len(maps) == 1 else MapRow(mean_map(maps), self.row)
 
     @cached_property
     def by_peak(self) -> list[MapRow]:
-        """The token's rows in all maps, sorted by largest absolute weight, highest first."""
         return sort_by_peak(self.map_rows)
 
     @cached_property
@@ -110,7 +108,6 @@ class OtherTokens:
 
     @property
     def attend_most(self) -> bool:
-        """Whether most of the other tokens give this key alone their largest weight."""
         return bool(is_majority(self.attend_most_count, self.count))
 
 
@@ -133,7 +130,6 @@ class MapLink:
 
     @property
     def name(self) -> str:
-        """The name of the map's head, such as L5H11."""
         return self.map.name
 
     @property
@@ -146,12 +142,10 @@ class MapLink:
 
     @property
     def lift(self) -> float:
-        """The weight minus the mean weight that other tokens give the same key."""
         return self.weight - self.others.mean
 
     @property
     def sees(self) -> bool:
-        """Whether the map shows this key to the query, instead of masking it."""
         return self.map_row.sees(self.column)
 
     @property
@@ -179,7 +173,6 @@ class TokenLink:
         return sorted(links, key=lambda link: (link.sees, self.score(link)), reverse=True)
 
     def in_map(self, row: MapRow) -> MapLink:
-        """Return the link in the map of this row of the query."""
         return MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
 
     def score(self, link: MapLink) -> float:
@@ -190,7 +183,6 @@ class TokenLink:
 
     @cached_property
     def visible(self) -> list[MapLink]:
-        """The link in each map that does not mask the key, highest score first."""
         return [link for link in self.ranked_links if link.sees]
 
     @property
@@ -203,7 +195,6 @@ class TokenLink:
 
     @property
     def mean(self) -> float:
-        """The link's mean weight over all maps."""
         return float(np.mean([row.weight(self.column) for row in self.token_query.map_rows]))
 
     @property
@@ -302,20 +293,16 @@ class MapRow:
 
     @cached_property
     def patch(self) -> Patch:
-        """The row's values and hidden flags, read once."""
         return self.map.cells.row(self.row)
 
     def weight(self, column: int) -> float:
-        """Return the weight of the key in this column."""
         return float(self.patch.values[0, column])
 
     def sees(self, column: int) -> bool:
-        """Return whether the key in this column is visible to the token."""
         return not bool(self.patch.hidden[0, column])
 
     @cached_property
     def top_column(self) -> int:
-        """The column with the largest absolute weight, the first if there are several."""
         return int(np.abs(self.patch.values[0]).argmax())
 
     @property
@@ -348,13 +335,11 @@ class MapRow:
 
     @cached_property
     def lifts(self) -> Float[np.ndarray, "key"]:
-        """The lift of the link to each key; −∞ for hidden keys."""
         lifts = self.patch.values[0] - np.nan_to_num(self.other_weights)
         return np.where(self.patch.hidden[0], -np.inf, lifts)
 
     @property
     def is_only_key(self) -> bool:
-        """Whether the token sees no more than one key."""
         return int((~self.patch.hidden).sum()) < 2
 
     def rank(self, column: int) -> int:
@@ -365,7 +350,6 @@ class MapRow:
 
 
 def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
-    """Return the rows sorted by their largest absolute weight, highest first."""
     return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""Two Traces head by head: two sentences in one model, or one sentence in two models.
+"""Compares two Traces head by head: two sentences, or one sentence in two models.
 
 A token's row of weights is compared with the row of its counterpart in the other Trace. The
 weights on tokens without a counterpart are added up to one number, so that rows still sum to 1.
@@ -83,7 +83,6 @@ class WeightChange:
 
     @property
     def size(self) -> float:
-        """The absolute difference between the two weights."""
         return abs(self.after - self.before)
 
 
@@ -645,7 +644,6 @@ class TokenPairs:
     second: tuple[int, ...]  # positions in `others`
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.first)
 
     @cached_property
@@ -669,7 +667,6 @@ class TokenPairs:
         )
 
     def labels(self, pair: int) -> tuple[str, str]:
-        """Return the labels of a pair's tokens in the first and the second sentence."""
         first, second = self.first[pair], self.second[pair]
         return bidi_isolated(self.tokens.labels[first]), bidi_isolated(self.others.labels[second])
 

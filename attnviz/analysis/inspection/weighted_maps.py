@@ -1,4 +1,4 @@
-"""Attention weights times the length of the value vector, or times the gradient of an answer."""
+"""Weights times the length of value vectors, or times the gradient of an answer."""
 
 from __future__ import annotations
 

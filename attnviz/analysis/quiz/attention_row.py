@@ -1,4 +1,4 @@
-"""One query's row in a head, with all that makes a question about it have a clear answer."""
+"""AttentionRow: one query's row in a head, and whether a question about it is clear."""
 
 from __future__ import annotations
 
@@ -41,12 +41,10 @@ class AttentionRow:
 
     @property
     def head_name(self) -> str:
-        """The name of the head, such as L1H0."""
         return format_head_id(self.layer.layer, self.head)
 
     @property
     def keys(self) -> Tokens:
-        """The tokens that the query can attend to."""
         return self.trace.keys_of(self.layer)
 
     @property
@@ -73,7 +71,6 @@ class AttentionRow:
 
     @cached_property
     def visible(self) -> Bool[np.ndarray, "key"]:
-        """Which keys the mask leaves visible."""
         hidden = self._patch("mixing").hidden[self.query]
         visible: Bool[np.ndarray, "key"] = ~np.asarray(hidden, dtype=bool)
         return visible
@@ -90,7 +87,6 @@ class AttentionRow:
 
     @property
     def has_readable_numbers(self) -> bool:
-        """Whether a row of its numbers is short enough to be shown, and read."""
         return len(self.keys) <= MAX_SHOWN_KEYS
 
     @property
@@ -176,7 +172,6 @@ class AttentionRow:
 
     @property
     def best(self) -> int:
-        """The key with the largest weight."""
         return int(self.weights.argmax())
 
     @cached_property

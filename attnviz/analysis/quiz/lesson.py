@@ -1,4 +1,4 @@
-"""What a quiz asks about: texts, models, heads and kinds of question, as a lesson file says it.
+"""Lesson: texts, models, heads and kinds of question of a quiz; reads its files.
 
 Nothing here needs torch, so that a mistake in a lesson is found before a model is loaded.
 docs/quiz.md explains every key of a lesson file.
@@ -117,7 +117,6 @@ class Lesson:
     is_course: bool = False  # that of attnviz itself, which nobody can change
 
     def with_kinds(self, kinds: tuple[str, ...]) -> Lesson:
-        """Return the lesson with these kinds of question about each text, and no own ones."""
         return replace(self, texts=tuple(replace(text, kinds=kinds, own=()) for text in self.texts))
 
     def with_seed(self, seed: int) -> Lesson:
@@ -129,7 +128,6 @@ class Lesson:
 
 
 def is_lesson(name: str) -> bool:
-    """Return whether an argument is the name of a lesson file, and no sentence."""
     return name.lower().endswith(LESSON_SUFFIX) and len(name.split()) == 1
 
 
@@ -146,7 +144,6 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def _build_lesson(whole: toml.Table) -> Lesson:
-    """Return the lesson that a whole file is."""
     whole.check("key", LESSON_KEYS, "texts")
     seed = whole.values.get("seed", Settings.seed)
     with whole.locating_errors("seed"):

@@ -1,4 +1,4 @@
-"""Finds questions in a Trace: for each kind those whose right answer is clear from the numbers."""
+"""Finds questions in a Trace: those with a clear right answer, for each kind."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class Question:
 
     @property
     def count(self) -> int:
-        """The number of answers."""
         given = self.own.answers if self.own and not self.own.kind else ()
         return len(self.keys or self.numbers or self.rows or self.heads or given)
 
@@ -75,7 +74,6 @@ class Search:
 def build_search(
     trace: Trace, heads: Sequence[str], queries: Sequence[int] | None, seed: str
 ) -> Search:
-    """Return a search among the rows of these heads and queries, shuffled by the seed."""
     random = Random(seed)
     rows = [*attention_rows(trace, heads, queries)]
     random.shuffle(rows)
@@ -174,7 +172,6 @@ def find_weight_questions(search: Search) -> Iterator[Question]:
 
 
 def _weight_cases(search: Search) -> Iterator[NumberCase]:
-    """Yield each weight that can be asked for."""
     low, high = WEIGHT_RANGE
     for row in search.rows:
         if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:

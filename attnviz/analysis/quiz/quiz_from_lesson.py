@@ -1,4 +1,4 @@
-"""A quiz: questions about the attention of some texts, each with a clear right answer."""
+"""Quiz: questions on the attention of some texts; the kinds of question take turns."""
 
 from __future__ import annotations
 
@@ -121,7 +121,6 @@ def _text_place(text: LessonText) -> str:
 
 
 def _locating(part: LessonText | OwnQuestion, *keys: str) -> AbstractContextManager[None]:
-    """Return a context that adds the lesson's file and line to errors."""
     return nullcontext() if part.table is None else part.table.locating_errors(*keys)
 
 
@@ -141,7 +140,6 @@ def _trace_text(text: LessonText) -> Trace:
 def _own_questions(
     text: LessonText, traced: Trace, seed: str, asked: Sequence[Question]
 ) -> Iterator[Question]:
-    """Yield the lesson's own questions about a text."""
     for number, own in enumerate(text.own):
         with _locating(own):
             yield _own_question(own, text, traced, f"{seed}/own {number}", asked)
@@ -262,7 +260,7 @@ def _own_question(
 
 
 def _own_words(question: Question) -> tuple[object, ...]:
-    """Return the words of a question with answers of its own; of others nothing equal to them."""
+    """Return the question and answers that a lesson wrote; for others the Question itself."""
     own = question.own
     return (question,) if own is None or own.kind else (own.question, own.answers)
 
@@ -291,13 +289,11 @@ def _unclear_error(own: OwnQuestion, rows: Sequence[AttentionRow]) -> AttnvizErr
 
 
 def _rows_of(text: LessonText, traced: Trace) -> Iterator[AttentionRow]:
-    """Yield the rows that may be asked about."""
     queries = _known_queries(text.queries, traced)
     yield from attention_rows(traced, text.heads, queries)
 
 
 def _known_queries(words: Sequence[str], traced: Trace) -> list[int] | None:
-    """Return the positions of tokens, by their words or numbers; None without any."""
     return [traced.tokens.index(word) for word in words] or None
 
 

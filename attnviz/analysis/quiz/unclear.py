@@ -1,4 +1,4 @@
-"""Says why no question of a kind has a clear answer, with the numbers that decided it."""
+"""Says why no question of a kind has a clear answer, with the numbers that decide it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ MAX_EXPLAINED_KINDS = 2  # of many kinds the first ones say enough
 
 
 def explain_unclear(rows: Sequence[AttentionRow], kinds: Sequence[str]) -> str:
-    """Return why none of these rows has a question of these kinds."""
     if not rows:
         return (
             "no token can be asked about: all are there twice, special, punctuation, or parts of a "
@@ -45,7 +44,6 @@ def _lead(row: AttentionRow) -> float:
 
 
 def _row_name(row: AttentionRow) -> str:
-    """Return the token that asks, and its head."""
     return f'"{row.trace.tokens.labels[row.query]}" in {row.head_name}'
 
 
@@ -73,7 +71,6 @@ def _explain_token(rows: Sequence[AttentionRow]) -> str:
 
 
 def _explain_weight(rows: Sequence[AttentionRow]) -> str:
-    """Return why no weight is asked for."""
     if all(row.scores is None for row in rows):
         return "the weights are not the softmax of scores that can be shown"
     least = min(int(row.visible.sum()) for row in rows)

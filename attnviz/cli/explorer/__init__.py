@@ -1,1 +1,1 @@
-"""The screen of `attnviz explore`: what is on it, its keys, and how it is drawn."""
+"""The screen of `attnviz explore`: its content, its keys, and how it is drawn."""

@@ -1,4 +1,4 @@
-"""The application on a terminal: it draws changed lines, and passes on keys and the mouse."""
+"""Explorer: draws changed lines on the terminal, and passes on keys and the mouse."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class Lines(Widget, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the screen as textual draws it."""
         width = self.size.width
         if y not in self._strips or self._strips[y].cell_length != width:
             line = self._texts[y] if y < len(self._texts) else Text()
@@ -74,7 +73,6 @@ class Lines(Widget, can_focus=True):
 
 
 def _are_alike(old: Text | None, new: Text | None) -> bool:
-    """Return whether two lines look the same."""
     if old is None or new is None:
         return False
     return old.plain == new.plain and old.spans == new.spans and old.style == new.style
@@ -100,7 +98,6 @@ class Explorer(App[None], inherit_bindings=False):
         self._started: Job | None = None
 
     def compose(self) -> ComposeResult:
-        """Return the only widget."""
         yield self._lines
 
     def on_mount(self) -> None:
@@ -119,7 +116,6 @@ class Explorer(App[None], inherit_bindings=False):
                 self.post_message(events.Resize(size, size))
 
     def _fit_session(self, width: int, height: int) -> None:
-        """Fit the lines to the terminal."""
         self._react(partial(self.session.resize, width, height))
 
     def on_key(self, event: events.Key) -> None:
@@ -137,20 +133,16 @@ class Explorer(App[None], inherit_bindings=False):
             self._react(partial(self.session.press, letter if letter and is_letter else event.key))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert a text into the line that is being typed."""
         event.stop()
         self._react(partial(self.session.type, event.text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Click a cell, a word or a head."""
         self._react(partial(self.session.click, int(event.screen_x), int(event.screen_y)))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Turn the wheel down; with Shift to the right."""
         self._react(partial(self.session.turn_wheel, WHEEL_ROWS, sideways=event.shift))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Turn the wheel up; with Shift to the left."""
         self._react(partial(self.session.turn_wheel, -WHEEL_ROWS, sideways=event.shift))
 
     def _react(self, act: Callable[[], None]) -> None:

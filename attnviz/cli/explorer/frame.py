@@ -1,4 +1,4 @@
-"""The screen of `attnviz explore` as lines of text: pure, from a subject and a place."""
+"""build_frame: the lines of the screen from a subject and a place, without a terminal."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ class MatrixLayout:
 
     @property
     def rows_per_line(self) -> int:
-        """How many rows share a line."""
         return 2 if self.form.cells == "halves" else 1
 
 
@@ -100,12 +99,10 @@ class SheetLayout:
     rows: int
 
     def heads_in_sight(self, count: int) -> range:
-        """Return the indices of the heads in sight, of `count` heads."""
         first = self.first_row * self.per_row
         return range(first, min(first + self.rows * self.per_row, count))
 
     def head_at(self, line: int, column: int) -> int:
-        """Return the index of the head at a line and a column of the sheet."""
         row = self.first_row + line // self.lines_per_row
         return row * self.per_row + column // (self.map_columns + self.form.gap)
 
@@ -120,7 +117,6 @@ class Frame:
 
 
 def is_too_small(screen: Screen) -> bool:
-    """Return whether the screen has less than the columns and lines that are needed."""
     return (screen.width or 0) < MIN_SIZE[0] or (screen.height or 0) < MIN_SIZE[1]
 
 
@@ -176,7 +172,6 @@ def _too_small_lines(screen: Screen) -> Iterator[Text]:
 
 
 def _title(subject: Subject, place: Place) -> str:
-    """Return what is found of the query, or what the pane is about."""
     return "Keys" if place.pane == "keys" else subject.finding(place)
 
 
@@ -329,7 +324,6 @@ def _sentence_lines(subject: Subject, place: Place, screen: Screen) -> list[Text
 
 
 def _body_lines(subject: Subject, place: Place, screen: Screen, lines: int) -> list[Text]:
-    """Return the lines of the pane of a place."""
     if place.pane == "matrix":
         return _matrix_lines(subject, place, screen)
     if place.pane == "overview":
@@ -352,7 +346,6 @@ def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
 
 
 def _keys_lines(subject: Subject, place: Place, screen: Screen) -> Iterator[Text]:
-    """Yield the keys of the pane below, and what they do."""
     width = max(cell_len(key.label) for key in KEYS) + 3
     for key in keys_of_pane(place.below, subject.abilities):
         label = f"  {fit_columns(key.label, width)}"
@@ -476,7 +469,6 @@ def _headings(subject: Subject, place: Place, screen: Screen) -> list[Text]:
 
 
 def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
-    """Return the columns of the matrix that are in sight."""
     return slice(place.left, place.left + layout.columns)
 
 
@@ -709,7 +701,6 @@ def _row_of_maps(
 
 
 def _mark_name(line: Text, subject: Subject, head: int, at: int, layout: SheetLayout) -> Text:
-    """Return the line of names above small maps with one of them marked."""
     start = at * (layout.map_columns + layout.form.gap)
     end = start + min(layout.map_columns, cell_len(subject.name(head)))
     marked = line.copy()

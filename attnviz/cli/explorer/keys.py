@@ -1,4 +1,4 @@
-"""The keys of `attnviz explore` as one table: its last line and its list of keys come from it."""
+"""KEYS: what each key does; the last line, the list of keys and docs/explore.md use it."""
 
 from __future__ import annotations
 
@@ -77,12 +77,10 @@ KEYS: tuple[Key, ...] = (
 
 
 def keys_of_pane(pane: Pane, abilities: Collection[str]) -> list[Key]:
-    """Return the keys that do something in a pane, in the order of the table."""
     return [key for key in KEYS if pane in key.panes and {*key.needs.split()} <= {*abilities}]
 
 
 def unused_key_message(key: str, pane: Pane) -> str:
-    """Return what to say of a key that does nothing in a pane."""
     elsewhere = [row for row in KEYS if key in row.names]
     back = "? or Esc goes back" if pane == "keys" else "? lists the keys"
     if elsewhere:
@@ -130,5 +128,4 @@ def name_of_sign(sign: str, pane: Pane, abilities: Collection[str]) -> str:
 
 
 def _columns(key: Key) -> int:
-    """Return how many columns a key takes in the last line, with the gap after it."""
     return len(key.label) + 1 + len(key.short) + LAST_LINE_GAP

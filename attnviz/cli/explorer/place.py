@@ -1,4 +1,4 @@
-"""Where one looks: a head, a cell of it and a pane, and how each key moves that."""
+"""Place: the chosen head, cell and pane, and how each key moves it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def move_cell(place: Place, down: int, right: int, shape: tuple[int, int]) -> Pl
 
 
 def step_head(place: Place, step: int, count: int) -> Place:
-    """Return the place in the next head, or the one `step` further; the first follows the last."""
     return replace(place, head=(place.head + step) % count)
 
 
@@ -74,5 +73,4 @@ def _scroll_to(first: int, position: int, count: int, whole: int) -> int:
 
 
 def _limit(position: int, count: int) -> int:
-    """Return the position, or the nearest of the `count` that there are."""
     return max(0, min(position, count - 1))

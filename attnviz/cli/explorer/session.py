@@ -1,4 +1,4 @@
-"""What each key does, without a terminal: from a subject and a place to the next ones."""
+"""Session: what each key or click does, without a terminal."""
 
 from __future__ import annotations
 
@@ -161,7 +161,6 @@ class Session:
         self._keep_in_sight()
 
     def frame(self) -> Frame:
-        """Return the screen as it is now."""
         notice: list[Text] = []
         last: list[Text] = []
         if self.prompt is not None:
@@ -175,12 +174,10 @@ class Session:
 
     @property
     def _keys_of_prompt(self) -> tuple[tuple[str, str], ...]:
-        """The keys of the line that is being typed, and what they do."""
         has_words = self.prompt is not None and bool(self.prompt.words)
         return PROMPT_KEYS + TAB_KEY * has_words
 
     def resize(self, width: int, height: int) -> None:
-        """Fit the screen to another size."""
         self.screen = replace(self.screen, width=width, height=height)
         self._keep_in_sight()
 
@@ -407,7 +404,6 @@ class Session:
         self._follow_query((later or found or [tokens.index(name.strip(), "query")])[0])
 
     def _follow_query(self, position: int) -> None:
-        """Go to the row of a token, and in it to the key that it attends to most."""
         place = replace(self.place, query=position, scroll=0)
         self.place = replace(place, key=strongest_key(self.subject, place))
 
@@ -617,7 +613,6 @@ class Session:
             self.place = replace(self.place, head=head)
 
     def _click_word(self, row: int, column: int) -> None:
-        """Follow the word at a column of a line of the sentence."""
         rows = sentence_rows(self.subject, self.place, self.screen)
         axis = self.subject.explorer.heads[self.place.head].key_axis
         if row >= len(rows):
@@ -632,7 +627,6 @@ class Session:
 
 
 def error_line(error: AttnvizError) -> str:
-    """Return an error and its hint as one line."""
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 

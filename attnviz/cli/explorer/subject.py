@@ -1,4 +1,4 @@
-"""What is explored: a Trace, its heads, and what is said of a head, a cell and the answer."""
+"""Subject: a Trace, its heads, and what is said of a head, a cell and the answer."""
 
 from __future__ import annotations
 
@@ -59,23 +59,19 @@ class Subject:
 
     @cached_property
     def attention(self) -> tuple[tuple[Layer, int], ...]:
-        """The layer of each head, and its number in it."""
         layers = self.trace.attention_layers
         return tuple((layer, number) for layer in layers for number in range(layer.heads))
 
     @cached_property
     def cells(self) -> tuple[tuple[int, int], ...]:
-        """The row and the column of each head in an overview: its layer and its number."""
         return tuple(head.chooser_cell or (0, 0) for head in self.explorer.heads)
 
     @property
     def settings(self) -> Settings:
-        """The settings that the trace was computed with."""
         return self.trace.origin.settings
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of queries, and of keys of the first head."""
         return self.explorer.heads[0].weights.shape
 
     @cached_property
@@ -382,11 +378,9 @@ class Subject:
         return self.with_settings(without=",".join(words) or None)
 
     def scaled_otherwise(self) -> Subject:
-        """Return the subject with scores divided by √d_k if they are not, and the reverse."""
         return self._with_variant("scale", "scaled", not self.trace.variant.scaled)
 
     def masked_otherwise(self) -> Subject:
-        """Return the subject with a causal mask if it has none, and without one if it has."""
         return self._with_variant("causal", "causal", not self.trace.variant.causal)
 
     def heated(self, factor: float) -> Subject:
@@ -458,7 +452,6 @@ def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place
 
 
 def strongest_key(subject: Subject, place: Place) -> int:
-    """Return the key that the query of a place attends to most in its head."""
     grid = subject.grid(place.head)
     row = np.where(grid.hidden[place.query], -np.inf, np.nan_to_num(grid.values[place.query]))
     return int(row.argmax())

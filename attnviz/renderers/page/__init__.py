@@ -1,1 +1,1 @@
-"""One page to look around in: a View as HTML that needs nothing else, and no network."""
+"""A View as one interactive HTML page that needs no other file and no network."""

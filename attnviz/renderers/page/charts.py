@@ -101,7 +101,6 @@ def spaced(heights: Sequence[float]) -> list[float]:
 
 
 def _line_class(line: Curve, number: int) -> str:
-    """Return the CSS class of a line: its colour by `number`, and whether it is plain or dashed."""
     color = "line plain" if line.plain else f"line line-{number % SERIES_COLOR_COUNT}"
     return f"{color} dashed" if line.dashed else color
 

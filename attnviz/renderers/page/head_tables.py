@@ -1,4 +1,4 @@
-"""The heads of a page: what is stored of each, whole or in blocks for long texts."""
+"""The stored numbers of each head of a page: whole tables, or blocks for long texts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,6 @@ def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
 
 
 def _cell_count(head: HeadMap) -> int:
-    """Return how many cells the map of a head has."""
     rows, columns = head.weights.shape
     return rows * columns
 
@@ -188,7 +187,6 @@ def accuracy_note(tables: Mapping[str, PackedTable]) -> str:
 
 
 def _distinct_measures(explorer: HeadExplorer) -> list[str]:
-    """Return the measures of the heads, such as weights and scores, each once."""
     return list(dict.fromkeys(head.measure for head in explorer.heads))
 
 
@@ -233,7 +231,6 @@ def _describe_scale(scale: Scale, keys: int) -> dict[str, Any]:
 
 
 def _head_axes(head: HeadMap) -> tuple[Axis, Axis]:
-    """Return the axes of the queries and of the keys of a head."""
     return head.query_axis, head.key_axis
 
 
@@ -257,7 +254,6 @@ class PackedHead:
 
     @property
     def size(self) -> int:
-        """The size of the packed tables, in bytes."""
         return sum(len(table.block) for table in self.tables.values())
 
 
@@ -331,11 +327,9 @@ class SpacedRows:
 
     @property
     def row_slice(self) -> slice:
-        """The slice of these rows."""
         return slice(self.first, None, self.step)
 
     def describe_rows(self, head: HeadMap) -> dict[str, int]:
-        """Return the first row, the step and the count of these rows, as JSON data."""
         count = len(range(self.first, head.weights.shape[0], self.step))
         return {"first": self.first, "step": self.step, "count": count}
 

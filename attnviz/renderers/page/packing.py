@@ -1,4 +1,4 @@
-"""Tables of numbers in few bytes, and thumbnails of heads, as a page stores them.
+"""Packs tables of numbers into few bytes, and draws thumbnails of heads.
 
 A code is the square root of a number, so that small weights, of which there are many, differ more
 finely than large ones. Each row has its own scale. Hidden cells take no space.
@@ -204,12 +204,10 @@ def pack_float_planes(tensors: Iterable[np.ndarray]) -> bytes:
 
 
 def encode_base64(block: bytes) -> str:
-    """Return bytes as base64 text, which a page can hold."""
     return base64.b64encode(block).decode()
 
 
 def load_cells(cells: Cells, rows: slice = FULL_SLICE) -> StoredCells:
-    """Read a table, or only some of its rows, into memory."""
     patch = cells.window(rows, FULL_SLICE)
     return StoredCells(patch.values, patch.hidden)
 
@@ -230,7 +228,6 @@ def _pack_exact_table(cells: Cells) -> PackedTable:
 
 
 def _as_floats(numbers: CellNumbers) -> CellNumbers:
-    """Return numbers as they are if float32 or float64, else converted to float32."""
     return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""A View as one HTML page: its words, heads, script, followed tokens, and how it was made."""
+"""Fills the template of a page: words, heads, script, policy, provenance."""
 
 from __future__ import annotations
 
@@ -203,7 +203,6 @@ def _page_title(title: str) -> Markup:
 
 
 def _paragraph(text: str, element_id: str) -> Markup:
-    """Return a text as a paragraph with an id; nothing if the text is empty."""
     return tag("p", text, id=element_id) if text else NO_MARKUP
 
 
@@ -250,7 +249,6 @@ def _unused_scripts(live: LiveModel | None) -> tuple[str, ...]:
 
 @lru_cache
 def join_scripts(names: tuple[str, ...]) -> str:
-    """Return scripts, files beside this module, as one, in a function of its own."""
     parts = "".join(strip_script(read_page_file(name)) for name in names)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 

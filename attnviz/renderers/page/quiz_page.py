@@ -1,4 +1,4 @@
-"""A quiz as one HTML page: questions to answer by keyboard or pointer, solutions, a score."""
+"""A quiz as one HTML page: questions to answer, solutions and a score."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
 
 
 def _has_masks(exercises: tuple[Exercise, ...]) -> bool:
-    """Return whether any table has masked cells."""
     return any(
         has_masked_cells((*exercise.question.grids, *exercise.solution.grids))
         for exercise in exercises
@@ -66,7 +65,6 @@ def _has_masks(exercises: tuple[Exercise, ...]) -> bool:
 
 
 def _question_markup(exercise: Exercise) -> Markup:
-    """Return a question with its answers as radio buttons, and room for its solution."""
     section = exercise.question
     name = f"question-{section.number}"
     answers = [
@@ -85,7 +83,6 @@ def _question_markup(exercise: Exercise) -> Markup:
 
 
 def _answer_markup(name: str, index: int, option: str) -> Markup:
-    """Return an answer as a radio button with its label."""
     button = empty_tag("input", type="radio", name_=name, value=index)
     return tag("label", button, tag("span", option), class_="answer")
 

@@ -1,4 +1,4 @@
-"""What a page shows besides its heads: tables, rankings, charts, sentences and steps."""
+"""What a page shows besides heads: tables, rankings, charts, sentences, steps."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def page_panels(view: View) -> Markup:
 
 
 def _is_unreadable_table(panel: Drawable) -> bool:
-    """Return whether a panel is a table with a title, too large to read."""
     return isinstance(panel, Grid) and panel.title != "" and not is_readable(panel)
 
 
@@ -214,7 +213,6 @@ def _panel_markup(panel: Drawable) -> Markup:
 
 
 def _grid_heading(grid: Grid) -> Markup:
-    """Return a grid's title as a heading; nothing if it has none."""
     return tag("h2", grid.title) if grid.title else NO_MARKUP
 
 
@@ -287,7 +285,6 @@ def strike_head_name(name: str) -> Markup:
 
 
 def is_readable(grid: Grid) -> bool:
-    """Return whether a grid has few enough cells to be read as a table."""
     row_count, column_count = grid.cells.shape
     return row_count * column_count <= MAX_READABLE_CELLS
 
@@ -306,7 +303,6 @@ def too_many_sentence(grids: Sequence[Grid]) -> Markup:
 
 
 def _scroll_frame(inner: Markup) -> Markup:
-    """Return content in a frame in which it scrolls if it is wide or high."""
     return tag("div", inner, class_="frame")
 
 

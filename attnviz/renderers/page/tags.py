@@ -1,4 +1,4 @@
-"""HTML built from tags; every word is escaped, so that no user's text becomes markup."""
+"""Builds HTML from tags; every word is escaped, so that no text becomes markup."""
 
 from __future__ import annotations
 

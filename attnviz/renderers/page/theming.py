@@ -1,4 +1,4 @@
-"""The colours of a page as CSS: those of the themes, and a class for each shade of a table."""
+"""The colours of a page as CSS: those of the themes, and a class for each shade."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def theme_rules(palette: str) -> str:
 
 
 def _theme_rule(name: str, palette: str) -> str:
-    """Return the CSS variables of a theme, with the shades of a palette."""
     theme = find_theme(name)
     colors = {
         **{color: getattr(theme, color) for color in ("paper", "ink", "faint", "hidden", "hatch")},

@@ -1,4 +1,4 @@
-"""The queries and keys of the heads of a page, from which its script computes each score again."""
+"""Queries and keys of a page's heads, from which its script computes scores again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def pack_vectors(
 
 
 def _without_vectors(reason: str) -> PackedVectors:
-    """Return no vectors, with a note that gives the reason, if there is one."""
     return PackedVectors(note=f"no arithmetic of single cells: {reason}" if reason else "")
 
 

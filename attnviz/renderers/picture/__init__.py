@@ -1,4 +1,4 @@
-"""Pictures, drawn with matplotlib, which is imported here, before anything that needs it.
+"""Pictures, drawn with matplotlib, which is imported here before anything needs it.
 
 What it logs during this import, such as warnings about its settings, is not shown: no picture here
 depends on them.

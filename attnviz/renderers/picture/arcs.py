@@ -1,4 +1,4 @@
-"""Words on the left, words on the right, and a line for each weight; lengths are inches.
+"""Words on the left, words on the right, and a line for each weight; in inches.
 
 Two columns of words can be read at any length, and tell who reads from what is read.
 """
@@ -81,7 +81,6 @@ class ArcsHeadings:
         return HEADING_HEIGHT * (self.title_size + self.axis_size) * POINT
 
     def box_below(self, box: Box) -> Box:
-        """Return the part of a panel's box that is below these lines."""
         left, bottom, width, height = box
         return left, bottom, width, max(height - self.height, 0.1)
 
@@ -162,7 +161,6 @@ class ArcsDrawing(Drawing):
 
     @property
     def natural_columns(self) -> int:
-        """How many panels stand side by side on a page of its own."""
         return min(len(self.heads), math.ceil(math.sqrt(len(self.heads) * 1.6)))
 
     @property
@@ -184,7 +182,6 @@ class ArcsDrawing(Drawing):
         return rows * (high + _arcs_headings(heads, letters).height) + (rows - 1) * ARCS_PANEL_GAP
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the panels of all heads."""
         headings = _arcs_headings(self.heads, letters)
         for pair in zip(self.pooled_heads, self._panel_boxes(room, letters), strict=True):
             yield from _arcs_panel_items(*pair, headings, letters)
@@ -225,7 +222,6 @@ class ArcsDrawing(Drawing):
         )
 
     def keys(self) -> list[Key]:
-        """Return what the colours and the thickness of lines mean."""
         heads = self.pooled_heads
         scales = dict.fromkeys(head.grid.scale for head in heads)
         meanings = [*map(scale_key, scales), Key("the thicker a line, the larger the weight")]
@@ -300,7 +296,6 @@ def _arcs_headings(heads: Sequence[Arcs], letters: Lettering) -> ArcsHeadings:
 
 
 def _arcs_title(head: Arcs) -> str:
-    """Return the title of a head, with what a cell stands for if it is pooled."""
     return " · ".join(part for part in (head.grid.title, head.grid.pool_note) if part)
 
 
@@ -354,13 +349,11 @@ def _line_numbers(head: Arcs, left: Ticks, right: Ticks) -> dict[int, str]:
 
 
 def _resized_side(side: Ticks, size: float) -> Ticks:
-    """Return the labels of one side in letters of `size` points."""
     extent = max((text_width(label, size) for label in side.labels), default=0.0)
     return replace(side, size=size, extent=extent)
 
 
 def _arcs_panel_items(head: Arcs, box: Box, headings: ArcsHeadings, letters: Lettering) -> Items:
-    """Yield one head in its box: headings, tokens of both sides, numbers and lines."""
     panel = _arcs_panel(head, headings.box_below(box), letters)
     yield from _heading_words(panel, box, headings, letters)
     yield from _query_words(panel)
@@ -470,6 +463,5 @@ def _link_curve(panel: ArcsPanel, row: int, column: int) -> tuple[Point, Point, 
 
 
 def _count_weights(head: Arcs) -> int:
-    """Return the number of weights that no mask hides, of the chosen query or of all."""
     rows = slice(None) if head.query is None else head.query
     return int((~head.grid.hidden[rows]).sum())

@@ -1,4 +1,4 @@
-"""In place of tables: vectors as arrows in their plane, and upright bars; lengths in inches."""
+"""Vectors as arrows in their plane, and upright bars, in place of tables; in inches."""
 
 from __future__ import annotations
 
@@ -108,11 +108,9 @@ class _PlaneDrawing:
         return x, bottom + (height - top * self.unit) / 2
 
     def page_point(self, point: Point) -> Point:
-        """Return the place on the page of a point of the plane."""
         return self.start[0] + point[0] * self.unit, self.start[1] + point[1] * self.unit
 
     def items(self) -> Items:
-        """Yield everything that is drawn of the plane."""
         for part in (self._shadow, self._arc, self._arrows, self._title, self._names, self._angle):
             yield from part()
 
@@ -133,7 +131,6 @@ class _PlaneDrawing:
 
     @property
     def tips(self) -> tuple[Point, Point]:
-        """Where the arrows of the query and of the key end on the page."""
         query, key = map(self.page_point, self.plane.tips)
         return query, (key[0], key[1] + self.origins[KEY_SERIES][1] - self.origins[QUERY_SERIES][1])
 
@@ -180,7 +177,6 @@ class _PlaneDrawing:
         return x + radius * math.cos(angle), y + radius * math.sin(angle)
 
     def _title(self) -> Iterator[Words]:
-        """Yield the title of the plane, if it has one."""
         left, bottom, _, height = self.room
         if self.plane.title:
             y = bottom + height - self.letters.title * POINT
@@ -259,7 +255,6 @@ class _UprightBars:
 
     @property
     def left(self) -> float:
-        """Where the bars begin: behind the names of the rows."""
         widest = max(BOLD * text_width(row.name, self.letters.label) for row in self.chart.rows)
         return self.room[0] + widest + BESIDE_BARS * self.letter
 
@@ -271,11 +266,9 @@ class _UprightBars:
         return (right - self.left) / len(self.chart.names)
 
     def column_middle(self, column: int) -> float:
-        """Return where the middle of a column is."""
         return self.left + (column + 0.5) * self.step
 
     def items(self) -> Items:
-        """Yield the names of columns, and each row with bars, line, numbers, name and sum."""
         rows = self.chart.rows
         below = self._names_height + BARS_GAP * self.letter
         high = (self.room[3] - below) / len(rows) - BARS_GAP * self.letter
@@ -351,12 +344,10 @@ class _UprightRow:
 
     @property
     def size(self) -> float:
-        """The size of its numbers, in points."""
         return self.drawing.number_size
 
     @property
     def _value_range(self) -> tuple[float, float]:
-        """The lowest and the highest number, 0 being between them."""
         values = [value for value in self.row.values if value is not None]
         return min(0.0, *values, 0.0), max(0.0, *values, 0.0)
 

@@ -1,4 +1,4 @@
-"""A list of bars, each with its label and its number: in columns, as long as there is room."""
+"""A list of bars with labels and numbers, in as many columns as there is room for."""
 
 from __future__ import annotations
 
@@ -96,17 +96,14 @@ class BarList:
 
     @property
     def label_width(self) -> float:
-        """The width of the widest label of all rows, and of other frames of a film."""
         return widest_line((*[row.label for row in self.rows], *self.reserved_labels), self.size)
 
     @property
     def number_width(self) -> float:
-        """The width of the widest number of all rows."""
         return widest_line(tuple([row.number for row in self.rows]), self.size)
 
     @property
     def bar_start(self) -> float:
-        """The distance from the left edge of a column to its bars."""
         numbers = 0.0 if self.tracked else self.number_width + BAR_GAP * self.unit
         return self.label_width + BAR_GAP * self.unit + numbers
 

@@ -1,6 +1,6 @@
-"""Boxes in boxes: how large rows, columns and grids are, and where everything in them stands.
+"""Nested boxes: sizes and places of rows, columns and grids; in inches.
 
-All lengths are inches. A `Space` is the room of one thing; a `Row` or a `Column` holds spaces, rows
+A `Space` is the room of one thing; a `Row` or a `Column` holds spaces, rows
 or columns. Each knows its size, and places the boxes of its spaces, in their order, from its upper
 left corner.
 """
@@ -30,7 +30,6 @@ class Space:
 
     @property
     def size(self) -> Size:
-        """The width and the height of the thing together with its labels."""
         return self.left + self.width + self.right, self.above + self.height + self.below
 
     @property
@@ -60,14 +59,12 @@ class Row:
 
     @cached_property
     def size(self) -> Size:
-        """The width and the height of all parts with the gaps between them."""
         below_line = max(part.size[1] - part.above_line for part in self.parts)
         wide = sum(part.size[0] for part in self.parts) + sum(self._gaps)
         return wide, self.above_line + below_line
 
     @property
     def _gaps(self) -> Sequence[float]:
-        """The gap behind each part but the last."""
         gaps = self.gaps
         return gaps if isinstance(gaps, tuple) else [gaps] * (len(self.parts) - 1)
 
@@ -89,7 +86,6 @@ class Column:
 
     @cached_property
     def size(self) -> Size:
-        """The width of the widest part, and the height of all parts with the gaps between them."""
         high = sum(part.size[1] for part in self.parts) + self.gap * (len(self.parts) - 1)
         return max(part.size[0] for part in self.parts), high
 

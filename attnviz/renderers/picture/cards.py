@@ -1,4 +1,4 @@
-"""A card on a page of many: its heading, its small print, and its tables, as large as they must be.
+"""A card on a page of many: one section as heading, small print and tables.
 
 Nothing here is made to fit: a card says how much room it takes. All lengths are inches.
 """
@@ -98,7 +98,6 @@ class CardTable:
 
     @property
     def below(self) -> float:
-        """How far its labels reach below it."""
         return labels_extent(self.columns, CARD_STYLE)
 
 
@@ -116,7 +115,6 @@ class TableBlock:
 
     @property
     def rows(self) -> list[tuple[CardTable, ...]]:
-        """The tables of each row."""
         starts = range(0, len(self.tables), self.across)
         return [self.tables[start : start + self.across] for start in starts]
 
@@ -139,7 +137,6 @@ class TableBlock:
 
     @property
     def width(self) -> float:
-        """The width of the widest row, with labels and gaps."""
         rows = (sum(map(_column_width, row)) + TABLES_GAP * (len(row) - 1) for row in self.columns)
         return max(rows, default=0.0)
 
@@ -333,7 +330,6 @@ def _table_cell(grid: Grid, rows: int, columns: int, max_side: int) -> tuple[flo
 
 
 def _column_width(tables: Sequence[CardTable]) -> float:
-    """Return the width of a column of tables, with labels."""
     return max(table.left for table in tables) + max(_width_from_edge(table) for table in tables)
 
 
@@ -343,18 +339,15 @@ def _width_from_edge(table: CardTable) -> float:
 
 
 def _pooled_title(table: CardTable) -> str:
-    """Return the title of a table, with what one cell stands for if it is pooled."""
     pooled = table.content.pool_note if isinstance(table.content, Grid) else ""
     return " · ".join(part for part in (table.content.title, pooled) if part)
 
 
 def _table_row_height(tables: Sequence[CardTable]) -> float:
-    """Return the height of the highest table of a row, with its labels below."""
     return max(table.height + table.below for table in tables)
 
 
 def table_items(tables: TableBlock, left: float, top: float) -> Items:
-    """Yield the tables of a card, with its upper left corner here."""
     for row, columns in zip(tables.rows, tables.columns, strict=True):
         top -= tables.title_height
         start = left
@@ -368,7 +361,6 @@ def table_items(tables: TableBlock, left: float, top: float) -> Items:
 
 
 def _card_table_items(table: CardTable, box: Box) -> Items:
-    """Yield a table or a chart in its box, with title and labels."""
     content = table.content
     room = _width_from_edge(table) + TABLES_GAP * 0.6
     if isinstance(content, Curves):
@@ -537,7 +529,6 @@ def card_foot(card: Card, width: float) -> tuple[str, ...]:
 
 
 def foot_height(card: Card, width: float) -> float:
-    """Return the height of the sums below the tables, with the gap above them."""
     lines = card_foot(card, width)
     return len(lines) * SUM_POINTS * POINT * SUMS_LEADING + (SUMS_GAP if lines else 0.0)
 
@@ -558,7 +549,6 @@ def card_items(card: Card, tables: TableBlock, left: float, top: float, width: f
 
 
 def _card_heading_words(head: CardHead, left: float, top: float) -> Iterator[Words]:
-    """Yield the heading and the small print."""
     y = top - RULE - HEADING_POINTS * POINT
     yield Words(head.heading, left, y, head.size, bold=True)
     for line in head.lines:
@@ -567,7 +557,6 @@ def _card_heading_words(head: CardHead, left: float, top: float) -> Iterator[Wor
 
 
 def _head_bars(head: CardHead, right: float, top: float) -> Iterator[ColorBar]:
-    """Yield colour bars that lie at the right end of the heading."""
     y = top - RULE - HEADING_POINTS * POINT
     for scale in head.scales:
         end_width = text_width(_scale_ends(scale)[1], PRINT_POINTS)
@@ -576,7 +565,6 @@ def _head_bars(head: CardHead, right: float, top: float) -> Iterator[ColorBar]:
 
 
 def _scale_key_width(scale: Scale) -> float:
-    """Return the width of a colour bar with its two ends, in inches."""
     return sum(text_width(end, PRINT_POINTS) for end in _scale_ends(scale)) + CARD_KEY_SIZE[0] + 0.2
 
 
@@ -586,7 +574,6 @@ def _scale_ends(scale: Scale) -> tuple[str, str]:
 
 
 def _scale_end_words(key: ColorBar) -> Iterator[Words]:
-    """Yield the two ends of a scale, on either side of its bar."""
     left, bottom, width, _ = key.box
     low, high = _scale_ends(key.scale)
     yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, halign="right")

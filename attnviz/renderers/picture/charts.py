@@ -1,4 +1,4 @@
-"""Curves as lines in a box: where each point lies, and which numbers stand along the sides."""
+"""Curves as lines in a box: places of points, and numbers along the sides."""
 
 from __future__ import annotations
 
@@ -135,7 +135,6 @@ def _spaced_numbers(numbers: Sequence[float], span: AxisSpan, lines: float) -> l
 
 
 def _is_no_power_of_ten(number: float) -> bool:
-    """Return whether a number is neither 0 nor plus or minus a power of ten."""
     return number != 0 and not math.log10(abs(number)).is_integer()
 
 

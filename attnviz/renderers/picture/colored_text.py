@@ -1,4 +1,4 @@
-"""Texts whose tokens are coloured, in lines and columns as on a printed page; in inches."""
+"""Texts with coloured tokens, in lines and columns as on a printed page; in inches."""
 
 from __future__ import annotations
 
@@ -48,11 +48,9 @@ class TextDrawing(Drawing):
 
     @property
     def width(self) -> float:
-        """The width of a page of its own, in inches."""
         return NATURAL_WIDTH
 
     def keys(self) -> list[Key]:
-        """Return what colours and the look of hidden words mean."""
         scales = dict.fromkeys(text.grid.scale for text in self.texts)
         hidden = any(text.grid.hidden.any() for text in self.texts)
         return [*map(scale_key, scales), *[masked_key(next(iter(scales)))] * hidden]
@@ -98,7 +96,6 @@ class TextDrawing(Drawing):
 
 
 def _text_height(texts: tuple[Sentence, ...], size: float, width: float) -> float:
-    """Return the height of texts in letters of `size` points, in all columns of a page."""
     lines = math.ceil(len(_lines_of_texts(texts, size, width)) / _column_count(size, width))
     return lines * LINE_HEIGHT * size * POINT
 
@@ -114,7 +111,6 @@ def _text_column_width(size: float, width: float) -> float:
 
 @cached_by_font(32)  # asked for again: what fits, and where all stands
 def _lines_of_texts(texts: tuple[Sentence, ...], size: float, width: float) -> Sequence[TextLine]:
-    """Return the lines of all texts in a column of a page of this width."""
     wide = _text_column_width(size, width)
     return [line for text in texts for line in _lines_of_text(text, size, wide)]
 
@@ -163,7 +159,6 @@ def _lines_in_room(lines: Sequence[TextLine], room: int) -> Sequence[TextLine]:
 
 
 def _line_items(line: TextLine, left: float, bottom: float, size: float, width: float) -> Items:
-    """Yield the words of a line, each on its colour; or a title."""
     grid, unit = line.sentence.grid, size * POINT
     y = bottom + (BOX_HEIGHT / 2 - MIDDLE) * unit
     if line.left_out:

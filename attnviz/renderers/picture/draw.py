@@ -1,4 +1,4 @@
-"""Draws a layout with matplotlib: cells, images of cells, lines, bars, and words."""
+"""Draws a layout with matplotlib: cells, images, lines, bars and words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
 def draw_layout(layout: Layout, look: Look) -> NotebookFigure:
-    """Return a figure with everything of a layout, in the theme and palette of `look`."""
     colors = find_theme(look.theme)
     figure = NotebookFigure(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)
@@ -254,7 +253,6 @@ def draw_hidden(axes: Axes, grid: Grid, colors: Theme, corner: float = 0.0) -> N
 
 
 def _draw_borders(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Draw a line at each border of an axis."""
     for border, line in ((grid.columns.border, axes.axvline), (grid.rows.border, axes.axhline)):
         if border is not None:
             line(border, color=colors.ink, linewidth=BORDER_WIDTH)
@@ -345,7 +343,6 @@ def _arrow_head(start: Point, end: Point, length: float) -> tuple[list[Point], P
 
 
 def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
-    """Write all lines of text."""
     width, height = layout.size
     for text in (piece for words in layout.words for piece in text_pieces(words)):
         Figure.text(  # without the settings of the figure, which are those of now
@@ -379,7 +376,6 @@ def _text_color(text: Words, look: Look) -> str:
 
 
 def _series_color(number: int, colors: Theme) -> str:
-    """Return the colour of a line of a chart; the colours begin again after the last."""
     return colors.series[number % len(colors.series)]
 
 
@@ -429,7 +425,6 @@ class MapImages(Artist):
     """Small maps, as one image with nothing between them: hundreds of images would take long."""
 
     def __init__(self, boxes: Sequence[Box], rgb: np.ndarray) -> None:
-        """Set the boxes, as parts of the figure, and the colours of the cells of each map."""
         super().__init__()
         self._boxes, self._rgb = np.array(boxes), rgb
 

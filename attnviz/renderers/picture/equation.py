@@ -1,4 +1,4 @@
-"""Panels with signs between them, such as Q · Kᵀ = S: all cells are of one size; in inches.
+"""Panels with signs between them, such as Q · Kᵀ = S; cells of one size; in inches.
 
 Only where vectors are so long that nothing could be read are their dimensions narrower.
 """
@@ -109,7 +109,6 @@ class Equation:
 
     @cached_property
     def tight_row(self) -> Row:
-        """Its terms as a row, with the least gaps between them."""
         return self.row(0.0)
 
     def row(self, spare: float) -> Row:
@@ -147,7 +146,6 @@ class Equations:
 
     @property
     def terms(self) -> list[Term]:
-        """The terms of all equations."""
         return [term for equation in self.equations for term in equation.terms]
 
     @property
@@ -159,13 +157,11 @@ class Equations:
 
     @property
     def rows(self) -> list[tuple[Equation, ...]]:
-        """The equations in rows, so many side by side as the form says."""
         starts = range(0, len(self.equations), self.form.across)
         return [self.equations[start : start + self.form.across] for start in starts]
 
     @cached_property
     def column(self) -> Column:
-        """All equations with the least gaps between them."""
         return self._spaced_column(0.0, 0.0)
 
     def _spaced_column(self, wide: float, high: float) -> Column:
@@ -202,7 +198,6 @@ class Equations:
                     yield PlacedTerm(term, box, sign, equation.sign_size, behind)
 
     def fits(self, room: Box) -> bool:
-        """Return whether the equations are no wider and no higher than a room."""
         width, height = self.column.size
         return width <= room[2] + 1e-6 and height <= room[3] + 1e-6
 
@@ -235,7 +230,6 @@ class EquationDrawing(Drawing):
 
     @property
     def width(self) -> float:
-        """The width of a page of its own: that of a slide for four groups and more."""
         return NATURAL_EQUATIONS_WIDTH if len(self.groups) < MAX_WHOLE else SLIDE[0]
 
     def body_height(self, letters: Lettering, width: float) -> float:
@@ -284,7 +278,6 @@ class EquationDrawing(Drawing):
         return "numbers and labels that can be read" if crowded else ""
 
     def keys(self) -> list[Key]:
-        """Return what colours mean, and what one cell stands for."""
         grids = [grid for group in self.groups for grid in _group_grids(group)]
         scales = color_scales(grids)
         hidden = [masked_key(scales[0])] if any(grid.cells.has_hidden for grid in grids) else []
@@ -403,7 +396,6 @@ def _with_own_grids(arrangement: Equations, groups: Sequence[Group]) -> Equation
 
 
 def _group_grids(group: Group) -> list[Grid]:
-    """Return the panels of a group that are grids."""
     return [panel for panel in group.panels if isinstance(panel, Grid)]
 
 
@@ -442,7 +434,6 @@ def _make_equation(
 
 
 def _has_same_names(one: Axis, other: Axis) -> bool:
-    """Return whether two axes have the same unit, labels and numbers."""
     return (one.unit, one.labels, one.numbers) == (other.unit, other.labels, other.numbers)
 
 
@@ -541,7 +532,6 @@ def _title_items(
 
 
 def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
-    """Yield the sign behind a term, if there is one."""
     if placed.sign:
         left, bottom, width, height = placed.box
         points = placed.sign_size * SCALE_BY_SIGN.get(placed.sign, 1.0)

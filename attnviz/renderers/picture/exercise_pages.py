@@ -1,4 +1,4 @@
-"""The questions of a quiz on paper: pages with boxes to tick, or the key with its solutions.
+"""A quiz on paper: pages of questions with boxes to tick, or of solutions.
 
 A page is filled from the top with blocks; a question stays together where a page has room for it.
 All lengths are inches.
@@ -71,17 +71,14 @@ class Paper:
 
     @property
     def margin(self) -> float:
-        """The inches that stay free on each side."""
         return MARGIN_SHARE * self.size[0]
 
     @property
     def width(self) -> float:
-        """The width between the margins."""
         return self.size[0] - 2 * self.margin
 
     @property
     def room(self) -> float:
-        """The height between the margins, above the foot."""
         return self.size[1] - 2 * self.margin - FOOT_HEIGHT
 
 
@@ -155,7 +152,6 @@ def _fill_pages(
 
 
 def _height(parts: Sequence[PaperPart]) -> float:
-    """Return the height of parts below each other."""
     return sum(part.height for part in parts)
 
 
@@ -312,7 +308,6 @@ def _sum_parts(section: Section, paper: Paper) -> Iterator[PaperPart]:
 def _text_part(
     text: str, points: float, paper: Paper, *, bold: bool = False, faint: bool = False
 ) -> PaperPart:
-    """Return a text in as many lines as it needs."""
     size = points * paper.scale
     lines = wrap_parts(text.split(" "), " ", size * (BOLD if bold else 1.0), paper.width)
     return _lines_part(lines, size, paper, bold=bold, faint=faint)
@@ -321,11 +316,9 @@ def _text_part(
 def _lines_part(
     lines: list[str], size: float, paper: Paper, *, bold: bool = False, faint: bool = False
 ) -> PaperPart:
-    """Return lines below each other."""
     pitch = size * POINT * LEADING
 
     def items(top: float) -> Items:
-        """Yield the lines from the top down."""
         for number, line in enumerate(lines, 1):
             y = top - number * pitch + 0.2 * size * POINT
             yield Words(line, paper.margin, y, size, bold=bold, faint=faint)
@@ -334,5 +327,4 @@ def _lines_part(
 
 
 def _gap(height: float) -> PaperPart:
-    """Return room in which nothing is drawn."""
     return PaperPart(height, lambda top: iter(()))

@@ -1,4 +1,4 @@
-"""Films: sections one after another or the shots of a training, as a GIF.
+"""Films as GIF: sections one after another, or the shots of a training.
 
 Every frame holds only what is new in it, and has a palette of its own; Pillow writes the file.
 """
@@ -95,7 +95,6 @@ def gif_picture(view: View, look: Look) -> list[bytes]:
 
 
 def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
-    """Yield the frames of a walk through the steps of a computation."""
     groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
     step_captions = replace(captions, title="", notes=view.picture.caveat)
     return _step_frames(groups, look, with_glyphs(captions), with_glyphs(step_captions))
@@ -146,7 +145,6 @@ def _step_frames(
 
 
 def _has_colors(panel: Drawable) -> bool:
-    """Return whether any grid of a panel has a scale of colour."""
     grids = [panel for panel in open_panels([panel]) if isinstance(panel, Grid)]
     return any(grid.scale.kind != "none" for grid in grids)
 
@@ -182,7 +180,6 @@ def _page_of_all_steps(groups: Sequence[Group], look: Look, captions: Captions) 
 
 
 def _frame_of_step(panel: Drawable, look: Look, size: Size, captions: Captions) -> FilmFrame:
-    """Return a step on a page of its own."""
     if isinstance(panel, Section):
         return FilmFrame(_still_pages([panel], look, size, captions)[0], look.seconds)
     look = replace(look, size=size)
@@ -373,7 +370,6 @@ def _flying_number_layouts(moment: Section, layout: Layout, new: np.ndarray) -> 
 
 
 def _with_items(layout: Layout, items: Iterable[Item]) -> Layout:
-    """Return a layout with these items in place of its own."""
     return replace(layout, items=tuple(items))
 
 
@@ -403,7 +399,6 @@ def _source_box(panel: Panel, source: CellSource) -> Box:
 
 
 def _cells_box(panel: Panel, cells: np.ndarray) -> Box:
-    """Return the box that holds the marked cells of a panel."""
     rows, columns = (np.flatnonzero(cells.any(axis=axis)).tolist() for axis in (1, 0))
     left, _, wide, high = cell_box(panel, rows[0], columns[0])
     _, bottom, _, _ = cell_box(panel, rows[-1], columns[-1])
@@ -411,7 +406,6 @@ def _cells_box(panel: Panel, cells: np.ndarray) -> Box:
 
 
 def _box_ring(box: Box) -> Stroke:
-    """Return a thick line around a box."""
     left, bottom, width, height = box
     right, top = left + width, bottom + height
     corners = (left, bottom), (right, bottom), (right, top), (left, top)
@@ -534,7 +528,6 @@ def _cell_pixels(
 
 
 def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
-    """Return the colours of the low and the high end of a panel's scale."""
     anchors = color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     return anchors[0], anchors[-1]
 
@@ -608,5 +601,4 @@ def _reduced_palette(colors: ColorRow) -> ColorRow:
 
 
 def _color_channels(colors: Shaped[np.ndarray, "color"]) -> Shaped[np.ndarray, "color 3"]:
-    """Return red, green and blue of colours that are one number each."""
     return np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=-1).astype(np.float64)

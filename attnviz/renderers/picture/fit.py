@@ -1,4 +1,4 @@
-"""The search for what fits: the first of some choices, the best one, or the largest length."""
+"""Searches for what fits: the first or the best of some choices, the largest length."""
 
 from __future__ import annotations
 

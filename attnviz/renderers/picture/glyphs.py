@@ -1,4 +1,4 @@
-"""Characters that can be drawn: which font has each, and code points for those that none has."""
+"""Which font has each character, and code points for characters that no font has."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ def math_settings(family: str) -> dict[str, str]:
 
 
 def _is_truetype(family: str) -> bool:
-    """Return whether the font file of a family has TrueType outlines."""
     with Path(font_manager.findfont(family)).open("rb") as file:
         return file.read(4) in TRUETYPE_SIGNATURES
 
@@ -155,7 +154,6 @@ def texts_in(value: Any) -> list[str]:
     texts = list[str]()
 
     def collect(text: str, setting: Callable[[str], str]) -> str:
-        """Keep a text, and return it as it is."""
         texts.append(text)
         return text
 
@@ -178,7 +176,6 @@ def _set_texts(value: Any, setting: TextSetter, change: Callable[..., str]) -> A
 
 
 def font_families(texts: Iterable[str]) -> list[str]:
-    """Return the names of the fonts that these texts need, DejaVu Sans always first."""
     paths = (_font_file(character) for character in _unique_characters(texts))
     return list(dict.fromkeys([FIRST_FONT, *(_font_family(path) for path in paths if path)]))
 
@@ -199,7 +196,6 @@ def warn_of_missing_glyphs(texts: Iterable[str]) -> None:
 
 
 def _unique_characters(texts: Iterable[str]) -> list[str]:
-    """Return each character of some texts once, sorted."""
     return sorted({character for text in texts for character in text})
 
 
@@ -216,7 +212,6 @@ def _font_file(character: str) -> str | None:
 
 @cache
 def _first_font_file() -> str:
-    """Return the file of DejaVu Sans."""
     return str(font_manager.findfont(FIRST_FONT))
 
 
@@ -239,7 +234,6 @@ def _plainness(path: Path) -> tuple[bool, bool, bool, str]:
 
 
 def _has_glyph(path: str, code: int) -> bool:
-    """Return whether a font file can be read, has outlines, and has a character of this code."""
     font = _open_font(path)
     return font is not None and font.get_char_index(code) != 0
 

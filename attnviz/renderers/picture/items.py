@@ -1,4 +1,4 @@
-"""What stands where in a picture: panels, charts, bars, lines and words; in inches."""
+"""Layout and its items: panels, charts, bars, lines, words, with places; in inches."""
 
 from __future__ import annotations
 
@@ -176,29 +176,24 @@ class Layout:
     items: tuple[Item, ...]
 
     def items_of(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        """Return the items of one kind, in their order."""
         return tuple(item for item in self.items if isinstance(item, kind))
 
     @property
     def words(self) -> tuple[Words, ...]:
-        """All lines of text, in their order."""
         return self.items_of(Words)
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """All panels, in their order."""
         return self.items_of(Panel)
 
 
 def cell_box(panel: Panel, row: int, column: int) -> Box:
-    """Return the box of one cell of a panel."""
     (left, bottom, width, height), (down, across) = panel.box, panel.grid.values.shape
     wide, high = width / across, height / down
     return left + column * wide, bottom + height - (row + 1) * high, wide, high
 
 
 def panel_boxes(items: Iterable[Item]) -> list[Box]:
-    """Return the boxes of the panels and charts among some items."""
     return [item.box for item in items if isinstance(item, Panel | Chart)]
 
 

@@ -1,4 +1,4 @@
-"""Long maps: blocks of tokens in colour, axes that count tokens, and profiles along the text.
+"""A LongMap: blocks in colour, axes that count tokens, profiles along the text.
 
 All lengths are inches.
 """
@@ -98,7 +98,6 @@ class LongMapDrawing(Drawing):
         return self._placed_maps((0.0, 0.0, width, math.inf), letters).height
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the maps as large as the room lets them be."""
         if len(self.long_maps) == 1:
             drawn = MapInRoom(self.long_maps[0], letters)
             yield from drawn.items(drawn.map_box(room), room[0] + room[2])
@@ -168,19 +167,16 @@ class MapTable:
 
     @cached_property
     def rows(self) -> list[list[MapInRoom]]:
-        """The maps in rows."""
         starts = range(0, len(self.maps), self.across)
         return [self.maps[start : start + self.across] for start in starts]
 
     @cached_property
     def pane(self) -> float:
-        """The width of a map with its profiles."""
         lefts = sum(each.left() for each in self.rows[0])
         return (self.room_width - lefts - (self.across - 1) * MAPS_GAP) / self.across
 
     @cached_property
     def above(self) -> float:
-        """The height of titles and names of profiles above a map."""
         return max(each.above(self.pane) for each in self.maps)
 
     @cached_property
@@ -197,12 +193,10 @@ class MapTable:
 
     @property
     def height(self) -> float:
-        """The height of all rows."""
         below = sum(row[0].below() for row in self.rows) + (len(self.rows) - 1) * ROWS_GAP
         return len(self.rows) * (self.above + self.side[1]) + below
 
     def items(self, left: float, top: float) -> Items:
-        """Yield all maps from the upper left corner on."""
         width, height = self.side
         for number, row in enumerate(self.rows):
             _, first = self.places[number * self.across]
@@ -267,7 +261,7 @@ class MapInRoom:
             yield from _profile_items(profile, (x, box[1], pitch - gap, box[3]), letters)
 
     def marks(self, tokens: range) -> tuple[list[int], int]:
-        """Return the paragraphs that are marked, and each how manyth those are."""
+        """Return the paragraphs that are marked, every n-th one, and n."""
         most = MAX_MARKS if self.is_one else FEW_MARKS
         return thinned_marks(self.long_map.paragraphs, tokens, most)
 
@@ -375,7 +369,6 @@ class MapInRoom:
 
 
 def _name_lines(profile: Profile, letters: Lettering) -> list[str]:
-    """Return the name of a profile in lines no wider than its chart."""
     width = (PROFILE_WIDTH + PROFILE_GAP * 0.6) * letters.label * POINT
     parts = [profile.name, f"({profile.unit})"] if profile.unit else [profile.name]
     words = [word for part in parts for word in part.split(" ")]

@@ -1,4 +1,4 @@
-"""What belongs to a matrix: numbers in its cells, its title, and the colour bar of its scale."""
+"""Numbers in the cells of a panel, its title, and the colour bar of its scale."""
 
 from __future__ import annotations
 
@@ -198,7 +198,6 @@ def _bar_items(bar: ColorBar, letters: Lettering) -> Iterator[Words | Stroke]:
 
 
 def _bar_name_size(letters: Lettering) -> float:
-    """Return the size of the name of a scale, in points."""
     return max(BAR_NAME_SHARE * letters.axis, min(letters.smallest, letters.axis))
 
 

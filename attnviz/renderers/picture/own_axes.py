@@ -1,4 +1,4 @@
-"""One heatmap in a user's own axes of matplotlib, in the letters and colours that these have.
+"""heatmap(ax=…): one Grid in the user's own axes of matplotlib, in their style.
 
 Cells are one unit wide, with their middles at whole numbers, as `imshow` has them.
 """
@@ -183,7 +183,6 @@ class TokenLocator(Locator):
     """
 
     def __init__(self, labels: Axis) -> None:
-        """Set the labels of all places."""
         self.labels = labels
         self.ticks = Ticks(labels.title, len(labels))
         families = font_families(labels.labels)
@@ -209,7 +208,6 @@ class TokenLocator(Locator):
         return self()
 
     def _fitting_ticks(self, axis: XAxis | YAxis) -> Ticks:
-        """Return the labels that fit, in the letters that the axis has for them."""
         ax = axis.axes
         figure = ax.get_figure(root=True)
         assert figure is not None, "axes without a figure"

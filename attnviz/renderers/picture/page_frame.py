@@ -1,6 +1,6 @@
-"""What stands around all panels of a page: the headline, captions, and keys to colours and letters.
+"""Frame: what stands around the panels of a page: headline, captions, notes, keys.
 
-All of it begins at one left edge, and leaves a room between.
+All of it begins at one left edge, with some room in between.
 """
 
 from __future__ import annotations
@@ -109,7 +109,6 @@ class Frame:
         return self.room[1], self.top - _lines_height(self.lines_above)
 
     def words(self) -> Iterator[Words]:
-        """Yield the lines above and below the panels, each at its place."""
         margin = self.letters.margin
         yield from stacked_words(self.lines_above, margin, self.top)
         foot = max(0.6 * margin, self.reserved[1])
@@ -183,7 +182,6 @@ def _caption_lines(text: str, size: float, width: float, *, faint: bool = False)
 
 
 def _lines_height(lines: Sequence[Line]) -> float:
-    """Return the height of some lines in inches."""
     return sum(line.height for line in lines)
 
 
@@ -276,7 +274,6 @@ class Drawing:
         raise NotImplementedError
 
     def key_size(self, letters: Lettering) -> float:
-        """Return the size of the letters of keys, in points."""
         return letters.axis
 
     def _keys_height(self, letters: Lettering, width: float) -> float:
@@ -305,7 +302,6 @@ class Drawing:
         return left, bottom + foot, width, high - foot
 
     def items(self, room: Box, letters: Lettering) -> Items:
-        """Yield the drawing in a room, and its keys at the foot of the room."""
         yield from self.body(self.room_above_keys(room, letters), letters)
         yield from keys_items(self.keys(), room, self.key_size(letters))
 
@@ -322,12 +318,10 @@ def scale_key(scale: Scale) -> Key:
 
 
 def masked_key(scale: Scale) -> Key:
-    """Return the key of what a mask hides, in the look of this scale."""
     return Key("hidden by the mask", block=Block((0, 0, 0, 0), Tint(scale, None)))
 
 
 def query_key(meaning: str) -> Key:
-    """Return the key of a word with a line around it, with this meaning."""
     return Key(meaning, block=Block((0, 0, 0, 0), outlined=KEY_OUTLINE))
 
 

@@ -1,4 +1,4 @@
-"""Pages: tables, one section in full, or cards in rows like words in a paragraph.
+"""Chooses how a page is drawn: tables, one section in full, or cards in rows.
 
 `panels.py` places tables, `section.py` one section; here is where each card stands. All lengths
 are inches.
@@ -129,7 +129,6 @@ def _layout_with_room(groups: Sequence[Group], look: Look, captions: Captions) -
 
 
 def _layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
-    """Return the layout of a picture: a drawing, tables, one section, or cards."""
     panels = [panel for group in groups for panel in group.panels]
     if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)
@@ -250,7 +249,6 @@ def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> 
 
 
 def _have_room(cards: Sequence[Card], frame: Frame, factor: float) -> bool:
-    """Return whether all cards stand on the page, everything being `factor` times as large."""
     room = _cards_room(frame, factor)
     return _flow_fits(flow_cards(cards, room[2], 1.0), room)
 
@@ -306,7 +304,6 @@ def _cards_room(frame: Frame, factor: float) -> Box:
 
 
 def _flow_fits(flow: CardFlow, room: Box) -> bool:
-    """Return whether rows of cards are no wider and no higher than a room."""
     return flow.width <= room[2] + 1e-3 and flow.height <= room[3] + 1e-3
 
 
@@ -358,7 +355,6 @@ class CardBox:
 
     @cached_property
     def height(self) -> float:
-        """The height of its head, its tables and its sums, in inches."""
         foot = foot_height(self.card, self.width)
         return card_head(self.card, self.width).height + self.body.height + foot
 
@@ -375,17 +371,14 @@ class CardFlow:
 
     @property
     def heights(self) -> list[float]:
-        """The height of each row."""
         return [_cards_height(row) for row in self.rows]
 
     @property
     def height(self) -> float:
-        """The height of all rows with the gaps between them."""
         return sum(self.heights) + ROW_GAP * (len(self.rows) - 1)
 
     @property
     def width(self) -> float:
-        """The width of the widest row."""
         return max(_cards_width(row) for row in self.rows)
 
 
@@ -452,7 +445,6 @@ def _card_choices(card: Card, width: float, growth: float) -> list[CardBox]:
 
 
 def _card_box(card: Card, tables: TableBlock) -> CardBox:
-    """Return a card around its tables, as wide as these and its heading need."""
     return CardBox(card, tables, _round_up_width(max(tables.width, least_card_width(card))))
 
 
@@ -472,12 +464,10 @@ def _narrowest_choice(choice: CardChoices, height: float) -> CardBox:
 
 
 def _cards_height(row: Sequence[CardBox]) -> float:
-    """Return the height of the highest card of a row."""
     return max(piece.height for piece in row)
 
 
 def _cards_width(row: Sequence[CardBox]) -> float:
-    """Return the width of a row of cards with the gaps between them."""
     return sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
 
 

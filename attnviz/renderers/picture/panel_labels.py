@@ -1,4 +1,4 @@
-"""The labels of rows and columns of a panel: which it has, how large and how turned, and where.
+"""The labels of a panel's rows and columns: which, how large, how turned, where.
 
 Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). All
 lengths are inches.
@@ -57,7 +57,6 @@ class PanelStyle:
 
     @property
     def axis_title_height(self) -> float:
-        """The room that the title of an axis takes, in inches."""
         return AXIS_TITLE_HEIGHT * self.axis * POINT
 
 
@@ -78,7 +77,6 @@ class Ticks:
 
     @cached_property
     def untitled(self) -> Ticks:
-        """The same labels without the title of their axis."""
         return replace(self, title="") if self.title else self
 
 
@@ -170,7 +168,6 @@ def _word_labels(axis: Axis) -> tuple[str, ...]:
 
 
 def no_ticks(axis: Axis) -> Ticks:
-    """Return an axis of the same length without labels and title."""
     return Ticks("", len(axis))
 
 

@@ -1,4 +1,4 @@
-"""Panels in rows and columns: which are beside each other, how large, and with which labels.
+"""Panels in rows and columns: which stand side by side, how large, with which labels.
 
 All lengths are inches.
 """
@@ -69,7 +69,6 @@ class PanelOrder:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return math.ceil(len(self.panels) / self.columns)
 
 
@@ -223,11 +222,9 @@ class PanelRows:
 
     @property
     def columns(self) -> int:
-        """The number of panels in a row."""
         return self.order.columns
 
     def indices(self, row: int) -> range:
-        """Return the places of the panels of a row."""
         start = row * self.columns
         return range(start, min(start + self.columns, len(self.contents)))
 
@@ -380,7 +377,6 @@ def _panel_headings(order: PanelOrder, room: float, style: PanelStyle) -> PanelH
 
 
 def _panel_room_width(panel: Content, width: float, columns: int) -> float:
-    """Return the width that a panel may have: a strip has all of its row."""
     return width * columns if is_strip(panel) else width
 
 
@@ -469,7 +465,6 @@ def _panel_size(panel: Content, width: float, height: float, style: PanelStyle) 
 
 
 def _strip_height(panel: Content, style: PanelStyle) -> float:
-    """Return the height of a few rows of words; 0 for what is no grid."""
     return STRIP_HEIGHT * style.number * POINT * len(panel.rows) if isinstance(panel, Grid) else 0.0
 
 
@@ -497,6 +492,5 @@ def with_layer_names(order: PanelOrder) -> tuple[PanelOrder, list[str]]:
 
 
 def layer_ticks(title: str, name: str, style: PanelStyle) -> Ticks:
-    """Return the name of a layer as the only label beside its row, with the title of the rows."""
     extent = text_width(name, style.smallest) + LABELS_GAP * style.smallest * POINT
     return Ticks(title, 1, (0,), (name,), style.smallest, 0, extent)

@@ -1,4 +1,4 @@
-"""The layout of panels: how large everything is, and where each panel stands; in inches.
+"""A page filled with panels: how large each one is, and where it stands; in inches.
 
 Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). The
 data itself is never cut. A page of a given size is filled; without one it is as large as the
@@ -188,7 +188,6 @@ def _filled_page(
 
 
 def least_label_count(page: FilledPage) -> int:
-    """Return the least number of labels on any side of a panel that has some; 0 if none has."""
     counts = (len(ticks.positions) for ticks in (*page.rows.row_ticks, *page.rows.column_ticks))
     return min((count for count in counts if count), default=0)
 

@@ -1,4 +1,4 @@
-"""Rankings as bars, side by side or below each other, below what sentences there are; in inches.
+"""Rankings as bars, side by side or stacked, below their sentences; in inches.
 
 Rankings stand side by side, or below each other where that leaves long bars. A remark stands beside
 its bar; on a high page that few rows do not fill it stands below, so that bars are longer and
@@ -55,17 +55,14 @@ class RankingDrawing(Drawing):
 
     @property
     def rankings(self) -> list[RankedBars]:
-        """The panels that are rankings."""
         return [panel for panel in self.panels if isinstance(panel, RankedBars)]
 
     @property
     def sentences(self) -> SentenceDrawing | TextDrawing | None:
-        """A drawing of those panels that are sentences; None if there are none."""
         sentences = tuple(panel for panel in self.panels if isinstance(panel, Sentence))
         return draw_sentences(sentences) if sentences else None
 
     def _sentences_height(self, letters: Lettering, width: float) -> float:
-        """Return the height of the sentences with the gap below them; 0 if there are none."""
         sentences = self.sentences
         return 0.0 if sentences is None else sentences.height(letters, width) + LISTS_GAP
 
@@ -93,7 +90,6 @@ class RankingDrawing(Drawing):
         return max(titles, default=0.0) + rows
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the sentences, and the rankings below them."""
         left, bottom, width, height = room
         if sentences := self.sentences:
             upper = self._upper_room(room, letters)
@@ -176,7 +172,6 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
     room = box[3] - _title_height(ranked, box[2], letters)
 
     def has_long_bars(size: float) -> bool:
-        """Return whether the longest bar has 0.4 of the width in letters of this size."""
         return _bar_list(ranked, box, size, letters).bar_length >= LONG_BAR * box[2]
 
     def fits(size: float) -> bool:
@@ -214,7 +209,6 @@ def _bar_list(
     lines = min(count_bar_lines(room, size, REMARK_HEIGHT if below else 0.0), count)
 
     def more(start: int) -> list[str]:
-        """Return the line that counts the rows from `start` on."""
         return [f"and {counted(count - start, f'more {ranked.unit}')}"]
 
     rows = _ranking_rows(ranked)

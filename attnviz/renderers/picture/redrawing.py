@@ -1,4 +1,4 @@
-"""What is new in a layout: of two frames that are nearly alike, only that is drawn again."""
+"""Which boxes of two similar frames differ: only those are drawn again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,6 @@ def _words_box(word: Words) -> Box:
 
 
 def _grown_box(box: Box, edge: float) -> Box:
-    """Return a box that is larger by `edge` on each side."""
     left, bottom, width, height = box
     return left - edge, bottom - edge, width + 2 * edge, height + 2 * edge
 
@@ -114,7 +113,6 @@ def _fixed_parts(layout: Layout) -> tuple[object, ...]:
 
 
 def _line_band(word: Words, layout: Layout) -> Box:
-    """Return a box as high as a line of text and as wide as the page."""
     size = word.size * POINT
     return 0.0, word.y - DESCENT_SHARE * size, layout.size[0], (DESCENT_SHARE + ASCENT_SHARE) * size
 
@@ -146,7 +144,6 @@ def _changed_cells(previous: Panel, panel: Panel) -> np.ndarray:
 
 
 def _new_cell_boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
-    """Yield the box of each marked cell of a panel, a little enlarged."""
     for row, column in np.argwhere(cells).tolist():
         yield _grown_box(cell_box(panel, row, column), CELL_EDGE)
 

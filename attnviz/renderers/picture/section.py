@@ -1,4 +1,4 @@
-"""A section on a page of its own: what the step is, its tables, and its sums below them.
+"""A section on its own page: heading, tables, and sums beside or below them.
 
 All lengths are inches.
 """
@@ -182,7 +182,6 @@ def _table_height(section: Section, width: float, letters: Lettering) -> float:
 
 
 def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
-    """Return whether labels find room beside each other below a table."""
     widest = max((text_width(label, letters.label) for label in grid.columns.labels), default=0.0)
     return widest * len(grid.columns) <= UPRIGHT_SHARE * width
 
@@ -304,7 +303,6 @@ def _heading_lines(
 
 
 def _total_height(lines: Sequence[Line]) -> float:
-    """Return the height of some lines in inches."""
     return sum(line.height for line in lines)
 
 
@@ -398,7 +396,6 @@ def _with_full_numbers(items: Sequence[Item], full_grids: Sequence[Grid], larges
 
 
 def _fuller_grid(grid: Grid, other: Grid) -> Grid:
-    """Return a grid with its empty cells filled from another one."""
     empty = np.isnan(grid.values)
     return grid.with_values(np.where(empty, other.values, grid.values))
 

@@ -1,4 +1,4 @@
-"""Sentences with the attention of one token: words in colour, with arcs and bars; in inches.
+"""Sentences coloured by the attention of one token, with arcs and bars; in inches.
 
 A panel for each head, all in letters of one size.
 """
@@ -103,7 +103,6 @@ class Paragraph:
 
     @property
     def height(self) -> float:
-        """The height of all lines, each with the gap above it."""
         return self.lines * (BOX_HEIGHT + LINE_GAP) * self.unit
 
     def box(self, word: PlacedWord, left: float, top: float) -> Box:
@@ -114,7 +113,6 @@ class Paragraph:
 
 @cached_by_font(256)  # asked for again for each number of bars that is tried
 def paragraph(sentence: Sentence, size: float, width: float) -> Paragraph:
-    """Return a sentence in as many lines as it needs in a width, in letters of `size` points."""
     return Paragraph(sentence, size, tuple(_placed_words(sentence, size, width)))
 
 
@@ -266,7 +264,6 @@ def _word_curve(
 
 
 def _box_middle(box: Box) -> float:
-    """Return the middle of a box, from left to right."""
     return box[0] + box[2] / 2
 
 
@@ -282,7 +279,6 @@ class SentencePanel:
 
     @property
     def height(self) -> float:
-        """The height of heading, words and bars with the gaps between them, in inches."""
         gap = _gap_above_bars(self.words) if self.bars.lines else 0.0
         return self.heading_height + self.words.height + gap + self.bars.height
 
@@ -301,7 +297,6 @@ class SentenceDrawing(Drawing):
 
     @property
     def width(self) -> float:
-        """The width of a page with one or two sentences, or with more, in inches."""
         return NATURAL_WIDTH if len(self.sentences) <= 2 else SLIDE[0]
 
     def body_height(self, letters: Lettering, width: float) -> float:
@@ -315,7 +310,6 @@ class SentenceDrawing(Drawing):
         return rows * max(panel.height for panel in panels) * HEIGHT_SLACK + (rows - 1) * PANEL_GAP
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the panels, each with heading, words and bars."""
         panels, across = _best_panels(self, room, letters)
         max_lines = max(panel.bars.lines for panel in panels)
         for panel, box in zip(panels, panes(len(panels), across, room, PANEL_GAP), strict=True):
@@ -441,7 +435,6 @@ def _shortened_panel(panel: SentencePanel, height: float) -> SentencePanel:
 
 
 def _gap_above_bars(words: Paragraph) -> float:
-    """Return the gap between words and bars, in inches."""
     return min(PANEL_GAP, BARS_GAP_LETTERS * words.unit)
 
 

@@ -1,4 +1,4 @@
-"""Very many heads as small maps: where each stands, and which ones are framed; in inches.
+"""Many heads as small maps: where each stands, and which are framed; in inches.
 
 Layers stand in one bank, or in several beside each other, and what frames mean on the right of the
 maps or below them: whatever leaves maps larger. Frames stand around maps, in the gaps.
@@ -89,7 +89,6 @@ class HeadsDrawing(Drawing):
         return max(high * rows + titles, key_height) + sheet.height_above + sheet.height_below
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Yield the maps, names, frames and the key, and the last lines below."""
         sheet = best_sheet(self.overview, room, letters)
         for part in (_map_items, _head_names, _token_labels, _frame_items, _tag_key_items):
             yield from part(sheet)
@@ -179,7 +178,6 @@ def _thinned_indices(axis: Axis, pitch: float, needed: float) -> range:
 
 
 def _named_columns(sheet: MapSheet) -> range:
-    """Return the columns that have names."""
     columns, size = sheet.overview.columns, sheet.name_size
     needed = widest_line(columns.labels, size) + NAME_SPACE * size * POINT
     return _thinned_indices(columns, sheet.pitch[0], needed)
@@ -221,7 +219,6 @@ def _frame_items(sheet: MapSheet) -> Items:
 
 
 def frame_colors(overview: Overview) -> dict[int, int]:
-    """Return the colour of the frame of each map that has a flag, by the index of the map."""
     framed = dict.fromkeys(flag.map_index for flag in overview.flags)
     return {each: FRAME_COLORS[n % len(FRAME_COLORS)] for n, each in enumerate(framed)}
 
@@ -256,7 +253,6 @@ class MapSheet:
 
     @property
     def layers_down(self) -> int:
-        """How many layers stand below each other in a bank."""
         return math.ceil(len(self.overview.rows) / self.banks)
 
     @property
@@ -295,7 +291,6 @@ class MapSheet:
 
     @property
     def title_height(self) -> float:
-        """The height of a map's own name, above it."""
         return NAMES_HEIGHT * self._letter if self.is_wrapped else 0.0
 
     @property
@@ -307,7 +302,6 @@ class MapSheet:
 
     @property
     def height_below(self) -> float:
-        """The height of the names of tokens and of the last lines, below the maps."""
         legend_height = self.legend_height
         return (self.tokens[1].extent if self.tokens else 0.0) + legend_height
 
@@ -322,7 +316,6 @@ class MapSheet:
 
     @cached_property
     def legend_height(self) -> float:
-        """The height of the last lines."""
         return keys_height(self.legend, self.room[2], self.letters.note)
 
     @cached_property
@@ -349,18 +342,15 @@ class MapSheet:
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of maps in a bank."""
         return self.layers_down * math.ceil(len(self.overview.columns) / self.across), self.across
 
     @cached_property
     def pitch(self) -> tuple[float, float]:
-        """The distance from one map to the next, across and down."""
         wide, high = self.map_size
         return wide * (1 + MAP_GAP), high * (1 + MAP_GAP) + self.title_height
 
     @cached_property
     def top_left(self) -> tuple[float, float]:
-        """The upper left end of the first map."""
         left, bottom, _, height = self.room
         return left + self.left_width, bottom + height - self.height_above
 
@@ -375,7 +365,6 @@ class MapSheet:
 
     @property
     def maps_right(self) -> float:
-        """Where the last map ends."""
         left, _, wide, _ = self.box((self.banks - 1) * self.layers_down, self.across - 1)
         return left + wide
 
@@ -469,7 +458,6 @@ def _with_tokens(sheet: MapSheet) -> MapSheet | None:
 
 
 def _sheet_style(letters: Lettering) -> PanelStyle:
-    """Return the style of the labels of tokens."""
     return panel_style(letters, SLIDE, 1.0, 1.0)
 
 
@@ -494,7 +482,6 @@ def tag_column_width(overview: Overview, letters: Lettering) -> float:
 
 
 def tag_column_height(overview: Overview, letters: Lettering) -> float:
-    """Return the height of the key in a column."""
     return len(overview.flags) * (TAG_PAIR + TAG_LEADING) * letters.axis * POINT
 
 
@@ -517,9 +504,6 @@ def tag_column_items(sheet: MapSheet, room: Box) -> Items:
 
 
 def tag_lines_height(overview: Overview, letters: Lettering, room: float) -> float:
-    """Return the height of the key in lines, with a little room above it; 0 if there
-    are no flags.
-    """
     count = len(_wrapped_flags(overview, letters, room))
     return (count * TAG_LINE_PITCH + 0.7) * letters.axis * POINT if count else 0.0
 
@@ -562,7 +546,6 @@ def legend_keys(
 
 
 def _token_texts(overview: Overview) -> list[str]:
-    """Return the tokens of the rows and of the columns, as one text if they are the same."""
     rows, columns = _axis_text(overview.query_axis), _axis_text(overview.key_axis)
     return [rows] if rows == columns else [f"rows: {rows}", f"columns: {columns}"]
 
@@ -588,7 +571,6 @@ def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[
 
 
 def _tag_width(pieces: TagText, size: float) -> float:
-    """Return the inches that a frame with these words takes in a line, and the gap behind it."""
     return (TAG_SIDE + TAG_GAP + TAGS_GAP) * size * POINT + _pieces_width(pieces, size)
 
 
@@ -608,7 +590,6 @@ def _flag_text_lines(overview: Overview, flag: Flag) -> tuple[TagText, TagText]:
 
 
 def _pieces_width(pieces: TagText, size: float) -> float:
-    """Return the width of some words, bold ones among them, in inches."""
     return sum(text_width(text, size) * (BOLD if bold else 1.0) for text, bold in pieces)
 
 

@@ -1,4 +1,4 @@
-"""Tables in lines, with signs between them: how some become others. All lengths are inches.
+"""Rows of tables with signs between them: how one becomes the next; in inches.
 
 The cells of a line have one width, so that tables that are cut, or joined, can be recognised.
 """
@@ -53,12 +53,10 @@ class StageLine:
 
     @property
     def rows(self) -> int:
-        """The number of rows of its highest table."""
         return max(len(piece.grid.rows) for piece in self.pieces)
 
     @property
     def columns(self) -> int:
-        """The number of columns of all its tables."""
         return sum(len(piece.grid.columns) for piece in self.pieces)
 
     def ticks(self, height: float) -> Ticks:
@@ -91,7 +89,6 @@ def stage_items(
 
 
 def rows_per_line(grids: Sequence[Grid], stages: Stages) -> list[int]:
-    """Return how many rows the highest table of each line has."""
     tables = [[grids[index] for index in line if isinstance(index, int)] for line in stages]
     return [max(len(grid.rows) for grid in line) for line in tables]
 
@@ -139,7 +136,6 @@ def _stage_sign_width(sign: str, style: PanelStyle) -> float:
 
 
 def _stage_sign_size(sign: str, style: PanelStyle) -> float:
-    """Return the size of a sign, in points."""
     return style.title * (2.0 if sign == "·" else 1.2)
 
 
@@ -153,12 +149,10 @@ class _StageRoom:
 
     @property
     def title_height(self) -> float:
-        """The height of a title above tables."""
         return TITLE_HEIGHT * self.letters.axis * POINT
 
     @property
     def line_gap(self) -> float:
-        """The least gap between two lines."""
         return LINES_GAP * self.letters.label * POINT
 
     @cached_property
@@ -195,7 +189,6 @@ class _StageRoom:
         return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
 
     def _row_height(self, line: StageLine, wide: float) -> float:
-        """Return the height of most cells of a line, whose cells are `wide` inches wide."""
         share = self.limits[self.lines.index(line)]
         return min(share, max(SQUEEZE * wide, LOWEST_ROW))
 

@@ -1,4 +1,4 @@
-"""Letters and lines of text: their sizes, how wide they are, smaller, shorter or wrapped to fit."""
+"""Sizes and widths of letters; lines shortened, shrunk or wrapped to fit."""
 
 from __future__ import annotations
 
@@ -61,13 +61,11 @@ class Lettering:
     smallest: float = SMALLEST_POINTS  # below, labels are thinned out and pages divided
 
     def scaled(self, factor: float, at_least: float = 0.0) -> Lettering:
-        """Return the same sizes times a factor, none of them below `at_least` points."""
         sizes = (getattr(self, field.name) for field in fields(self))
         return type(self)(*(max(size * factor, at_least) for size in sizes))
 
     @property
     def can_shrink(self) -> bool:
-        """Whether labels may become smaller where there is no room for them."""
         return self.smallest < self.label
 
     def grown(self, size: float, times: float) -> float:
@@ -76,7 +74,6 @@ class Lettering:
 
     @property
     def small_title(self) -> float:
-        """The size of a title above each of many panels, in points."""
         return max(self.title * MANY_PANELS_TITLE_SCALE, self.smallest)
 
     @property
@@ -170,7 +167,6 @@ def _lowered_name(match: re.Match[str]) -> str:
 
 
 def shorten_label(label: str) -> str:
-    """Return a label, cut to 24 characters with `…` at its end if it is longer."""
     return label if len(label) <= MAX_LABEL_LETTERS else label[: MAX_LABEL_LETTERS - 1] + "…"
 
 
@@ -224,7 +220,6 @@ def _measured_width(text: str) -> float:
 
 @lru_cache(maxsize=1)
 def _text_ruler() -> RendererAgg:
-    """Return matplotlib's renderer that measures all texts."""
     return RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
 
 

@@ -1,4 +1,4 @@
-"""Heads while they learn: tables, and charts along the same steps; lengths in inches."""
+"""Heads while they learn: tables of weights, and charts along the steps; in inches."""
 
 from __future__ import annotations
 
@@ -74,12 +74,10 @@ class TableGrid:
 
     @property
     def style(self) -> PanelStyle:
-        """The style of the tables: the sizes of their letters."""
         return panel_style(self.letters, SLIDE, 1.0, 1.0)
 
     @cached_property
     def grids(self) -> list[Grid]:
-        """The panels that are tables."""
         return [panel for panel in self.group.panels if isinstance(panel, Grid)]
 
     @property
@@ -231,12 +229,10 @@ class TrainingDrawing(Drawing):
 
     @property
     def tables(self) -> Group:
-        """The group that holds the tables of a training."""
         return next(group for group in self.groups if group.kind == "course")
 
     @property
     def charts(self) -> list[Curves]:
-        """All charts of the groups."""
         return [each for group in self.groups for each in group.panels if isinstance(each, Curves)]
 
     def body_height(self, letters: Lettering, width: float) -> float:
@@ -279,14 +275,12 @@ class TrainingDrawing(Drawing):
         return len(largest_tables(self.tables, room[2], room[3], letters).rows.positions)
 
     def keys(self) -> list[Key]:
-        """Return what the colours of tables mean, and what is hidden."""
         grids = [panel for panel in self.tables.panels if isinstance(panel, Grid)]
         scale = grids[0].scale
         hidden = [masked_key(scale)] if any(panel.cells.has_hidden for panel in grids) else []
         return [scale_key(scale), *hidden]
 
     def key_size(self, letters: Lettering) -> float:
-        """Return the size of the letters of keys, in points."""
         return letters.note
 
     def _best_course(self, room: Box, letters: Lettering) -> Course:
@@ -334,7 +328,6 @@ class Course:
 
 
 def _cell_area(course: Course) -> float:
-    """Return the area of a cell of the tables."""
     return course.tables.cell_area
 
 
@@ -399,7 +392,6 @@ def _charts_below(group: Group, charts: list[Curves], room: Box, letters: Letter
 
 
 def _ring_around(box: Box) -> Stroke:
-    """Return a ring around the box of a cell."""
     left, bottom, wide, high = box
     x, y = left + wide / 2, bottom + high / 2
     turns = np.linspace(0, 2 * np.pi, RING_CORNERS)

@@ -1,1 +1,1 @@
-"""Slides, made with python-pptx: words that can be edited, and pictures between them."""
+"""PowerPoint slides, made with python-pptx: editable words, and pictures."""

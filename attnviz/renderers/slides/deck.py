@@ -1,4 +1,4 @@
-"""Views as slides: their pictures, words and notes, and the file as bytes."""
+"""A View divided into slides: pictures, titles, speaker notes; the file as bytes."""
 
 from __future__ import annotations
 
@@ -255,7 +255,6 @@ def divide_into_slides(view: View) -> list[Slide]:
 
 
 def _is_on_first_slide(part: Group, view: View) -> bool:
-    """Return whether the first slide shows exactly the panels of `part`."""
     panels = view.picture.panels
     return len(panels) == len(part.panels) and all(map(_is_same_panel, panels, part.panels))
 
@@ -330,6 +329,5 @@ def _panel_title(panel: Drawable) -> str:
 
 
 def _panel_slide(view: View, part: Group, title: str) -> Slide:
-    """Return a slide for one panel, or for an equation of several, under the given title."""
     page = build_page([part], view.settings, view.picture.caveat)
     return Slide(replace(view, picture=page, headline=title), kind=part.name)

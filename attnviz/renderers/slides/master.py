@@ -1,4 +1,4 @@
-"""The layout of all slides: size, fonts, boxes, and letters small enough for every word."""
+"""The layout of all slides: size, fonts, boxes; letters small enough for every word."""
 
 from __future__ import annotations
 
@@ -69,12 +69,10 @@ def slide_layout(deck: Presentation) -> SlideLayout:
 
 
 def set_box(shape: Any, box: SlideBox) -> None:
-    """Move and resize a shape to a box in inches."""
     shape.left, shape.top, shape.width, shape.height = map(Inches, box)
 
 
 def _drop_part(owner: Any, kind: str) -> None:
-    """Drop the related part of a kind, such as a thumbnail, if there is one."""
     with suppress(KeyError):
         owner.drop_rel(owner.relate_to(owner.part_related_by(kind), kind))
 
@@ -154,7 +152,6 @@ class SlideBoxes:
 
     @property
     def picture(self) -> SlideBox:
-        """The box between title and caption, from the left edge of the slide to the right."""
         return 0.0, self.title_end, self.size[0], self.size[1] - self.title_end - self.caption_start
 
     @property
@@ -258,7 +255,6 @@ def _title_paragraph(text: str, letters: Lettering, width: float) -> SlideParagr
 
 
 def _shorten_to_lines(text: str, shown_lines: Sequence[str]) -> str:
-    """Return the beginning of a text, as long as `shown_lines` together, with an ellipsis."""
     return f"{text[: len(' '.join(shown_lines))].rstrip(ELLIPSIS)}{ELLIPSIS}"
 
 

@@ -39,7 +39,6 @@ TextLines = list[Text]
 
 
 def glimpse_lines(glimpse: Glimpse, screen: Screen) -> TextLines:
-    """Return the picture of a model while it learns, as lines that fit on the screen."""
     heading = list(_glimpse_heading(glimpse, screen))
     lines = [*heading, *_glimpse_body(glimpse, screen, max(screen.rows - len(heading), 1))]
     return [_truncate_line(line, screen.room) for line in lines[: screen.rows]]
@@ -109,7 +108,6 @@ def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
 
 
 def _best_heads(scores: Grid) -> list[int]:
-    """Return for each column of scores the index of the head with the highest one."""
     values = np.nan_to_num(scores.values)
     return [int(row) for row in values.argmax(0)] if values.size else []
 
@@ -136,7 +134,6 @@ def _side_lines(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
 
 
 def _history_label(history: MeasureHistory) -> Text:
-    """Return the name of a measure and its last value."""
     return Text.assemble((f"{history.name} ", DIM_STYLE), history.value_text, end="")
 
 
@@ -227,5 +224,4 @@ def _truncate_line(line: Text, room: int) -> Text:
 
 
 def _shorten_label(text: str, room: int) -> str:
-    """Return a text, cut to `room` columns with an ellipsis if it is longer."""
     return text if cell_len(text) <= room else fit_columns(text, room).rstrip()

@@ -160,7 +160,6 @@ def _fit_in_room(panel: Overview | RankedBars, screen: Screen, room: int) -> Ite
 
 
 def _block_lines(panel: Section | Sentence, screen: Screen) -> Iterator[Text]:
-    """Yield the lines of a step, or of a sentence."""
     if isinstance(panel, Sentence):
         return sentence_lines(
             panel.grid, screen, with_bars=panel.has_bars, is_whole_text=panel.is_whole_text

@@ -1,4 +1,4 @@
-"""The screen that lines of text are for: its size and colours, and helpers for lines."""
+"""Screen: the size and colours of where lines are printed, and helpers for lines."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ class Screen:
 
     @property
     def colored(self) -> bool:
-        """Whether there are any colours."""
         return self.colors != "none"
 
     @property
@@ -203,7 +202,6 @@ class Paint:
         return codes
 
     def color(self, index: CellIndex) -> Color:
-        """Return the colour of the value at an index, as rich has it."""
         return color_from_code(int(self.codes[index]), has_few=self.numbers is not None)
 
     def background_style(self, index: CellIndex) -> Style:
@@ -324,7 +322,6 @@ def _rgb_color(red: int, green: int, blue: int) -> Color:
 
 @lru_cache(maxsize=32768)  # pairs of colours: a head in half blocks has a thousand
 def color_style(color: Color, behind: Color | None) -> Style:
-    """Return the style of letters in a colour, with another behind them; cached."""
     return Style.from_color(color, behind)
 
 

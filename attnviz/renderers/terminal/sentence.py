@@ -1,4 +1,4 @@
-"""The sentence as one token reads it, and rankings: words in colour, sorted bars."""
+"""A sentence as one token reads it, and rankings: coloured words, sorted bars."""
 
 from __future__ import annotations
 
@@ -189,7 +189,6 @@ def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen
 
 
 def _row_paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Paint:
-    """Return the colours of values of a row for words and bars, grey if its head is off."""
     return paint_values(values, scale_on_paper(grid.scale), screen, is_off=grid.is_off(row))
 
 

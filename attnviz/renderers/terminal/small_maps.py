@@ -158,7 +158,6 @@ def _map_forms(grid: Grid, screen: Screen) -> Iterator[MapForm]:
 
 
 def _has_room_for_numbers(grid: Grid, cell_columns: int) -> bool:
-    """Return whether the numbers of columns fit above cells, with a gap between them."""
     longest = max(map(len, grid.columns.numbers), default=0)
     return 0 < longest < cell_columns
 
@@ -184,7 +183,6 @@ def _split_into_rows(
 def draw_maps(
     layers: Sequence[HeadGrids], arrangement: MapArrangement, screen: Screen
 ) -> Iterator[Text]:
-    """Yield the lines of the maps of all heads, in an arrangement."""
     all_heads = [head for heads in layers for head in heads]
     for number, row in enumerate(arrangement.rows):
         if number and arrangement.has_blank_lines:
@@ -225,7 +223,6 @@ def _line_names(rows: Axis, form: MapForm) -> list[str]:
 
 
 def _cut_word(word: str, max_columns: int) -> str:
-    """Return a word, cut with an ellipsis if it is wider than `max_columns`."""
     return word if cell_len(word) <= max_columns else fit_columns(word, max_columns)
 
 
@@ -297,7 +294,6 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
 
 
 def _paint_map(grid: Grid, screen: Screen) -> Paint:
-    """Return the colours of a map: greys for a head that is switched off."""
     return paint_values(grid.values, grid.scale, screen, is_off=grid.is_all_off)
 
 
@@ -509,7 +505,6 @@ class MapSheet:
 
     @property
     def height(self) -> int:
-        """How many lines the sheet takes."""
         parts = math.ceil(len(self.overview.columns) / self.maps_per_line)
         lines_of_layers = self.lines_per_layer * len(self.overview.rows)
         return parts * (1 + bool(self.overview.groups) + lines_of_layers)
@@ -579,7 +574,6 @@ class MapSheet:
 
     @cached_property
     def _paint(self) -> Paint:
-        """The colours of all cells of all maps."""
         return paint_values(self.overview.values, self.overview.scale, self.screen)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A terminal as a picture: what a command prints there, as an SVG for a page."""
+"""What a command prints on a terminal, as an SVG for a page."""
 
 from __future__ import annotations
 
@@ -106,7 +106,6 @@ def _line_elements(segments: Sequence[Segment], top: float, colors: Theme) -> It
 
 
 def _hex_color(color: Color) -> str:
-    """Return a colour of rich as '#rrggbb'."""
     red, green, blue = color.get_truecolor()
     return f"#{red:02x}{green:02x}{blue:02x}"
 

@@ -62,11 +62,9 @@ class TableForm:
     stacked_lines: int = 0  # of headings that are broken between their words
 
     def part(self, columns: slice) -> TableForm:
-        """Return the form for a slice of the columns."""
         return replace(self, widths=self.widths[columns])
 
     def width_of(self, column: int) -> int:
-        """Return the width of a column, in columns of the screen."""
         return self.widths[column] if self.widths else self.width
 
 
@@ -86,13 +84,11 @@ class TerminalTable:
 
     @property
     def width(self) -> int:
-        """The columns of the screen that the table takes: names and cells, or its title."""
         title = min(cell_len(self._title_above), self.screen.room, MAX_TITLE_COLUMNS)
         return max(self.label_width + self.cells_width, title)
 
     @property
     def height(self) -> int:
-        """The lines that the table takes: title, headings, cells and rule."""
         rule = self._border is not None
         return bool(self._title_above) + len(self._headings) + len(self.names) + rule
 
@@ -103,12 +99,10 @@ class TerminalTable:
 
     @property
     def title_excess(self) -> int:
-        """The columns by which the title is wider than names and cells; 0 if it is not."""
         return self.width - self.label_width - self.cells_width
 
     @property
     def cells_width(self) -> int:
-        """The columns of the screen that all cells of a row take."""
         return sum(map(self.form.width_of, range(len(self.grid.columns))))
 
     @cached_property
@@ -129,7 +123,6 @@ class TerminalTable:
 
     @cached_property
     def _headings(self) -> list[str]:
-        """The lines of column headings."""
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
         if self.form.heading == "across":
             widths = [*map(self.form.width_of, range(len(columns)))]
@@ -149,7 +142,6 @@ class TerminalTable:
 
     @property
     def _title_above(self) -> str:
-        """The title over the table; empty if it stands in the corner."""
         return "" if self._title_in_corner else self.grid.title
 
     @cached_property
@@ -170,7 +162,6 @@ class TerminalTable:
         return paint_values(self.grid.values, scale, self.screen, is_off=is_off)
 
     def _paint_of(self, row: int) -> Paint | None:
-        """Return the colours for the cells of a row: grey ones if its head is switched off."""
         return self._off_paint if self.grid.is_off(row) else self._paint
 
     @cached_property
@@ -195,7 +186,6 @@ class TerminalTable:
 
     @cached_property
     def _missing_values(self) -> np.ndarray:
-        """Where values are NaN."""
         return np.asarray(np.isnan(self.grid.values))
 
     def lines(self) -> Iterator[Text]:
@@ -297,12 +287,10 @@ def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str
 
 
 def max_stack_lines(axis: Axis) -> int:
-    """Return how many lines headings take if labels are broken between words."""
     return max((len(label.split()) for label in axis.labels), default=0)
 
 
 def stacked_widths(axis: Axis) -> list[int]:
-    """Return the width of each heading if it is broken between words."""
     return [max(map(cell_len, bidi_isolated(label).split()), default=0) for label in axis.labels]
 
 
@@ -312,7 +300,6 @@ def max_label_columns(axis: Axis) -> int:
 
 
 def max_downward_lines(axis: Axis) -> int:
-    """Return how many lines headings take if labels are written downwards."""
     return max((len(_downward_letters(label)) for label in axis.labels), default=0)
 
 
@@ -384,7 +371,6 @@ def _place_letter(letter: str, width: int, numbers: bool) -> str:
 
 
 def _align_right(text: str, width: int) -> str:
-    """Return a text behind spaces, `width` columns wide in all; a wider one as it is."""
     return " " * (width - cell_len(text)) + text
 
 

@@ -1,6 +1,6 @@
-"""Grids as tables, in the form that fits.
+"""Chooses the form of each Grid (numbers, blocks of colour, pooled), side by side.
 
-That is numbers in the cells, else blocks of colour, else half blocks, else cells that stand for
+The form is numbers in the cells, else blocks of colour, else half blocks, else cells that stand for
 several, with a note that says so. A form fits if a screen shows all of it at once.
 """
 
@@ -93,7 +93,6 @@ def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
 
 
 def _has_words_over_numbers(form: TableForm) -> bool:
-    """Return whether a form shows numbers below the whole words of their columns."""
     return form.cells == "numbers" and form.heading == "across"
 
 
@@ -168,7 +167,6 @@ def _tables_in_form(grids: Sequence[Grid], form: TableForm, screen: Screen) -> T
 
 
 def _tables_height(grids: Sequence[Grid], rows: TableRows) -> int:
-    """Return how many lines rows of tables take, with gaps between and notes below."""
     line_count = sum(max(table.height for table in tables) for tables in rows)
     return line_count + len(rows) - 1 + len(list(_tables_footer(grids, rows)))
 

@@ -1,4 +1,4 @@
-"""Builds a Trace from attention weights that were computed outside attnviz, and their tokens."""
+"""from_weights(): builds a Trace from weights computed outside attnviz and their tokens."""
 
 from __future__ import annotations
 
@@ -400,11 +400,9 @@ class PieceTokenizer:
 
     @property
     def all_special_ids(self) -> list[int]:
-        """The ids of special tokens such as [CLS]."""
         return [number for number, word in enumerate(self.words) if word in SPECIAL_TOKENS]
 
     def convert_ids_to_tokens(self, ids: Any) -> Any:
-        """Return the piece of one id, or a list of pieces for several."""
         return self.words[ids] if isinstance(ids, int) else [self.words[number] for number in ids]
 
 

@@ -1,4 +1,4 @@
-"""Converts external weights of any form, library or device to layers of tensors."""
+"""Converts weights of any library, form or device to layers of tensors."""
 
 from __future__ import annotations
 
@@ -235,7 +235,6 @@ def _refuse_unequal_sizes(tensors: Mapping[int, Tensor], noun: str) -> None:
 
 
 def _unknown_form_error(form_text: str) -> AttnvizError:
-    """Return the error about weights of an unknown form, which `form_text` describes."""
     return AttnvizError(
         f"the weights are {form_text}, and should be [query, key], "
         "or such a matrix for each head, of each layer",
@@ -244,12 +243,10 @@ def _unknown_form_error(form_text: str) -> AttnvizError:
 
 
 def is_array(value: object) -> bool:
-    """Return whether the value is a tensor or an array, of torch, NumPy, JAX or another library."""
     return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
 
 
 def is_sequence(value: object) -> bool:
-    """Return whether the value is a list, a tuple or another sequence, but not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
@@ -312,7 +309,6 @@ def _float_array(value: Any) -> np.ndarray:
 
 
 def _tuples_as_lists(value: Any) -> Any:
-    """Return nested sequences as nested lists."""
     return [_tuples_as_lists(item) for item in value] if is_sequence(value) else value
 
 
@@ -325,7 +321,6 @@ class BatchItem:
 
     @property
     def index(self) -> int:
-        """The number of the item from 0."""
         return self.item - 1
 
 

@@ -1,1 +1,1 @@
-"""Models, learned or written by hand: their tensors, their vocabularies, and their cards."""
+"""Small models, learned or written by hand: tensors, vocabularies and cards."""

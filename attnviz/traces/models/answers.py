@@ -93,7 +93,6 @@ def predict_answers(
 def apply_last_norm(
     outputs: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token dim"]:
-    """Return the last vectors, normalised if the unembedding has a norm, else unchanged."""
     return outputs if unembedding.norm is None else block.layer_norm(outputs, unembedding.norm)
 
 

@@ -1,4 +1,4 @@
-"""The card of a model: everything but its tensors, and the config.json that stores it."""
+"""The card of a model: all that is known of it but its tensors; stored as config.json."""
 
 from __future__ import annotations
 

@@ -109,7 +109,6 @@ def _refuse_odd_tensor(title: str, tensor: Tensor, shape: tuple[int, ...]) -> No
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:
-    """Return an object as indented JSON with sorted keys, in UTF-8."""
     return (json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
 
 

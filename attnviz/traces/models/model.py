@@ -93,7 +93,6 @@ class Model(Card):
         )
 
     def like(self, reference: Tensor) -> Model:
-        """Return a copy of the model with every tensor on `reference`'s device and in its dtype."""
         tensors = {name: tensor.to(reference) for name, tensor in self.parameters.items()}
         return self.with_parameters(tensors)
 
@@ -173,6 +172,5 @@ def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head quer
 
 
 def _signed_distances(count: int) -> Float[Tensor, "query key"]:
-    """Return the position of each key minus that of each query."""
     position = torch.arange(count, dtype=torch.float32)
     return position[None, :] - position[:, None]

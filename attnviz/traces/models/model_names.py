@@ -59,7 +59,6 @@ def _shipped_paths() -> dict[str, Path]:
 
 
 def shipped_names() -> tuple[str, ...]:
-    """Return the names of the models that come with attnviz."""
     return tuple(_shipped_paths())
 
 

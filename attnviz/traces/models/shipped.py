@@ -1,4 +1,4 @@
-"""Loads a model, or only its card, by its name or path."""
+"""Loads a model, or only its card, by name or path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that a model knows, and those that it answers with."""
+"""The words that a small model knows, and those that it answers with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a model on one text again and again, with other heads switched off each time.
+"""Runs a model on one text repeatedly, each time with other heads switched off.
 
 What stands before the first such head does not change. So the blocks there return what they
 returned in the pass with all heads, and the passes of one layer are one batch: copies of the text,
@@ -146,7 +146,6 @@ class ContextMeans:
     counts: dict[int, int] = field(default_factory=dict)  # of tokens
 
     def add(self, layer: int, contexts: Float[Tensor, "query head value_width"]) -> None:
-        """Add the contexts of one layer on one text."""
         self.sums[layer] = self.sums.get(layer, 0) + contexts.double().sum(0)
         self.counts[layer] = self.counts.get(layer, 0) + len(contexts)
 
@@ -270,17 +269,14 @@ class HeadAblation:
 
     @property
     def full_result(self) -> PassResult:
-        """The result of the pass with all heads but those in `off`."""
         return self.full_pass[0]
 
     @property
     def head_ids(self) -> list[HeadId]:
-        """All heads of the model."""
         heads = self.full_pass[1].heads_by_layer.items()
         return [(layer, head) for layer, count in heads for head in range(count)]
 
     def add_contexts(self, means: ContextMeans) -> None:
-        """Add the contexts of all heads on this text, without ablation, to the means."""
         listener = AblationListener(kind=self.model_input.kind, layers=(), means=means)
         self._run(listener, nullcontext())
 
@@ -312,7 +308,6 @@ class HeadAblation:
         return (self._run(self._listener([ablation]), nullcontext())[0] for ablation in ablations)
 
     def _replacement(self, head_id: HeadId) -> tuple[HeadId, Replacement]:
-        """Return a head with what replaces its output."""
         instead = self.instead
         return head_id, instead if isinstance(instead, str) else instead[head_id]
 

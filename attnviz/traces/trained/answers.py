@@ -1,4 +1,4 @@
-"""The output of a trained model: its last vectors, and its answers (predicted tokens), if any.
+"""The output of a trained model: last vectors, and its likeliest tokens, if any.
 
 A model that continues texts answers at every token, one that fills gaps at every [MASK]. As there
 may be 250,000 possible answers, only the last positions are scored, and only the answers that are
@@ -57,7 +57,6 @@ class BatchResult:
     logits: Float[Tensor, "item scored answer"] | None = None
 
     def of_item(self, item: int) -> PassResult:
-        """Return the output for one of the texts."""
         batches = (self.vectors, self.logits)
         return PassResult(*(None if batch is None else batch[item] for batch in batches))
 
@@ -168,7 +167,6 @@ def capturing_result(
 
 
 def _first_output(outputs: Any, *names: str) -> Tensor | None:
-    """Return the first output of these names that a model returns; None if it returns none."""
     batches = (getattr(outputs, name, None) for name in names)
     return next((batch for batch in batches if batch is not None), None)
 

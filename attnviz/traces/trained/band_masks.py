@@ -1,4 +1,4 @@
-"""Masks of long texts that are a band of keys around each query: found, and kept as a rule.
+"""Recognises masks of long texts that are a band of keys; keeps them as a MaskRule.
 
 transformers builds a model's mask from a predicate, as a matrix of queries × keys, and hands it
 from layer to layer. For a long text a band is found instead, by building some rows at a time, and

@@ -1,4 +1,4 @@
-"""Reads many texts in batches, and shows the attention weights of one layer of a batch at a time.
+"""Reads many texts in batches, and hands out the weights of one layer at a time.
 
 Texts of about the same length share a batch. All are padded at the end, where a causal model does
 not look and where positions are not counted, whatever side the tokenizer would pad; what is masked
@@ -113,7 +113,6 @@ class TextBatch:
 
     @property
     def ids(self) -> list[tuple[int, ...]]:
-        """The token ids of each text, without padding."""
         return [tokens.ids for tokens in self.tokens]
 
 

@@ -1,4 +1,4 @@
-"""Captures the attention of a running model: its inputs, queries, keys, values and weights.
+"""The attention function that transformers calls, and hooks: they capture a run.
 
 transformers lets one register a function that computes attention. This one receives the queries,
 keys, values, mask and scale of every layer, computes with attnviz's own arithmetic, and returns the
@@ -283,7 +283,6 @@ def _register_hooks(model: Any, listener: Listener) -> None:
 
 
 def _has_matrix(module: nn.Module) -> bool:
-    """Return whether a module is a Linear, or a Conv1D of GPT-2."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 

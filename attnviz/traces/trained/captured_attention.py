@@ -1,4 +1,4 @@
-"""The attention that was captured from a running model, and its weights, recomputed when read."""
+"""The captured attention of one layer; its weights are recomputed when read."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ class CapturedAttention:
 
     @property
     def cells(self) -> int:
-        """The number of attention weights in all heads."""
         return self.heads * self.queries.shape[1] * self.keys.shape[1]
 
     def attend(
@@ -318,7 +317,7 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
 
     @cached_property
     def _summaries(self) -> dict[int, AttentionSummary]:
-        """Of the heads that were asked for."""
+        """The summaries that were computed so far, by head."""
         return {}
 
 
@@ -336,7 +335,6 @@ class RecomputedCells(Cells):
 
     @property
     def has_hidden(self) -> bool:
-        """Whether any key is hidden from any query."""
         rule = self.captured.mask_rule.for_head(self.head)
         return rule.hides_any(*self.shape, self.captured.queries.device)
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a training, folders or GGUF files: found by patterns, checked, ordered."""
+"""The checkpoints of a training: found by a pattern, checked, in order of steps."""
 
 from __future__ import annotations
 
@@ -195,5 +195,4 @@ def _merging_command(adapter: Path) -> str:
 
 
 def _is_model_path(path: str) -> bool:
-    """Return whether a path is a folder, or a file that is called a GGUF file."""
     return is_folder(path) or (path.lower().endswith(GGUF_SUFFIX) and files.is_file(Path(path)))

@@ -1,4 +1,4 @@
-"""Forward passes of a model: with captured attention, and with errors in two lines."""
+"""Runs a model, also to generate tokens; its errors become two lines."""
 
 from __future__ import annotations
 
@@ -275,7 +275,6 @@ class ModelInput:
 
     @property
     def queries(self) -> TokenIds:
-        """The ids of the tokens that make queries: the decoder's, if it reads any."""
         return self.decoder_ids or self.ids
 
     @property

@@ -1,4 +1,4 @@
-"""Turns the tensors in a GGUF file into numbers.
+"""Turns the quantized blocks of a GGUF file (2 to 8 bits) into numbers.
 
 A block of a tensor has whole numbers of few bits, and what they are multiplied by. The formulas are
 those of llama.cpp, in the same order, so that every number is the same to the last bit.
@@ -51,7 +51,6 @@ def _unpack(content: Tensor, bits: int, width: int) -> Tensor:
 
 
 def _subtract(numbers: Tensor, offset: int) -> Tensor:
-    """Return numbers of few bits, minus an offset, as float32."""
     return (numbers.view(torch.int8) - offset).float()
 
 

@@ -1,4 +1,4 @@
-"""Turns the facts in a GGUF file into the config of a transformers model, by its kind.
+"""Turns the facts of a GGUF file into the config of a transformers model.
 
 llama.cpp renames the tensors of a model, and changes some: it reorders the rows of Llama's queries
 and keys, adds 1 to Gemma's norms, and transposes GPT-2's matrices. How all this is undone stands

@@ -92,7 +92,6 @@ class StoredTensor:
 
     @property
     def size(self) -> int:
-        """How many bytes it takes in the file."""
         return prod(self.shape) // self.block.numbers * self.block.size
 
 
@@ -111,7 +110,6 @@ class GGUFFile:
 
     @property
     def number_count(self) -> int:
-        """How many numbers all tensors have."""
         return sum(prod(tensor.shape) for tensor in self.tensors.values())
 
     @property
@@ -187,7 +185,6 @@ class GGUFFile:
             return list(struct.unpack(f"<{count}f", file.read(stored.size)))
 
     def wrong_tensors(self, fault: str) -> AttnvizError:
-        """Return the error for a file whose tensors are not those of its kind of model."""
         problem = f"'{self.path}' ({self.architecture[:40]}) {fault}"
         return AttnvizError(problem, AGAIN_HINT, about="model")
 
@@ -205,7 +202,6 @@ class GGUFFile:
         return value
 
     def odd_fact(self, key: str, wanted: str) -> AttnvizError:
-        """Return the error for a fact that is not what is wanted."""
         value = self._fact(key, None)
         if isinstance(value, list | array):
             value_text = f"{len(value):,} values"
@@ -377,7 +373,6 @@ class _HeaderReader:
         self.content, self.position = b"", 0
 
     def damaged(self, reason: str) -> AttnvizError:
-        """Return the error for a damaged header."""
         return AttnvizError(
             f"'{self.path}' is damaged or incomplete: {reason}", AGAIN_HINT, about="model"
         )
@@ -440,7 +435,6 @@ class _HeaderReader:
             )
 
     def tensor(self) -> tuple[str, tuple[int, ...], int, int]:
-        """Return the name, shape, type and offset of the next tensor."""
         name, dimensions = self.value(STRING), self.value(UINT32)
         if not 0 < dimensions <= MAX_DIMENSIONS:
             raise self.damaged(f"its tensor '{name[:80]}' has {dimensions:,} dimensions")

@@ -73,7 +73,6 @@ def build_model(file: GGUFFile, dtype: torch.dtype) -> Any:
 
 
 def _full_name(name: str, names: Mapping[str, str]) -> str:
-    """Return what transformers calls a tensor; the name itself if it is not known."""
     return ".".join(names.get(part, part) for part in name.split("."))
 
 

@@ -1,4 +1,4 @@
-"""Builds the tokenizer of a GGUF file from its vocabulary, with the tokenizers package.
+"""Builds the tokenizer of a GGUF file from its vocabulary.
 
 A vocabulary is of bytes spelled as letters, with merges (`gpt2`), or of SentencePiece, with a score
 for each token (`llama`).
@@ -172,7 +172,6 @@ def find_end_ids(file: GGUFFile) -> list[int]:
 
 
 def _token_types(file: GGUFFile, tokens: list[str]) -> Sequence[int]:
-    """Return the type of each token; nothing if the file does not say."""
     key = "tokenizer.ggml.token_type"
     return file.numbers(key, len(tokens)) if file.has(key) else ()
 

@@ -1,4 +1,4 @@
-"""Loads a transformer and its tokenizer from a folder, or from a hub and its cache.
+"""Loads a transformer and its tokenizer from a folder, a hub or the hub's cache.
 
 Weights come from safetensors, or from torch files without code in them. transformers would draw a
 weight that a checkpoint lacks at random; here that is an error.
@@ -275,7 +275,6 @@ def check_location(location: ModelLocation) -> ModelLocation:
 
 
 def is_offline() -> bool:
-    """Return whether an environment variable forbids downloads."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in names)
 

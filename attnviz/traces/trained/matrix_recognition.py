@@ -1,4 +1,4 @@
-"""Recognises W_Q, W_K and W_V of a model from its captured queries, keys and values.
+"""Recognises W_Q, W_K and W_V of a model from captured queries, keys and values.
 
 Models have modules of their own for them: one for each matrix, or one for all three. A matrix is
 recognised by its numbers alone: inputs times the matrix equal the captured vectors, directly or
@@ -266,7 +266,6 @@ def _build_projections(output: LayerOutput, makers: dict[str, VectorMaker]) -> P
 
 
 def _key_inputs(captured: CapturedAttention) -> Float[Tensor, "key dim"]:
-    """Return the vectors from which keys and values are projected: `memory` if there is one."""
     return captured.inputs if captured.memory is None else captured.memory
 
 

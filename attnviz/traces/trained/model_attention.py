@@ -1,4 +1,4 @@
-"""The attention of a model on a text: captured, or else as the model itself returns it."""
+"""The attention of a model on a text: captured, or as the model returns it."""
 
 from __future__ import annotations
 
@@ -347,7 +347,6 @@ class EagerDifference:
     tokens: int  # how many were compared
 
     def is_rounding(self, dtype: str) -> bool:
-        """Return whether the differences are as small as the rounding of `dtype` makes them."""
         limit = EAGER_TOLERANCE[dtype]
         return (self.weights or 0.0) <= limit and self.vectors <= VECTOR_TOLERANCE_FACTOR * limit
 

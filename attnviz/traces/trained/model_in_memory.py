@@ -1,4 +1,4 @@
-"""A model in memory: a transformers model of the caller, with its tokenizer, used as it is.
+"""A transformers model of the caller, with its tokenizer, used as it is.
 
 It may be on any device or on several, quantised, with adapters or changed weights: nothing is
 loaded again, moved or converted.

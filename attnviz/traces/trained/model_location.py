@@ -1,4 +1,4 @@
-"""Locates a trained transformer, and checks its folder before anything is loaded.
+"""Locates a trained transformer, and checks its files before anything is loaded.
 
 A name is looked up in this order: `minilm` and `smollm2`, attnviz's own models, a folder, a GGUF
 file, and, written as `owner/name`, a model on a hub.
@@ -118,12 +118,10 @@ class ModelLocation:
 
     @property
     def address(self) -> str:
-        """The name or path from which transformers loads the model."""
         return self.name if self.folder is None else str(self.folder)
 
     @property
     def is_local(self) -> bool:
-        """Whether the model is a folder or a file of this machine."""
         return self.folder is not None or self.file is not None
 
 

@@ -1,4 +1,4 @@
-"""The state of a model: a run leaves it exactly as it was, and results hold until it changes.
+"""Leaves a model exactly as it was before a run; notices when its weights change.
 
 A run needs attention that can be captured, evaluation mode, and hooks. transformers adds hooks of
 its own, and some models change themselves as they read: BigBird attends to everything after a short

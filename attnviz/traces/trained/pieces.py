@@ -1,4 +1,4 @@
-"""Cuts a text into a model's own tokens, each with the characters that it stands for.
+"""Cuts a text into a model's own tokens, each with the characters it stands for.
 
 Vocabularies write a space as Ġ or ▁, a continuation of a word with ## before it, and bytes as
 <0xE2> or as letters that stand for bytes. Labels show the characters of the text instead.
@@ -56,18 +56,15 @@ class TokenizerSpelling:
 
     @cached_property
     def backend_description(self) -> str:
-        """The tokenizer's own description of its decoder and its pre-tokenizer."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         return f"{getattr(backend, 'decoder', '')} {getattr(backend, 'pre_tokenizer', '')}"
 
     @property
     def byte_level(self) -> bool:
-        """Whether each letter of a token stands for a byte, as in GPT-2."""
         return "ByteLevel" in self.backend_description
 
     @cached_property
     def bytes_of(self) -> Mapping[str, int]:
-        """The byte of each letter in byte-level tokens."""
         return {letter: byte for byte, letter in byte_spelling().items()}
 
     @cached_property
@@ -88,7 +85,6 @@ class TokenizerSpelling:
 
     @cached_property
     def added_tokens(self) -> Mapping[int, str]:
-        """The text of each token that was added to the vocabulary, spelled as it is."""
         added = self.tokenizer.added_tokens_decoder
         return {number: token.content for number, token in added.items()}
 
@@ -173,7 +169,6 @@ class TokenizerSpelling:
 
 
 def tokens_of_pieces(text: str, pieces: Sequence[ModelPiece]) -> Tokens:
-    """Return the pieces of a text as Tokens."""
     return Tokens(
         text,
         tuple(piece.letters for piece in pieces),

@@ -1,4 +1,4 @@
-"""Turns the errors of transformers into two lines, and keeps its other messages quiet."""
+"""Turns errors of transformers into two lines, and silences its other messages."""
 
 from __future__ import annotations
 
@@ -155,12 +155,10 @@ def _folder_problem_and_hint(location: ModelLocation, message: str) -> tuple[str
 
 
 def _unknown_problem(location: ModelLocation, message: str) -> str:
-    """Return the problem for an error with another cause: its message, shortened."""
     return f"the model '{location.name}' could not be loaded: {shorten_message(message)}"
 
 
 def shorten_message(message: str) -> str:
-    """Return a message in one line, cut after `MAX_MESSAGE_LETTERS` letters."""
     line = " ".join(message.split())
     return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
 

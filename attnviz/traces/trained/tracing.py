@@ -1,4 +1,4 @@
-"""Traces a text with a trained model, and reloads the model of a Trace to run it again."""
+"""trace_transformer(): traces a text, and loads the model of a Trace again."""
 
 from __future__ import annotations
 
@@ -292,7 +292,6 @@ class ModelRun:
     off: Mapping[HeadId, AblationValue]
 
     def answer_label(self, answer: int) -> str:
-        """Return the label of the token with id `answer`."""
         return tokenizer_spelling(self.model.tokenizer).pieces_of_ids([answer])[0].label
 
 

@@ -1,1 +1,1 @@
-"""What a comparison comes to, in one sentence, and what may be claimed of numbers drawn."""
+"""Tables of Findings: sentences that conclude, each with its condition."""

@@ -1,4 +1,4 @@
-"""The concluding sentence of a comparison, and the largest change of a weight per alternative.
+"""The concluding sentence of a comparison, and the largest change of a weight.
 
 About random numbers a sentence states what is true over many seeds; about a single draw, what is
 shown and that it is random; about given numbers, what is true of them. Each table lists findings: a
@@ -70,7 +70,6 @@ def comparison_title(
 
 
 def _all_masked(comparison: Comparison) -> bool:
-    """Return whether every alternative masks every key for the query or queries that are shown."""
     ways = comparison.alternatives
     return not any(bool(way.visible[..., comparison.rows, :].any()) for way in ways)
 
@@ -85,7 +84,6 @@ class RoundingFacts:
 
     @property
     def equal_names(self) -> list[str]:
-        """The names of the alternatives whose weights equal the reference's exactly."""
         return [name for name, error in self.errors.items() if not error]
 
     @property
@@ -193,7 +191,6 @@ def largest_change_sentences(comparison: Comparison) -> list[str]:
 
 
 def _way_name(comparison: Comparison, alternative: Alternative) -> str:
-    """Return the name of a compared alternative, in quotes if texts are compared."""
     name = alternative_name(comparison, alternative)
     return f"'{name}'" if comparison.by == TEXT_ASPECT else name
 

@@ -1,4 +1,4 @@
-"""Findings, which pair a sentence with its condition, and claims about numbers over seeds."""
+"""Finding: a sentence with its condition; what may be claimed over several seeds."""
 
 from __future__ import annotations
 
@@ -35,11 +35,9 @@ class Amount:
         return f"{self.write(number, self.digits)}{self.unit}"
 
     def reads_same(self, one: float, other: float) -> bool:
-        """Return whether two numbers look the same when written with the least number of digits."""
         return self(one) == self(other)
 
     def digits_for(self, one: float, other: float) -> int:
-        """Return how many digits tell two numbers apart, at least the least number of digits."""
         return distinguishing_digits(one, other, self.digits, self.write)
 
     def format_pair(self, one: float, other: float) -> tuple[str, str]:
@@ -69,7 +67,6 @@ class Pair:
 
     @property
     def unchanged_seed_count(self) -> int:
-        """The number of seeds whose difference is too small to notice."""
         return int(((self.after - self.before).abs() < MIN_NOTICEABLE_DIFFERENCE).sum())
 
     @property
@@ -91,11 +88,9 @@ class Pair:
 
     @property
     def medians(self) -> tuple[float, float]:
-        """The median over seeds before, and the median after."""
         return band_quantiles(self.before)[1], band_quantiles(self.after)[1]
 
     def differs_clearly(self, amount: Amount) -> bool:
-        """Return whether the number clearly changes over seeds and the medians read differently."""
         before, after = self.format_medians(amount)
         return bool(self.direction) and before != after
 
@@ -175,11 +170,9 @@ def otherwise(_: object) -> bool:
 
 
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    """Return the sentence of the first finding in the table whose condition holds for `facts`."""
     return next(finding for finding in table if finding.holds(facts)).sentence(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    """Return the title of the first finding that holds, else its sentence, without a full stop."""
     finding = next(finding for finding in table if finding.holds(facts))
     return (finding.title or finding.sentence)(facts).rstrip(".")

@@ -1,4 +1,4 @@
-"""Sentences about how a task is learned, with several settings compared or in a single training.
+"""Sentences about how a task is learned, by one training or with several settings.
 
 About a comparison: with which setting the task takes fewer steps. About one trained model: what its
 heads came to read. Each table lists findings: a condition and its sentence.
@@ -97,7 +97,6 @@ class WayCourse:
 
     @property
     def learned_seed_count(self) -> int:
-        """The number of seeds that learn the task."""
         return int(np.isfinite(self.steps_needed).sum())
 
     @property
@@ -136,7 +135,6 @@ class WayCourse:
 
     @property
     def last_loss(self) -> Tensor:
-        """The loss of each seed at the last evaluation."""
         return torch.from_numpy(self.way.loss[-1])
 
 
@@ -156,7 +154,6 @@ class LearningFacts:
 
     @cached_property
     def courses(self) -> list[WayCourse]:
-        """The training with each compared setting."""
         return [WayCourse(self.learning, way) for way in self.learning.ways]
 
     @property
@@ -170,7 +167,6 @@ class LearningFacts:
 
     @property
     def opening(self) -> str:
-        """The words `Over 12 seeds`, with which sentences begin."""
         return f"Over {self.seed_count:,} seeds"
 
     @cached_property
@@ -200,7 +196,6 @@ class LearningFacts:
 
     @property
     def ways_text(self) -> str:
-        """Each compared setting with its steps, bands included."""
         return "; ".join(f"{course.phrase}, {course.steps_text}" for course in self.courses)
 
 
@@ -424,7 +419,6 @@ def head_width_sentence(learning: Learning) -> str:
 
 
 def _median_of_seeds(numbers: NumberBySeed) -> float:
-    """Return the median over seeds."""
     return float(np.median(numbers))
 
 

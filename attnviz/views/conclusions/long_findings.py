@@ -39,7 +39,6 @@ class WayChange:
 
     @property
     def has_change(self) -> bool:
-        """Whether any weight differs by more than rounding."""
         return abs(self.largest.after - self.largest.before) > NO_CHANGE
 
 

@@ -1,4 +1,4 @@
-"""Sentences about mistakes in a mask or softmax: by which symptoms each one shows, if any."""
+"""Sentences about mistakes in a mask or softmax: the symptoms that each shows."""
 
 from __future__ import annotations
 
@@ -130,7 +130,6 @@ def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]
 
 
 def _enough_repeats(repeats: Repeats | None) -> Repeats | None:
-    """Return `repeats` if they have at least 10 seeds, else None."""
     return repeats if repeats is not None and len(repeats.seeds) >= MIN_SEEDS_TO_CONCLUDE else None
 
 

@@ -1,4 +1,4 @@
-"""Facts about rows of attention weights, computed from bands of rows to limit memory."""
+"""RowFacts: facts about rows of weights, computed from bands of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class RowFacts:
 
     @cached_property
     def _facts(self) -> tuple[_BandFacts, ...]:
-        """The facts of each band of rows, from the first row to the last."""
         first_row, band_facts = 0, []
         for band in self.cells.bands():
             band_facts.append(_BandFacts(band, first_row))
@@ -46,12 +45,10 @@ class RowFacts:
 
     @property
     def rows_are_blind(self) -> bool:
-        """Whether every key of every row is masked."""
         return all(bool((band.visible_counts == 0).all()) for band in self._facts)
 
     @property
     def rows_with_choice(self) -> int:
-        """The number of rows in which more than one key is visible."""
         return sum(int((band.visible_counts > 1).sum()) for band in self._facts)
 
     @property
@@ -61,7 +58,6 @@ class RowFacts:
 
     @property
     def least_self_weight(self) -> float:
-        """The smallest weight on the diagonal, where a token attends to itself."""
         return min((band.least_self_weight for band in self._facts), default=0.0)
 
     @property

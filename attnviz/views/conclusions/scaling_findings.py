@@ -1,4 +1,4 @@
-"""Sentences about what dividing scores by √d_k changes, with the condition of each."""
+"""Sentences about what dividing scores by √d_k changes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ class ScalingFacts:
 
     @property
     def visible(self) -> Bool[Tensor, "*head query key"]:
-        """Which keys each shown query may attend to."""
         return self.comparison.base.visible[..., self.comparison.rows, :]
 
     @cached_property
@@ -68,7 +67,6 @@ class ScalingFacts:
 
     @property
     def largest_change(self) -> float:
-        """The largest absolute change of a weight by scaling."""
         before, after = self.weights
         return float((after - before).abs().max())
 
@@ -79,7 +77,6 @@ class ScalingFacts:
 
     @property
     def same_token_count(self) -> bool:
-        """Whether queries attend to about as many tokens with scaling as without, in the mean."""
         return abs(self.token_counts[1] - self.token_counts[0]) < MIN_NOTICEABLE_DIFFERENCE
 
     @cached_property
@@ -89,7 +86,6 @@ class ScalingFacts:
 
     @property
     def seed_count(self) -> int:
-        """The number of seeds in `repeats`; 0 without repeats."""
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     def means(self, measure: str) -> tuple[float, float]:
@@ -107,7 +103,6 @@ class ScalingFacts:
         return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
 
     def _alternative(self, name: str) -> Alternative:
-        """Return the compared alternative with this name, 'unscaled' or 'scaled'."""
         return next(each for each in self.comparison.alternatives if each.name == name)
 
     @property
@@ -150,7 +145,6 @@ class ScalingFacts:
 def _largest_score_range(
     logits: Float[Tensor, "head query key"], visible: Bool[Tensor, "*#head query key"]
 ) -> float:
-    """Return the largest difference between two visible scores of the same row."""
     high, low = logits.masked_fill(~visible, -torch.inf), logits.masked_fill(~visible, torch.inf)
     return float((high.amax(-1) - low.amin(-1)).max())
 
@@ -161,7 +155,6 @@ def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return what scaling changes as a title, without a full stop."""
     return choose_title(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 

@@ -1,4 +1,4 @@
-"""Sentences about how sharp attention is in the compared alternatives, with their conditions."""
+"""Sentences about how sharp attention is in the compared alternatives."""
 
 from __future__ import annotations
 
@@ -94,12 +94,10 @@ class SharpnessFacts:
 
     @property
     def extreme_means(self) -> tuple[float, float]:
-        """The smallest and the largest mean measure of any alternative."""
         return min(self.mean_by_way.values()), max(self.mean_by_way.values())
 
     @property
     def seed_count(self) -> int:
-        """The number of seeds in `repeats`; 0 without repeats."""
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     @cached_property
@@ -128,11 +126,9 @@ class SharpnessFacts:
 
     @property
     def alike_over_seeds(self) -> bool:
-        """Whether no two alternatives differ noticeably over seeds."""
         return all(Pair(*ways).is_alike for ways in combinations(self.numbers_by_way.values(), 2))
 
     def way_name(self, index: int) -> str:
-        """Return the quoted name of the alternative with this index."""
         return f"'{alternative_name(self.comparison, self.comparison.alternatives[index])}'"
 
     @property

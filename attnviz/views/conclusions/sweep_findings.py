@@ -1,4 +1,4 @@
-"""Sentences about a sweep: how spread and entropy change as a setting such as width grows."""
+"""Sentences about a sweep: how spread and entropy change as a setting grows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class SweepFacts:
 
     @cached_property
     def order(self) -> list[int]:
-        """The indices of the sweep's values from the smallest to the largest."""
         return [int(index) for index in np.argsort(sweep_positions(self.sweep)[0], kind="stable")]
 
     @property
@@ -62,7 +61,6 @@ class SweepFacts:
 
     @property
     def sees_one_token(self) -> bool:
-        """Whether every query may attend to exactly one key."""
         return bool((self.comparison.base.visible.sum(-1) == 1).all())
 
     @property
@@ -73,7 +71,6 @@ class SweepFacts:
 
     @property
     def has_bias(self) -> bool:
-        """Whether ALiBi or a learned bias is added to the scores."""
         layer = self.comparison.base.layer
         return layer is not None and layer.attended.bias is not None
 
@@ -100,7 +97,6 @@ class MeasureCourse:
 
     @cached_property
     def pair(self) -> Pair:
-        """The measure at the first and at the last value of the setting, for every seed."""
         return Pair(self.numbers[0], self.numbers[-1])
 
     @property
@@ -109,12 +105,10 @@ class MeasureCourse:
 
     @cached_property
     def medians(self) -> list[float]:
-        """The median over seeds at each value of the setting."""
         return [band_quantiles(row)[1] for row in self.numbers]
 
     @cached_property
     def end_texts(self) -> tuple[str, str]:
-        """The medians at the first and the last value, as they are written."""
         return self.pair.format_medians(self.amount)
 
     @property
@@ -133,7 +127,6 @@ class MeasureCourse:
 
     @property
     def ends_differ(self) -> bool:
-        """Whether the medians at the two ends are written differently."""
         return self.end_texts[0] != self.end_texts[1]
 
 
@@ -158,7 +151,6 @@ def _seeds_opening(seeds: int) -> str:
 
 
 def _exact_number_text(number: float) -> str:
-    """Return the shortest text that can be read back as the same number."""
     short_text = f"{number:g}"
     return short_text if float(short_text) == number else repr(number)
 
@@ -177,7 +169,6 @@ def _full_course_sentence(facts: SweepFacts) -> str:
 
 
 def _entropy_course_title(facts: SweepFacts) -> str:
-    """Return how the entropy changes along the sweep, unscaled and scaled."""
     unscaled, scaled = (facts.course_text("entropy", series) for series in ("unscaled", "scaled"))
     opening = f"{facts.opening}, the entropy of a row {unscaled} unscaled"
     return f"{opening}; scaled, it {scaled}{facts.few_seeds_suffix}."

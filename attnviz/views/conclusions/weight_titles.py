@@ -1,4 +1,4 @@
-"""The title above a picture of attention weights, with the condition under which each is true.
+"""Titles above pictures of weights: top keys, largest weight, even rows.
 
 Titles are about all shown heads, or about what one token attends to in them. Each table lists
 findings: the first whose condition holds is the title.
@@ -60,22 +60,18 @@ class ShownWeights:
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Whether every row of every shown head sums to 1, fully masked rows aside."""
         return all(head.rows.rows_sum_to_one for head in self.heads)
 
     @property
     def rows_are_blind(self) -> bool:
-        """Whether every key is masked in all rows of all shown heads."""
         return all(head.rows.rows_are_blind for head in self.heads)
 
     @property
     def rows_with_choice(self) -> int:
-        """The number of rows, in all shown heads, with more than one visible key."""
         return sum(head.rows.rows_with_choice for head in self.heads)
 
     @property
     def unevenness(self) -> float:
-        """The largest deviation of a weight from its row's even share, relative to that share."""
         return max(head.rows.unevenness for head in self.heads)
 
     @property
@@ -121,7 +117,6 @@ class ShownWeights:
 
     @property
     def has_masked_keys(self) -> bool:
-        """Whether any weight is masked in any shown head."""
         return any(head.rows.cells.has_hidden for head in self.heads)
 
     @cached_property
@@ -242,7 +237,6 @@ class ShownWeights:
         return f"{head_text}{quoted_token(self.tokens, self.query)} attends"
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
-        """Return `itself` if query and key are the same token, else the quoted token of the key."""
         is_itself = head.keys is self.tokens and query == key
         return "itself" if is_itself else quoted_token(head.keys, key)
 
@@ -387,7 +381,6 @@ def _common_share_text(weights: Sequence[float]) -> str:
 
 
 def _percent_at_least(share: float) -> str:
-    """Return a share in whole per cents, rounded down."""
     return percent_text(floor(100 * share) / 100)
 
 
@@ -455,7 +448,6 @@ def _has_clear_top_keys(facts: ShownWeights) -> bool:
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    """Return up to three keys with the query's largest weights, and the weights, in order."""
     row = facts.row(facts.heads[0], 0)
     return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]
 

@@ -1,4 +1,4 @@
-"""The axes of a grid: their titles, units and labels."""
+"""Axis: the title, unit, labels and blocks of one side of a grid."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ class Axis:
 
     @cached_property
     def headings(self) -> tuple[str, ...]:
-        """The short name of each position: the number, or the label where there is no number."""
         pairs = zip(self.numbers, self.labels, strict=True)
         return tuple(number or label for number, label in pairs)
 
@@ -116,11 +115,9 @@ def titled_axis(unit: str, labels: Sequence[str]) -> Axis:
 
 
 def named_dimensions(names: Sequence[str]) -> Axis:
-    """Return the axis of a vector whose dimensions have names."""
     return titled_axis("dimension", names)
 
 
 def dimension_axis(count: int) -> Axis:
-    """Return the axis of a vector whose `count` dimensions have only numbers."""
     numbers = tuple(str(number) for number in range(1, count + 1))
     return Axis("dimension", "dimension", ("",) * count, numbers)

@@ -1,4 +1,4 @@
-"""Captions of pictures, and descriptions of pictures for people who cannot see them."""
+"""Captions of pictures, and descriptions for people who cannot see them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def describe(panels: Iterable[Drawable]) -> str:
 
 
 def _panel_description(panel: Drawable) -> str:
-    """Return one panel in words, according to its type."""
     if isinstance(panel, Section):
         parts = [f"{panel.heading}: {panel.about}", *map(_panel_description, panel.grids)]
         return " ".join(part for part in parts if part)
@@ -101,12 +100,10 @@ def _ranking_description(ranked: RankedBars) -> str:
 
 
 def _title_prefix(grid: Grid) -> str:
-    """Return the title with a colon; empty where there is no title."""
     return f"{grid.title}: " if grid.title else ""
 
 
 def _curves_description(curves: Curves) -> str:
-    """Return the first and the last value of each line of a chart."""
     ends = [
         f"{line.name} from {short_text(line.middle[0])} to {short_text(line.middle[-1])}"
         for line in curves.lines

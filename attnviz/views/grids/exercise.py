@@ -1,4 +1,4 @@
-"""The questions of a quiz as renderers show them: what is asked, the answers, the solution."""
+"""The questions of a quiz as renderers show them: question, answers, solution."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class Exercise:
 
     @property
     def right_option(self) -> str:
-        """The right answer after its letter."""
         return self.lettered_options[self.answer]
 
     @property

@@ -1,4 +1,4 @@
-"""The heads that a reader can choose from on a page, each with its map of weights."""
+"""HeadExplorer: the heads that can be chosen on a page, each with its map of weights."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ class HeadMap:
     measure: str = "weight"  # maps of one measure share a scale
 
     def scale(self, cells: Cells) -> Scale:
-        """Return the colour scale of these cells, chosen by the map's measure, shares and signs."""
         return measure_scale(self.measure, cells, share=self.share, signed=self.signed)
 
 
@@ -188,9 +187,6 @@ def find_telling_row(head: HeadMap) -> int | None:
 
 
 def _row_maxima(band: Patch) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest absolute number of each row, and whether the row has more than one visible
-    cell.
-    """
     sizes = np.abs(np.where(band.hidden, 0.0, np.nan_to_num(band.values)))
     return sizes.max(axis=1, initial=0.0), (~band.hidden).sum(axis=1) > 1
 

@@ -1,4 +1,4 @@
-"""A Glimpse: the state of a model during training, which is drawn again and again."""
+"""Glimpse: the state of a model during training, drawn again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids and Curves: labelled tables of numbers and line charts, and how grids are pooled."""
+"""Grid and Curves: labelled tables of numbers and line charts; how grids are pooled."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ class Grid:
 
     @cached_property
     def _whole_patch(self) -> Patch:
-        """All cells of the grid: numbers and mask."""
         return self.cells.window(FULL_SLICE, FULL_SLICE)
 
     @property
@@ -88,7 +87,6 @@ class Grid:
         return self._whole_patch.hidden | np.isneginf(self._whole_patch.values)
 
     def is_off(self, row: int) -> bool:
-        """Return whether the head of this row is switched off, so that the row is drawn in grey."""
         return bool(self.off) and self.off[row]
 
     @property
@@ -99,7 +97,6 @@ class Grid:
         return bool(self.off) and all(self.off)
 
     def part(self, rows: slice, columns: slice = FULL_SLICE) -> Grid:
-        """Return the Grid of these rows and columns only, with the same scale."""
         patch = self.cells.window(rows, columns)
         return replace(
             self,
@@ -111,7 +108,6 @@ class Grid:
         )
 
     def turned(self) -> Grid:
-        """Return the Grid with a column for each row."""
         cells = StoredCells(self.values.T, self.hidden.T)
         return replace(self, rows=self.columns, columns=self.rows, cells=cells, share=False)
 
@@ -122,7 +118,6 @@ class Grid:
         return f"{self.words[row][column]} {number}".strip() if self.words and number else number
 
     def with_values(self, values: CellValues) -> Grid:
-        """Return the Grid with other numbers in its cells; the hidden cells stay masked."""
         return replace(self, cells=StoredCells(values, self.hidden))
 
 

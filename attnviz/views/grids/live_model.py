@@ -1,4 +1,4 @@
-"""A small model that a page computes itself: its numbers, and what the forward pass has to know."""
+"""LiveModel: a small model that a page computes, with what its forward pass needs."""
 
 from __future__ import annotations
 

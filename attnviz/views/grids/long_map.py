@@ -27,11 +27,9 @@ class Profile:
 
     @property
     def title(self) -> str:
-        """The name with the unit in brackets."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def text(self, value: float) -> str:
-        """Return one of its values as text."""
         if not self.unit:
             return percent_text(value, 0 if value >= 0.01 else 1)
         return f"{value:,.1f}".removesuffix(".0") if value < 100 else f"{value:,.0f}"
@@ -73,8 +71,8 @@ def round_positions(tokens: range, most: int = MAX_ROUND_NUMBERS) -> list[int]:
 def thinned_marks(
     positions: Sequence[int], tokens: range, most: int = MAX_MARKS
 ) -> tuple[list[int], int]:
-    """Return which of these positions in an axis are marked: each first of so many that there are
-    at most `most`; and how many those are.
+    """Return the positions in an axis that are marked, every n-th one, so that they are at most
+    `most`; and n.
 
     >>> thinned_marks([0, 10, 20, 30, 40], range(5, 50), 2)
     ([10, 30], 2)

@@ -1,4 +1,4 @@
-"""An Overview: a small map of each of many heads, layers in rows, all on one scale."""
+"""Overview: a small map of each of many heads, layers in rows, on one scale."""
 
 from __future__ import annotations
 
@@ -68,13 +68,11 @@ class Overview:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of rows and columns of each map."""
         _, high, wide = self.values.shape
         return high, wide
 
     @cached_property
     def has_masked_cells(self) -> bool:
-        """Whether any cell is masked."""
         return bool(self.hidden.any())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Points: things such as heads, placed by any two of their measures, each with examples."""
+"""PointCloud: heads, say, placed by any two of their measures, each with examples."""
 
 from __future__ import annotations
 

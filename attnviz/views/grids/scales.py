@@ -1,4 +1,4 @@
-"""The colour scales of grids."""
+"""Scale: the range of numbers that colours stand for, and its rounded ends."""
 
 from __future__ import annotations
 
@@ -45,9 +45,6 @@ class Scale:
 
     @property
     def name(self) -> str:
-        """The label as people read it: `attention weight` for `weight`, any other label
-        unchanged.
-        """
         return "attention weight" if self.label == "weight" else self.label
 
     @property

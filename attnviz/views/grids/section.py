@@ -1,4 +1,4 @@
-"""The sections of a walk: their words, tables, sums, column charts and planes of vectors."""
+"""Section: one step of a walk: words, formula, tables, sums, column charts, planes."""
 
 from __future__ import annotations
 
@@ -167,7 +167,6 @@ def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | N
 
 
 def _unit_vector(vector: Sequence[float]) -> list[float]:
-    """Return the vector divided by its length."""
     return [number / vector_length(vector) for number in vector]
 
 

@@ -1,4 +1,4 @@
-"""RankedBars, Arcs and Sentence: rankings as bars, weights as lines, and coloured words."""
+"""RankedBars, Arcs and Sentence: one row of a grid as bars, lines or coloured words."""
 
 from __future__ import annotations
 
@@ -61,9 +61,6 @@ class RankedBars:
 
     @property
     def mark_title(self) -> str:
-        """The name of the second column, whose numbers are the marks; empty where there are no
-        marks.
-        """
         return self.grid.columns.names[1] if len(self.grid.columns) > 1 else ""
 
     def mark_length(self, row: int) -> float | None:
@@ -109,12 +106,8 @@ class Sentence:
 
     @property
     def bars(self) -> list[int]:
-        """The indices of the columns (tokens) that have a bar, in the order of the bars; empty
-        without bars.
-        """
         return self.most_read if self.has_bars else []
 
     @property
     def reads_others(self) -> bool:
-        """Whether the query is in this sentence and attends to any other token of it."""
         return self.query is not None and self.most_read != [self.query]

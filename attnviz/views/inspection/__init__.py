@@ -1,1 +1,1 @@
-"""What is shown of the heads of a model."""
+"""What is shown of the heads of a model on a sentence (`attnviz inspect`)."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a training as a View: curves of each kind of head by step, a film, a slider."""
+"""The View of checkpoints: curves of each kind of head by step, a film, a slider."""
 
 from __future__ import annotations
 
@@ -116,7 +116,6 @@ def view(
 
 
 def _head_places(comparison: CheckpointComparison) -> Iterator[HeadPlace]:
-    """Yield where each chosen head is in a Trace, in the order of the model."""
     for name in comparison.head_names:
         yield _head_place(comparison, name)
 
@@ -201,7 +200,6 @@ def kind_curves(
 
 
 def _scored(courses: Sequence[KindCourse]) -> list[KindCourse]:
-    """Return the courses without that of broad heads."""
     return [course for course in courses if course.kind is not BROAD_PATTERN]
 
 
@@ -259,7 +257,6 @@ def _kind_tables(
 
 
 def _kinds_axis(courses: Sequence[KindCourse]) -> Axis:
-    """Return an axis with the short name of each kind."""
     return plain_axis("kind", [course.kind.short for course in courses])
 
 

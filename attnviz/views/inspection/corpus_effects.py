@@ -1,4 +1,4 @@
-"""Head ablation on a corpus as bars: heads ranked by their mean effect over many texts."""
+"""Bars of heads ranked by their mean effect on the output over many texts."""
 
 from __future__ import annotations
 
@@ -200,7 +200,6 @@ def _is(count: int) -> str:
 
 
 def _document(effects: CorpusEffects) -> Contents:
-    """Return the effects as JSON data, with the change on each text."""
     return {
         "model": effects.base.origin.settings.model,
         "texts": effects.texts,

@@ -1,4 +1,4 @@
-"""Head ablation as text and bars: heads ranked by how much the output changes without them."""
+"""Bars of heads ranked by how much the output changes without them."""
 
 from __future__ import annotations
 
@@ -82,13 +82,11 @@ def ranked_pairs(inspection: Inspection) -> RankedBars | None:
 def pair_bars(
     changes: Mapping[str, float], measured: EffectMeasure, remarks: tuple[str, ...]
 ) -> RankedBars:
-    """Return a bar for each pair of heads (its name and what it changes beyond the sum)."""
     note = "the furthest from 0 first · beside each bar: the three changes"
     return effect_bars(PAIRS_TITLE, changes, f"{note}{PAIR_NOTES[measured]}", remarks, "pair")
 
 
 def pair_remark(together: float, alone: tuple[float, float]) -> str:
-    """Return what stands beside the bar of a pair: its change, and that of each head."""
     first, second = (fixed_text(change, 2) for change in alone)
     return f"{fixed_text(together, 2)}, alone {first} and {second}"
 
@@ -227,7 +225,6 @@ def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
 
 
 def _token_name(tokens: Tokens, position: int) -> str:
-    """Return a token's quoted label, numbered if it occurs several times."""
     return side_label(token_side(tokens), position)
 
 
@@ -241,7 +238,6 @@ def effects_data(inspection: Inspection) -> TableData:
 
 
 def _effects_document(inspection: Inspection) -> Contents:
-    """Return the Inspection as JSON data, with the effect of each head and of each pair."""
     results = inspection.effects
     effects = {
         "measured": results.measured,
@@ -275,7 +271,6 @@ def _effects_document(inspection: Inspection) -> Contents:
 
 
 def metric_document(name: str, value: float) -> Contents | None:
-    """Return a metric as JSON data: its name, and its value with all heads; None without one."""
     return {"name": name, "value": value} if name else None
 
 

@@ -1,4 +1,4 @@
-"""The heads of an Inspection, or of a comparison of two sentences, for interactive pages."""
+"""The heads of an Inspection, or of two compared Traces, for interactive pages."""
 
 from __future__ import annotations
 
@@ -399,7 +399,6 @@ def _single_sentence_head(
 
 
 def _shared_pair_axis(title: str, pairs: TokenPairs, sides: dict[tuple[int, str], Axis]) -> Axis:
-    """Return the axis of paired tokens, kept in `sides` so that all heads share it."""
     return sides.setdefault((id(pairs), "pairs"), pair_axis(title, pairs))
 
 

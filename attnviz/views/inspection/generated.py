@@ -1,4 +1,4 @@
-"""What a model read before each token that it generated: frames of a film, and words for a page."""
+"""What a model read before each token it generated: frames of a film, words of a page."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ class GeneratedReading:
 
     @cached_property
     def readings(self) -> list[MapRow]:
-        """The row of the mean before each generated token."""
         return [MapRow(self.mean, token.row) for token in self.tokens]
 
     @cached_property
@@ -141,13 +140,11 @@ class GeneratedReading:
 
     @cached_property
     def _bar_names(self) -> tuple[str, ...]:
-        """The names of all keys that have a bar in any frame."""
         names = side_axis("key (is read)", self.mean.columns).names
         return tuple(names[key] for key in sorted({*chain.from_iterable(self.frame_keys)}))
 
     @cached_property
     def largest_bar(self) -> float:
-        """The largest weight that has a bar in any frame."""
         frames = zip(self.readings, self.frame_keys, strict=True)
         return max(reading.weight(key) for reading, keys in frames for key in keys)
 

@@ -1,4 +1,4 @@
-"""What each head does: a table of the strongest heads of every kind, and sentences on them."""
+"""What each head does: the strongest heads of every pattern, and sentences on them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
 
 
 def _with_unit_of_map(text: str, inspection: Inspection) -> str:
-    """Return the text, with "token" replaced by "word" if maps have one row per word."""
     return text.replace("token", "word") if inspection.options.words else text
 
 
@@ -138,7 +137,6 @@ def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
 
 
 def _strongest_heads(patterns: HeadPatterns) -> list[tuple[PatternKind, int]]:
-    """Return each kind that any head belongs to, with the index of the strongest such head."""
     return [(kind, heads[0]) for kind in PATTERN_KINDS if (heads := patterns.heads_of_kind(kind))]
 
 
@@ -254,7 +252,6 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
-    """Return the scores of every head for every kind, as JSON data and as a table."""
     header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
     lines = partial(_head_kind_lines, inspection.patterns)
     return TableData(partial(head_kinds_document, inspection), header, lines)

@@ -1,4 +1,4 @@
-"""Attention maps of heads as grids and as an overview of small maps, with their captions."""
+"""Attention maps of heads as grids and as an overview, with their captions."""
 
 from __future__ import annotations
 
@@ -144,7 +144,6 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def _gradient_sentence(inspection: Inspection) -> str:
-    """Return the answer whose score the gradient is of, and its position."""
     gradients = find_answer_gradients(inspection.trace, inspection.options)
     token_name = side_label(token_side(inspection.trace.tokens), gradients.position)
     where_text = f"{'after' if gradients.next else 'at'} {token_name}"
@@ -218,7 +217,6 @@ def heads_overview(
 
 
 def _layer_number(attention_map: Map) -> int | None:
-    """Return the number of a map's layer; None for a merged map."""
     return None if attention_map.layer is None else attention_map.layer.layer
 
 
@@ -251,7 +249,6 @@ def _overview_patch(cells: Cells) -> Patch:
 
 
 def _block_size(count: int) -> int:
-    """Return how many of `count` tokens one cell of the overview stands for."""
     return math.ceil(count / MAX_CELLS_PER_SIDE)
 
 

@@ -34,13 +34,11 @@ MAP_CHANGING_OPTIONS = ("hide_special", "hide_first", "words", "merge", "weigh")
 
 
 def all_heads_data(inspection: Inspection) -> TableData:
-    """Return the Inspection as JSON data, with a table of what kind each head is."""
     heads_data = head_kinds_data(inspection)
     return TableData(partial(inspection_document, inspection), heads_data.header, heads_data.lines)
 
 
 def maps_data(inspection: Inspection) -> TableData:
-    """Return the Inspection as JSON data, with a table of one line per weight of the maps shown."""
     header, lines = _weights_header(inspection.options), partial(_weight_lines, inspection.maps)
     return TableData(partial(inspection_document, inspection), header, lines)
 
@@ -59,7 +57,6 @@ def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
 
 
 def link_data(inspection: Inspection, link: TokenLink) -> TableData:
-    """Return the weight of one link in each map, as JSON data and as a table in ranked order."""
     document = partial(_link_document, inspection, link)
     return TableData(document, LINK_HEADER, partial(_link_lines, link))
 
@@ -77,13 +74,11 @@ def inspection_document(inspection: Inspection) -> Contents:
 
 
 def extended_document(inspection: Inspection, additions: Contents) -> Contents:
-    """Return the Inspection as JSON data, with `additions` among the results of the inspection."""
     base = inspection_document(inspection)
     return {**base, "inspection": {**base["inspection"], **additions}}
 
 
 def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Contents:
-    """Return the Inspection as JSON data, with the query's weights in each map."""
     rows = [
         {
             "head": reading.map.name,
@@ -119,7 +114,6 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
 
 
 def _map_document(attention_map: Map) -> Contents:
-    """Return one map as JSON data: its name, both axes and its weights."""
     return {
         "name": attention_map.name,
         "rows": _side_document(attention_map.rows),
@@ -129,12 +123,10 @@ def _map_document(attention_map: Map) -> Contents:
 
 
 def _side_document(side: MapSide) -> Contents:
-    """Return the numbers and labels of the rows or columns of a map as JSON data."""
     return {"numbers": list(side.numbers), "labels": list(side.labels)}
 
 
 def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
-    """Return the column headings of a table with one line per weight."""
     sides = ("query number", "query", "key number", "key")
     return ("head", *sides, measure_name(looking), "visible")
 

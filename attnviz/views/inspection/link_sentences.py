@@ -1,4 +1,4 @@
-"""Sentences about a link between two tokens, what one token attends to, and tokens left out."""
+"""Sentences on a link between two tokens, on top keys, and on tokens left out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ def link_sentence(link: TokenLink) -> str:
 
 
 def _link_token_names(link: TokenLink) -> tuple[str, str]:
-    """Return the quoted names of the query token and of the key token."""
     rows, columns = link.ranked_links[0].map.rows, link.ranked_links[0].map.columns
     return side_label(rows, link.token_query.row), side_label(columns, link.column)
 

@@ -1,4 +1,4 @@
-"""The heads of a trained model on a long text: maps of blocks, exact rows, and their data."""
+"""The heads of a trained model on a long text: maps of blocks, exact rows, data."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ def show_map(inspection: Inspection) -> Panels:
 
 
 def show_maps(inspection: Inspection) -> list[Group]:
-    """Return the maps of several heads."""
     grids = (head.map_grid(log=inspection.options.log) for head in chosen_long_heads(inspection))
     return [Group("weights", tuple(grids))]
 
@@ -184,7 +183,6 @@ def long_heads_data(inspection: Inspection) -> TableData:
 
 
 def _maps_contents(inspection: Inspection, heads: Sequence[LongHead]) -> Contents:
-    """Return the maps of blocks of some heads, and what kind each of them is."""
     maps = {}
     for head in heads:
         grid = head.map_grid(log=False)

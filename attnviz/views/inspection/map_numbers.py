@@ -40,7 +40,6 @@ def measure_name(looking: InspectOptions) -> str:
 
 
 def unit_name(looking: InspectOptions) -> str:
-    """Return what one row or column of a map stands for: `token`, or `word` with --words."""
     return "word" if looking.words else "token"
 
 

@@ -1,4 +1,4 @@
-"""What one token attends to: the sentence coloured by weight, and bars ranked by weight."""
+"""What one token attends to: a sentence coloured by weight, and ranked bars."""
 
 from __future__ import annotations
 
@@ -260,7 +260,6 @@ def ranked_bars(
 
 
 def _heads_axis(readings: Sequence[MapRow]) -> Axis:
-    """Return an axis with the name of each map."""
     return plain_axis("head", [head_name(reading.map) for reading in readings])
 
 

@@ -1,4 +1,4 @@
-"""Two Traces compared head by head as a View: two sentences, or two models on one sentence."""
+"""The View of two Traces compared head by head: two sentences, or two models."""
 
 from __future__ import annotations
 
@@ -114,7 +114,6 @@ def _sentences_title(sentences: TraceComparison) -> str:
 
 
 def _model_name(trace: Trace) -> str:
-    """Return the name of a Trace's model, without folders; "" if it has none."""
     return trace.trained.name if trace.trained else Path(trace.origin.settings.model or "").name
 
 
@@ -179,7 +178,6 @@ def _pairing_settings_line(sentences: TraceComparison) -> str:
 
 
 def _unit(sentences: TraceComparison) -> str:
-    """Return what a row stands for: `token`, or `word` where tokens differ."""
     return "word" if sentences.options.words else "token"
 
 
@@ -223,7 +221,6 @@ def changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
 
 
 def _has_unpaired_keys(sentences: TraceComparison) -> bool:
-    """Return whether any key of either sentence has no counterpart in the other."""
     columns = sentences.columns
     return len(columns) < max(len(columns.tokens), len(columns.others))
 
@@ -503,7 +500,6 @@ def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) ->
 
 
 def _tokens_document(tokens: Tokens) -> Contents:
-    """Return the text, ids and labels of tokens as JSON data."""
     return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
 
 

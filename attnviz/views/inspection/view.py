@@ -1,4 +1,4 @@
-"""An Inspection as a View: which parts are shown, in which order, and on which slides."""
+"""The View of an Inspection: which parts, in which order, on which slides."""
 
 from __future__ import annotations
 
@@ -126,7 +126,6 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _explored(inspection: Inspection) -> HeadExplorer:
-    """Return the heads for a page: of a long text, as maps of blocks."""
     is_long = long_heads.is_long(inspection)
     return (long_heads.explore_long_heads if is_long else explored_of_inspection)(inspection)
 
@@ -250,12 +249,10 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
 
 
 def _last_sentence_title(sentences: Sequence[str]) -> str:
-    """Return the last sentence without its full stop; empty without sentences."""
     return sentences[-1].removesuffix(".") if sentences else ""
 
 
 def _overview_group(inspection: Inspection) -> Group:
-    """Return the overview of all heads, in which the strongest of each kind are flagged."""
     flags, kinds = head_flags(inspection), flag_indices(inspection)
     return Group("all heads", (heads_overview(inspection, flags, kinds),))
 
@@ -345,7 +342,6 @@ def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:
 def _left_out_closing(
     inspection: Inspection, token_query: TokenQuery | None = None
 ) -> tuple[str, ...]:
-    """Return the concluding sentence on tokens that are left out; empty if none are."""
     return tuple(map(as_sentence, left_out_sentences(inspection, token_query)))
 
 

@@ -1,1 +1,1 @@
-"""What a model learned, and when."""
+"""What is shown of a model after its training (`attnviz learn`)."""

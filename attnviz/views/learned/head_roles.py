@@ -1,4 +1,4 @@
-"""The heads of a model that learned: their weights at each moment, and what each came to do."""
+"""The heads of a model that learned: weights at each moment, and what each came to do."""
 
 from __future__ import annotations
 
@@ -49,12 +49,10 @@ class LearnedHeads:
 
     @cached_property
     def reading_scores(self) -> tuple[ReadingScores, ...]:
-        """The scores of each reading of the task that could be measured."""
         return collect_reading_scores(self.learned)
 
     @cached_property
     def all_heads(self) -> list[HeadIndex]:
-        """Layer and number of every head."""
         return list_head_indices(self.learned.moments[-1])
 
     def important_heads(self, max_heads: int) -> list[HeadIndex]:
@@ -176,17 +174,14 @@ class LearnedHeads:
 
     @property
     def _query_position(self) -> int:
-        """The followed token's position, which must be known."""
         assert self.query is not None
         return self.query
 
     def _weights(self, head: HeadIndex, moment_index: int) -> Float[np.ndarray, "query key"]:
-        """Return the weights of a head at a moment."""
         layer, number = head
         return np.asarray(self.learned.moments[moment_index].weights[layer][number])
 
     def _masked_cells(self, head: HeadIndex) -> Bool[np.ndarray, "query key"]:
-        """Return which cells of a head are masked."""
         layer, number = head
         return ~tensor_to_numpy(head_mask(number, self.trace.layers[layer].visible))
 
@@ -223,12 +218,10 @@ class ReadingScores:
 
     @property
     def best_scores(self) -> Float[np.ndarray, "moment"]:
-        """The scores, moment by moment, of the head that is best at the last moment."""
         return self.scores[:, self.best_head_index[0], self.best_head_index[1]]
 
     @property
     def final_score(self) -> float:
-        """The best head's score at the last moment."""
         return float(self.best_scores[-1])
 
     def other_heads(self, min_score: float) -> dict[str, float]:
@@ -243,7 +236,6 @@ class ReadingScores:
 
     @property
     def best_head_label(self) -> str:
-        """The name of the best head, such as `L1H0`."""
         return learned_head_name(*self.best_head_index)
 
 
@@ -262,13 +254,11 @@ def collect_reading_scores(learned: Learned) -> tuple[ReadingScores, ...]:
 
 
 def find_best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
-    """Return the name and the score of the head with the largest score."""
     best = _best_head_index(scores)
     return learned_head_name(*best), float(scores[best])
 
 
 def _best_head_index(scores: Float[np.ndarray, "layer head"]) -> HeadIndex:
-    """Return the layer and head with the largest score, ignoring NaN."""
     layer, head = np.unravel_index(np.nanargmax(scores), scores.shape)
     return int(layer), int(head)
 
@@ -283,7 +273,6 @@ def learned_head_name(layer: int, head: int) -> str:
 
 
 def list_head_indices(moment: Moment) -> list[HeadIndex]:
-    """Return the layer and number of every head, in order."""
     return [
         (layer, head)
         for layer, weights in enumerate(moment.weights)

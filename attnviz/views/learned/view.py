@@ -1,4 +1,4 @@
-"""The View of a model that learned: its heads and curves at several moments, and its data."""
+"""The View of a model that learned: heads and curves at several moments, and data."""
 
 from __future__ import annotations
 
@@ -301,7 +301,6 @@ def learned_curves(
 
 
 def _moment_curve(name: str, values: np.ndarray, *, plain: bool = False) -> Curve:
-    """Return a Curve without a band; a `plain` one has the colour of the text."""
     return Curve(name, values, values, values, plain=plain)
 
 
@@ -431,7 +430,6 @@ def _history_lines(
 
 
 def _number_column(numbers: Sequence[float]) -> NumberColumn:
-    """Return the numbers, with None for those that are NaN or infinite."""
     return [float(number) if np.isfinite(number) else None for number in numbers]
 
 

@@ -1,4 +1,4 @@
-"""Each kind of question in words: what is asked, its answers, what is shown, and the reason."""
+"""WORDS: each kind of question in words: question, answers, what is shown, reason."""
 
 from __future__ import annotations
 
@@ -98,7 +98,6 @@ def _on_one_line(text: str) -> str:
 
 
 def _row(question: Question) -> AttentionRow:
-    """Return the row that a question of a kind is about."""
     assert question.row is not None, "only a question in a lesson's own words has no row"
     return question.row
 
@@ -120,12 +119,10 @@ def _context(row: AttentionRow) -> str:
 
 
 def _query(row: AttentionRow) -> str:
-    """Return the token that asks, in quotes."""
     return quoted_token(row.trace.tokens, row.query)
 
 
 def _key(row: AttentionRow, key: int) -> str:
-    """Return a token that is attended to, in quotes; `itself` for the one that asks."""
     is_same = row.keys is row.trace.tokens and key == row.query
     return "itself" if is_same else quoted_token(row.keys, key)
 
@@ -137,12 +134,10 @@ def _place(row: AttentionRow) -> str:
 
 
 def _key_options(question: Question) -> tuple[str, ...]:
-    """Return the tokens that are answers."""
     return tuple(bidi_isolated(_row(question).keys.labels[key]) for key in question.keys)
 
 
 def _map_grid(row: AttentionRow, title: str) -> Grid:
-    """Return the map of the row's head: all its weights."""
     cells = row.layer.weights.cells("mixing", row.head)
     rows, columns = row.trace.tokens, row.keys
     return Grid(
@@ -179,7 +174,6 @@ def _map_of_head(question: Question) -> tuple[Grid, ...]:
 
 
 def _no_grids(question: Question) -> tuple[Grid, ...]:
-    """Return no grids."""
     return ()
 
 
@@ -245,7 +239,6 @@ def _vector_grids(row: AttentionRow) -> tuple[Grid, ...]:
 
 
 def _score_row(question: Question) -> tuple[Grid, ...]:
-    """Return the row of scores before the softmax."""
     row = _row(question)
     assert row.scores is not None
     name = row.trace.tokens.labels[row.query]
@@ -300,7 +293,6 @@ def _role_sentence(row: AttentionRow) -> str:
 
 
 def _scene(row: AttentionRow, key: int | None = None) -> Scene:
-    """Return the scene whose sums are those of the row, or of one of its keys."""
     options = StepSettings(query=row.query, key=key, head=row.head)
     return Scene(row.trace, row.layer, options)
 
@@ -350,7 +342,6 @@ def _weight_sums(question: Question) -> tuple[Sum, ...]:
 
 
 def _weight_row(question: Question) -> tuple[Grid, ...]:
-    """Return the row of weights."""
     row = _row(question)
     return (_rows_grid(row, "weights", [row.trace.tokens.labels[row.query]], [row.weights]),)
 
@@ -378,7 +369,6 @@ def _scaled_reason(question: Question) -> str:
 
 
 def _both_rows(question: Question) -> tuple[Grid, ...]:
-    """Return rows A and B."""
     return (_rows_grid(_row(question), "weights", [*MAP_NAMES], [*question.rows]),)
 
 
@@ -462,7 +452,6 @@ def _head_reason(question: Question) -> str:
 
 
 def _two_maps(question: Question) -> tuple[Grid, ...]:
-    """Return maps A and B, without the names of their heads."""
     pairs = zip(question.heads, MAP_NAMES, strict=True)
     return tuple(_map_grid(row, f"map {name}") for row, name in pairs)
 

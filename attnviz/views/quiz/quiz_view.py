@@ -1,4 +1,4 @@
-"""A Quiz as a View: its questions, and on the sheet of solutions the answers with their reasons."""
+"""The View of a Quiz: its questions, or its solutions with their reasons."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ def _quiz_document(quiz: Quiz, exercises: tuple[Exercise, ...]) -> dict[str, Any
 
 
 def _question_document(question: Question, exercise: Exercise) -> dict[str, Any]:
-    """Return a question as JSON data."""
     row = question.row
     numbers = {} if row is None else {
         "sentence": row.trace.tokens.text,
@@ -133,7 +132,6 @@ def _question_document(question: Question, exercise: Exercise) -> dict[str, Any]
 
 
 def _quiz_lines(quiz: Quiz, exercises: tuple[Exercise, ...]) -> Iterator[TableLines]:
-    """Yield the quiz as a table: a line for each question."""
     rows = []
     for question, exercise in zip(quiz.questions, exercises, strict=True):
         row = question.row

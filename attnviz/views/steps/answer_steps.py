@@ -153,7 +153,6 @@ def _with_answer_columns(grid: Grid, prediction: Prediction, order: Sequence[int
 
 
 def _written_answers(scene: Scene, order: Sequence[int]) -> Sequence[int]:
-    """Return the answers whose arithmetic is written out: the first ones, or all with --full."""
     return order if scene.options.full else order[:MAX_TERMS]
 
 

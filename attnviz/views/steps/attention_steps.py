@@ -1,4 +1,4 @@
-"""The steps from masked scores to context vectors, and the softmax of one query as bars."""
+"""The steps from masked scores to context vectors; the softmax of one query as bars."""
 
 from __future__ import annotations
 
@@ -363,7 +363,6 @@ def _context_stages(
 
 
 def _output_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Return the output matrix and its bias by name, `w_out` and `b_out`, whichever exist."""
     tensors = {name: getattr(scene.layer.projections, name, None) for name in ("w_out", "b_out")}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 

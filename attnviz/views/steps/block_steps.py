@@ -1,4 +1,4 @@
-"""The steps that a transformer block adds: residuals, attention to a second text, feed-forward."""
+"""The steps of a transformer block: residuals, cross-attention, feed-forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of one query of a long text: the keys it attends to most, and what the others add."""
+"""The steps of one query of a long text: its top keys, and what the others add."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ class LongScene(Scene):
 
     @property
     def query_name(self) -> str:
-        """The label of the query, with its number in front."""
         return self.token_name(self.trace.tokens, self.position)
 
     def token_name(self, tokens: Tokens, position: int) -> str:
@@ -82,7 +81,6 @@ class LongScene(Scene):
         return sorted({*(key for key in most if weights[key] > 0), *beside, *own} or {0})
 
     def weights_row(self, head: int) -> Float[np.ndarray, "key"]:
-        """Return all weights of the query in a head."""
         row: Float[np.ndarray, "key"] = tensor_to_numpy(self.layer.attended.weights[head, 0])
         return row.astype(float)
 
@@ -95,7 +93,6 @@ class LongScene(Scene):
 
     @cached_property
     def visible_count(self) -> int:
-        """The number of keys that the query may attend to in any head."""
         visible = self.layer.visible
         return int((visible if visible.ndim == 3 else visible[None])[:, 0].any(0).sum())
 
@@ -108,7 +105,6 @@ class LongScene(Scene):
 
     @property
     def query_axis(self) -> Axis:
-        """The query as an axis of one row."""
         label, number = label_at(self.trace.tokens, self.position), str(self.position + 1)
         return Axis("query (reads)", "token", (label,), (number,), (False,), special=(False,))
 
@@ -134,7 +130,6 @@ class LongScene(Scene):
         return tuple(grids)
 
     def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
-        """Return a table of the written keys' scores at a stage for each shown head."""
         return self.row_grids(name, stage)
 
     @cached_property

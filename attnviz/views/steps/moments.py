@@ -1,4 +1,4 @@
-"""The frames of an animated step: the followed token's row, cell by cell.
+"""The frames of an animated step: the followed token's row fills cell by cell.
 
 Tables keep their size and fill up: cells that are not computed yet are NaN and drawn empty.
 """
@@ -180,12 +180,10 @@ def _keys_with_sums(
 
 
 def _keep_columns(grid: Grid, revealed: Sequence[int]) -> Grid:
-    """Return the grid with all columns empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[1]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[None, :], np.nan, grid.values))
 
 
 def _keep_rows(grid: Grid, revealed: Sequence[int]) -> Grid:
-    """Return the grid with all rows empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[0]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[:, None], np.nan, grid.values))

@@ -1,4 +1,4 @@
-"""One score: the products of a query and a key, both as arrows, and their lengths and angle."""
+"""One score (--key): products of a query and a key, both as arrows, their angle."""
 
 from __future__ import annotations
 
@@ -106,7 +106,6 @@ def _pair_title(scene: Scene, key: int) -> str:
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
-    """Return the followed query's vector and the key's vector in a head."""
     layer = scene.layer
     keys = layer.keys_of_heads
     assert layer.queries is not None

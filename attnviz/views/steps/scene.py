@@ -1,4 +1,4 @@
-"""What every step is built from: the trace, one attention layer, and the user's options."""
+"""Scene: what every step is built from: trace, attention layer, the user's options."""
 
 from __future__ import annotations
 
@@ -77,17 +77,14 @@ class Scene:
 
     @property
     def style(self) -> NumberStyle:
-        """How numbers are written: with --digits digits, and sums in full with --full."""
         return NumberStyle(self.options.digits, full=self.options.full)
 
     @property
     def keys(self) -> Tokens:
-        """The tokens that queries of this layer attend to."""
         return self.trace.keys_of(self.layer)
 
     @property
     def followed_query(self) -> int:
-        """The position of the followed query: that of --query, else the last token."""
         last_query = len(self.trace.tokens) - 1
         return last_query if self.options.query is None else self.options.query
 
@@ -98,7 +95,6 @@ class Scene:
 
     @property
     def shown_heads(self) -> Sequence[int]:
-        """The numbers of the heads whose tables are shown: that of --head, else all."""
         return range(self.layer.heads) if self.options.head is None else [self.options.head]
 
     @property
@@ -140,7 +136,6 @@ class Scene:
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "head key width"]:
-        """The value of each key times its weight for the followed query, in each head."""
         rows = [torch.tensor(self.stage_row("mixing", head)) for head in range(self.layer.heads)]
         return weigh_values(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
 
@@ -168,17 +163,14 @@ class Scene:
 
     @property
     def visible_keys(self) -> list[int]:
-        """The keys in `written_keys` that the followed query attends to in any head."""
         return [key for key in self.written_keys if key in self.read_keys]
 
     def masked_keys(self, head: int) -> set[int]:
-        """Return the keys that the mask hides from the followed query in a head."""
         row = head_mask(head, self.layer.visible)[self.followed_query]
         return set((~row).nonzero().flatten().tolist())
 
     @cached_property
     def has_masked_keys(self) -> bool:
-        """Whether any key is hidden from any query in this layer."""
         return not bool(self.layer.visible.all())
 
     @cached_property
@@ -212,7 +204,6 @@ class Scene:
 
     @property
     def query_name(self) -> str:
-        """The label of the followed query, with its number in front if it occurs more than once."""
         return self.token_name(self.trace.tokens, self.followed_query)
 
     def head_suffix(self, head: int) -> str:

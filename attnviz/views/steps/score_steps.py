@@ -212,7 +212,6 @@ def alibi_step(scene: Scene) -> Iterator[Section]:
 
 
 def _alibi_description(heads: int) -> str:
-    """Return what ALiBi subtracts from a score."""
     about = (
         "A slope times the distance of its two tokens is subtracted from each score: nothing for "
         "the token itself, one slope for a neighbour, two for the next. Distant tokens count less"

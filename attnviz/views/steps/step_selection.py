@@ -1,4 +1,4 @@
-"""Choosing steps of a walk by name, by number or by range."""
+"""Chooses steps of a walk by name, number or range (--step)."""
 
 from __future__ import annotations
 

@@ -523,7 +523,6 @@ def answer_probability_sums(
 
 
 def _nonzero_bias(bias: Tensor) -> list[float] | None:
-    """Return the bias as a list; None if all its numbers are 0."""
     numbers: list[float] = bias.tolist()
     return numbers if any(numbers) else None
 

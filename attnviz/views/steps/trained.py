@@ -1,4 +1,4 @@
-"""What the steps state about a trained transformer: what it computes itself, and what it learned.
+"""What the steps say about a trained transformer: what it computes and learned itself.
 
 A sentence about how a model computes a number appears only if the numbers themselves show it.
 """

@@ -1,4 +1,4 @@
-"""The first four steps: tokens, their vectors, matrices, and the queries, keys and values."""
+"""The first four steps: tokens, vectors, matrices, and queries, keys and values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ MATRIX_PURPOSES = {
 
 
 def tokens_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step with the tokens that the text is split into."""
     about = "The text is split into tokens, each with an id; nothing else of the text is used."
     if scene.trace.tokenizer == GIVEN_LABEL:
         about = "The tokens are given or numbered; a repeated word keeps its id."
@@ -390,7 +389,6 @@ def rotary_step(scene: Scene) -> Iterator[Section]:
 
 
 def _rotation_description(scene: Scene) -> str:
-    """Return what rotary positions do."""
     return (
         f"{_rotated_pair_text(scene)} is rotated by an angle that grows with the position and is "
         "0 at the first: positions then affect a score only through the distance of its two tokens."

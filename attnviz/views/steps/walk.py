@@ -1,4 +1,4 @@
-"""The walk of a Trace: each step with what it does and why, its shapes, tables and arithmetic.
+"""Walk: the steps of a Trace in order: what each does and why, its shapes and sums.
 
 Attention has ten steps, whose numbers are the same in every variant. A step that only some variants
 have stands between two of them (`4b rotary`); those of a transformer block follow.
@@ -271,7 +271,6 @@ def step_sections(
 
 
 def weight_count(layer: Layer) -> int:
-    """Return the number of attention weights in all heads of a layer."""
     rows, columns = layer.weights.cells("mixing", 0).shape
     return layer.heads * rows * columns
 
@@ -322,12 +321,10 @@ def _walk_title(walk: Walk) -> str:
 
 
 def _only_step_finding(sections: Sequence[Section]) -> str:
-    """Return what the only selected step shows here, `finding`; empty if several are selected."""
     return sections[0].finding if len(sections) == 1 else ""
 
 
 def _followed_position(walk: Walk) -> int:
-    """Return the position of the followed token, or without one of the last."""
     return len(walk.trace.tokens) - 1 if walk.options.query is None else walk.options.query
 
 

@@ -1,4 +1,4 @@
-// A quiz: one question at a time, its solution once it is answered, and the score at the end.
+// A quiz: one question at a time, its solution once it is answered, the score at the end.
 
 const EDGE = 16; // pixels that stay free above a verdict, and below a solution
 const byId = (name) => document.getElementById(name);

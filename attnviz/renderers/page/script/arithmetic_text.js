@@ -1,4 +1,4 @@
-// The arithmetic of a cell as text to hand out: all of its numbers, tabs between columns.
+// The arithmetic of a cell as text to copy, with tabs between columns.
 
 const DIGITS_OF_TEXT = 6; // as many as make each sum come out on a calculator
 

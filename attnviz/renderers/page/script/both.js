@@ -1,4 +1,4 @@
-// Both: a head on the first sentence and on the second, side by side, with the same token followed.
+// A head on two sentences side by side, with the same token followed.
 
 /** The heads that are large: of two sentences the same head on either, unless one has all room. */
 function shownHeads() {

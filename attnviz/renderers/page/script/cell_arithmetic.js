@@ -1,4 +1,4 @@
-// The arithmetic of a cell: query and key as bars, their products, the score, and the softmax.
+// The arithmetic of a cell: query and key as bars, their products, score and softmax.
 
 const SQUARES_IN_A_LINE = 32; // of wider heads each bar has several lines,
 const MANY_SQUARES_IN_A_LINE = 64; // and from more than this on, longer ones

@@ -1,4 +1,4 @@
-// The bar of colours: what each stands for, in numbers, and what it measures.
+// The colour bar: which number each colour stands for, and what it measures.
 
 const SAID_OF_BENDS = { root: "colours by square root", log: "colours by logarithm" };
 const STRIP_SAMPLES = 64; // of which a bar is made

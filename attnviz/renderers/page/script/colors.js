@@ -1,4 +1,4 @@
-// Colours of numbers, in either theme: straight, by their root, or by their logarithm.
+// Colours of numbers in both themes: on a linear, square-root or logarithmic scale.
 
 const COLOR_STEPS = 1024; // steps of a scale of colours
 const BENT = {

@@ -1,4 +1,4 @@
-// Controls: what can be chosen, and nothing that does nothing on this page.
+// Controls: only those that do something on this page.
 
 const control = (name) => document.getElementById(name);
 

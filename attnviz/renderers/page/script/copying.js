@@ -1,4 +1,4 @@
-// Copying: pictures, numbers and the link to take away; saved as files where no clipboard is.
+// Copies pictures, numbers and links; saves files where there is no clipboard.
 
 /** What can be taken: for a kind of picture, or of text, what it is called and how it is made. */
 const TAKEN = [

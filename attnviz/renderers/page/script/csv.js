@@ -1,4 +1,4 @@
-// CSV: the numbers of a head as lines for a spreadsheet, exactly as the page has them.
+// The numbers of a head as CSV, as exact as the page has them.
 
 const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
 const LINES_OF_A_SHEET = 2 ** 20; // that a spreadsheet takes; of a larger head those of a row

@@ -1,4 +1,4 @@
-// Drawn vectors: the same numbers as attnviz draws, from a hash of seed, token and column.
+// Draws the same vectors as attnviz: from a hash of seed, token and column.
 
 const STATE_STEP = 0x9e3779b97f4a7c15n; // of SplitMix64
 const wrapped = (number) => BigInt.asUintN(64, number);

@@ -1,4 +1,4 @@
-// Texts from outside: they stand in elements as text, never read as HTML, and name what is ours.
+// Makes elements from texts of strangers: as text, never read as HTML.
 
 /** What a table has under a text from outside: not what every object has, as "constructor". */
 const lookUp = (table, text) => (Object.hasOwn(table, text) ? table[text] : undefined);

@@ -1,4 +1,4 @@
-// Finding: a token by its word or its number, in texts in which it would be far to click.
+// Finds a token by its word or its number in a long text.
 
 function startQueryChooser() {
   const field = control("query");

@@ -1,4 +1,4 @@
-// The forward pass of a small model: embeddings, positions, attention, blocks, answers.
+// The forward pass of a small model: embeddings, positions, blocks, answers.
 
 /* Tables of numbers are lists of rows; a matrix is { rows, columns, numbers }. Nothing here looks
    at the page: a model, the ids of its tokens and what is chosen come in, numbers go out. */

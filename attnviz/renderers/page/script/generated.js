@@ -1,4 +1,4 @@
-// The tokens that a model generated: a button for each, which shows what was read before it.
+// A button for each token that a model generated: shows what was read before it.
 
 const generated = attention.generated ?? []; // the row before each, its name and its probability
 

@@ -1,4 +1,4 @@
-// Lines: the words twice, and a line from each that reads to each that is read.
+// The view of lines: the words twice, and a line from each query to each key.
 
 const lineView = {
   loaded: null, // the cells of all heads that are to be drawn

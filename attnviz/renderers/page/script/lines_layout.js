@@ -1,4 +1,4 @@
-// Where everything of the lines stands: rows, names, numbers, and the room between them.
+// Where the rows, names and numbers of the lines stand.
 
 const LEAST_ROW = 16; // pixels, in which a name can be read
 const MOST_ROW = 32;

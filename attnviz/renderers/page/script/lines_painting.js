@@ -1,4 +1,4 @@
-// Lines on a canvas: all of them, and those of one token alone.
+// Draws the lines on a canvas: all of them, or those of one token.
 
 /** All lines that cross what is seen of them. */
 function paintLines() {

@@ -1,4 +1,4 @@
-// The lines as a picture that can be taken away, or printed: an SVG of what is seen.
+// The lines as an SVG to copy, save or print.
 
 const LINES_TOP = 26; // pixels, for what stands above the columns
 const SWATCH = 11;

@@ -1,4 +1,4 @@
-// The words beside the lines: two columns in which each word can be chosen, and has its numbers.
+// The words beside the lines: two columns to choose from, with numbers.
 
 const ROWS_NEAR = 12; // above and below those in sight
 

@@ -1,4 +1,4 @@
-// What can be typed and switched on a page that computes, and what the model answers.
+// The controls of a page that computes (--live), and what its model answers.
 
 const NEAR_TEMPERATURES = 24; // steps to either side of the page's own, which is in the middle
 const STEPS_TO_DOUBLE = 8;

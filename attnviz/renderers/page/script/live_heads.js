@@ -1,4 +1,4 @@
-// A page that computes: its model, and heads of a typed text in place of those of the page.
+// Heads of a typed text, computed by the page's model, in place of the page's own.
 
 const live = {
   model: null, // its tensors are unpacked,

@@ -1,4 +1,4 @@
-// GPT-2's pieces of words: its most frequent ones are in the page, of the others a trace.
+// GPT-2's tokens of a typed text: the most frequent pieces are in the page.
 
 /* Bytes are written as letters of a string, one each, so that they can be looked up. */
 

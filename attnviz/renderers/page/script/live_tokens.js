@@ -1,4 +1,4 @@
-// Tokens of a typed text: how it is cut, which ids its words have, and which words are not known.
+// Tokens of a typed text: how it is cut, the ids, and which words are not known.
 
 /* A cut is { labels, ids, spaced }, as attnviz cuts; a text that cannot be cut is { problem }. */
 

@@ -1,4 +1,4 @@
-// Unpacks the script of the page, which its policy names, too, and runs it.
+// Unpacks the script of the page, which its policy names as well, and runs it.
 
 async function runProgram() {
   const block = document.getElementById("program");

@@ -1,4 +1,4 @@
-// The page as it opens: each view in its section, all of them on one state.
+// The start of the page: each view in its section, all of them on one state.
 
 function start() {
   control("utilities").hidden = false;

@@ -1,4 +1,4 @@
-// Markup that attnviz has written, as tags.py writes it, as elements: nothing is ever read as HTML.
+// Builds elements from the markup that tags.py writes; nothing is read as HTML.
 
 const TAG = /<(\/?)([a-z][a-z0-9]*)((?: [\w-]+(?:="[^"]*")?)*)>|[^<]+/g;
 const ATTRIBUTE = / ([\w-]+)(?:="([^"]*)")?/g;

@@ -1,4 +1,4 @@
-// The matrix: who reads whom in one head, a cell for each pair, drawn on a canvas.
+// The matrix of one head: a cell for each query and key, drawn on a canvas.
 
 const BELOW_MATRIX = 92; // pixels, for the line that says what a cell says, and the colours
 const READABLE_ROW = 22; // in which numbers can be read

@@ -1,4 +1,4 @@
-// The cells of the matrix: a bitmap with a pixel for each, drawn as large as there is room for.
+// The cells of the matrix: a bitmap with a pixel for each, scaled to the room.
 
 const SMOOTH_BELOW = 3; // pixels of the device: smaller cells are blended
 const MOST_PIXELS = 2 ** 22; // of a map that is painted whole

@@ -1,4 +1,4 @@
-// The matrix by keyboard: arrows move the cell, Enter follows its row, Escape lets go.
+// The matrix by keyboard: arrows move the cell, Enter follows its row, Esc stops.
 
 const LEAP = 10; // rows
 

@@ -1,4 +1,4 @@
-// Where everything of the matrix stands: how large cells are, and how much room names have.
+// The layout of the matrix: the size of cells, and the room of names.
 
 const MOST_OF_A_CELL = 100; // pixels
 const FIRST_READABLE = 20; // pixels of a row, where there are few of them and many columns

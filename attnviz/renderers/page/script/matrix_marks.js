@@ -1,4 +1,4 @@
-// What is drawn over the matrix: the cell under the pointer, and the pinned row and column.
+// Marks on the matrix: the cell under the pointer, the pinned row and column.
 
 function drawMarks() {
   if (matrix.layout === null) return;

@@ -1,4 +1,4 @@
-// The names of tokens beside the matrix and above it, cut where they are long.
+// The names of tokens beside and above the matrix, cut where they are long.
 
 const NAME_FONT = `${NAME_SIZE}px system-ui, sans-serif`;
 const ruler = new OffscreenCanvas(1, 1).getContext("2d");

@@ -1,4 +1,4 @@
-// The pointer on the matrix: what it is on is said; a click follows a row, or a column.
+// The pointer on the matrix: describes its cell; a click follows a row or a column.
 
 function startMatrixPointer() {
   const { over, frame } = matrix;

@@ -1,4 +1,4 @@
-// Zoom of the matrix: with buttons, with + and −, with two fingers, with the wheel and Ctrl.
+// Zoom of the matrix: by buttons, + and −, two fingers, or Ctrl and the wheel.
 
 const ZOOM_STEP = 1.5;
 const LARGEST_CELL = 44; // pixels, up to which one can zoom in: numbers stand in it

@@ -1,4 +1,4 @@
-// What a token reads most, and who reads it most: numbers of a row or a column, and in words.
+// The top keys of a token and the top queries that read it: as numbers and in words.
 
 const OTHER_END = { query: "key", key: "query" };
 const NAMED_MOST = 3; // tokens, in a sentence on what is read most

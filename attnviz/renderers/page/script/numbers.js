@@ -1,4 +1,4 @@
-// Numbers in few digits, written as they are everywhere: .42, 1.2e−03, 4.57.
+// Numbers in few digits, as attnviz writes them: .42, 1.2e−03, 4.57.
 
 const MINUS = "−";
 const LARGE_NUMBER = 1e6; // from here on numbers are written with powers of ten

@@ -1,4 +1,4 @@
-// All heads, small: layers in rows, heads in columns; what some do most is told, a click opens one.
+// All heads as small maps, layers in rows; a click opens one.
 
 const overview = {
   maps: null, // every head in few cells

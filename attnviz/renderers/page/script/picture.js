@@ -1,4 +1,4 @@
-// Picture: the matrix as an SVG of its own, with its labels, its title and its bar of colours.
+// The matrix as an SVG of its own, with labels, title and colour bar.
 
 const MOST_DRAWN_CELLS = 4000; // of more cells a bitmap is smaller, and looks the same
 const PICTURE_ROOM = { wide: 760, high: 720 };

@@ -1,4 +1,4 @@
-// The words of the matrix in an SVG: names beside it and above it, and the bar of its colours.
+// The words of the matrix in an SVG: names, and numbers of the colour bar.
 
 /** Names that end at the cells, each with its number before it. */
 function rowNameShapes(layout) {

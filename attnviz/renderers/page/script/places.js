@@ -1,4 +1,4 @@
-// Links to places of the page, where an address is not the page's own, as in a notebook's frame.
+// Links within the page where its address is not its own, as in a notebook's frame.
 
 const HAS_ADDRESS = /^(https?|file):$/.test(location.protocol);
 

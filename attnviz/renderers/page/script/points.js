@@ -1,4 +1,4 @@
-// Points: heads placed by any two of their measures; the chosen one with its examples.
+// Heads as points, placed by any two measures; examples of the chosen one.
 
 const cloud = data.points;
 const POINTS_BOX = { left: 52, top: 30, right: 628, bottom: 400, width: 640, height: 448 };

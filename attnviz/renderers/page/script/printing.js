@@ -1,4 +1,4 @@
-// Printing: on paper all views stand one after another, also those that are not seen just now.
+// On paper all views stand one after another, also those that are hidden now.
 
 const onPaperAlone = []; // drawings that stand in place of what a screen shows
 

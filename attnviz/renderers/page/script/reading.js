@@ -1,4 +1,4 @@
-// What a cell says, in words: who reads whom, how much of him, and by which score.
+// A cell in words: which token reads which, how much of it, by which score.
 
 /** The tokens that a row of cells, or a column of them, stands for. */
 function blockOf(side, place) {

@@ -1,4 +1,4 @@
-// Sentence: the text as it runs, in the colours of what the chosen token reads, or of who reads it.
+// The running text, coloured by what the chosen token reads, or by who reads it.
 
 const MOST_NUMBERED = 80; // tokens: of more there is no room for a number below each
 const sentenceView = {

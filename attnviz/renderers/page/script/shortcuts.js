@@ -1,4 +1,4 @@
-// Shortcuts: keys for what is chosen often, menus that close, links that open a head.
+// Keyboard shortcuts, menus that close, and links that open a head.
 
 const SHORTCUTS = {
   "[": { does: "previous head", press: () => stepHead(-1), when: () => choosable.length > 1 },

@@ -1,4 +1,4 @@
-// What is looked at. It stands in the page's address, so that a link opens what was seen.
+// The state of the page: what is chosen; it is also in the page's address.
 
 const state = {
   view: arePaired ? "both" : "matrix", // the one that is large

@@ -1,4 +1,4 @@
-// Steps: those of the token that is followed, with its title; as the page opens, where none is.
+// The steps of the followed token, or those of the page's first one.
 
 const walk = { parts: [], of: {}, made: new Map() };
 

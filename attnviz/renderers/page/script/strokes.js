@@ -1,4 +1,4 @@
-// How a line looks: the wider and the stronger, the larger its weight.
+// How a line looks: the larger its weight, the wider and stronger.
 
 const WIDEST_LINE = 14; // pixels, where rows are far enough from each other
 const WIDEST_OF_A_ROW = 0.55;

@@ -1,4 +1,4 @@
-// Which lines are drawn: of the heads together, those of the largest weights.
+// Which lines are drawn: those of the largest weights, of all chosen heads.
 
 const BINS = 4096;
 const MOST_LINES = 2000; // at once: of more nothing could be told apart

@@ -1,4 +1,4 @@
-// Table: the numbers of a head as a table, for those who do not see, and for all who read numbers.
+// The numbers of a head as a table, for screen readers and for reading digits.
 
 const MOST_IN_A_TABLE = 400; // cells of a head that are all written; of a larger one a row is
 

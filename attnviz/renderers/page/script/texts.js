@@ -1,4 +1,4 @@
-// Text that runs, of tokens that can be chosen: with a pointer, a finger, or the arrows.
+// Running text of tokens that can be chosen by pointer, finger or arrow keys.
 
 const ALL_COLORED = 300; // tokens: of more only those in sight, with every move of a pointer
 const LINES_AROUND = 90; // pixels

@@ -1,4 +1,4 @@
-// Heads together: whose lines are drawn, each in a colour of its own, and the legend that says so.
+// Lines of several heads at once: which ones, each in its colour, and the legend.
 
 const MOST_TOGETHER = 8; // heads, as many as there are colours that can be told apart
 

@@ -1,4 +1,4 @@
-// Blocks of bytes as tables of numbers: base64, inflated, and each code the number it stands for.
+// Unpacks tables of numbers: base64, deflate, and the number of each code.
 
 /** A table: its numbers row by row, NaN where they are hidden. */
 async function unpackedTable(name) {

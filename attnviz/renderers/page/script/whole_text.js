@@ -1,4 +1,4 @@
-// A coloured text: what the token under the pointer has, or the one that the arrows reach, is said.
+// A coloured text: describes the token under the pointer or reached by arrow keys.
 
 const WHOLE_TEXT_HINT = "Point at a token, or go to it with the arrow keys, to see its number.";
 
