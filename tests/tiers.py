@@ -1,8 +1,8 @@
-"""Two tiers of tests: `make test` leaves out the cases that are slow, and `make test-all` runs every case.
+"""Two tiers of tests: `make test` leaves out slow cases, and `make test-all` runs every case.
 
-A case is slow by what it is. Three kinds are recognised here: random draws beyond the first, cases of
-a product of tables that add no new row, and pages in a browser beyond the first of each file. Other
-tests say so themselves:
+A case is slow by what it is. Three kinds are recognised here: random draws beyond the first, cases
+of a product of tables that add no new row, and pages in a browser beyond the first of each file.
+Other tests say so themselves:
 
     @pytest.mark.slow("training")                    the whole test
     @pytest.mark.slow_table("formats", keep=2)       all rows of its table but two, spread over it
@@ -61,7 +61,7 @@ def _slow_cases(items: list[pytest.Function]) -> Iterator[tuple[str, Iterable[py
 
 
 def _without_some_rows(cases: list[pytest.Function], *, keep: int) -> list[pytest.Function]:
-    """The cases of a table but for `keep` of them: the first, and others as far apart as possible."""
+    """The cases of a table but for `keep` of them: the first, and others spread evenly."""
     kept = {number * len(cases) // keep for number in range(keep)}
     return [case for number, case in enumerate(cases) if number not in kept]
 
@@ -92,7 +92,7 @@ SLOW_BEFORE = "attnviz/slow"  # in pytest's cache
 
 
 class SlowCases:
-    """Names the cases of `make test` that took more than a second, in this run and in the one before."""
+    """Names the unmarked cases that took over a second in this run and in the one before."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
