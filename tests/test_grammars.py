@@ -27,10 +27,8 @@ SENTENCE_COUNT = 4000
 NEAR_CHANCE = 0.05
 BEFORE_NOUNS = {"near", "behind", "beside", "above", "under"}
 AGREEMENT, PRONOUNS = "agreement", "pronouns"
-READING_HEADS = {
-    AGREEMENT: 0,
-    PRONOUNS: 0,
-}  # of the second layer: what reads the subject, the antecedent
+# Heads of the second layer that read the subject or the antecedent.
+READING_HEADS = {AGREEMENT: 0, PRONOUNS: 0}
 task_of = cache(lookup.task_of)
 
 
@@ -38,9 +36,9 @@ task_of = cache(lookup.task_of)
 class Sentence:
     """A sentence as a person sees it."""
 
-    words: tuple[str, ...]  # as far as anything is asked; a verb as the model sees it
+    words: tuple[str, ...]  # up to the word that is answered; a verb as the model sees it
     answer: str
-    place_to_read: int  # the place that must be read to answer
+    place_to_read: int  # to answer
     nouns: tuple[int, ...]  # the places of whatever could be read
     places_after_preposition: tuple[int, ...]  # of nouns with a preposition before them
 
@@ -55,7 +53,7 @@ def number_of(noun: str) -> str:
 
 
 @cache
-def sentences(name: str, *, held_out: bool) -> list[Sentence]:
+def draw_sentences(name: str, *, held_out: bool) -> list[Sentence]:
     task = task_of(name)
     nouns = nouns_of(task)
     examples = task.draw(7, SENTENCE_COUNT, held_out)
@@ -102,7 +100,7 @@ def is_adjective(word: str) -> bool:
     return word in {"old", "small", "red", "new", "big", "dark"}
 
 
-def verb_is_many(sentence: Sentence) -> str:
+def verb_number(sentence: Sentence) -> str:
     """The number of the right verb: the first half of the answers is singular, the rest plural."""
     forms = task_of(AGREEMENT).vocabulary.answers
     return "many" if forms.index(sentence.answer) >= len(forms) // 2 else "one"
@@ -122,7 +120,7 @@ def best_guess(
 
 KNOWN_PARTS: dict[str, Callable[[Sentence], Hashable]] = {
     "the numbers of the nouns in their order": lambda each: each.numbers,
-    "how many working_folder are of each number": lambda each: tuple(sorted(each.numbers)),
+    "how many there are of each number": lambda each: tuple(sorted(each.numbers)),
     "the first noun": lambda each: each.numbers[0],
     "the last noun": lambda each: each.numbers[-1],
     "all but the numbers": lambda each: (
@@ -139,21 +137,24 @@ KNOWN_PARTS: dict[str, Callable[[Sentence], Hashable]] = {
 def test_no_part_of_a_sentence_gives_the_form_of_its_verb(part: str, *, held_out: bool) -> None:
     """Neither within the held-out sentences, nor from those learned from to the held-out ones."""
     part_of = KNOWN_PARTS[part]
-    known_sentences = sentences(AGREEMENT, held_out=held_out)
-    tested_sentences = sentences(AGREEMENT, held_out=True)
+    known_sentences = draw_sentences(AGREEMENT, held_out=held_out)
+    tested_sentences = draw_sentences(AGREEMENT, held_out=True)
 
     accuracy = best_guess(
-        ((part_of(each), verb_is_many(each)) for each in known_sentences),
-        ((part_of(each), verb_is_many(each)) for each in tested_sentences),
+        ((part_of(each), verb_number(each)) for each in known_sentences),
+        ((part_of(each), verb_number(each)) for each in tested_sentences),
     )
 
     assert accuracy < 0.5 + NEAR_CHANCE
 
 
 def test_the_subject_is_the_noun_without_a_preposition_and_gives_the_verb() -> None:
-    for each in (*sentences(AGREEMENT, held_out=True), *sentences(AGREEMENT, held_out=False)):
+    for each in (
+        *draw_sentences(AGREEMENT, held_out=True),
+        *draw_sentences(AGREEMENT, held_out=False),
+    ):
         assert {*each.nouns} - {*each.places_after_preposition} == {each.place_to_read}
-        assert number_of(each.words[each.place_to_read]) == verb_is_many(each)
+        assert number_of(each.words[each.place_to_read]) == verb_number(each)
 
 
 def test_a_verb_looks_the_same_in_both_forms_until_it_is_answered() -> None:
@@ -166,7 +167,7 @@ def test_a_verb_looks_the_same_in_both_forms_until_it_is_answered() -> None:
 
 
 def test_a_pronoun_means_each_of_the_four_nouns_as_often_as_another() -> None:
-    pronoun_sentences = sentences(PRONOUNS, held_out=True)
+    pronoun_sentences = draw_sentences(PRONOUNS, held_out=True)
     places = Counter(each.nouns.index(each.place_to_read) for each in pronoun_sentences)
 
     assert {len(each.nouns) for each in pronoun_sentences} == {4}
@@ -176,7 +177,7 @@ def test_a_pronoun_means_each_of_the_four_nouns_as_often_as_another() -> None:
 def test_two_nouns_fit_every_pronoun_and_only_one_has_no_preposition_before_it() -> None:
     """So knowing the words without their order gives one right answer in two."""
     kinds = kinds_of(PRONOUNS)
-    for each in sentences(PRONOUNS, held_out=True):
+    for each in draw_sentences(PRONOUNS, held_out=True):
         fitting_nouns = [
             place for place in each.nouns if kinds[each.words[place]] == each.words[-1]
         ]
@@ -190,7 +191,7 @@ def test_the_first_noun_that_fits_is_meant_as_often_as_the_last(
     choose: Callable[[list[int]], int],
 ) -> None:
     kinds = kinds_of(PRONOUNS)
-    pronoun_sentences = sentences(PRONOUNS, held_out=True)
+    pronoun_sentences = draw_sentences(PRONOUNS, held_out=True)
     is_right = [
         choose([p for p in each.nouns if kinds[each.words[p]] == each.words[-1]])
         == each.place_to_read
@@ -202,13 +203,13 @@ def test_the_first_noun_that_fits_is_meant_as_often_as_the_last(
 
 def kinds_of(name: str) -> dict[str, str]:
     """The pronoun for each noun, from the answers of all sentences."""
-    return {each.answer: each.words[-1] for each in sentences(name, held_out=False)}
+    return {each.answer: each.words[-1] for each in draw_sentences(name, held_out=False)}
 
 
 @pytest.mark.parametrize("name", [AGREEMENT, PRONOUNS])
 def test_combinations_that_are_held_out_are_never_learned_from(name: str) -> None:
     def combinations(*, held_out: bool) -> set[tuple[str, ...]]:
-        sentences_drawn = sentences(name, held_out=held_out)
+        sentences_drawn = draw_sentences(name, held_out=held_out)
         if name == AGREEMENT:
             return {
                 (each.words[each.place_to_read].removesuffix("s"), each.words[-1])
@@ -247,7 +248,7 @@ def test_a_seed_draws_the_same_sentences_and_another_seed_others(name: str) -> N
 
 @pytest.mark.parametrize("name", [AGREEMENT, PRONOUNS])
 def test_no_word_but_the_little_ones_comes_twice(name: str) -> None:
-    for each in sentences(name, held_out=False):
+    for each in draw_sentences(name, held_out=False):
         nouns = [each.words[place] for place in each.nouns]
         assert len({*nouns}) == len(nouns)
 
@@ -375,22 +376,22 @@ def test_a_grammar_of_ones_own_is_a_task(working_folder: Path) -> None:
 
 
 WRONG_GRAMMARS = {  # what is written in place of what, what is said, with its line
-    "no list": ("{old}", "{odl}", "working_folder is no list of words 'odl'", "'old'"),
+    "no list": ("{old}", "{odl}", "there is no list of words 'odl'", "'old'"),
     "no place": ("{noun x", "{noun x y z", "is not a place for a word", "{noun x as"),
-    "open": ("[{old}]", "[{old}", "working_folder is a [ without a ]", "write ]"),
-    "closed": ("[{old}]", "{old}]", "working_folder is a ] without a [", "write ["),
+    "open": ("[{old}]", "[{old}", "there is a [ without a ]", "write ]"),
+    "closed": ("[{old}]", "{old}]", "there is a ] without a [", "write ["),
     "kind of one list": ("{old}", "{old x}", "'old' is a single list", "write {old}"),
-    "no kind": ("{verb x}", "{verb few}", "working_folder is no kind of 'verb' 'few'", "one, many"),
+    "no kind": ("{verb x}", "{verb few}", "there is no kind of 'verb' 'few'", "one, many"),
     "letters": (
         '"{it} {verb x}"',
         '"{noun x as subject} {noun y} {noun z} {verb x}"',
-        "3 letters stand for different kinds, but working_folder are only 2",
+        "3 letters stand for different kinds, but there are only 2",
         "the same letter",
     ),
     "asks": (
         'asks = "verb"',
         'asks = "verbs"',
-        "working_folder is no place in a sentence 'verbs'",
+        "there is no place in a sentence 'verbs'",
         "'verb'",
     ),
     "forms": ('"have"]', '"have", "go"]', "its lists do not match", "as many"),
@@ -404,7 +405,7 @@ WRONG_GRAMMARS = {  # what is written in place of what, what is said, with its l
     "no setting": ("dim = 16", "dims = 16", "no setting 'dims'", "'dim'"),
     "kind of setting": ("dim = 16", 'dim = "a"', "'dim' is not", "change its value"),
     "training": ("steps = 10", "steps = 0", "steps is 0", "steps = 1"),
-    "key": ("[phrases]", "[phrase]", "working_folder is no key 'phrase'", "'phrases'"),
+    "key": ("[phrases]", "[phrase]", "there is no key 'phrase'", "'phrases'"),
     "watch": ('"the key is"', '"the keys was"', "has never seen 'was'", "it knows"),
     "long": ('"the key is"', '"the old key is is"', "5 tokens", "a shorter one"),
     "twice": ('"door", "box"]', '"door", "key"]', "'key' occurs twice", "leave one"),
@@ -425,7 +426,7 @@ WRONG_GRAMMARS = {  # what is written in place of what, what is said, with its l
     ),
     "ways": ("{it} {verb x}", "{it} {verb x}" + 20 * "[{old}]", "more than 20,000 ways", "[ ]"),
     "only": ("patterns =", 'only = "learned"\npatterns =', "no sentences are held out", "'only'"),
-    "missing": ('watch = "the key is"', "", "working_folder is no 'watch'", "docs/learning.md"),
+    "missing": ('watch = "the key is"', "", "there is no 'watch'", "docs/learning.md"),
     "toml": ("[words]", "[words", "not valid TOML", ""),
 }
 
