@@ -173,7 +173,7 @@ def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) ->
         values = [
             each.mean
             for single in single_inspections
-            for each in inspection.effects.heads
+            for each in single.effects.heads
             if each.name == head.name
         ]
         np.testing.assert_allclose(head.values, values, atol=1e-5)

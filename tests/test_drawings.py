@@ -431,7 +431,7 @@ def test_a_paragraph_keeps_every_word_and_their_order(width: float, size: float)
 SENTENCE = sentence_of_words(40, 20)
 
 
-@given(most=st.integers(1, 12), width=st.floats(2, 8))
+@given(max_lines=st.integers(1, 12), width=st.floats(2, 8))
 def test_a_long_sentence_keeps_the_lines_around_the_token_that_reads(
     max_lines: int, width: float
 ) -> None:
