@@ -87,9 +87,9 @@ def test_one_seed_of_20_may_go_the_other_way_but_not_three() -> None:
 
 
 def test_of_few_seeds_nothing_is_claimed() -> None:
-    few = MIN_SEEDS_TO_CONCLUDE - 1
+    too_few = MIN_SEEDS_TO_CONCLUDE - 1
 
-    assert pair([0.0] * few, [1.0] * few).direction == 0
+    assert pair([0.0] * too_few, [1.0] * too_few).direction == 0
     assert pair([0.0] * MIN_SEEDS_TO_CONCLUDE, [1.0] * MIN_SEEDS_TO_CONCLUDE).direction == 1
 
 
@@ -181,11 +181,11 @@ def test_of_one_query_its_own_row_is_measured() -> None:
 
 def test_seeds_in_groups_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = compare(TEXT)
-    together = repeat_over_seeds(comparison, 5).by_measure["peak"]
+    peaks_at_once = repeat_over_seeds(comparison, 5).by_measure["peak"]
 
     monkeypatch.setattr("attnviz.analysis.seeds.SCORE_CELLS_AT_ONCE", 32)
 
-    assert_close(repeat_over_seeds(comparison, 5).by_measure["peak"], together)
+    assert_close(repeat_over_seeds(comparison, 5).by_measure["peak"], peaks_at_once)
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,14 @@ from tests.hand import HOSTILE, causal_weights, made_with, view_of
 from tests.learned_by_hand import learned
 
 TEXT = "I am learning this"
-KINDS = [PP_PLACEHOLDER.TITLE, PP_PLACEHOLDER.PICTURE, PP_PLACEHOLDER.BODY]
-COARSE = 30  # pixels to an inch: no test looks at pixels closely
+PLACEHOLDER_KINDS = [PP_PLACEHOLDER.TITLE, PP_PLACEHOLDER.PICTURE, PP_PLACEHOLDER.BODY]
+COARSE_DPI = 30  # pixels to an inch: no test looks at pixels closely
 
 
 def deck_of(view: View, **look_options: Any) -> Any:
-    return pptx.Presentation(io.BytesIO(render(view, ".pptx", **{"dpi": COARSE, **look_options})))
+    return pptx.Presentation(
+        io.BytesIO(render(view, ".pptx", **{"dpi": COARSE_DPI, **look_options}))
+    )
 
 
 def titles(deck: Any) -> list[str]:
@@ -86,7 +88,7 @@ def test_all_heads_stand_together_first_and_then_each_alone(deck: Any) -> None:
 def test_a_slide_is_as_wide_as_screens_are_and_its_words_stand_in_placeholders(deck: Any) -> None:
     assert (deck.slide_width, deck.slide_height) == (Inches(SLIDE[0]), Inches(SLIDE[1]))
     for slide in deck.slides:
-        assert [each.placeholder_format.type for each in slide.placeholders] == KINDS
+        assert [each.placeholder_format.type for each in slide.placeholders] == PLACEHOLDER_KINDS
         assert all(
             run.font.name is None for run in text_runs(slide)
         )  # so that the fonts of the theme apply
@@ -238,7 +240,7 @@ def theme_color(master: Any, name: str) -> str:
 def test_a_deck_says_what_made_it_and_not_when() -> None:
     provenance = made_with({"text": "日本", "long": "x" * 500})
     view = view_of(causal_weights(), headline="heads & tails", provenance=provenance)
-    content = render(view, ".pptx", dpi=COARSE)
+    content = render(view, ".pptx", dpi=COARSE_DPI)
     properties = pptx.Presentation(io.BytesIO(content)).core_properties
 
     assert (properties.title, properties.author) == ("heads & tails", "attnviz")

@@ -18,8 +18,8 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
-SEVERAL = ("t5", "bart")  # have an encoder and a decoder
-SHORT = "The animal was"
+ENCODER_DECODERS = ("t5", "bart")  # have an encoder and a decoder
+SHORT_TEXT = "The animal was"
 
 
 def continue_greedily(folder: Path, ids: list[int], count: int) -> list[int]:
@@ -36,23 +36,23 @@ def test_a_decoder_goes_on_with_the_likeliest_token_each(
     name: str, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
-    prompt_trace = trace(SHORT, model=str(folder))
+    prompt_trace = trace(SHORT_TEXT, model=str(folder))
 
-    continued = trace(SHORT, model=str(folder), generate=4)
+    continued = trace(SHORT_TEXT, model=str(folder), generate=4)
 
     assert continued.prompt == len(prompt_trace.tokens)
     assert list(continued.tokens.ids) == continue_greedily(folder, list(prompt_trace.tokens.ids), 4)
     assert continued.tokens.labels[: continued.prompt] == prompt_trace.tokens.labels
-    assert continued.text == SHORT
+    assert continued.text == SHORT_TEXT
     assert continued.layers[-1].attended.weights.shape[-1] == len(continued.tokens)
     assert all(each.passed for each in verify_trace(continued))
 
 
 def test_heads_that_are_off_are_off_while_a_decoder_writes(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    with_all_heads = trace(SHORT, model=folder, generate=4)
+    with_all_heads = trace(SHORT_TEXT, model=folder, generate=4)
 
-    with_heads_off = trace(SHORT, model=folder, generate=4, without="L0H0,L1H1,L1H2=mean")
+    with_heads_off = trace(SHORT_TEXT, model=folder, generate=4, without="L0H0,L1H1,L1H2=mean")
 
     assert with_heads_off.prompt == with_all_heads.prompt
     assert with_heads_off.tokens.ids != with_all_heads.tokens.ids
@@ -64,38 +64,42 @@ def test_a_list_of_ends_may_be_damaged(tmp_path: Path) -> None:
     path = folder / "generation_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": [[2]]}))
 
-    continued = trace(SHORT, model=str(folder), generate=2)
+    continued = trace(SHORT_TEXT, model=str(folder), generate=2)
 
     assert continued.prompt == len(continued.tokens) - 2
 
 
 def test_a_decoder_that_ends_says_so(tmp_path: Path) -> None:
     folder = save(KINDS["gpt2"], tmp_path / "model")
-    unended = trace(SHORT, model=str(folder), generate=3)
-    assert unended.prompt is not None
-    ending_token = unended.tokens.ids[unended.prompt + 1]
+    full_continuation = trace(SHORT_TEXT, model=str(folder), generate=3)
+    assert full_continuation.prompt is not None
+    ending_token = full_continuation.tokens.ids[full_continuation.prompt + 1]
     ending_model = save(KINDS["gpt2"], tmp_path / "ended", eos_token_id=ending_token)
 
     with pytest.warns(Note, match="the model ended the text after 1 token"):
-        continued = trace(SHORT, model=str(ending_model), generate=3)
+        continued = trace(SHORT_TEXT, model=str(ending_model), generate=3)
 
-    assert continued.tokens.ids == unended.tokens.ids[: unended.prompt + 1]
+    assert continued.tokens.ids == full_continuation.tokens.ids[: full_continuation.prompt + 1]
 
     ending_model = save(
-        KINDS["gpt2"], tmp_path / "at once", eos_token_id=unended.tokens.ids[unended.prompt]
+        KINDS["gpt2"],
+        tmp_path / "at once",
+        eos_token_id=full_continuation.tokens.ids[full_continuation.prompt],
     )
     with pytest.warns(Note, match="the model ended the text at once, and added nothing"):
-        continued = trace(SHORT, model=str(ending_model), generate=3)
+        continued = trace(SHORT_TEXT, model=str(ending_model), generate=3)
     assert continued.prompt is None
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-@pytest.mark.parametrize("which", ["decoder", "cross"])
+@pytest.mark.parametrize("name", ENCODER_DECODERS)
+@pytest.mark.parametrize("attention_kind", ["decoder", "cross"])
 def test_attention_of_a_decoder_beside_an_encoder_is_the_models_own(
-    name: str, which: AttentionKind, small_transformer: Saved
+    name: str, attention_kind: AttentionKind, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
-    decoder_trace = trace(TEXT, model=str(folder), attention=which, target="it was too tired")
+    decoder_trace = trace(
+        TEXT, model=str(folder), attention=attention_kind, target="it was too tired"
+    )
     model, encoder = load_transformer(Settings(model=str(folder))), trace(TEXT, model=str(folder))
     input_ids = {"input_ids": encoder.tokens.ids, "decoder_input_ids": decoder_trace.tokens.ids}
     with quiet_transformers(), torch.no_grad():
@@ -104,32 +108,32 @@ def test_attention_of_a_decoder_beside_an_encoder_is_the_models_own(
             output_attentions=True,
         )
     expected_weights = (
-        outputs.decoder_attentions if which == "decoder" else outputs.cross_attentions
+        outputs.decoder_attentions if attention_kind == "decoder" else outputs.cross_attentions
     )
 
     assert decoder_trace.trained is not None
-    assert decoder_trace.trained.which == which
+    assert decoder_trace.trained.which == attention_kind
     assert decoder_trace.keys.ids == (
-        decoder_trace.tokens.ids if which == "decoder" else encoder.tokens.ids
+        decoder_trace.tokens.ids if attention_kind == "decoder" else encoder.tokens.ids
     )
     assert decoder_trace.text == TEXT
     for layer, weights in zip(decoder_trace.layers, expected_weights, strict=True):
         assert (layer.attended.weights - weights[0]).abs().max() <= 1e-5
         assert layer.visible.shape == (len(decoder_trace.tokens), len(decoder_trace.keys))
-    if which == "cross":
+    if attention_kind == "cross":
         encoder_output = decoder_trace.layers[0].key_inputs
         assert encoder_output is not None
         assert torch.allclose(encoder_output, outputs.encoder_last_hidden_state[0], atol=1e-5)
     assert all(each.passed for each in verify_trace(decoder_trace))
-    assert decoder_trace.variant.causal == (which == "decoder")
+    assert decoder_trace.variant.causal == (attention_kind == "decoder")
 
 
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", ENCODER_DECODERS)
 def test_a_target_is_read_behind_the_start_token_and_its_end_is_not(
     name: str, small_transformer: Saved
 ) -> None:
     target_trace = trace(
-        SHORT, model=str(small_transformer(name)), attention="decoder", target="it was"
+        SHORT_TEXT, model=str(small_transformer(name)), attention="decoder", target="it was"
     )
 
     assert [label for label in target_trace.tokens.labels if label in ("it", "was")] == [
@@ -142,7 +146,7 @@ def test_a_target_is_read_behind_the_start_token_and_its_end_is_not(
 
 def test_without_a_target_a_decoder_reads_what_it_writes_itself(small_transformer: Saved) -> None:
     folder = small_transformer("bart")
-    written_by_model = trace(SHORT, model=str(folder), attention="cross")
+    written_by_model = trace(SHORT_TEXT, model=str(folder), attention="cross")
     model = load_transformer(Settings(model=str(folder))).model
     ids = torch.tensor([written_by_model.keys.ids])
     with quiet_transformers(), torch.no_grad():
@@ -152,14 +156,14 @@ def test_without_a_target_a_decoder_reads_what_it_writes_itself(small_transforme
 
     assert 1 < len(written_by_model.tokens) <= 21
     assert logits.argmax(-1)[:-1].tolist() == list(written_by_model.tokens.ids[1:])
-    shortened = trace(SHORT, model=str(folder), attention="cross", generate=3)
+    shortened = trace(SHORT_TEXT, model=str(folder), attention="cross", generate=3)
     assert shortened.tokens.ids == written_by_model.tokens.ids[:4]
 
 
 def test_the_encoder_of_both_is_looked_at_unless_it_is_said(small_transformer: Saved) -> None:
     folder = str(small_transformer("t5"))
 
-    encoder_trace = trace(SHORT, model=folder)
+    encoder_trace = trace(SHORT_TEXT, model=folder)
 
     assert encoder_trace.trained is not None
     assert encoder_trace.trained.which == "self"
@@ -214,11 +218,11 @@ def test_a_model_saved_without_what_writes_needs_a_target(tmp_path: Path) -> Non
     body = str(tmp_path / "body")
 
     with pytest.raises(AttnvizError, match="was saved without the part that writes"):
-        trace(SHORT, model=body, attention="cross")
-    assert trace(SHORT, model=body, attention="cross", target="it").trained is not None
+        trace(SHORT_TEXT, model=body, attention="cross")
+    assert trace(SHORT_TEXT, model=body, attention="cross", target="it").trained is not None
 
 
 def test_a_trace_of_what_was_given_alone_has_no_prompt(small_transformer: Saved) -> None:
-    prompt_trace: Trace = trace(SHORT, model=str(small_transformer("gpt2")))
+    prompt_trace: Trace = trace(SHORT_TEXT, model=str(small_transformer("gpt2")))
 
     assert prompt_trace.prompt is None

@@ -23,8 +23,8 @@ def test_in_a_pipe_the_tour_is_what_its_commands_print(attnviz: Attnviz) -> None
     assert (result.status, result.err) == (0, "")
     assert len(demo.TOUR_STOPS) == 5
     for number, (about, command) in enumerate(demo.TOUR_STOPS, start=1):
-        alone = attnviz(*shlex.split(command.replace("\\\n", ""))[1:])
-        assert f"{number}/5 {about}\n$ {command}\n\n{alone.out}\n" in result.out
+        result_alone = attnviz(*shlex.split(command.replace("\\\n", ""))[1:])
+        assert f"{number}/5 {about}\n$ {command}\n\n{result_alone.out}\n" in result.out
     assert demo.NEXT_PROMPT not in result.out
     assert result.out.endswith(f"\n{demo.CLOSING_LINE}\n")
 
@@ -33,9 +33,9 @@ def run_tour_on_terminal(*keys: bytes) -> tuple[str, int]:
     """The screen and exit status of the tour; a key is pressed whenever it waits for one."""
     remaining_keys, prompts_answered = [*keys], 0
 
-    def press_next_key(shown: bytes) -> bytes:
+    def press_next_key(screen: bytes) -> bytes:
         nonlocal prompts_answered
-        prompts_shown = shown.count(demo.NEXT_PROMPT.encode())
+        prompts_shown = screen.count(demo.NEXT_PROMPT.encode())
         if prompts_shown == prompts_answered or not remaining_keys:
             return b""
         prompts_answered = prompts_shown

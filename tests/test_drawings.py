@@ -229,12 +229,14 @@ def test_a_sentence_has_every_word_in_the_colour_of_what_is_read_of_it() -> None
 
 def test_the_token_that_reads_is_outlined_and_the_others_are_not() -> None:
     layout = layout_named("a query of fifteen", "16:9")
-    thick_blocks = [
+    outlined_blocks = [
         each for each in layout.items_of(Block) if each.outlined > 1.9 and not each.faint
     ]
 
     (reading_word,) = (word for word in layout.words if word.background and word.text == "it")
-    assert [is_inside(each, corners(reading_word).mean(axis=0)) for each in thick_blocks] == [True]
+    assert [is_inside(each, corners(reading_word).mean(axis=0)) for each in outlined_blocks] == [
+        True
+    ]
 
 
 def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
@@ -301,10 +303,10 @@ def test_a_panel_for_each_head_under_its_name() -> None:
 
 
 def test_a_token_of_another_sentence_reads_from_outside() -> None:
-    own, *_, crossed = sentences(view_named("a query of a second sentence"))
+    own_sentence, *_, memory_sentence = sentences(view_named("a query of a second sentence"))
 
-    assert (own.query, crossed.query) == (0, None)
-    assert crossed.grid.columns.labels == ("you", "are")
+    assert (own_sentence.query, memory_sentence.query) == (0, None)
+    assert memory_sentence.grid.columns.labels == ("you", "are")
 
 
 @every_size

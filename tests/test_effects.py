@@ -23,12 +23,12 @@ from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
 GAP = "The animal [MASK] the street because it was too tired"
-SHORT = "the animal was tired"
+SHORT_TEXT = "the animal was tired"
 
 
 @pytest.fixture(scope="module")
 def minilm_inspection() -> Inspection:
-    return inspect(SHORT, layer=5, by="effect")
+    return inspect(SHORT_TEXT, layer=5, by="effect")
 
 
 def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
@@ -37,7 +37,7 @@ def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
     effects = minilm_inspection.effects
     assert effects.measured == "vectors"
     for each in (effects.heads[0], effects.heads[-1]):
-        outputs = trace(SHORT, model="minilm", without=each.name).outputs
+        outputs = trace(SHORT_TEXT, model="minilm", without=each.name).outputs
         assert outputs is not None
         assert outputs.with_all_heads is not None
         shifts = (outputs.vectors - outputs.with_all_heads).norm(dim=1)
@@ -47,12 +47,12 @@ def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
 @pytest.mark.parametrize("head", ["L1H12", "L9H1"])
 def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
     with pytest.raises(AttnvizError, match=f"'without' names {head}, but there is no") as refusal:
-        inspect(SHORT, without=head)
+        inspect(SHORT_TEXT, without=head)
     assert refusal.value.hint == "there are 72 heads, from L0H0 to L5H11"
 
 
 def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
-    view = inspect(SHORT, layer=4, head=3, without="L5H11").view()
+    view = inspect(SHORT_TEXT, layer=4, head=3, without="L5H11").view()
     assert "with L5H11 switched off" in view.title
     table = view.screen.panels[-1]
     assert isinstance(table, Grid)
@@ -163,19 +163,19 @@ def test_what_would_take_too_long_is_refused_before_it_is_tried(
 ) -> None:
     monkeypatch.setattr(effects, "MAX_WAIT_SECONDS", 0)
     with pytest.raises(AttnvizError, match=r"each of 12 heads in turn would take about 0 minutes"):
-        ranked_effects(inspect(SHORT, layer=5, by="effect"))
+        ranked_effects(inspect(SHORT_TEXT, layer=5, by="effect"))
 
 
 def test_heads_that_are_off_already_are_not_ranked() -> None:
-    inspection = inspect(SHORT, layer=5, by="effect", without="L5H11")
+    inspection = inspect(SHORT_TEXT, layer=5, by="effect", without="L5H11")
     assert len(inspection.effects.heads) == 11
     top_head = inspection.effects.heads[0]
     assert next(iter(effect_sentences(inspection))).startswith(
         f"with {top_head.name} switched off as well, the"
     )
     with pytest.raises(AttnvizError, match="switches off the heads, but L5H11 is already off"):
-        inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
-    closing = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
+        inspect(SHORT_TEXT, layer=5, head=11, by="effect", without="L5H11").view()
+    closing = inspect(SHORT_TEXT, layer=5, head=11, without="L5H11").view().closing
     assert any(each.startswith("L5H11 is switched off: its output is") for each in closing)
 
 
@@ -194,6 +194,6 @@ def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attn
 
 
 def test_the_command_ranks_them(attnviz: Attnviz) -> None:
-    result = attnviz("inspect", SHORT, "--by", "effect", "--layer", "5")
+    result = attnviz("inspect", SHORT_TEXT, "--by", "effect", "--layer", "5")
     assert "how much the last vectors change without each head (share of their" in result.out
     assert "the most of 12 heads" in " ".join(result.out.split())

@@ -163,9 +163,9 @@ def test_a_token_of_the_second_sentence_names_a_row_of_its_keys(
     cross = two_layer_trace.layers[0].cross
     assert cross is not None
     assert cross.keys is not None
-    milk = toml_matrix(cross.keys[:, 1])
+    key_of_milk = toml_matrix(cross.keys[:, 1])
 
-    expectation = f"layer = 0\ntolerance = 0.00006\nvalues = {milk}"
+    expectation = f"layer = 0\ntolerance = 0.00006\nvalues = {key_of_milk}"
     result = check_lesson(attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'milk'\n{expectation}")
     result_for_other_token = check_lesson(
         attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'tea'\n{expectation}"

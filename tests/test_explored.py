@@ -165,10 +165,11 @@ def test_a_head_that_reads_what_none_has_to_find_opens_only_where_no_other_tells
     minilm: Inspection,
 ) -> None:
     flags = head_flags(minilm)
-    shorts = [each.short for each in flags]
-    assert shorts == ["previous", "next", "first", "column", "broad"]
+    short_names = [each.short for each in flags]
+    assert short_names == ["previous", "next", "first", "column", "broad"]
     opened_positions = [
-        shorts.index(most_telling_flag(minilm, flags[start:][::-1]).short) for start in range(5)
+        short_names.index(most_telling_flag(minilm, flags[start:][::-1]).short)
+        for start in range(5)
     ]
     assert opened_positions == [0, 1, 3, 3, 4]
 
@@ -195,8 +196,8 @@ def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:
     )
 
     assert find_telling_row(head) == 2
-    only_was = np.where(np.arange(5)[:, None] == 3, weights, [0.2, 0.3, 0.3, 0.2, 0.0])
-    assert find_telling_row(replace(head, weights=StoredCells(only_was, weights < 0))) == 3
+    weights_of_was = np.where(np.arange(5)[:, None] == 3, weights, [0.2, 0.3, 0.3, 0.2, 0.0])
+    assert find_telling_row(replace(head, weights=StoredCells(weights_of_was, weights < 0))) == 3
     assert (
         find_telling_row(replace(head, weights=StoredCells(weights * 0 + 0.2, weights < 0))) is None
     )

@@ -26,7 +26,7 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.view import NumberColumn, Page, TableData, TableLines, View, WordColumns
 
 EXPORTS = suffixes("picture", "text")
-LAYER_NAMES = (
+NAMES_IN_LAYER = (
     "layer",
     "scale",
     "heads",
@@ -46,7 +46,7 @@ LAYER_NAMES = (
     "contexts",
     "context",
 )
-ABSENT_NAMES = (
+NAMES_WITHOUT_ARRAY = (
     "key_inputs",
     "memory",
     "bias",
@@ -97,8 +97,8 @@ def test_the_json_holds_every_array_of_the_design(text_trace: Trace) -> None:
 
     names = {"attnviz", "text", "tokens", "variant", "embeddings", "layers", "trace"}
     assert names <= set(document)
-    assert set(LAYER_NAMES) <= set(layer)
-    assert {name: layer[name] for name in ABSENT_NAMES} == dict.fromkeys(ABSENT_NAMES)
+    assert set(NAMES_IN_LAYER) <= set(layer)
+    assert {name: layer[name] for name in NAMES_WITHOUT_ARRAY} == dict.fromkeys(NAMES_WITHOUT_ARRAY)
     assert document["tokens"]["ids"] == [40, 716, 4673, 428]
     assert document["tokens"]["bytes"][1] == b" am".hex()
     shapes = {
@@ -180,7 +180,7 @@ def test_what_a_distance_adds_is_there() -> None:
 
 def test_scores_weights_and_context_can_be_recomputed_from_the_json(text_trace: Trace) -> None:
     document = json_document(text_trace)
-    layer = {name: np.array(document["layers"][0][name]) for name in LAYER_NAMES}
+    layer = {name: np.array(document["layers"][0][name]) for name in NAMES_IN_LAYER}
     x = np.array(document["embeddings"])
 
     def heads(matrix: np.ndarray) -> np.ndarray:
@@ -213,7 +213,7 @@ def test_numbers_are_written_at_full_precision(text_trace: Trace) -> None:
 def test_the_npz_holds_the_same_arrays_under_the_same_names(text_trace: Trace) -> None:
     document = json_document(text_trace)
     with np.load(io.BytesIO(render_trace(text_trace, ".npz")), allow_pickle=False) as archive:
-        for name in LAYER_NAMES:
+        for name in NAMES_IN_LAYER:
             assert np.allclose(archive[f"layers.0.{name}"], document["layers"][0][name])
         assert archive["layers.0.visible"].dtype == bool
         assert archive["layers.0.weights"].dtype == np.float32

@@ -337,7 +337,9 @@ ODD_VALUES: tuple[Any, ...] = (
 )
 
 
-@given(file=st.sampled_from(JSON_FILES), index=st.integers(0), odd_value=st.sampled_from(ODD_VALUES))
+@given(
+    file=st.sampled_from(JSON_FILES), index=st.integers(0), odd_value=st.sampled_from(ODD_VALUES)
+)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
     model_folder: Path, first_progress: Progress, file: str, index: int, odd_value: Any

@@ -468,7 +468,7 @@ def test_words_of_two_texts_are_paired_by_what_they_are() -> None:
 
 def test_weights_without_names_are_the_first_and_the_second(weights_trace: Trace) -> None:
     first, second = (from_weights(each, WORDS) for each in (WEIGHTS, WEIGHTS.flip(1)))
-    longer = from_weights(random_weights(LAYERS, HEADS, 5, 5), [*WORDS, "!"])
+    five_tokens = from_weights(random_weights(LAYERS, HEADS, 5, 5), [*WORDS, "!"])
 
     assert (
         "of its attention in the first weights, "
@@ -476,7 +476,7 @@ def test_weights_without_names_are_the_first_and_the_second(weights_trace: Trace
     )
     assert (
         "of its attention in the first sentence, "
-        in compare_sentences(first, longer).view().closing[0]
+        in compare_sentences(first, five_tokens).view().closing[0]
     )
     with pytest.raises(AttnvizError, match="heads: 6 in the first weights, up to L1H2, and 1 in "):
         compare_sentences(first, from_weights(torch.eye(4), WORDS))
@@ -522,12 +522,16 @@ def test_weights_of_transformers_are_those_that_attnviz_hears(
     )
 
     torch.testing.assert_close(by_ids.weights, model_trace.weights)
-    assert _plain(by_ids) == _plain(model_trace) == _plain(by_pieces)
+    assert (
+        _small_letter_labels(by_ids)
+        == _small_letter_labels(model_trace)
+        == _small_letter_labels(by_pieces)
+    )
     assert by_ids.tokens.special == by_pieces.tokens.special == model_trace.tokens.special
     assert by_ids.variant.causal == model_trace.variant.causal
 
 
-def _plain(weights_trace: Trace) -> list[str]:
+def _small_letter_labels(weights_trace: Trace) -> list[str]:
     """The labels in small letters, as a vocabulary without capitals has them."""
     return [label.lower() for label in weights_trace.tokens.labels]
 

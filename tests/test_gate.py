@@ -49,7 +49,7 @@ from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
 from tests.untrained import traced, untrained
 
-CODES = (
+CODE_POINTS = (
     *range(0x01, 0x20),
     *range(0x7F, 0xA0),
     *(0xA0, 0xAD, 0x200B, 0x200D, 0x200E, 0x200F, 0x2028, 0x2029, 0x202A, 0x202E, 0x2066, 0x2069),
@@ -57,8 +57,8 @@ CODES = (
 )
 SEQUENCES = "\x1b[31m\x1b]0;owned\x1b\\\x1b]8;;http://x\x07\x9b2J\x90q\x9c\r\x08"
 # As a file may be called, in at most 255 bytes.
-HOSTILE_FILE_NAME = f"I{SEQUENCES.replace('/', '')}{''.join(map(chr, CODES[40:]))}\udce9J"
-HOSTILE = f"I{SEQUENCES}{''.join(map(chr, CODES))}\ud800\udce9\x00<&>\"'`J"
+HOSTILE_FILE_NAME = f"I{SEQUENCES.replace('/', '')}{''.join(map(chr, CODE_POINTS[40:]))}\udce9J"
+HOSTILE = f"I{SEQUENCES}{''.join(map(chr, CODE_POINTS))}\ud800\udce9\x00<&>\"'`J"
 TEXT = "I am here"
 MODULES_OF_VIEWS = ("attnviz.views", "attnviz.wording")
 
@@ -162,10 +162,14 @@ TEXT_OF_FILE_TYPE: dict[str, Callable[[bytes], str]] = {
     ".csv": _text_of_csv,
     ".npz": _text_of_npz,
 }
-QUICK = tuple(suffix for suffix in FORMATS if suffix not in (".png", ".gif", ".pdf", ".pptx"))
+QUICK_FORMATS = tuple(
+    suffix for suffix in FORMATS if suffix not in (".png", ".gif", ".pdf", ".pptx")
+)
 
 
-def unprintable_by_suffix(view: View, suffixes: tuple[str, ...] = QUICK) -> dict[str, list[str]]:
+def unprintable_by_suffix(
+    view: View, suffixes: tuple[str, ...] = QUICK_FORMATS
+) -> dict[str, list[str]]:
     """The unprintable characters in each kind of file; a terminal prints what a .txt has."""
     text_by_suffix = {suffix: TEXT_OF_FILE_TYPE[suffix](view.render(suffix)) for suffix in suffixes}
     screen = replace(view, as_screen=True).render(".svg")

@@ -30,7 +30,7 @@ from tests.pages_by_hand import until, written
 from tests.small_transformers import KINDS, Saved, save
 from tests.terminals import shown_on_terminal
 
-SHORT = "The animal was too"
+SHORT_TEXT = "The animal was too"
 TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}> {{ message['content'] }} . {% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -40,7 +40,7 @@ TEMPLATE = (
 @pytest.fixture(scope="module")
 def generated_inspection(tmp_path_factory: pytest.TempPathFactory) -> Inspection:
     folder = save(KINDS["llama"], tmp_path_factory.mktemp("model") / "llama")
-    return inspect(SHORT, model=folder, generate=5)
+    return inspect(SHORT_TEXT, model=folder, generate=5)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_words_come_while_the_model_writes_and_are_together_what_it_wrote(
     received_words: list[str] = []
 
     with streaming_new_text(received_words.append):
-        written_trace = trace(SHORT, model=small_transformer(name), generate=6, **options)  # type: ignore[arg-type]
+        written_trace = trace(SHORT_TEXT, model=small_transformer(name), generate=6, **options)  # type: ignore[arg-type]
 
     ids = written_trace.tokens.ids[
         written_trace.prompt if written_trace.prompt is not None else 1 :
@@ -81,7 +81,7 @@ def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
     folder = str(small_transformer("llama"))
-    command = ["inspect", SHORT, "--model", folder, "--generate", "4", "--layer", "0"]
+    command = ["inspect", SHORT_TEXT, "--model", folder, "--generate", "4", "--layer", "0"]
 
     screen, status = shown_on_terminal([sys.executable, "-m", "attnviz", *command], {})
     result = attnviz(*command)
@@ -90,7 +90,7 @@ def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
     assert "the model writes: " in screen
     assert screen.index("the model writes: ") < screen.index("4 of them generated")
     assert "the model writes" not in result.err + result.out
-    text_trace = trace(SHORT, model=folder, generate=4)
+    text_trace = trace(SHORT_TEXT, model=folder, generate=4)
     text = piece_phrase(b"".join(text_trace.tokens.pieces[text_trace.prompt :]).strip())
     assert f'The model wrote "{text}".' in result.out.replace("\n", " ")
 
@@ -192,7 +192,9 @@ def test_nothing_that_is_in_two_frames_of_a_film_moves(generated_inspection: Ins
 
 
 def test_a_film_follows_what_a_decoder_reads_of_another_text(small_transformer: Saved) -> None:
-    cross_inspection = inspect(SHORT, model=small_transformer("t5"), attention="cross", generate=3)
+    cross_inspection = inspect(
+        SHORT_TEXT, model=small_transformer("t5"), attention="cross", generate=3
+    )
 
     shots = generation_film(cross_inspection)
 
@@ -210,7 +212,7 @@ def test_there_is_no_such_film_where_another_question_is_asked(
     assert generation_film(inspect(text_trace, query=2)) == ()
     assert generation_film(inspect(text_trace, source=2, to=0)) == ()
     assert generation_film(inspect(text_trace, merge="rollout")) == ()
-    prompt_only = trace(SHORT, model=text_trace.origin.settings.model)
+    prompt_only = trace(SHORT_TEXT, model=text_trace.origin.settings.model)
     assert generation_film(inspect(prompt_only)) == ()
     assert len(generation_film(inspect(text_trace, words=True, layer=0, head=1))) >= 1
 
@@ -248,22 +250,22 @@ def test_a_page_has_a_button_for_each_new_token(
 
 def test_a_message_is_put_into_the_models_own_template(chat_model: Path) -> None:
     tokenizer = load_transformer(Settings(model=str(chat_model))).tokenizer
-    message = [{"role": "user", "content": SHORT}]
+    message = [{"role": "user", "content": SHORT_TEXT}]
 
-    text_trace = trace(SHORT, model=chat_model, chat=True, generate=3)
+    text_trace = trace(SHORT_TEXT, model=chat_model, chat=True, generate=3)
 
     text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-    assert text == f"<user> {SHORT} . <assistant>"
+    assert text == f"<user> {SHORT_TEXT} . <assistant>"
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     assert text_trace.prompt == len(ids)
     assert list(text_trace.tokens.ids[: text_trace.prompt]) == ids
-    assert text_trace.text == SHORT  # so that a command says it once
+    assert text_trace.text == SHORT_TEXT  # so that a command says it once
     command = inspect(text_trace).view().command
     assert command is not None
     assert "--chat" in command.line
-    assert SHORT in command.line
+    assert SHORT_TEXT in command.line
     assert "<user>" not in command.line
-    chat_inspection = inspect(trace(SHORT, model=chat_model, chat=True), by="effect")
+    chat_inspection = inspect(trace(SHORT_TEXT, model=chat_model, chat=True), by="effect")
     assert len(chat_inspection.effects.heads) == 8
 
 
@@ -290,8 +292,8 @@ def test_a_chat_that_cannot_be_is_refused_in_two_lines(
         ),
     }
     for (model, *options), (problem, hint) in cases.items():
-        result = attnviz("inspect", SHORT, "--model", model, "--chat", *options)
+        result = attnviz("inspect", SHORT_TEXT, "--model", model, "--chat", *options)
         assert result.err.splitlines() == [f"error: {problem}", f" hint: {hint}"]
         assert result.status == 2
     with pytest.raises(AttnvizError, match="no chat template"):
-        trace(SHORT, model=small_transformer("gpt2"), chat=True)
+        trace(SHORT_TEXT, model=small_transformer("gpt2"), chat=True)

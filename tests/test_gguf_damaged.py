@@ -24,9 +24,11 @@ from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
 from tests.gguf_files import add_byte_vocabulary, finish
 
-DAMAGED = "error: '{path}' is damaged or incomplete: {reason}\n hint: copy or download it again\n"
-CONVERT = " hint: convert the model again, with a newer version of llama.cpp\n"
-OTHER_KINDS = (
+DAMAGED_ERROR = (
+    "error: '{path}' is damaged or incomplete: {reason}\n hint: copy or download it again\n"
+)
+CONVERT_HINT = " hint: convert the model again, with a newer version of llama.cpp\n"
+OTHER_KINDS_HINT = (
     " hint: use a model of one of these kinds: llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2 "
     "(Mistral is llama); or a folder that transformers wrote\n"
 )
@@ -56,7 +58,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write_model_file(tmp_path: Path) -> Write:
     """Write a small llama, with another kind, other facts, or other tensors (None: left out)."""
 
     def write_file(
@@ -95,26 +97,26 @@ def _read_error(attnviz: Attnviz, path: Path) -> str:
     return result.err
 
 
-def test_a_truncated_file(write: Write, attnviz: Attnviz) -> None:
-    path = write()
+def test_a_truncated_file(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file()
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-4000])
 
-    assert _read_error(attnviz, path) == DAMAGED.format(
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(
         path=path,
         reason=f"its tensor 'blk.0.ffn_down.weight' would end at byte {size:,}, and the file has "
         f"{size - 4000:,}",
     )
     path.write_bytes(path.read_bytes()[:2000])
     reason = "its header has 300 texts, too many for its 2,000 bytes"
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
     path.write_bytes(path.read_bytes()[:100])
     reason = "its header has 11 tensors, too many for its 100 bytes"
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
 HUGE = 2**60
-LIES = {
+FALSE_COUNTS = {
     "tensors": (8, "its header has {huge} tensors, too many for its {size} bytes"),
     "metadata entries": (
         16,
@@ -127,11 +129,11 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("count_name", FALSE_COUNTS)
 def test_a_header_that_lies_about_a_count_allocates_nothing(
-    lie: str, write: Write, attnviz: Attnviz
+    count_name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path, (position, reason) = write(), LIES[lie]
+    path, (position, reason) = write_model_file(), FALSE_COUNTS[count_name]
     _overwrite(path, position, HUGE)
 
     tracemalloc.start()
@@ -140,27 +142,31 @@ def test_a_header_that_lies_about_a_count_allocates_nothing(
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
     text = reason.format(huge=f"{HUGE:,}", size=f"{path.stat().st_size:,}")
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=text)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=text)
 
 
-def test_a_list_that_is_said_to_be_longer_than_the_file(write: Write, attnviz: Attnviz) -> None:
-    path = write()
+def test_a_list_that_is_said_to_be_longer_than_the_file(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file()
     _overwrite(path, _position_after(path, "tokenizer.ggml.tokens") + 8, HUGE)
 
     reason = f"its header has {HUGE:,} texts, too many for its {path.stat().st_size:,} bytes"
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
-    path = write()
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
+    path = write_model_file()
     position = _position_after(path, "tokenizer.ggml.token_type") + 8
     _overwrite(path, position, HUGE)
     reason = (
         f"its header says that {4 * HUGE:,} bytes follow byte {position + 8:,}, and the file has "
         f"{path.stat().st_size:,}"
     )
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
-def test_a_tensor_beyond_the_file_or_on_top_of_another(write: Write, attnviz: Attnviz) -> None:
-    path = write()
+def test_a_tensor_beyond_the_file_or_on_top_of_another(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file()
     position = _position_after(path, "blk.0.attn_q.weight") + 4 + 16 + 4  # dimensions, shape, type
     _overwrite(path, position, 2**50)
     assert (
@@ -169,26 +175,26 @@ def test_a_tensor_beyond_the_file_or_on_top_of_another(write: Write, attnviz: At
     )
     _overwrite(path, position, 0)
     reason = "its tensor 'blk.0.attn_q.weight' overlaps another one"
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
-def test_a_tensor_of_impossible_shape(write: Write, attnviz: Attnviz) -> None:
-    path = write()
+def test_a_tensor_of_impossible_shape(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file()
     position = _position_after(path, "blk.0.attn_q.weight")
     _overwrite(path, position, 99, "<I")
     reason = "its tensor 'blk.0.attn_q.weight' has 99 dimensions"
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
     _overwrite(path, position, 2, "<I")
     _overwrite(path, position + 4 + 16, 12, "<I")  # Q4_K, in blocks of 256
     reason = "its tensor 'blk.0.attn_q.weight' has rows of 32 numbers, which Q4_K cannot have"
-    assert _read_error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
 @pytest.mark.parametrize(("number", "name"), [(16, "IQ2_XXS"), (39, "MXFP4"), (99, "type 99")])
 def test_an_unknown_block_type_is_refused_by_name(
-    number: int, name: str, write: Write, attnviz: Attnviz
+    number: int, name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path = write()
+    path = write_model_file()
     _overwrite(path, _position_after(path, "blk.0.attn_q.weight") + 4 + 16, number, "<I")
 
     assert _read_error(attnviz, path) == (
@@ -198,7 +204,7 @@ def test_an_unknown_block_type_is_refused_by_name(
     )
 
 
-def test_a_file_that_is_none(tmp_path: Path, write: Write, attnviz: Attnviz) -> None:
+def test_a_file_that_is_none(tmp_path: Path, write_model_file: Write, attnviz: Attnviz) -> None:
     path = tmp_path / "picture.gguf"
     path.write_bytes(b"\x89PNG\r\n")
     assert _read_error(attnviz, path) == (
@@ -218,10 +224,10 @@ def test_a_file_that_is_none(tmp_path: Path, write: Write, attnviz: Attnviz) -> 
 
 
 def test_a_file_of_another_version_or_of_a_big_endian_machine(
-    write: Write, attnviz: Attnviz
+    write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path = write()
-    for version, hint in ((1, CONVERT), (9, " hint: pip install --upgrade attnviz\n")):
+    path = write_model_file()
+    for version, hint in ((1, CONVERT_HINT), (9, " hint: pip install --upgrade attnviz\n")):
         _overwrite(path, 4, version, "<I")
         assert _read_error(attnviz, path) == (
             f"error: '{path}' is of version {version} of GGUF, and attnviz reads 2 and 3\n{hint}"
@@ -246,31 +252,33 @@ def test_a_vocabulary_without_merges(tmp_path: Path, attnviz: Attnviz) -> None:
 
     assert _read_error(attnviz, path) == (
         f"error: '{path}' has a vocabulary without merges, so no text can be cut into its tokens\n"
-        + CONVERT
+        + CONVERT_HINT
     )
 
 
-def test_a_vocabulary_of_an_unknown_kind(write: Write, attnviz: Attnviz) -> None:
-    path = write(pre="klingon")
+def test_a_vocabulary_of_an_unknown_kind(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file(pre="klingon")
     assert _read_error(attnviz, path).startswith(
         f"error: '{path}' cannot be read: its text is cut by the rule 'klingon', which attnviz "
         "does not know\n hint: use a model with one of these rules (tokenizer.ggml.pre): default, "
     )
-    path = write(shapes={"token_embd": (200, 32)})
+    path = write_model_file(shapes={"token_embd": (200, 32)})
     assert _read_error(attnviz, path) == (
         f"error: '{path}' (llama) has 300 tokens, and vectors for 200 of them\n"
         " hint: copy or download it again\n"
     )
-    path = write(bos_token_id=300)
+    path = write_model_file(bos_token_id=300)
     assert _read_error(attnviz, path) == (
         f"error: '{path}' gives 300 as its tokenizer.ggml.bos_token_id, and it must be a whole "
-        "number from 0 to 299\n" + CONVERT
+        "number from 0 to 299\n" + CONVERT_HINT
     )
 
 
-def test_a_split_file_with_missing_parts(write: Write, tmp_path: Path, attnviz: Attnviz) -> None:
+def test_a_split_file_with_missing_parts(
+    write_model_file: Write, tmp_path: Path, attnviz: Attnviz
+) -> None:
     path = tmp_path / "model-00002-of-00005.gguf"
-    shutil.move(write(), path)
+    shutil.move(write_model_file(), path)
     assert _read_error(attnviz, path) == (
         f"error: the model '{path}' is in 5 parts, and its folder lacks "
         "model-00001-of-00005.gguf, model-00003-of-00005.gguf, model-00004-of-00005.gguf and 1 "
@@ -304,9 +312,9 @@ def _write_parts(original: GGUFFile, tmp_path: Path) -> Path:
 
 
 def test_a_part_under_another_parts_name_is_refused(
-    write: Write, tmp_path: Path, attnviz: Attnviz
+    write_model_file: Write, tmp_path: Path, attnviz: Attnviz
 ) -> None:
-    second_part = _write_parts(read_gguf(write()), tmp_path)
+    second_part = _write_parts(read_gguf(write_model_file()), tmp_path)
     first_part = second_part.with_name("model-00001-of-00002.gguf")
     content = first_part.read_bytes()
     shutil.copy(first_part, second_part)
@@ -327,8 +335,10 @@ def test_a_part_under_another_parts_name_is_refused(
     )
 
 
-def test_a_split_file_is_read_from_any_of_its_parts(write: Write, tmp_path: Path) -> None:
-    original = read_gguf(write())
+def test_a_split_file_is_read_from_any_of_its_parts(
+    write_model_file: Write, tmp_path: Path
+) -> None:
+    original = read_gguf(write_model_file())
 
     header = read_gguf(_write_parts(original, tmp_path))
 
@@ -361,13 +371,15 @@ def test_a_gguf_file_that_is_not_a_language_model(
     )
 
 
-def test_other_kinds_of_models_are_refused_by_name(write: Write, attnviz: Attnviz) -> None:
-    path = write("mamba")
+def test_other_kinds_of_models_are_refused_by_name(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file("mamba")
     assert _read_error(attnviz, path) == (
         f"error: '{path}' holds a model of the kind mamba, which attnviz does not read from GGUF "
-        "files\n" + OTHER_KINDS
+        "files\n" + OTHER_KINDS_HINT
     )
-    path = write(expert_count=8)
+    path = write_model_file(expert_count=8)
     assert _read_error(attnviz, path) == (
         f"error: '{path}' holds a model (llama) with experts, which attnviz does not read from "
         "GGUF files\n hint: use a folder that transformers wrote\n"
@@ -383,18 +395,19 @@ ODD_FACTS = {
 
 
 @pytest.mark.parametrize("name", ODD_FACTS)
-def test_facts_that_make_no_sense(name: str, write: Write, attnviz: Attnviz) -> None:
+def test_facts_that_make_no_sense(name: str, write_model_file: Write, attnviz: Attnviz) -> None:
     value, printed_value, expected = ODD_FACTS[name]
     keys = {"head_count": "attention.head_count"}
     key = keys.get(name, name.replace("layer_norm_rms_eps", "attention.layer_norm_rms_epsilon"))
-    path = write(**{name: value})
+    path = write_model_file(**{name: value})
     assert _read_error(attnviz, path) == (
         f"error: '{path}' gives {printed_value} as its llama.{key}, and it must be {expected}\n"
-        + CONVERT
+        + CONVERT_HINT
     )
-    path = write(**{name: None})
+    path = write_model_file(**{name: None})
     assert (
-        _read_error(attnviz, path) == f"error: '{path}' does not give its llama.{key}\n" + CONVERT
+        _read_error(attnviz, path)
+        == f"error: '{path}' does not give its llama.{key}\n" + CONVERT_HINT
     )
 
 
@@ -423,9 +436,11 @@ OTHER_TENSORS: dict[str, tuple[dict[str, tuple[int, ...] | None], str]] = {
 
 
 @pytest.mark.parametrize("name", OTHER_TENSORS)
-def test_tensors_that_are_not_those_of_the_facts(name: str, write: Write, attnviz: Attnviz) -> None:
+def test_tensors_that_are_not_those_of_the_facts(
+    name: str, write_model_file: Write, attnviz: Attnviz
+) -> None:
     shapes, fault = OTHER_TENSORS[name]
-    path = write(shapes=shapes)
+    path = write_model_file(shapes=shapes)
     assert _read_error(attnviz, path) == (
         f"error: '{path}' (llama) {fault}\n hint: copy or download it again\n"
     )
@@ -454,20 +469,20 @@ CONTRADICTIONS: dict[str, tuple[dict[str, int], str]] = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_header_that_contradicts_itself_about_the_width_of_heads(
-    name: str, write: Write, attnviz: Attnviz
+    name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
     facts, contradiction = CONTRADICTIONS[name]
-    path = write(**facts)
+    path = write_model_file(**facts)
     assert _read_error(attnviz, path) == (
         f"error: the header of '{path}' contradicts itself: the width of a head, {contradiction}\n"
-        + CONVERT
+        + CONVERT_HINT
     )
-    path = write(rope_dimension_count=8)  # of 16
+    path = write_model_file(rope_dimension_count=8)  # of 16
     assert "(llama) with heads that rotate only in part, which" in _read_error(attnviz, path)
 
 
-def test_merges_of_another_vocabulary(write: Write, attnviz: Attnviz) -> None:
-    path = write()
+def test_merges_of_another_vocabulary(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file()
     position = path.read_bytes().index("Ġt".encode())  # a token, and then a merge
     content = bytearray(path.read_bytes())
     content[position : position + 3] = b"\xc4\xa0~"
@@ -482,9 +497,9 @@ def test_merges_of_another_vocabulary(write: Write, attnviz: Attnviz) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["blk.0.ffn_up.weight", "token_embd.weight"])
 def test_weights_that_are_no_numbers_are_refused_by_the_name_in_the_file(
-    name: str, number: float, write: Write, attnviz: Attnviz
+    name: str, number: float, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path = write()
+    path = write_model_file()
     tensor = read_gguf(path).tensors[name]
     for row in range(tensor.shape[0]):
         _overwrite(path, tensor.start + 4 * 32 * row, number, "<f")
@@ -499,9 +514,9 @@ def test_weights_that_are_no_numbers_are_refused_by_the_name_in_the_file(
 
 
 def test_what_the_header_alone_refutes_is_refused_before_transformers_is_imported(
-    write: Write,
+    write_model_file: Write,
 ) -> None:
-    path = write(pre="klingon")
+    path = write_model_file(pre="klingon")
     code = (
         "import sys, attnviz\n"
         "try:\n"
@@ -516,9 +531,9 @@ def test_what_the_header_alone_refutes_is_refused_before_transformers_is_importe
 
 
 def test_a_model_beyond_the_memory_is_refused_by_its_header(
-    write: Write, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+    write_model_file: Write, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write()
+    path = write_model_file()
     numbers = sum(int(np.prod(shape)) for shape in SHAPES.values())
     for free, hint in (
         (10, "close other programs, or take a machine with more memory"),
@@ -532,8 +547,8 @@ def test_a_model_beyond_the_memory_is_refused_by_its_header(
         )
 
 
-def test_no_change_of_a_header_raises_another_error(write: Write) -> None:
-    path = write()
+def test_no_change_of_a_header_raises_another_error(write_model_file: Write) -> None:
+    path = write_model_file()
     content = path.read_bytes()
     header_end = content.index(b"blk.0.ffn_down.weight") + 60
 

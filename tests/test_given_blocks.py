@@ -28,7 +28,7 @@ from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
 from tests.test_saved import again, but_for_the_command, unlike
 
-DIM, HEADS, HIDDEN = 8, 2, 20
+DIM, HEADS, HIDDEN_WIDTH = 8, 2, 20
 NORMS: tuple[NormPlacement, ...] = ("post", "pre")
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
@@ -50,7 +50,7 @@ def layer_of_torch(
     layer = kind(
         DIM,
         HEADS,
-        HIDDEN,
+        HIDDEN_WIDTH,
         dropout=0.0,
         activation=FUNCTIONS[activation],
         batch_first=True,
@@ -405,16 +405,16 @@ def test_a_lesson_whose_layers_do_not_fit_says_so(attnviz: Attnviz, tmp_path: Pa
     assert "according to 'w_1' there are 6 numbers in a hidden vector" in result.out + result.err
 
 
-EIGHT = np.zeros((8, 8)).tolist()
+ZEROS = np.zeros((8, 8)).tolist()
 REFUSED_CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
-    "no block": ({"w_1": EIGHT}, {}, "there is no transformer block", "give layers=1, with"),
+    "no block": ({"w_1": ZEROS}, {}, "there is no transformer block", "give layers=1, with"),
     "no second block": (
-        {"layers.1.w_query": EIGHT},
+        {"layers.1.w_query": ZEROS},
         {"layers": 1},
         "gives matrices of layer 1, but there is 1 layer: they count from 0",
         "give layers=2, with",
     ),
-    "memory alone": ({"memory": EIGHT}, {}, "there is no transformer block", "give layers=1"),
+    "memory alone": ({"memory": ZEROS}, {}, "there is no transformer block", "give layers=1"),
     "no norm": (
         {"cross_gain": [1] * 8},
         {"memory": "you", "norm": "none"},
@@ -422,31 +422,31 @@ REFUSED_CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         'give norm="post" or pre',
     ),
     "no memory": (
-        {"layers.1.cross_w_out": EIGHT},
+        {"layers.1.cross_w_out": ZEROS},
         {"layers": 2},
         "there is no second sentence to read",
         'give memory="…"',
     ),
     "two memories": (
-        {"memory": EIGHT},
+        {"memory": ZEROS},
         {"memory": "you"},
         "'memory' is a text of 1 token,",
         "leave one of them out",
     ),
     "no queries": (
-        {"memory": EIGHT},
+        {"memory": ZEROS},
         {"layers": 1, "variant": "plain"},
         "'plain' has no projections",
         'try variant="scaled"',
     ),
     "feed-forward": (
-        {"w_1": EIGHT},
+        {"w_1": ZEROS},
         {"layers": 1, "feed_forward": 9},
         "feed_forward is 9",
         "leave 'feed_forward' out, or give feed_forward=8",
     ),
     "two positions": (
-        {"positions": EIGHT},
+        {"positions": ZEROS},
         {"positions": "rotary"},
         "'positions' is rotary, but",
         "leave one of them out",
@@ -458,7 +458,7 @@ REFUSED_CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "give a row of 'positions' for each token",
     ),
     "another width above": (
-        {"w_query": EIGHT, "layers.1.w_query": [[1.0] * 8]},
+        {"w_query": ZEROS, "layers.1.w_query": [[1.0] * 8]},
         {"layers": 2},
         "'layers.1.w_query' in 'my' is 1 × 8, but should be 8 × 8",
         "according to 'w_query' there are 8 numbers in an embedding",
@@ -470,20 +470,20 @@ REFUSED_CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "give rows of numbers",
     ),
     "twice": (
-        {"w_1": EIGHT, "layers.0.w_1": EIGHT},
+        {"w_1": ZEROS, "layers.0.w_1": ZEROS},
         {"layers": 1},
         "'w_1' of layer 0 is given twice",
         "leave one of them out",
     ),
     "scores above": (
-        {"layers.1.scores": EIGHT},
+        {"layers.1.scores": ZEROS},
         {"layers": 2},
         "only learned matrices can be given",
         "give 'scores', or for a layer: w_query",
     ),
-    "far above": ({"layers.1000.w_1": EIGHT}, {}, "is for layer 1,000", "layers count from 0"),
+    "far above": ({"layers.1000.w_1": ZEROS}, {}, "is for layer 1,000", "layers count from 0"),
     "misspelt above": (
-        {"layers.1.w_kee": EIGHT},
+        {"layers.1.w_kee": ZEROS},
         {"layers": 2},
         "layer 1: there is no matrix 'w_kee' to give",
         "did you mean 'w_key'?",

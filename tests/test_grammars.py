@@ -176,7 +176,7 @@ def test_a_pronoun_means_each_of_the_four_nouns_as_often_as_another() -> None:
 
 def test_two_nouns_fit_every_pronoun_and_only_one_has_no_preposition_before_it() -> None:
     """So knowing the words without their order gives one right answer in two."""
-    kinds = kinds_of(PRONOUNS)
+    kinds = pronouns_by_noun(PRONOUNS)
     for each in draw_sentences(PRONOUNS, held_out=True):
         fitting_nouns = [
             place for place in each.nouns if kinds[each.words[place]] == each.words[-1]
@@ -190,7 +190,7 @@ def test_two_nouns_fit_every_pronoun_and_only_one_has_no_preposition_before_it()
 def test_the_first_noun_that_fits_is_meant_as_often_as_the_last(
     choose: Callable[[list[int]], int],
 ) -> None:
-    kinds = kinds_of(PRONOUNS)
+    kinds = pronouns_by_noun(PRONOUNS)
     pronoun_sentences = draw_sentences(PRONOUNS, held_out=True)
     is_right = [
         choose([p for p in each.nouns if kinds[each.words[p]] == each.words[-1]])
@@ -201,7 +201,7 @@ def test_the_first_noun_that_fits_is_meant_as_often_as_the_last(
     assert abs(sum(is_right) / SENTENCE_COUNT - 1 / 2) < 0.03
 
 
-def kinds_of(name: str) -> dict[str, str]:
+def pronouns_by_noun(name: str) -> dict[str, str]:
     """The pronoun for each noun, from the answers of all sentences."""
     return {each.answer: each.words[-1] for each in draw_sentences(name, held_out=False)}
 
@@ -465,10 +465,10 @@ def test_a_pattern_becomes_all_that_it_can_and_each_as_often_as_another(parts: l
 
     assert len(expansions) == 2 ** parts.count("[{old}]") * perm(2, len(letters))
     assert sum(share for share, _ in expansions) == pytest.approx(1)
-    assert all(_agree(way, parts) for _, way in expansions)
+    assert all(_letters_agree(way, parts) for _, way in expansions)
 
 
-def _agree(way: SentenceWay, parts: list[str]) -> bool:
+def _letters_agree(way: SentenceWay, parts: list[str]) -> bool:
     """Whether equal letters have equal kinds, and different letters different ones."""
     slots = [part for part in parts if part.startswith("{")]
     kinds = [each.kind for each in way if each.words in ("noun", "verb")]

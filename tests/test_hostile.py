@@ -14,13 +14,13 @@ from tests.hostile.damage import CANARY, CODE, OF_A_FORMAT, PICKLE, damaged
 from tests.hostile.ending import Ended, ended
 from tests.hostile.found import FOUND, PLACES, with_a_place_changed
 
-CALLS = 100  # in one test
+CALLS_PER_TEST = 100  # in one test
 
 
-@pytest.mark.draws(1500, CALLS)
+@pytest.mark.draws(1500, CALLS_PER_TEST)
 @pytest.mark.usefixtures("quick")
 def test_calls_by_chance_give_a_result_or_two_lines(first: int) -> None:
-    endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS)}
+    endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS_PER_TEST)}
 
     assert {seed: describe_ending(each) for seed, each in endings.items() if each.faults} == {}
 
