@@ -61,7 +61,7 @@ def pair(before: Sequence[float], after: Sequence[float]) -> Pair:
     return Pair(torch.tensor(before), torch.tensor(after))
 
 
-# What may be claimed
+# Which claims are allowed
 
 
 def test_a_direction_is_claimed_where_all_seeds_go_that_way() -> None:
@@ -198,7 +198,7 @@ def test_what_no_seed_changes_and_what_compares_seeds_is_not_repeated(
     assert measure_repeats(compare(TEXT, by=by, **options), 20) is None
 
 
-# What is said
+# Sentences
 
 
 def test_the_medians_of_the_sentence_are_those_of_single_runs() -> None:
@@ -427,7 +427,7 @@ def test_a_claim_holds_in_nine_of_ten_of_its_seeds(seed: int, variant: str) -> N
         assert max(share_of_increases, 1 - share_of_increases) >= 0.85
 
 
-# What goes into files
+# Files
 
 
 def test_what_was_measured_over_seeds_is_in_the_data(attnviz: Attnviz) -> None:

@@ -63,7 +63,7 @@ def pictures(deck: Any) -> list[Any]:
 
 
 def alternative_text(picture: Any) -> str:
-    """Its alternative text."""
+    """The alternative text of a picture."""
     return str(picture.element.nvPicPr.cNvPr.get("descr"))
 
 

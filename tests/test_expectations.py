@@ -109,9 +109,9 @@ def test_a_block_put_together_of_what_can_be_expected_is_torchs(two_layer_trace:
     layer = two_layer_trace.layers[0]
 
     def find_part(name: str) -> torch.Tensor:
-        found = EXPECTATION_TYPES[f"block.{name}"].find(two_layer_trace, layer)
-        assert found is not None
-        return found
+        tensor = EXPECTATION_TYPES[f"block.{name}"].find(two_layer_trace, layer)
+        assert tensor is not None
+        return tensor
 
     residual_sum = find_part("attention.inputs") + find_part("attention.made")
     norm = functional.layer_norm(

@@ -109,7 +109,7 @@ def use_folder(model_folder: Path) -> Trace:
         return result
 
 
-# What a folder may not do: run code, open a file that is not in it, or ask anybody.
+# A folder may not run code, open a file outside it, or use the network.
 
 
 def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, model_folder: Path) -> None:

@@ -487,7 +487,7 @@ Load = Callable[..., tuple[Any, Any]]
 
 @pytest.fixture(scope="module")
 def load(request: pytest.FixtureRequest) -> Load:
-    """A small model and its tokenizer, with weights or without."""
+    """A function that loads a small model and its tokenizer, with weights or without."""
     folder = request.getfixturevalue("small_transformer")
 
     def load_model_and_tokenizer(name: str, eager: bool = True) -> tuple[Any, Any]:

@@ -56,7 +56,7 @@ CODE_POINTS = (
     *(0x3000, 0xE000, 0xFE0F, 0xFEFF, 0xFFF9, 0xFFFE, 0xFFFF, 0x1FFFE, 0xE0041, 0x10FFFF),
 )
 SEQUENCES = "\x1b[31m\x1b]0;owned\x1b\\\x1b]8;;http://x\x07\x9b2J\x90q\x9c\r\x08"
-# As a file may be called, in at most 255 bytes.
+# A possible name of a file, in at most 255 bytes.
 HOSTILE_FILE_NAME = f"I{SEQUENCES.replace('/', '')}{''.join(map(chr, CODE_POINTS[40:]))}\udce9J"
 HOSTILE = f"I{SEQUENCES}{''.join(map(chr, CODE_POINTS))}\ud800\udce9\x00<&>\"'`J"
 TEXT = "I am here"

@@ -167,7 +167,7 @@ def test_scores_are_scaled_where_a_width_is_known() -> None:
 
 
 def write_file(path: Path, contents: dict[str, Any]) -> Path:
-    """The contents as a file of the path's kind."""
+    """Write the contents in the format of the path's suffix, and return the path."""
     if path.suffix == ".json":
         path.write_text(json.dumps(contents))
     elif path.suffix == ".npz":
