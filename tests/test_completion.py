@@ -1,4 +1,4 @@
-"""The Tab key: what a shell is told when it asks, and how it comes to ask."""
+"""Completion by the Tab key: the words a shell receives, and how it is installed."""
 
 from __future__ import annotations
 
@@ -20,30 +20,28 @@ from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES, STEP_REQUIR
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 
-LOADED = "import sys; from attnviz.__main__ import _run_cli; _run_cli()"
 
-
-def asked(shell: str, line: str, **more: str) -> list[str]:
-    """What a shell of this kind is told for a line that is being typed."""
-    words = line.split(" ")
+def completions(shell: str, line: str, **environment: str) -> list[str]:
+    """The completions that a shell of this kind receives for a line that is being typed."""
+    typed_words = line.split(" ")
     protocol = {
         "_ATTNVIZ_COMPLETE": f"complete_{shell}",
         "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) - 1),
+        "COMP_CWORD": str(len(typed_words) - 1),
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "attnviz"],
-        env={**os.environ, **protocol, **more},
+        env={**os.environ, **protocol, **environment},
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
         timeout=LONGEST,
     )
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+    assert process.stderr == ""
+    return process.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -80,12 +78,14 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
     ],
 )
 def test_bash_is_told_what_a_word_may_become(line: str, expected: list[str]) -> None:
-    assert [word for word in asked("bash", line) if word] == expected
+    assert [word for word in completions("bash", line) if word] == expected
 
 
 def test_zsh_and_fish_are_told_what_each_is_about() -> None:
-    assert 'causal":"scaled, and no token sees' in "\n".join(asked("zsh", "attnviz run a -v ca"))
-    assert asked("fish", "attnviz run a -t w") == ["words\twords and punctuation marks"]
+    assert 'causal":"scaled, and no token sees' in "\n".join(
+        completions("zsh", "attnviz run a -v ca")
+    )
+    assert completions("fish", "attnviz run a -t w") == ["words\twords and punctuation marks"]
 
 
 @pytest.mark.parametrize("line", ["attnviz ", "attnviz run a --show ", "attnviz example show "])
@@ -100,7 +100,7 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
     )
     protocol = {"_ATTNVIZ_COMPLETE": "complete_bash", "COMP_WORDS": line}
     cursor = {"COMP_CWORD": str(len(line.split(" ")) - 1)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **protocol, **cursor},
         capture_output=True,
@@ -109,8 +109,8 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
         cwd=ROOT,
         timeout=LONGEST,
     )
-    assert done.stdout.splitlines()[-1] == ""
-    assert len(done.stdout.splitlines()) > 1
+    assert process.stdout.splitlines()[-1] == ""
+    assert len(process.stdout.splitlines()) > 1
 
 
 @pytest.mark.parametrize("shell", help.SHELLS)
@@ -121,19 +121,19 @@ def test_the_lines_for_a_shell_are_printed_and_installed(
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     monkeypatch.setattr(help, "_parent_shell", str)
 
-    shown = attnviz("--show-completion")
-    assert (shown.status, shown.err) == (0, "")
-    assert f"_ATTNVIZ_COMPLETE=complete_{shell}" in shown.out
+    printed = attnviz("--show-completion")
+    assert (printed.status, printed.err) == (0, "")
+    assert f"_ATTNVIZ_COMPLETE=complete_{shell}" in printed.out
 
     monkeypatch.delenv("SHELL")
-    assert attnviz("--show-completion", shell) == shown
+    assert attnviz("--show-completion", shell) == printed
 
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
-    told = attnviz("--install-completion")
-    assert (told.status, told.err) == (0, "")
-    path = Path(told.out.removeprefix("wrote ").partition(";")[0])
+    installed = attnviz("--install-completion")
+    assert (installed.status, installed.err) == (0, "")
+    path = Path(installed.out.removeprefix("wrote ").partition(";")[0])
     assert path.is_relative_to(tmp_path)
-    assert path.read_text().strip() == shown.out.strip()
+    assert path.read_text().strip() == printed.out.strip()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:
     command = tmp_path / "attnviz"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnviz "$@"\n')
     command.chmod(0o755)
-    lines = "\n".join(
+    script = "\n".join(
         [
             'eval "$(SHELL=/bin/bash attnviz --show-completion)"',
             "COMP_WORDS=(attnviz run a --variant m) COMP_CWORD=4",
@@ -187,14 +187,14 @@ def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:
             'printf "%s\\n" "${COMPREPLY[@]}"',
         ]
     )
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", lines],
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+    search_path = f"{tmp_path}:{os.environ['PATH']}"
+    process = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PATH": search_path, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
         timeout=LONGEST,
     )
 
-    assert (done.stdout, done.stderr) == ("multi-head\n", "")
+    assert (process.stdout, process.stderr) == ("multi-head\n", "")

@@ -1,4 +1,4 @@
-"""What is concluded: of given numbers what is true, of drawn ones what holds over seeds."""
+"""Conclusions: true of numbers that a user gives, and over seeds where numbers are random."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ TEXT = "I am learning this"
 NUMBER = r"(\d[\d.e+-]*)"
 
 
-def again(made: Comparison, repeats: int) -> Repeats:
-    found = measure_repeats(made, repeats)
-    assert found is not None
-    return found
+def repeat_over_seeds(comparison: Comparison, repeats: int) -> Repeats:
+    result = measure_repeats(comparison, repeats)
+    assert result is not None
+    return result
 
 
-def concluded(text: str = TEXT, repeats: int = 20, **chosen: Any) -> str:
-    said: str = compare(text, **chosen).view(repeats=repeats).closing[-1]
-    return said
+def read_conclusion(text: str = TEXT, repeats: int = 20, **options: Any) -> str:
+    sentence: str = compare(text, **options).view(repeats=repeats).closing[-1]
+    return sentence
 
 
-def reads(weights: torch.Tensor) -> float:
-    """The effective number of tokens of a row, in the mean: 2 to the entropy."""
+def mean_effective_tokens(weights: torch.Tensor) -> float:
+    """The mean over rows of the effective number of tokens: 2 to the entropy."""
     rows = weights.double().numpy()
     bits = -np.where(rows > 0, rows * np.log2(np.maximum(rows, 1e-300)), 0).sum(-1)
     return float((2**bits).mean())
@@ -61,35 +61,35 @@ def pair(before: Sequence[float], after: Sequence[float]) -> Pair:
     return Pair(torch.tensor(before), torch.tensor(after))
 
 
-# What may be claimed
+# Which claims are allowed
 
 
 def test_a_direction_is_claimed_where_all_seeds_go_that_way() -> None:
-    some = [float(number) for number in range(20)]
+    values = [float(number) for number in range(20)]
 
-    assert pair(some, [each + 1 for each in some]).direction == 1
-    assert pair(some, [each - 1 for each in some]).direction == -1
+    assert pair(values, [each + 1 for each in values]).direction == 1
+    assert pair(values, [each - 1 for each in values]).direction == -1
 
 
 def test_no_direction_is_claimed_where_seeds_go_either_way() -> None:
-    some = [float(number) for number in range(20)]
-    either = [each + (1 if each % 2 else -1) for each in some]
+    values = [float(number) for number in range(20)]
+    moved_both_ways = [each + (1 if each % 2 else -1) for each in values]
 
-    assert pair(some, either).direction == 0
-    assert pair(some, some).direction == 0
+    assert pair(values, moved_both_ways).direction == 0
+    assert pair(values, values).direction == 0
 
 
 def test_one_seed_of_20_may_go_the_other_way_but_not_three() -> None:
-    before, up = [0.0] * 20, [1.0] * 20
+    before, after = [0.0] * 20, [1.0] * 20
 
-    assert pair(before, [-1.0, *up[1:]]).direction == 1
-    assert pair(before, [-1.0, -1.0, -1.0, *up[3:]]).direction == 0
+    assert pair(before, [-1.0, *after[1:]]).direction == 1
+    assert pair(before, [-1.0, -1.0, -1.0, *after[3:]]).direction == 0
 
 
 def test_of_few_seeds_nothing_is_claimed() -> None:
-    few = MIN_SEEDS_TO_CONCLUDE - 1
+    too_few = MIN_SEEDS_TO_CONCLUDE - 1
 
-    assert pair([0.0] * few, [1.0] * few).direction == 0
+    assert pair([0.0] * too_few, [1.0] * too_few).direction == 0
     assert pair([0.0] * MIN_SEEDS_TO_CONCLUDE, [1.0] * MIN_SEEDS_TO_CONCLUDE).direction == 1
 
 
@@ -102,36 +102,36 @@ def test_what_is_claimed_is_true_of_most_seeds_and_of_the_medians(
     pairs: list[tuple[float, float]],
 ) -> None:
     before, after = torch.tensor(pairs, dtype=torch.float64).T
-    found = Pair(before, after)
+    seed_pair = Pair(before, after)
 
-    grown = float(((after - before) * found.direction > 0).double().mean())
-    assert not found.direction or grown >= 0.85
-    assert (found.medians[1] - found.medians[0]) * found.direction >= 0
-    assert found.direction == -Pair(after, before).direction
+    share_moving_that_way = float(((after - before) * seed_pair.direction > 0).double().mean())
+    assert not seed_pair.direction or share_moving_that_way >= 0.85
+    assert (seed_pair.medians[1] - seed_pair.medians[0]) * seed_pair.direction >= 0
+    assert seed_pair.direction == -Pair(after, before).direction
 
 
 def test_of_several_ways_the_two_furthest_apart_are_told() -> None:
-    ways = [torch.full((20,), number) for number in (2.0, 1.0, 3.0)]
+    values_by_way = [torch.full((20,), number) for number in (2.0, 1.0, 3.0)]
 
-    assert most_different_pair(ways, TOKEN_AMOUNT) == (1, 2)
-    assert most_different_pair([ways[0], ways[0]], TOKEN_AMOUNT) is None
+    assert most_different_pair(values_by_way, TOKEN_AMOUNT) == (1, 2)
+    assert most_different_pair([values_by_way[0], values_by_way[0]], TOKEN_AMOUNT) is None
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "written"),
+    ("before", "after", "expected"),
     [(2.3, 3.1, ("2.3", "3.1")), (2.31, 2.34, ("2.31", "2.34")), (2.0, 2.0, ("2.0", "2.0"))],
 )
 def test_numbers_have_the_digits_that_tell_them_apart(
-    before: float, after: float, written: tuple[str, str]
+    before: float, after: float, expected: tuple[str, str]
 ) -> None:
-    assert TOKEN_AMOUNT.format_pair(before, after) == written
+    assert TOKEN_AMOUNT.format_pair(before, after) == expected
 
 
 @given(st.floats(1, 9), st.floats(0.005, 1))
-def test_what_is_not_alike_never_reads_the_same(number: float, more: float) -> None:
-    one, other = TOKEN_AMOUNT.format_pair(number, number + more * 1.01)
+def test_what_is_not_alike_never_reads_the_same(number: float, difference: float) -> None:
+    first_text, second_text = TOKEN_AMOUNT.format_pair(number, number + difference * 1.01)
 
-    assert one != other
+    assert first_text != second_text
 
 
 def test_significant_digits_are_as_a_reader_counts_them() -> None:
@@ -143,7 +143,7 @@ def test_significant_digits_are_as_a_reader_counts_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "chosen"),
+    ("by", "options"),
     [
         ("scale", {}),
         ("scale", {"variant": "multi-head", "positions": "alibi"}),
@@ -153,101 +153,103 @@ def test_significant_digits_are_as_a_reader_counts_them() -> None:
         ("tokenizer", {}),
     ],
 )
-def test_each_seed_measures_what_a_run_of_it_gives(by: str, chosen: dict[str, Any]) -> None:
-    made = compare(TEXT, by=by, seed=7, **chosen)
+def test_each_seed_measures_what_a_run_of_it_gives(by: str, options: dict[str, Any]) -> None:
+    comparison = compare(TEXT, by=by, seed=7, **options)
 
-    found = again(made, 3)
+    repeats = repeat_over_seeds(comparison, 3)
 
-    for column, seed in enumerate(found.seeds):
-        single = compare(TEXT, by=by, seed=seed, **chosen)
+    for column, seed in enumerate(repeats.seeds):
+        single = compare(TEXT, by=by, seed=seed, **options)
         for name in AVERAGED_MEASURES:
             means = torch.tensor([measures.means()[name] for measures in single.measures])
             assert_close(
-                found.by_measure[name][:, column], means, atol=1e-5, rtol=1e-4, equal_nan=True
+                repeats.by_measure[name][:, column], means, atol=1e-5, rtol=1e-4, equal_nan=True
             )
 
 
 def test_of_one_query_its_own_row_is_measured() -> None:
-    made = restrict_to_query(compare(TEXT, by="mask"), 2)
+    comparison = restrict_to_query(compare(TEXT, by="mask"), 2)
 
-    found = again(made, 2)
+    repeats = repeat_over_seeds(comparison, 2)
 
-    for place, each in enumerate(made.alternatives):
-        row = measure_weights(each.weights, each.visible, None).entropy[0, 2]
-        assert_close(float(found.by_measure["entropy"][place, 0]), float(row), atol=1e-5, rtol=1e-4)
+    for position, alternative in enumerate(comparison.alternatives):
+        row = measure_weights(alternative.weights, alternative.visible, None).entropy[0, 2]
+        assert_close(
+            float(repeats.by_measure["entropy"][position, 0]), float(row), atol=1e-5, rtol=1e-4
+        )
 
 
 def test_seeds_in_groups_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = compare(TEXT)
-    together = again(made, 5).by_measure["peak"]
+    comparison = compare(TEXT)
+    peaks_at_once = repeat_over_seeds(comparison, 5).by_measure["peak"]
 
     monkeypatch.setattr("attnviz.analysis.seeds.SCORE_CELLS_AT_ONCE", 32)
 
-    assert_close(again(made, 5).by_measure["peak"], together)
+    assert_close(repeat_over_seeds(comparison, 5).by_measure["peak"], peaks_at_once)
 
 
 @pytest.mark.parametrize(
-    ("by", "chosen"),
+    ("by", "options"),
     [("seed", {}), ("dtype", {}), ("scale", {"variant": "average"})],
 )
 def test_what_no_seed_changes_and_what_compares_seeds_is_not_repeated(
-    by: str, chosen: dict[str, Any]
+    by: str, options: dict[str, Any]
 ) -> None:
-    assert measure_repeats(compare(TEXT, by=by, **chosen), 20) is None
+    assert measure_repeats(compare(TEXT, by=by, **options), 20) is None
 
 
-# What is said
+# Sentences
 
 
 def test_the_medians_of_the_sentence_are_those_of_single_runs() -> None:
-    found = {
+    effective_tokens = {
         scale: sorted(
-            reads(trace(TEXT, seed=seed, scale=scale).layers[0].attended.weights)
+            mean_effective_tokens(trace(TEXT, seed=seed, scale=scale).layers[0].attended.weights)
             for seed in range(42, 62)
         )
         for scale in (False, True)
     }
-    before, after = (np.median(found[scale]) for scale in (False, True))
+    before, after = (np.median(effective_tokens[scale]) for scale in (False, True))
 
     start = f"Over 20 seeds, dividing by √8 makes a query attend to {after:.1f} tokens ("
-    assert concluded().startswith(start)
-    assert f"instead of {before:.1f} (" in concluded()
+    assert read_conclusion().startswith(start)
+    assert f"instead of {before:.1f} (" in read_conclusion()
 
 
 def test_a_single_draw_says_that_it_is_one() -> None:
-    assert concluded(repeats=1) == (
+    assert read_conclusion(repeats=1) == (
         "With this one draw of random numbers, a query attends to 2.37 tokens unscaled and to "
         "3.15 divided by √8."
     )
-    assert "With this one draw of random numbers" in concluded(repeats=1, by="variant")
-    assert "With this one draw of random numbers" in concluded(repeats=1, by="dim")
+    assert "With this one draw of random numbers" in read_conclusion(repeats=1, by="variant")
+    assert "With this one draw of random numbers" in read_conclusion(repeats=1, by="dim")
 
 
 def test_few_seeds_say_that_they_are_few() -> None:
-    assert concluded(repeats=4).startswith("In the median of 4 seeds, a query attends to ")
-    assert concluded(repeats=4).endswith("too few seeds to tell more.")
-    assert concluded(repeats=4, by="variant").endswith("too few seeds to tell more.")
-    assert concluded(repeats=4, by="dim").endswith("too few seeds to tell more.")
+    assert read_conclusion(repeats=4).startswith("In the median of 4 seeds, a query attends to ")
+    assert read_conclusion(repeats=4).endswith("too few seeds to tell more.")
+    assert read_conclusion(repeats=4, by="variant").endswith("too few seeds to tell more.")
+    assert read_conclusion(repeats=4, by="dim").endswith("too few seeds to tell more.")
 
 
 def test_between_seeds_there_is_nothing_but_chance() -> None:
-    assert "seeds differ only by chance" in concluded(by="seed")
+    assert "seeds differ only by chance" in read_conclusion(by="seed")
 
 
 def test_of_given_numbers_what_is_true_of_them_is_said() -> None:
-    made = compare_scores(torch.tensor([[[29.6, 9.9, 63.9, 55.5]]]), 64)
+    comparison = compare_scores(torch.tensor([[[29.6, 9.9, 63.9, 55.5]]]), 64)
 
-    assert conclusion(made).startswith("Dividing the scores by √d_k makes a query attend to ")
+    assert conclusion(comparison).startswith("Dividing the scores by √d_k makes a query attend to ")
 
 
 def test_of_a_worked_example_too() -> None:
-    made = compare(example("trainable").trace())
+    comparison = compare(example("trainable").trace())
 
-    assert made.view().closing[-1].startswith("Dividing the scores by √")
+    assert comparison.view().closing[-1].startswith("Dividing the scores by √")
 
 
 def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
-    """Words of two sentences are drawn alike: whatever is claimed of them is wrong."""
+    """Vectors of two sentences come from one distribution, so that any claim is wrong."""
     claims = [
         " sharper in "
         in compare("cat dog bird", tokenizer="words", other="tree sky lake", seed=seed)
@@ -260,7 +262,7 @@ def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "chosen", "said"),
+    ("text", "options", "expected"),
     [
         (TEXT, {"dim": 1}, "Scaling changes nothing here: √1 is 1."),
         (
@@ -292,22 +294,24 @@ def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
         (TEXT, {"by": "dim", "head_dim": 4}, "as dim goes from 2 to 512"),
     ],
 )
-def test_what_is_said_at_the_edges_is_true(text: str, chosen: dict[str, Any], said: str) -> None:
-    assert said in concluded(text, **chosen)
+def test_what_is_said_at_the_edges_is_true(
+    text: str, options: dict[str, Any], expected: str
+) -> None:
+    assert expected in read_conclusion(text, **options)
 
 
 def test_that_dividing_scores_makes_no_row_sharper_needs_no_seeds() -> None:
-    """Over 20 seeds no direction is found: in 13 of them nobody would see a difference."""
-    assert concluded(temperature=0.01) == (
+    """20 seeds show no direction: in 13 of them nobody would see a difference."""
+    assert read_conclusion(temperature=0.01) == (
         "Dividing by √8 cannot make a query attend to fewer tokens, and in 13 of 20 seeds it "
         "hardly changes how many: 1.0 tokens (1.0–1.1 in 8 of 10 seeds) with scaling, 1.0 without."
     )
-    cold = compare(TEXT, by="temperature", values=["1e-4", "1e-3"]).view(repeats=20)
-    assert cold.headline == (
+    cold_view = compare(TEXT, by="temperature", values=["1e-4", "1e-3"]).view(repeats=20)
+    assert cold_view.headline == (
         "Over 20 seeds, as temperature goes from 0.0001 to 0.001, the entropy of a row stays at 0 "
         "bits unscaled; scaled, it can only rise (0 and 1.3e-37 bits)"
     )
-    assert cold.closing[-1] == (
+    assert cold_view.closing[-1] == (
         "Over 20 seeds, as temperature goes from 0.0001 to 0.001, the spread of unscaled scores "
         "falls from 25715 to 2571 and the entropy of a row stays at 0 bits; scaled, the spread "
         "falls from 9091 to 909 and the entropy can only rise (0 and 1.3e-37 bits)."
@@ -315,7 +319,9 @@ def test_that_dividing_scores_makes_no_row_sharper_needs_no_seeds() -> None:
 
 
 def test_of_scores_that_are_bent_or_added_to_no_theorem_is_told() -> None:
-    assert "it is not clear whether scaling makes" in concluded(temperature=0.01, soft_cap=5.0)
+    assert "it is not clear whether scaling makes" in read_conclusion(
+        temperature=0.01, soft_cap=5.0
+    )
     assert compare(TEXT).base.uses_scores_alone
     assert not compare(TEXT, positions="alibi").base.uses_scores_alone
 
@@ -335,19 +341,20 @@ def test_dividing_scores_makes_no_row_sharper(scores: list[float], divisor: floa
 
 
 def test_only_one_way_in_which_tokens_can_be_chosen_among_is_named() -> None:
-    told = concluded("of", by="tokenizer", values=["words", "chars"])
+    sentence = read_conclusion("of", by="tokenizer", values=["words", "chars"])
 
     assert (
-        told == "A query sees more than one token only in 'chars', so there is nothing to compare."
+        sentence
+        == "A query sees more than one token only in 'chars', so there is nothing to compare."
     )
 
 
 def test_a_change_too_small_for_two_digits_is_told_in_its_own() -> None:
-    """One digit could be -1e-02, beside a sentence that says that no weight moves by .01."""
+    """With one digit it could be -1e-02, although a sentence says that no weight moves by .01."""
     scores = torch.tensor([[[0.0, 0.0, 0.045], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
-    told = compare_scores(scores, 8).view(repeats=1).closing
+    closing = compare_scores(scores, 8).view(repeats=1).closing
 
-    assert told == (
+    assert closing == (
         "largest change from unscaled to scaled: 1 → 3: by -0.0065",
         "Scaling changes weights by less than .01, but a query attends to about as many tokens: "
         "3.00 tokens with and without scaling.",
@@ -355,17 +362,17 @@ def test_a_change_too_small_for_two_digits_is_told_in_its_own() -> None:
 
 
 def test_weights_that_are_all_the_same_say_so() -> None:
-    same = compare_scores(torch.full((1, 3, 3), 7.0), 4)
-    sharp = compare_scores(torch.tensor([[[100.0, 0, 0]]]), 4)
+    equal_scores = compare_scores(torch.full((1, 3, 3), 7.0), 4)
+    peaked_scores = compare_scores(torch.tensor([[[100.0, 0, 0]]]), 4)
 
-    assert "the scores of a row are all about the same" in conclusion(same)
-    assert "one token gets nearly all the weight" in conclusion(sharp)
+    assert "the scores of a row are all about the same" in conclusion(equal_scores)
+    assert "one token gets nearly all the weight" in conclusion(peaked_scores)
 
 
 def test_one_query_is_called_by_its_name() -> None:
-    made = compare(TEXT)
+    comparison = compare(TEXT)
 
-    assert 'makes "am" (2) attend to ' in made.view(query="am").closing[-1]
+    assert 'makes "am" (2) attend to ' in comparison.view(query="am").closing[-1]
 
 
 TEXTS = ["Hello", "a a a", TEXT, "the cat sat on the mat"]
@@ -392,46 +399,50 @@ def test_no_sentence_says_that_a_number_becomes_itself(
     query: str | None,
     repeats: int,
 ) -> None:
-    chosen: dict[str, Any] = {"variant": variant, "dim": dim, "positions": positions}
+    options: dict[str, Any] = {"variant": variant, "dim": dim, "positions": positions}
     try:
-        made = compare(text, by=by, temperature=temperature, **chosen)
-        said = made.view(query=query, repeats=repeats).closing[-1]
+        comparison = compare(text, by=by, temperature=temperature, **options)
+        sentence = comparison.view(query=query, repeats=repeats).closing[-1]
     except AttnvizError:
         return
 
-    assert "nan" not in said
-    for before, after in re.findall(rf"from {NUMBER} to {NUMBER}", said):
+    assert "nan" not in sentence
+    for before, after in re.findall(rf"from {NUMBER} to {NUMBER}", sentence):
         assert before != after.rstrip(".")
-    for after, before in re.findall(rf"{NUMBER} tokens[^;:]*? instead of {NUMBER}", said):
+    for after, before in re.findall(rf"{NUMBER} tokens[^;:]*? instead of {NUMBER}", sentence):
         assert before.rstrip(".") != after
-    for number, other in re.findall(rf"{NUMBER} and {NUMBER}(?: bits)?\)", said):
+    for number, other in re.findall(rf"{NUMBER} and {NUMBER}(?: bits)?\)", sentence):
         assert number != other
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["causal", "scaled", "plain"]))
 def test_a_claim_holds_in_nine_of_ten_of_its_seeds(seed: int, variant: str) -> None:
-    made = compare(TEXT, variant=variant, seed=seed)
-    found = again(made, 20)
+    comparison = compare(TEXT, variant=variant, seed=seed)
+    repeats = repeat_over_seeds(comparison, 20)
 
-    if "instead of" in conclusion(made, None, found):
-        unscaled, scaled = found.by_measure["effective"]
-        more = float((scaled > unscaled).double().mean())
-        assert max(more, 1 - more) >= 0.85
+    if "instead of" in conclusion(comparison, None, repeats):
+        unscaled, scaled = repeats.by_measure["effective"]
+        share_of_increases = float((scaled > unscaled).double().mean())
+        assert max(share_of_increases, 1 - share_of_increases) >= 0.85
 
 
-# What goes into files
+# Files
 
 
 def test_what_was_measured_over_seeds_is_in_the_data(attnviz: Attnviz) -> None:
     document = json.loads(attnviz("compare", TEXT, "--seed", "5", "--json").out)
 
-    over = document["over_seeds"]
-    assert (over["seed"], over["repeats"], [*over["ways"]]) == (5, 20, ["unscaled", "scaled"])
-    scaled = over["ways"]["scaled"]["effective"]
+    over_seeds = document["over_seeds"]
+    assert (over_seeds["seed"], over_seeds["repeats"], [*over_seeds["ways"]]) == (
+        5,
+        20,
+        ["unscaled", "scaled"],
+    )
+    scaled = over_seeds["ways"]["scaled"]["effective"]
     assert scaled["low"] < scaled["median"] < scaled["high"]
     assert scaled["change"]["low"] > 0
-    assert over["ways"]["unscaled"]["effective"]["change"]["median"] == 0
+    assert over_seeds["ways"]["unscaled"]["effective"]["change"]["median"] == 0
 
 
 def test_curves_are_drawn_over_seeds_of_their_own(attnviz: Attnviz) -> None:
@@ -450,9 +461,9 @@ def test_a_comparison_of_a_saved_trace_comes_to_the_same(attnviz: Attnviz, sampl
 
 
 def test_where_one_way_may_read_fewer_tokens_shares_are_held_against_each_other() -> None:
-    """Among fewer tokens a query reads fewer, however evenly."""
-    made = compare(TEXT, by="mask", values=["causal", "none"])
+    """A query that sees fewer tokens attends to fewer, however evenly."""
+    comparison = compare(TEXT, by="mask", values=["causal", "none"])
 
-    assert "of the largest entropy" in made.view().closing[-1]
-    assert "tokens" not in made.view().closing[-1]
-    assert "tokens" in made.view(query="this").closing[-1]  # the last one sees all in both
+    assert "of the largest entropy" in comparison.view().closing[-1]
+    assert "tokens" not in comparison.view().closing[-1]
+    assert "tokens" in comparison.view(query="this").closing[-1]  # the last one sees all in both

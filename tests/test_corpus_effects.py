@@ -40,20 +40,22 @@ WIDTH = 4  # of a head of the small models
 
 
 @contextmanager
-def contexts_replaced(model: Any, with_: dict[HeadId, torch.Tensor | float]) -> Iterator[None]:
+def replace_contexts(
+    model: Any, replacements: dict[HeadId, torch.Tensor | float]
+) -> Iterator[None]:
     """The model's own forward pass, with parts of what goes into output projections replaced."""
 
-    def replacing(layer: int) -> Any:
-        def hook(module: Any, args: Any) -> Any:
-            joined = args[0].clone()
-            for (of_layer, head), value in with_.items():
+    def make_hook(layer: int) -> Any:
+        def hook(module: Any, arguments: Any) -> Any:
+            contexts = arguments[0].clone()
+            for (of_layer, head), value in replacements.items():
                 if of_layer == layer:
-                    joined[..., head * WIDTH : (head + 1) * WIDTH] = value
-            return (joined,)
+                    contexts[..., head * WIDTH : (head + 1) * WIDTH] = value
+            return (contexts,)
 
         return hook
 
-    hooks = [block.attn.c_proj.register_forward_pre_hook(replacing(layer))
+    hooks = [block.attn.c_proj.register_forward_pre_hook(make_hook(layer))
              for layer, block in enumerate(model.transformer.h)]  # fmt: skip
     try:
         yield
@@ -68,70 +70,83 @@ def logit_difference(outputs: Any) -> Any:
     return outputs.logits[0, -1, 7] - outputs.logits[0, -1, 9]
 
 
-def plain_difference(folder: str, text: str, off: dict[HeadId, Any]) -> float:
-    made = trace(text, model=folder)
-    model = load_transformer(made.origin.settings).model
-    with torch.no_grad(), contexts_replaced(model, off):
-        return float(logit_difference(model(input_ids=torch.tensor([made.tokens.ids]))))
+def plain_difference(folder: str, text: str, replacements: dict[HeadId, Any]) -> float:
+    text_trace = trace(text, model=folder)
+    model = load_transformer(text_trace.origin.settings).model
+    with torch.no_grad(), replace_contexts(model, replacements):
+        return float(logit_difference(model(input_ids=torch.tensor([text_trace.tokens.ids]))))
 
 
 def test_a_metric_of_ones_own_ranks_heads(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    found = inspect(TEXT, model=folder, by="effect", metric=logit_difference, pairs=3).effects
-    full = plain_difference(folder, TEXT, {})
-    assert (found.measured, found.metric_name) == ("metric", "logit_difference")
-    assert found.metric == pytest.approx(full, abs=1e-4)
-    for each in (*found.heads, *(pair.together for pair in found.pairs)):
-        off = dict.fromkeys(each.head_ids, 0.0)
-        assert each.mean == pytest.approx(plain_difference(folder, TEXT, off) - full, abs=1e-4)
-    sizes = [abs(each.mean) for each in found.heads]
+    effects = inspect(TEXT, model=folder, by="effect", metric=logit_difference, pairs=3).effects
+    baseline = plain_difference(folder, TEXT, {})
+    assert (effects.measured, effects.metric_name) == ("metric", "logit_difference")
+    assert effects.metric == pytest.approx(baseline, abs=1e-4)
+    for effect in (*effects.heads, *(pair.together for pair in effects.pairs)):
+        replacements = dict.fromkeys(effect.head_ids, 0.0)
+        assert effect.mean == pytest.approx(
+            plain_difference(folder, TEXT, replacements) - baseline, abs=1e-4
+        )
+    sizes = [abs(effect.mean) for effect in effects.heads]
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_pairs_are_of_the_strongest_heads_and_the_furthest_from_its_sum_comes_first(
     small_transformer: Saved,
 ) -> None:
-    found = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect", pairs=3).effects
-    strongest = {each.name: each.mean for each in found.heads[:3]}
-    assert len(found.pairs) == 3
-    for pair in found.pairs:
-        first, second = pair.together.name.split(" + ")
-        assert pair.alone == (strongest[first], strongest[second])
+    effects = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect", pairs=3).effects
+    strongest = {each.name: each.mean for each in effects.heads[:3]}
+    assert len(effects.pairs) == 3
+    for pair in effects.pairs:
+        first_head, second_head = pair.together.name.split(" + ")
+        assert pair.alone == (strongest[first_head], strongest[second_head])
         assert pair.beyond_sum == pytest.approx(pair.together.mean - sum(pair.alone))
-    beyond = [abs(pair.beyond_sum) for pair in found.pairs]
-    assert beyond == sorted(beyond, reverse=True)
+    distances_from_sum = [abs(pair.beyond_sum) for pair in effects.pairs]
+    assert distances_from_sum == sorted(distances_from_sum, reverse=True)
 
 
 def test_two_answers_are_compared_by_their_logits(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
     folder = str(small_transformer("bert"))
-    words = ("the", "was")
-    found = inspect(GAP, model=folder, by="effect", toward=words[0], instead_of=words[1]).effects
-    made = trace(GAP, model=folder)
-    loaded, place = load_transformer(made.origin.settings), made.tokens.labels.index("[MASK]")
-    ids = loaded.tokenizer.convert_tokens_to_ids([*words])
+    answers = ("the", "was")
+    effects = inspect(
+        GAP, model=folder, by="effect", toward=answers[0], instead_of=answers[1]
+    ).effects
+    gap_trace = trace(GAP, model=folder)
+    transformer, mask_position = (
+        load_transformer(gap_trace.origin.settings),
+        gap_trace.tokens.labels.index("[MASK]"),
+    )
+    ids = transformer.tokenizer.convert_tokens_to_ids([*answers])
     with torch.no_grad():
-        logits = loaded.model(input_ids=torch.tensor([made.tokens.ids])).logits[0, place]
-    assert found.metric == pytest.approx(float(logits[ids[0]] - logits[ids[1]]), abs=1e-4)
+        logits = transformer.model(input_ids=torch.tensor([gap_trace.tokens.ids])).logits[
+            0, mask_position
+        ]
+    assert effects.metric == pytest.approx(float(logits[ids[0]] - logits[ids[1]]), abs=1e-4)
     result = attnviz(
         "inspect", GAP, "--model", folder, "--by", "effect", "--toward", "the",
         "--instead-of", "was", "--pairs", "2",
     )  # fmt: skip
-    told = " ".join(result.out.split())
-    top = found.heads[0]
-    ends = f"{found.metric:.2f} to {found.metric + top.mean:.2f}"
+    output = " ".join(result.out.split())
+    top_head = effects.heads[0]
+    endpoints = f"{effects.metric:.2f} to {effects.metric + top_head.mean:.2f}"
     name = "the logit of the minus the logit of was"
-    assert f"{top.name} switched off, {name} changes from {ends}, the most of 8 heads" in told
-    assert "logit of the minus logit of was: change without each head" in told
+    assert (
+        f"{top_head.name} switched off, {name} changes from {endpoints}, the most of 8 heads"
+        in output
+    )
+    assert "logit of the minus logit of was: change without each head" in output
     (pair,) = inspect(
         GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2
     ).effects.pairs
     digits = 2 if abs(pair.beyond_sum) >= 0.05 else 4
-    where = "above" if pair.beyond_sum > 0 else "below"
+    direction = "above" if pair.beyond_sum > 0 else "below"
     assert (
         f"Without {pair.together.name} the change is {pair.together.mean:.{digits}f}, "
-        f"{abs(pair.beyond_sum):.{digits}f} {where} the sum of the changes without each" in told
+        f"{abs(pair.beyond_sum):.{digits}f} {direction} the sum of the changes without each"
+        in output
     )
     row = next(line for line in result.out.splitlines() if line.startswith(pair.together.name))
     assert f" {pair.beyond_sum:.{digits}f} " in row  # the sentence and the bar: one number
@@ -141,28 +156,33 @@ def test_an_answer_says_whether_it_has_a_space_before_it(
     small_transformer: Saved,
 ) -> None:
     folder = str(small_transformer("gpt2"))
-    found = inspect(TEXTS[0], model=folder, by="effect", toward="was", instead_of="it")
+    inspection = inspect(TEXTS[0], model=folder, by="effect", toward="was", instead_of="it")
 
-    assert found.effects.metric_name == "logit of was (without a space) minus logit of it"
+    assert inspection.effects.metric_name == "logit of was (without a space) minus logit of it"
 
 
 def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    found = head_effects(TEXTS, model=folder, metric=logit_difference, pairs=2)
+    mean_effects = head_effects(TEXTS, model=folder, metric=logit_difference, pairs=2)
     texts = [text for text in TEXTS if text.strip()]
-    assert (found.texts, found.empty) == (5, 2)
-    alone = [inspect(text, model=folder, by="effect", metric=logit_difference) for text in texts]
-    for head in found.heads:
+    assert (mean_effects.texts, mean_effects.empty) == (5, 2)
+    single_inspections = [
+        inspect(text, model=folder, by="effect", metric=logit_difference) for text in texts
+    ]
+    for head in mean_effects.heads:
         values = [
-            each.mean for one in alone for each in one.effects.heads if each.name == head.name
+            each.mean
+            for single in single_inspections
+            for each in single.effects.heads
+            if each.name == head.name
         ]
         np.testing.assert_allclose(head.values, values, atol=1e-5)
         assert head.low <= head.mean <= head.high
-    (pair,) = found.pairs
-    by_name = {head.name: head for head in found.heads}
-    first, second = (by_name[name] for name in pair.together.name.split(" + "))
-    wanted = pair.together.values - first.values - second.values
-    np.testing.assert_allclose(pair.beyond_sum.values, wanted, atol=1e-5)
+    (pair,) = mean_effects.pairs
+    by_name = {head.name: head for head in mean_effects.heads}
+    first_head, second_head = (by_name[name] for name in pair.together.name.split(" + "))
+    expected = pair.together.values - first_head.values - second_head.values
+    np.testing.assert_allclose(pair.beyond_sum.values, expected, atol=1e-5)
 
 
 def test_a_head_that_is_off_writes_its_mean_over_all_texts(small_transformer: Saved) -> None:
@@ -170,58 +190,62 @@ def test_a_head_that_is_off_writes_its_mean_over_all_texts(small_transformer: Sa
     texts = [text for text in TEXTS if text.strip()]
     contexts = [trace(text, model=folder).layers[1].attended.contexts[2] for text in texts]
     mean = torch.cat(contexts).mean(0)
-    found = head_effects(texts, model=folder, metric=logit_difference, ablation="mean")
-    (effect,) = [each for each in found.heads if each.head_ids == (head,)]
-    wanted = [
+    effects = head_effects(texts, model=folder, metric=logit_difference, ablation="mean")
+    (effect,) = [each for each in effects.heads if each.head_ids == (head,)]
+    expected = [
         plain_difference(folder, text, {head: mean}) - plain_difference(folder, text, {})
         for text in texts
     ]
-    np.testing.assert_allclose(effect.values, wanted, atol=1e-4)
-    off = head_effects(texts, model=folder, metric=logit_difference, without="L1H2=mean")
-    full = np.mean([plain_difference(folder, text, {head: mean}) for text in texts])
-    assert off.metric == pytest.approx(full, abs=1e-4)
-    assert len(off.heads) == 7
+    np.testing.assert_allclose(effect.values, expected, atol=1e-4)
+    effects_without_head = head_effects(
+        texts, model=folder, metric=logit_difference, without="L1H2=mean"
+    )
+    expected_metric = np.mean([plain_difference(folder, text, {head: mean}) for text in texts])
+    assert effects_without_head.metric == pytest.approx(expected_metric, abs=1e-4)
+    assert len(effects_without_head.heads) == 7
 
 
 def test_texts_in_which_nothing_is_to_be_answered_are_counted(small_transformer: Saved) -> None:
-    found = head_effects([GAP, TEXT], model=str(small_transformer("bert")))
-    assert (found.measured, found.texts, found.unanswered) == ("answers", 1, 1)
-    told = " ".join(found.view().closing)
-    assert "1 text in which there is nothing to answer was skipped." in told
+    effects = head_effects([GAP, TEXT], model=str(small_transformer("bert")))
+    assert (effects.measured, effects.texts, effects.unanswered) == ("answers", 1, 1)
+    closing = " ".join(effects.view().closing)
+    assert "1 text in which there is nothing to answer was skipped." in closing
     assert head_effects([TEXT], model=str(small_transformer("bert"))).measured == "vectors"
 
 
 @pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Have Ctrl-C arrive, also where the tests run in the background of a shell."""
+def ctrl_c_raises() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where tests run in the background of a shell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-def endless_texts(interrupting: int) -> Iterator[str]:
-    """Texts for which Ctrl-C is pressed when the one of this number (from 1) is read."""
+def endless_texts(interrupt_at: int) -> Iterator[str]:
+    """Texts of which the one with this number (counted from 1) presses Ctrl-C when it is read."""
     for number in range(1, 100_000):
-        if number == interrupting:
+        if number == interrupt_at:
             os.kill(os.getpid(), signal.SIGINT)
         yield ("The animal was tired", "", "it was too", "it did cross the street")[number % 4]
     raise AssertionError("it went on")
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_shows_the_texts_before_it_of_an_endless_corpus(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    found = head_effects(endless_texts(10), model=folder, metric=logit_difference)
-    whole = head_effects([*islice(endless_texts(0), 10)], model=folder, metric=logit_difference)
-    assert (found.texts, found.empty, found.interrupted) == (7, 3, True)
-    assert [head.mean for head in found.heads] == [head.mean for head in whole.heads]
-    assert "Stopped by Ctrl-C after 7 texts." in found.view().closing
-    assert not whole.interrupted
+    effects = head_effects(endless_texts(10), model=folder, metric=logit_difference)
+    uninterrupted = head_effects(
+        [*islice(endless_texts(0), 10)], model=folder, metric=logit_difference
+    )
+    assert (effects.texts, effects.empty, effects.interrupted) == (7, 3, True)
+    assert [head.mean for head in effects.heads] == [head.mean for head in uninterrupted.heads]
+    assert "Stopped by Ctrl-C after 7 texts." in effects.view().closing
+    assert not uninterrupted.interrupted
     with pytest.raises(KeyboardInterrupt):  # nothing is measured yet: means come first
         head_effects(endless_texts(10), model=folder, ablation="mean")
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_leaves_the_pairs_of_the_texts_before_it(small_transformer: Saved) -> None:
     readings = []
 
@@ -232,31 +256,36 @@ def test_ctrl_c_leaves_the_pairs_of_the_texts_before_it(small_transformer: Saved
                 os.kill(os.getpid(), signal.SIGINT)
             yield text
 
-    found = head_effects(TEXTS * 2, model=str(small_transformer("gpt2")), pairs=2, track=track)
-    assert (found.texts, found.pair_texts, found.interrupted) == (10, 3, True)
-    assert len(found.pairs[0].together.values) == 3
-    assert "(first 3 texts)." in " ".join(found.view().closing)
+    effects = head_effects(TEXTS * 2, model=str(small_transformer("gpt2")), pairs=2, track=track)
+    assert (effects.texts, effects.pair_texts, effects.interrupted) == (10, 3, True)
+    assert len(effects.pairs[0].together.values) == 3
+    assert "(first 3 texts)." in " ".join(effects.view().closing)
 
 
 def test_means_and_pairs_are_of_the_first_texts_of_a_corpus(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [text for text in TEXTS if text.strip()]
-    choices: Any = {"model": str(small_transformer("gpt2")), "ablation": "mean", "pairs": 2}
-    first = head_effects(texts[:3], metric=logit_difference, **choices)
+    options: Any = {"model": str(small_transformer("gpt2")), "ablation": "mean", "pairs": 2}
+    effects_of_first_texts = head_effects(texts[:3], metric=logit_difference, **options)
     monkeypatch.setattr(corpus_effects, "REPEATED_READING", 3)
-    found = head_effects(iter(texts), metric=logit_difference, **choices)
-    values = {head.name: head.values for head in found.heads}
-    for head in first.heads:
+    effects = head_effects(iter(texts), metric=logit_difference, **options)
+    values = {head.name: head.values for head in effects.heads}
+    for head in effects_of_first_texts.heads:
         np.testing.assert_allclose(values[head.name][:3], head.values, atol=1e-6)
-    assert (found.texts, found.pair_texts) == (5, 3)
+    assert (effects.texts, effects.pair_texts) == (5, 3)
 
 
 def test_the_first_text_with_answers_has_the_others_be_skipped(small_transformer: Saved) -> None:
     folder = str(small_transformer("bert"))
-    found = head_effects(iter([TEXT, TEXT, GAP, TEXT, GAP]), model=folder)
-    assert (found.measured, found.texts, found.unanswered, found.repeated) == ("answers", 2, 3, 1)
-    assert found.heads[0].mean == head_effects([GAP], model=folder).heads[0].mean
+    effects = head_effects(iter([TEXT, TEXT, GAP, TEXT, GAP]), model=folder)
+    assert (effects.measured, effects.texts, effects.unanswered, effects.repeated) == (
+        "answers",
+        2,
+        3,
+        1,
+    )
+    assert effects.heads[0].mean == head_effects([GAP], model=folder).heads[0].mean
 
 
 def test_very_many_changes_become_means_of_neighbours_and_keep_their_mean(
@@ -267,18 +296,18 @@ def test_very_many_changes_become_means_of_neighbours_and_keep_their_mean(
     totals = corpus_effects.ChangeTotals([((0, 0),), ((0, 1),)])
     for row in changes:
         totals.add(row)
-    for place, effect in enumerate(totals.effects(OutputMeasure("metric", "it"), is_tested=True)):
-        parts = [changes[start : start + 4, place].mean() for start in (0, 4, 8)]
-        np.testing.assert_allclose(effect.values, parts)
-        assert effect.mean == pytest.approx(changes[:, place].mean())
+    for column, effect in enumerate(totals.effects(OutputMeasure("metric", "it"), is_tested=True)):
+        block_means = [changes[start : start + 4, column].mean() for start in (0, 4, 8)]
+        np.testing.assert_allclose(effect.values, block_means)
+        assert effect.mean == pytest.approx(changes[:, column].mean())
         assert [effect.low, effect.high] == pytest.approx(
-            mean_intervals(changes)[:, place].tolist()
+            mean_intervals(changes)[:, column].tolist()
         )
-        assert effect.most == (abs(changes).argmax(1) == place).sum()
+        assert effect.most == (abs(changes).argmax(1) == column).sum()
 
 
-def effects_of(base: CorpusEffects, changes: np.ndarray) -> CorpusEffects:
-    """What is shown of these changes of a metric on some texts (rows) without each head."""
+def effects_from_changes(base: CorpusEffects, changes: np.ndarray) -> CorpusEffects:
+    """The effects of heads (columns) that change a metric by these amounts on texts (rows)."""
     totals = corpus_effects.ChangeTotals([((0, head),) for head in range(changes.shape[1])])
     for row in changes:
         totals.add(row)
@@ -289,53 +318,57 @@ def effects_of(base: CorpusEffects, changes: np.ndarray) -> CorpusEffects:
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 20])
 def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
-    count: int, of_minilm: tuple[Path, CorpusEffects]
+    count: int, minilm_effects: tuple[Path, CorpusEffects]
 ) -> None:
     changes = np.random.default_rng(4).normal([3.0, 0, 0, 0], 0.5, (count, 4))
-    closing = effects_of(of_minilm[1], changes).view().closing
-    none = effects_of(of_minilm[1], changes - [3.0, 0, 0, 0]).view().closing
+    closing = effects_from_changes(minilm_effects[1], changes).view().closing
+    closing_without_change = (
+        effects_from_changes(minilm_effects[1], changes - [3.0, 0, 0, 0]).view().closing
+    )
     if count < 6:
         texts = "1 text" if count == 1 else f"{count} texts"
         expected = f"{texts} cannot show that a head changes it on average; 6 or more are needed."
-        assert closing[1] == none[1] == expected
+        assert closing[1] == closing_without_change[1] == expected
         return
     flips = "all 64" if count == 6 else "10,000 random"
     test = f"(p of .05 or less, by {flips} flips of the texts' signs, corrected for 4 heads)."
     assert closing[1] == f"1 of 4 heads is shown to change it on average: L0H0 {test}"
-    assert none[1] == f"None of 4 heads is shown to change it on average {test}"
-    shown = effects_of(of_minilm[1], changes).view().render(".txt").decode()
-    assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p = \.0\d+\n", shown)
+    assert closing_without_change[1] == f"None of 4 heads is shown to change it on average {test}"
+    text = effects_from_changes(minilm_effects[1], changes).view().render(".txt").decode()
+    assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p = \.0\d+\n", text)
 
 
-def test_a_head_that_changes_nothing_is_not_tested(of_minilm: tuple[Path, CorpusEffects]) -> None:
+def test_a_head_that_changes_nothing_is_not_tested(
+    minilm_effects: tuple[Path, CorpusEffects],
+) -> None:
     changes = np.array([[1.0, 0.0, 1e-9]] * 6)
-    found = effects_of(of_minilm[1], changes)
-    assert [head.differs_from_zero for head in found.heads] == [True, False, False]
+    effects = effects_from_changes(minilm_effects[1], changes)
+    assert [head.differs_from_zero for head in effects.heads] == [True, False, False]
     assert (
         "L0H0 (p of .05 or less, by all 64 flips of the texts' signs, corrected for 1 head)."
-        in (found.view().closing[1])
+        in (effects.view().closing[1])
     )
-    nothing = effects_of(of_minilm[1], changes * 0).view().closing[1]
-    assert nothing == (
+    sentence = effects_from_changes(minilm_effects[1], changes * 0).view().closing[1]
+    assert sentence == (
         "None of 3 heads is shown to change it on average (switching any one off changes nothing)."
     )
 
 
 def test_texts_that_repeat_others_are_told(small_transformer: Saved) -> None:
-    found = head_effects([TEXT, GAP, *[TEXT] * 4], model=str(small_transformer("gpt2")))
-    assert found.repeated == 4
-    told = "4 of 6 texts repeat an earlier one, but the intervals count them as independent."
-    assert told in found.view().closing
+    effects = head_effects([TEXT, GAP, *[TEXT] * 4], model=str(small_transformer("gpt2")))
+    assert effects.repeated == 4
+    sentence = "4 of 6 texts repeat an earlier one, but the intervals count them as independent."
+    assert sentence in effects.view().closing
 
 
 def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    two: Any = {"toward": "the", "instead_of": "it"}
+    two_answers: Any = {"toward": "the", "instead_of": "it"}
     units = {
         r"the answers change by \d\.\d{3} bits": {},
         r"logit_difference changes by -?\d\.\d{3}": {"metric": logit_difference},
         r"the metric changes by -?\d\.\d{3}": {"metric": lambda outputs: outputs.logits[0, 0, 0]},
-        r"logit of the minus logit of it changes by -?\d\.\d{3}": two,
+        r"logit of the minus logit of it changes by -?\d\.\d{3}": two_answers,
     }
     for change, options in units.items():
         (row,) = inspect(TEXT, model=folder, by="effect", **options).top(1)
@@ -349,7 +382,7 @@ def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Sa
 
 
 @pytest.fixture(scope="module")
-def of_minilm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CorpusEffects]:
+def minilm_effects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CorpusEffects]:
     path = tmp_path_factory.mktemp("texts") / "texts.txt"
     path.write_text(
         "the animal was tired\n\nshe was late\r\nit is\nno\nyes it is\n", encoding="utf-8"
@@ -358,30 +391,32 @@ def of_minilm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CorpusEff
 
 
 def test_two_commands_rank_heads_over_a_file_of_texts(
-    of_minilm: tuple[Path, CorpusEffects], attnviz: Attnviz
+    minilm_effects: tuple[Path, CorpusEffects], attnviz: Attnviz
 ) -> None:
-    path, found = of_minilm
-    for words in (("inspect", "--by", "effect", "--layer", "5"), ("heads", "-m", "minilm")):
-        result = attnviz(*words, "--texts", str(path), "--json")
+    path, effects = minilm_effects
+    for command in (("inspect", "--by", "effect", "--layer", "5"), ("heads", "-m", "minilm")):
+        result = attnviz(*command, "--texts", str(path), "--json")
         assert result.status == 0, result.err
         document = json.loads(result.out)
         changes = {each["head"]: each["change"] for each in document["heads"]}
         assert (document["texts"], document["skipped"]) == (5, {"empty": 1, "unanswered": 0})
-        for head in found.heads:
+        for head in effects.heads:
             assert changes[head.name] == pytest.approx(head.mean, abs=1e-5)
 
 
 def test_a_view_has_a_line_with_an_interval_for_every_head(
-    of_minilm: tuple[Path, CorpusEffects],
+    minilm_effects: tuple[Path, CorpusEffects],
 ) -> None:
-    _, found = of_minilm
-    view, top = found.view(), found.heads[0]
+    _, effects = minilm_effects
+    view, top_head = effects.view(), effects.heads[0]
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
-    assert [row["head"] for row in rows] == [head.name for head in found.heads]
+    assert [row["head"] for row in rows] == [head.name for head in effects.heads]
     assert [float(rows[0][name]) for name in ("change", "low", "high")] == pytest.approx(
-        [top.mean, top.low, top.high]
+        [top_head.mean, top_head.low, top_head.high]
     )
-    assert view.headline.startswith(f"With {top.name} switched off, the last vectors change by ")
+    assert view.headline.startswith(
+        f"With {top_head.name} switched off, the last vectors change by "
+    )
     assert "1 empty line was skipped." in view.closing
 
 
@@ -425,11 +460,13 @@ REFUSED_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
 def test_what_cannot_be_measured_over_texts_is_refused_in_two_lines(
     name: str, attnviz: Attnviz, small_transformer: Saved, tmp_path: Path
 ) -> None:
-    words, told = REFUSED_COMMANDS[name]
+    arguments, expected_error = REFUSED_COMMANDS[name]
     path = tmp_path / "texts.txt"
     path.write_text(f"{GAP}\n", encoding="utf-8")
     model = str(small_transformer("bert"))
-    assert attnviz("inspect", *words, "--texts", str(path), "--model", model).err == told
+    assert (
+        attnviz("inspect", *arguments, "--texts", str(path), "--model", model).err == expected_error
+    )
 
 
 def test_files_without_texts_and_models_that_learned_a_task_are_refused(
@@ -495,17 +532,17 @@ REFUSED_METRICS: dict[str, tuple[Any, str, str]] = {
 @pytest.mark.parametrize("name", REFUSED_METRICS)
 def test_a_metric_that_gives_no_number_is_refused_in_two_lines(name: str) -> None:
     metric, problem, hint = REFUSED_METRICS[name]
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as refusal:
         inspect("it is", layer=5, by="effect", metric=metric)  # not only when it is shown
-    assert (str(caught.value), caught.value.hint) == (problem, hint)
-    with pytest.raises(AttnvizError) as caught:
+    assert (str(refusal.value), refusal.value.hint) == (problem, hint)
+    with pytest.raises(AttnvizError) as refusal:
         head_effects(["", "it is"], layer=5, metric=metric)
-    assert str(caught.value).removeprefix("text 2: ") == problem
+    assert str(refusal.value).removeprefix("text 2: ") == problem
 
 
 def test_what_is_not_there_is_refused_when_it_is_asked_for(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    refused: dict[str, dict[str, Any]] = {
+    options_by_problem: dict[str, dict[str, Any]] = {
         "no token of the sentence is 'dog'": {"source": "it", "to": "dog"},
         "no token of the sentence is 'cat'": {"query": "cat"},
         "'toward' and 'instead_of' are the same token, 'it'": {
@@ -514,7 +551,7 @@ def test_what_is_not_there_is_refused_when_it_is_asked_for(small_transformer: Sa
             "instead_of": "it",
         },
     }
-    for problem, options in refused.items():
+    for problem, options in options_by_problem.items():
         with pytest.raises(AttnvizError, match=problem):
             inspect(TEXT, model=folder, **options)
     with pytest.raises(AttnvizError, match="of a trained transformer"):

@@ -1,4 +1,4 @@
-"""Errors count what they speak of, and name what there is: also where that is one, or none."""
+"""Errors give the right number and names, also where there is only one thing, or none."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from attnviz.traces.matrices import parse_matrices
 from attnviz.wording.numbers import exact_text
 
 ROWS = [[1.0, 0.0], [0.5, -2.0]]
-EYE = [[1.0, 0.0], [0.0, 1.0]]
+IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_one_token_is_no_plural() -> None:
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as refusal:
         trace("I").tokens.index("you", "query")
 
-    assert caught.value.hint == "the only token is: 0 I"
+    assert refusal.value.hint == "the only token is: 0 I"
 
 
 def test_of_no_names_none_is_listed() -> None:
@@ -35,10 +35,10 @@ def test_a_text_of_one_token_is_counted_so() -> None:
 
 
 def test_one_key_is_one() -> None:
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as refusal:
         parse_matrices({"queries": ROWS, "keys": ROWS[:1], "values": ROWS}, "m")
 
-    assert "according to 'keys' there is 1 key" in caught.value.hint
+    assert "according to 'keys' there is 1 key" in refusal.value.hint
 
 
 def test_values_that_differ_in_the_seventh_digit_have_rows_of_their_own() -> None:
@@ -48,11 +48,14 @@ def test_values_that_differ_in_the_seventh_digit_have_rows_of_their_own() -> Non
 @pytest.mark.parametrize(
     ("contents", "unused"),
     [
-        ({"queries": ROWS, "w_query": EYE}, "queries are given and need not be computed"),
+        ({"queries": ROWS, "w_query": IDENTITY}, "queries are given and need not be computed"),
         ({"keys": ROWS, "b_key": [1.0, 2.0]}, "keys are given and need not be computed"),
-        ({"values": ROWS, "w_value": EYE}, "values are given and need not be computed"),
-        ({"scores": EYE, "w_key": EYE}, "scores are given and need not be computed"),
-        ({"weights": EYE, "kept": EYE}, "weights are given, which dropout does not change"),
+        ({"values": ROWS, "w_value": IDENTITY}, "values are given and need not be computed"),
+        ({"scores": IDENTITY, "w_key": IDENTITY}, "scores are given and need not be computed"),
+        (
+            {"weights": IDENTITY, "kept": IDENTITY},
+            "weights are given, which dropout does not change",
+        ),
     ],
 )
 def test_what_nothing_uses_is_refused(contents: dict[str, Any], unused: str) -> None:
@@ -63,13 +66,13 @@ def test_what_nothing_uses_is_refused(contents: dict[str, Any], unused: str) -> 
 
 
 def test_what_another_layer_makes_of_such_a_matrix_is_its_own() -> None:
-    given = {"embeddings": ROWS, "queries": ROWS, "layers.1.w_query": EYE}
+    given = {"embeddings": ROWS, "queries": ROWS, "layers.1.w_query": IDENTITY}
 
-    made = trace(None, given=parse_matrices(given, "m"), layers=2)
+    result = trace(None, given=parse_matrices(given, "m"), layers=2)
 
-    assert made.layers[1].projections is not None
-    assert made.layers[1].projections.w_query is not None
-    assert torch.equal(made.layers[1].projections.w_query, torch.tensor(EYE))
+    assert result.layers[1].projections is not None
+    assert result.layers[1].projections.w_query is not None
+    assert torch.equal(result.layers[1].projections.w_query, torch.tensor(IDENTITY))
 
 
 def test_rows_that_sum_to_1_are_those_that_are_shown() -> None:

@@ -22,11 +22,11 @@ from tests.conftest import Attnviz
 NINES = "9" * 5000
 
 
-def nested(depth: int) -> str:
+def nested_lists(depth: int) -> str:
     return "[" * depth + "1" + "]" * depth
 
 
-TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the start of what is said
+ODD_TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, contents, and how the error begins
     "an empty token": (
         ".toml",
         'tokens = ["a", ""]',
@@ -37,11 +37,27 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
         '{"tokens": ["a\\ud800"]}',
         "line 1: token 1 of 'tokens' in '{}' is half a character",
     ),
-    "9 deep": (".toml", f"scores = {nested(9)}", "line 1: 'scores' in '{}' is nested more than 8"),
-    "65 deep": (".json", f'{{"scores": {nested(65)}}}', "line 1: 'scores' in '{}' is nested more"),
-    "900 deep": (".toml", f"scores = {nested(900)}", "'{}' is nested too deeply"),
-    "200,000 deep": (".json", f'{{"scores": {nested(200_000)}}}', "'{}' is nested too deeply"),
-    "200,000 deep in TOML": (".toml", f"scores = {nested(200_000)}", "'{}' is nested too deeply"),
+    "9 deep": (
+        ".toml",
+        f"scores = {nested_lists(9)}",
+        "line 1: 'scores' in '{}' is nested more than 8",
+    ),
+    "65 deep": (
+        ".json",
+        f'{{"scores": {nested_lists(65)}}}',
+        "line 1: 'scores' in '{}' is nested more",
+    ),
+    "900 deep": (".toml", f"scores = {nested_lists(900)}", "'{}' is nested too deeply"),
+    "200,000 deep": (
+        ".json",
+        f'{{"scores": {nested_lists(200_000)}}}',
+        "'{}' is nested too deeply",
+    ),
+    "200,000 deep in TOML": (
+        ".toml",
+        f"scores = {nested_lists(200_000)}",
+        "'{}' is nested too deeply",
+    ),
     "5,000 digits": (".toml", f"\nscores = [[{NINES}]]", "line 2 of '{}' has a name or a num"),
     "5,000 digits in JSON": (".json", f'{{"scores": [[{NINES}]]}}', "line 1 of '{}' has a number"),
     "400 digits": (
@@ -122,9 +138,9 @@ TEXTS: dict[str, tuple[str, str, str]] = {  # suffix, what it holds, and the sta
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", ODD_TEXTS)
 def test_an_odd_text_is_refused_in_two_lines(attnviz: Attnviz, tmp_path: Path, name: str) -> None:
-    suffix, text, problem = TEXTS[name]
+    suffix, text, problem = ODD_TEXTS[name]
     path = tmp_path / f"odd{suffix}"
     path.write_text(text)
 
@@ -136,122 +152,164 @@ def test_an_odd_text_is_refused_in_two_lines(attnviz: Attnviz, tmp_path: Path, n
     assert second.startswith(" hint: ")
 
 
-def header(shape: str, kind: str = "<f8") -> bytes:
+def npy_header(shape: str, kind: str = "<f8") -> bytes:
     text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def zipped(member: bytes, *, name: str = "scores.npy", flag: int = 0, method: int = 0) -> bytes:
-    """An archive of one member, which says of itself that it is encrypted, or packed somehow."""
+def zip_archive(
+    member: bytes, *, name: str = "scores.npy", encryption_flag: int = 0, method: int = 0
+) -> bytes:
+    """An archive of one member, whose headers say that it is encrypted, or how it is compressed."""
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(name, member)
     content = bytearray(file.getvalue())
     central = content.rfind(b"PK\x01\x02")
-    for place, local, value in ((8, 6, flag), (10, 8, method)):
-        content[central + place] |= value
-        content[local] |= value
+    for central_offset, local_offset, value in ((8, 6, encryption_flag), (10, 8, method)):
+        content[central + central_offset] |= value
+        content[local_offset] |= value
     return bytes(content)
 
 
-def tensor(kind: str, size: int) -> bytes:
+def safetensors_file(kind: str, size: int) -> bytes:
     text = json.dumps({"scores": {"dtype": kind, "shape": [2, 2], "data_offsets": [0, size]}})
     return struct.pack("<Q", len(text)) + text.encode() + bytes(size)
 
 
-def saved(value: Any, name: str = "scores") -> bytes:
+def npz_archive(value: Any, name: str = "scores") -> bytes:
     file = BytesIO()
-    rest: dict[str, Any] = {name: value}
-    np.savez(file, **rest)
+    arrays: dict[str, Any] = {name: value}
+    np.savez(file, **arrays)
     return file.getvalue()
 
 
-ARCHIVES: dict[str, tuple[str, bytes, str]] = {
-    "encrypted": (".npz", zipped(header("(1, 1)") + bytes(8), flag=1), "'scores' in '{}' is encr"),
+ODD_ARCHIVES: dict[str, tuple[str, bytes, str]] = {
+    "encrypted": (
+        ".npz",
+        zip_archive(npy_header("(1, 1)") + bytes(8), encryption_flag=1),
+        "'scores' in '{}' is encr",
+    ),
     "packed somehow": (
         ".npz",
-        zipped(header("(1, 1)") + bytes(8), method=99),
+        zip_archive(npy_header("(1, 1)") + bytes(8), method=99),
         "'scores' in '{}' is compressed in a way that Python does not know",
     ),
-    "a name without an array": (".npz", zipped(b"hello"), "'{}' is not a NumPy file"),
-    "a text": (".npz", zipped(b"hello", name="readme.txt"), "'{}' is not a NumPy file"),
-    "too small": (".npz", zipped(header("(2, 2)") + bytes(30)), "'scores' in '{}' is damaged"),
+    "a name without an array": (".npz", zip_archive(b"hello"), "'{}' is not a NumPy file"),
+    "a text": (".npz", zip_archive(b"hello", name="readme.txt"), "'{}' is not a NumPy file"),
+    "too small": (
+        ".npz",
+        zip_archive(npy_header("(2, 2)") + bytes(30)),
+        "'scores' in '{}' is damaged",
+    ),
     "7 terabytes": (
         ".npz",
-        zipped(header("(1000000, 1000000)") + bytes(8)),
+        zip_archive(npy_header("(1000000, 1000000)") + bytes(8)),
         "'scores' in '{}' is d",
     ),
     "beyond 64 bits": (
         ".npz",
-        zipped(header(f"({10**20},)") + bytes(8)),
+        zip_archive(npy_header(f"({10**20},)") + bytes(8)),
         "'scores' in '{}' is dam",
     ),
     "less than nothing": (
         ".npz",
-        zipped(header("(-1, -1)") + bytes(8)),
+        zip_archive(npy_header("(-1, -1)") + bytes(8)),
         "'scores' in '{}' is dama",
     ),
-    "half a header": (".npz", zipped(header("((((") + bytes(8)), "'{}' is not a NumPy file"),
-    "complex numbers": (".npz", saved(np.ones((2, 2), complex)), "'{}' holds complex128 where"),
-    "dates": (".npz", saved(np.array([["2020-01-01"]], "M8[D]")), "'{}' holds datetime64[D] where"),
-    "bytes": (".npz", saved(np.array([[b"a"]])), "'{}' holds |S1 where numbers are needed"),
-    "records": (".npz", saved(np.ones((2, 2), [("a", int)])), "'{}' holds [('a', '<i8')] where"),
-    "words": (".npz", saved(np.array([["a"]])), "'scores' in '{}' is not a matrix of numbers"),
-    "no numbers": (".npz", saved(np.ones((0, 2))), "'scores' in '{}' is not a matrix of numbers"),
+    "half a header": (
+        ".npz",
+        zip_archive(npy_header("((((") + bytes(8)),
+        "'{}' is not a NumPy file",
+    ),
+    "complex numbers": (
+        ".npz",
+        npz_archive(np.ones((2, 2), complex)),
+        "'{}' holds complex128 where",
+    ),
+    "dates": (
+        ".npz",
+        npz_archive(np.array([["2020-01-01"]], "M8[D]")),
+        "'{}' holds datetime64[D] where",
+    ),
+    "bytes": (".npz", npz_archive(np.array([[b"a"]])), "'{}' holds |S1 where numbers are needed"),
+    "records": (
+        ".npz",
+        npz_archive(np.ones((2, 2), [("a", int)])),
+        "'{}' holds [('a', '<i8')] where",
+    ),
+    "words": (
+        ".npz",
+        npz_archive(np.array([["a"]])),
+        "'scores' in '{}' is not a matrix of numbers",
+    ),
+    "no numbers": (
+        ".npz",
+        npz_archive(np.ones((0, 2))),
+        "'scores' in '{}' is not a matrix of numbers",
+    ),
     "a long double": (
         ".npz",
-        saved(np.array([[np.longdouble("1e4000")]])),
+        npz_archive(np.array([[np.longdouble("1e4000")]])),
         "'scores' in '{}' has i",
     ),
     "two vocabularies": (
         ".npz",
-        saved(np.array([1, 2]), "vocabulary"),
+        npz_archive(np.array([1, 2]), "vocabulary"),
         "'vocabulary' in '{}' is no",
     ),
     "a word for a number": (
         ".npz",
-        saved(np.array("x"), "vocabulary"),
+        npz_archive(np.array("x"), "vocabulary"),
         "'vocabulary' in '{}' is no",
     ),
     "NaN ids": (
         ".npz",
-        saved(np.array(np.nan), "vocabulary"),
+        npz_archive(np.array(np.nan), "vocabulary"),
         "'vocabulary' in '{}' is not a number",
     ),
     "4 bits": (
         ".safetensors",
-        tensor("F4", 2),
+        safetensors_file("F4", 2),
         "'scores' in '{}' is not a tensor of plain numbers",
     ),
     "complex tensors": (
         ".safetensors",
-        tensor("C64", 32),
+        safetensors_file("C64", 32),
         "'scores' in '{}' is not a tensor of plain",
     ),
-    "unheard of": (".safetensors", tensor("Q7", 8), "'{}' is not a safetensors file"),
-    "too few bytes": (".safetensors", tensor("F32", 16)[:-1], "'{}' is not a safetensors file"),
-    "yes and no": (".safetensors", tensor("BOOL", 4), "'scores' in '{}' has true or false"),
+    "unheard of": (".safetensors", safetensors_file("Q7", 8), "'{}' is not a safetensors file"),
+    "too few bytes": (
+        ".safetensors",
+        safetensors_file("F32", 16)[:-1],
+        "'{}' is not a safetensors file",
+    ),
+    "yes and no": (
+        ".safetensors",
+        safetensors_file("BOOL", 4),
+        "'scores' in '{}' has true or false",
+    ),
     "empty": (".safetensors", b"", "'{}' is not a safetensors file"),
 }
 
 
-@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.parametrize("name", ODD_ARCHIVES)
 @pytest.mark.filterwarnings("error")
 def test_an_odd_archive_is_refused_in_two_lines(tmp_path: Path, name: str) -> None:
-    suffix, content, problem = ARCHIVES[name]
+    suffix, content, problem = ODD_ARCHIVES[name]
     path = tmp_path / f"odd{suffix}"
     path.write_bytes(content)
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as refusal:
         matrices.read_matrices(str(path))
 
-    assert str(refused.value).startswith(problem.format(path))
+    assert str(refusal.value).startswith(problem.format(path))
 
 
 @pytest.mark.parametrize("number", [np.array([10]), np.array(10), np.array(10.0)])
 def test_one_number_is_a_vocabulary_however_it_is_saved(tmp_path: Path, number: Any) -> None:
     path = tmp_path / "a.npz"
-    path.write_bytes(saved(number, "vocabulary"))
+    path.write_bytes(npz_archive(number, "vocabulary"))
 
     assert matrices.read_matrices(str(path)).vocabulary == 10
 
@@ -264,56 +322,60 @@ CONTENTS: dict[str, Any] = {
 }
 
 
-def archive(save: Callable[..., Any]) -> bytes:
+def whole_archive(save: Callable[..., Any]) -> bytes:
     file = BytesIO()
     save(file, **{name: np.array(each) for name, each in CONTENTS.items()})
     return file.getvalue()
 
 
-def matrix() -> bytes:
+def npy_matrix() -> bytes:
     file = BytesIO()
     np.save(file, np.ones((2, 2)))
     return file.getvalue()
 
 
-WHOLE: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "npz": (".npz", lambda: archive(np.savez)),
-    "compressed": (".npz", lambda: archive(np.savez_compressed)),
-    "safetensors": (".safetensors", lambda: tensor("F32", 16)),
+UNDAMAGED_FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "npz": (".npz", lambda: whole_archive(np.savez)),
+    "compressed": (".npz", lambda: whole_archive(np.savez_compressed)),
+    "safetensors": (".safetensors", lambda: safetensors_file("F32", 16)),
     "json": (".json", lambda: json.dumps(CONTENTS).encode()),
     "toml": (".toml", lambda: "".join(f"{k} = {v!r}\n" for k, v in CONTENTS.items()).encode()),
-    "npy": (".npy", matrix),
+    "npy": (".npy", npy_matrix),
     "words": (".txt", lambda: b"a 1 2 3\nb 4 5 6\nthe 1 1 1\n"),
 }
 ODD_BYTES = (b"[", b"]", b"nan", b"1e999", b'"', b"{", b"9" * 30, b"\xff", b"true", b"null", b"")
 
 
-def damaged(content: bytes, dice: random.Random) -> bytes:
+def damage(content: bytes, dice: random.Random) -> bytes:
     """Some bytes changed, left out, put in, doubled; or an early end."""
-    found = bytearray(content)
+    damaged_content = bytearray(content)
     for _ in range(dice.choice((1, 1, 2, 5))):
-        place, length = dice.randrange(len(found) + 1), dice.randrange(1, 9)
-        new = dice.choice((bytes([dice.randrange(256)]), found[-length:], dice.choice(ODD_BYTES)))
-        end = dice.choice((place, place + length, place + 1, len(found) if length == 1 else place))
-        found[place:end] = new
-    return bytes(found)
+        start, length = dice.randrange(len(damaged_content) + 1), dice.randrange(1, 9)
+        replacement = dice.choice(
+            (bytes([dice.randrange(256)]), damaged_content[-length:], dice.choice(ODD_BYTES))
+        )
+        end = dice.choice(
+            (start, start + length, start + 1, len(damaged_content) if length == 1 else start)
+        )
+        damaged_content[start:end] = replacement
+    return bytes(damaged_content)
 
 
-@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("kind", UNDAMAGED_FILES)
 def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str) -> None:
-    suffix, make = WHOLE[kind]
-    content, path, dice = make(), tmp_path / f"a{suffix}", random.Random(kind)
-    refused = 0
+    suffix, write_content = UNDAMAGED_FILES[kind]
+    content, path, dice = write_content(), tmp_path / f"a{suffix}", random.Random(kind)
+    refusals = 0
     for _ in range(150):
-        path.write_bytes(damaged(content, dice))
+        path.write_bytes(damage(content, dice))
         try:
             if suffix in (".npy", ".txt"):
                 trace("the b", embeddings=str(path), tokenizer="words")
             else:
                 trace(None, given=matrices.read_matrices(str(path)))
         except AttnvizError:
-            refused += 1
-    assert refused > 30
+            refusals += 1
+    assert refusals > 30
 
 
 def test_vectors_of_a_file_are_held_by_the_dtype_or_refused(tmp_path: Path) -> None:
@@ -330,7 +392,7 @@ def test_vectors_of_a_file_are_held_by_the_dtype_or_refused(tmp_path: Path) -> N
     )
 
 
-TOGETHER: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+DISAGREEING_SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a matrix for other vectors": (
         {"w_query": np.ones((3, 2))},
         {"embeddings": "VECTORS"},
@@ -354,22 +416,22 @@ TOGETHER: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", DISAGREEING_SHAPES)
 def test_shapes_that_agree_in_name_agree_in_number(tmp_path: Path, name: str) -> None:
     from attnviz.traces.matrices import parse_matrices
 
-    contents, settings, problem = TOGETHER[name]
+    contents, settings, problem = DISAGREEING_SHAPES[name]
     path = tmp_path / "a.txt"
     path.write_text("a 1 2\nb 3 4\n")
-    chosen: dict[str, Any] = {
+    options: dict[str, Any] = {
         key: str(path) if value == "VECTORS" else value for key, value in settings.items()
     }
-    text = "a b" if "embeddings" in chosen else None
+    text = "a b" if "embeddings" in options else None
 
-    with pytest.raises(AttnvizError) as refused:
-        trace(text, tokenizer="words", given=parse_matrices(contents, "a.toml"), **chosen)
+    with pytest.raises(AttnvizError) as refusal:
+        trace(text, tokenizer="words", given=parse_matrices(contents, "a.toml"), **options)
 
-    assert str(refused.value) == problem
+    assert str(refusal.value) == problem
 
 
 def test_two_heads_of_scores_have_values_with_any_width() -> None:
@@ -384,8 +446,8 @@ def test_two_heads_of_scores_have_values_with_any_width() -> None:
         )
 
 
-LESSON = 'title = "t"\n[given]\ntokens = ["a", "b"]\nembeddings = [[1, 0], [0, 1]]\n'
-EXPECTED = {
+LESSON_START = 'title = "t"\n[given]\ntokens = ["a", "b"]\nembeddings = [[1, 0], [0, 1]]\n'
+ODD_EXPECTATIONS = {
     "a list among numbers": ("[[1, 0], [[0], 1]]", "the rows expected of 'embeddings' differ"),
     "a number among lists": ("[[1, 0], 1]", "the rows expected of 'embeddings' differ"),
     "beyond floats": ("[[1e999, 0], [0, 1]]", "the number in row 1 column 1 is too large"),
@@ -395,13 +457,13 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", ODD_EXPECTATIONS)
 def test_an_odd_expectation_is_refused_with_its_line(
     attnviz: Attnviz, tmp_path: Path, name: str
 ) -> None:
-    values, problem = EXPECTED[name]
+    values, problem = ODD_EXPECTATIONS[name]
     path = tmp_path / "lesson.toml"
-    path.write_text(f'{LESSON}[[expect]]\nstep = "embeddings"\nvalues = {values}\n')
+    path.write_text(f'{LESSON_START}[[expect]]\nstep = "embeddings"\nvalues = {values}\n')
 
     result = attnviz("example", "check", str(path))
 
@@ -424,7 +486,7 @@ def test_a_lesson_with_numbers_beyond_all_bounds_is_refused(
     attnviz: Attnviz, tmp_path: Path, line: str, problem: str
 ) -> None:
     path = tmp_path / "lesson.toml"
-    path.write_text(LESSON.replace("[given]", f"{line}\n[given]"))
+    path.write_text(LESSON_START.replace("[given]", f"{line}\n[given]"))
 
     result = attnviz("example", "show", str(path))
 
@@ -433,6 +495,8 @@ def test_a_lesson_with_numbers_beyond_all_bounds_is_refused(
 
 
 def test_a_window_of_63_bits_is_no_window() -> None:
-    wide, none = (trace("I am learning this", window=size) for size in (2**63 - 1, None))
+    wide_window, no_window = (
+        trace("I am learning this", window=size) for size in (2**63 - 1, None)
+    )
 
-    assert wide.layers[0].visible.equal(none.layers[0].visible)
+    assert wide_window.layers[0].visible.equal(no_window.layers[0].visible)

@@ -23,34 +23,34 @@ def test_in_a_pipe_the_tour_is_what_its_commands_print(attnviz: Attnviz) -> None
     assert (result.status, result.err) == (0, "")
     assert len(demo.TOUR_STOPS) == 5
     for number, (about, command) in enumerate(demo.TOUR_STOPS, start=1):
-        alone = attnviz(*shlex.split(command.replace("\\\n", ""))[1:])
-        assert f"{number}/5 {about}\n$ {command}\n\n{alone.out}\n" in result.out
+        result_alone = attnviz(*shlex.split(command.replace("\\\n", ""))[1:])
+        assert f"{number}/5 {about}\n$ {command}\n\n{result_alone.out}\n" in result.out
     assert demo.NEXT_PROMPT not in result.out
     assert result.out.endswith(f"\n{demo.CLOSING_LINE}\n")
 
 
-def on_a_terminal(*keys: bytes) -> tuple[str, int]:
-    """What the tour shows while somebody presses a key whenever it waits."""
-    left, waited = [*keys], 0
+def run_tour_on_terminal(*keys: bytes) -> tuple[str, int]:
+    """The screen and exit status of the tour; a key is pressed whenever it waits for one."""
+    remaining_keys, prompts_answered = [*keys], 0
 
-    def answer(shown: bytes) -> bytes:
-        nonlocal waited
-        waits = shown.count(demo.NEXT_PROMPT.encode())
-        if waits == waited or not left:
+    def press_next_key(screen: bytes) -> bytes:
+        nonlocal prompts_answered
+        prompts_shown = screen.count(demo.NEXT_PROMPT.encode())
+        if prompts_shown == prompts_answered or not remaining_keys:
             return b""
-        waited = waits
-        return left.pop(0)
+        prompts_answered = prompts_shown
+        return remaining_keys.pop(0)
 
     command = [sys.executable, "-m", "attnviz", "demo"]
-    theme = {"ATTNVIZ_THEME": "dark"}
-    return shown_on_terminal(command, theme, answer, size=(LINES, COLUMNS))
+    environment = {"ATTNVIZ_THEME": "dark"}
+    return shown_on_terminal(command, environment, press_next_key, size=(LINES, COLUMNS))
 
 
 @pytest.mark.terminal
 def test_on_a_terminal_enter_shows_the_next_picture_and_each_fits() -> None:
-    shown, status = on_a_terminal(*[b"\n"] * 4)
+    screen, status = run_tour_on_terminal(*[b"\n"] * 4)
 
-    pictures = CODES.sub("", shown).replace("\r", "").split(demo.NEXT_PROMPT)
+    pictures = CODES.sub("", screen).replace("\r", "").split(demo.NEXT_PROMPT)
     assert (status, len(pictures)) == (0, 5)
     for number, picture in enumerate(pictures, start=1):
         lines = picture.strip("\n").split("\n")
@@ -62,9 +62,9 @@ def test_on_a_terminal_enter_shows_the_next_picture_and_each_fits() -> None:
 @pytest.mark.terminal
 @pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl-C", "Ctrl-D"])
 def test_the_tour_ends_whenever_somebody_wants_it_to(key: bytes) -> None:
-    shown, status = on_a_terminal(key)
+    screen, status = run_tour_on_terminal(key)
 
     assert status == 0
-    assert "1/5" in shown
-    assert "2/5" not in shown
-    assert "Traceback" not in shown
+    assert "1/5" in screen
+    assert "2/5" not in screen
+    assert "Traceback" not in screen

@@ -42,22 +42,22 @@ def test_a_text_that_would_not_fit_in_memory_is_refused_with_the_size_it_would_t
 
 def test_the_hint_names_the_longest_text_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "free_memory", lambda device: 8_000_000)
-    two = Settings(variant="multi-head", memory_budget="1GB")
+    multi_head = Settings(variant="multi-head", memory_budget="1GB")
 
-    trace("a" * 392, two, tokenizer="chars")
+    trace("a" * 392, multi_head, tokenizer="chars")
     with pytest.raises(AttnvizError, match="393 tokens make 308,898 weights"):
-        trace("a" * 393, two, tokenizer="chars")
+        trace("a" * 393, multi_head, tokenizer="chars")
 
 
-def _machine_with(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
-    counted = {kind: sum(each == kind for each in kinds) for kind in ("cuda", "xpu")}
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: counted["cuda"])
-    monkeypatch.setattr(torch.xpu, "device_count", lambda: counted["xpu"])
+def simulate_devices(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
+    device_counts = {kind: sum(each == kind for each in kinds) for kind in ("cuda", "xpu")}
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: device_counts["cuda"])
+    monkeypatch.setattr(torch.xpu, "device_count", lambda: device_counts["xpu"])
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: "mps" in kinds)
 
 
 @pytest.mark.parametrize(
-    ("kinds", "dtype", "chosen"),
+    ("kinds", "dtype", "expected"),
     [
         ([], "float32", "cpu"),
         (["mps"], "float32", "mps"),
@@ -68,16 +68,16 @@ def _machine_with(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
     ],
 )
 def test_auto_is_the_fastest_device_that_knows_the_dtype(
-    monkeypatch: pytest.MonkeyPatch, kinds: list[str], dtype: str, chosen: str
+    monkeypatch: pytest.MonkeyPatch, kinds: list[str], dtype: str, expected: str
 ) -> None:
-    _machine_with(monkeypatch, *kinds)
+    simulate_devices(monkeypatch, *kinds)
 
-    assert devices.choose_device("auto", dtype) == torch.device(chosen)
+    assert devices.choose_device("auto", dtype) == torch.device(expected)
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:1"])
 def test_a_device_is_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    _machine_with(monkeypatch, "cuda", "cuda")
+    simulate_devices(monkeypatch, "cuda", "cuda")
 
     assert devices.choose_device(name, "float32") == torch.device(name)
 
@@ -99,24 +99,24 @@ def test_a_device_is_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch, nam
 def test_a_device_that_cannot_be_had_is_refused_with_what_can(
     monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, problem: str, hint: str
 ) -> None:
-    _machine_with(monkeypatch, "mps", "cuda")
+    simulate_devices(monkeypatch, "mps", "cuda")
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as refusal:
         devices.choose_device(name, dtype)
 
-    assert str(refused.value) == problem
-    assert refused.value.hint.startswith(hint)
+    assert str(refusal.value) == problem
+    assert refusal.value.hint.startswith(hint)
 
 
 @pytest.mark.parametrize("device", devices.available_devices())
 def test_every_device_shows_the_same_numbers(device: str) -> None:
-    here, there = (
+    on_cpu, on_device = (
         trace("I am learning this", device="cpu"),
         trace("I am learning this", device=device),
     )
 
-    assert torch.equal(here.embeddings, there.embeddings.cpu())
-    assert_close(here.layers[0].context, there.layers[0].context.cpu(), atol=1e-5, rtol=1e-5)
+    assert torch.equal(on_cpu.embeddings, on_device.embeddings.cpu())
+    assert_close(on_cpu.layers[0].context, on_device.layers[0].context.cpu(), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])

@@ -41,56 +41,58 @@ from tests.test_slides import (
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
 TEXT = "I am learning this"
-LONGER = "We rested the sled dog before crossing the lake because it was so tired."
-STREET = "The animal didn't cross the street because it was too tired"
-LIST = "Before the storm:\n1. Bring in the chairs.\n2. Tie up the boat.\n3. Fill the lamps.\n"
-BYTES = "日本 مرحبا 🎉👩‍👩‍👧 שלום é " + "Donaudampfschifffahrtsgesellschaft" * 2
-PRODUCT = ["queries", "keys", "scores"]
-OF_CONTEXT = ["weights", "values", "context"]
-ALL = ["tokens", "embeddings", *PRODUCT, "scaled", *OF_CONTEXT]
+LONG_SENTENCE = "We rested the sled dog before crossing the lake because it was so tired."
+STREET_SENTENCE = "The animal didn't cross the street because it was too tired"
+NUMBERED_LIST = (
+    "Before the storm:\n1. Bring in the chairs.\n2. Tie up the boat.\n3. Fill the lamps.\n"
+)
+MULTIBYTE_TEXT = "日本 مرحبا 🎉👩‍👩‍👧 שלום é " + "Donaudampfschifffahrtsgesellschaft" * 2
+SCORE_PRODUCT = ["queries", "keys", "scores"]
+CONTEXT_PRODUCT = ["weights", "values", "context"]
+ALL_STEPS = ["tokens", "embeddings", *SCORE_PRODUCT, "scaled", *CONTEXT_PRODUCT]
 
 LONG_WORDS = ("Donaudampfschifffahrtsgesellschaft" * 2, "日本", "مرحبا", "a" * 60)
 ONE_OF_MANY = np.eye(3, 4)[::-1] * 0.9
 
 
-def shot(view: View, place: int) -> View:
-    """A moment of its film as a page."""
-    taken = view.shots[place]
-    return replace(view, picture=replace(view.picture, groups=taken.groups), headline=taken.title)
+def shot_as_page(view: View, place: int) -> View:
+    """One shot of a view's film as a page."""
+    shot = view.shots[place]
+    return replace(view, picture=replace(view.picture, groups=shot.groups), headline=shot.title)
 
 
 VIEWS: dict[str, Any] = {
     "a query of one token": lambda: trace("Hello").view(query=0),
     "a query of four": lambda: trace(TEXT).view(query="learning"),
-    "a query of fifteen": lambda: trace(LONGER, variant="causal").view(query="it"),
+    "a query of fifteen": lambda: trace(LONG_SENTENCE, variant="causal").view(query="it"),
     "a query of two heads": lambda: trace(TEXT, variant="multi-head").view(query="this"),
-    "a query of twelve heads": lambda: trace(LONGER, heads=12, dim=24).view(query="it"),
-    "a query in a list": lambda: trace(LIST, variant="causal").view(query=19),
-    "a query in a long text": lambda: trace(LONGER * 9, variant="causal").view(query=99),
-    "a query among bytes": lambda: trace(BYTES).view(query=2),
+    "a query of twelve heads": lambda: trace(LONG_SENTENCE, heads=12, dim=24).view(query="it"),
+    "a query in a list": lambda: trace(NUMBERED_LIST, variant="causal").view(query=19),
+    "a query in a long text": lambda: trace(LONG_SENTENCE * 9, variant="causal").view(query=99),
+    "a query among bytes": lambda: trace(MULTIBYTE_TEXT).view(query=2),
     "a query of a second sentence": lambda: trace(TEXT, memory="you are", heads=2).view(query=0),
     "arcs of one token": lambda: trace("Hello").view(as_="arcs"),
     "arcs of four": lambda: trace(TEXT).view(as_="arcs"),
     "arcs of two heads": lambda: trace(TEXT, variant="multi-head").view(as_="arcs"),
-    "arcs of nine heads": lambda: trace(LONGER, heads=9, dim=18).view(as_="arcs"),
-    "arcs of a list": lambda: trace(LIST, variant="causal").view(as_="arcs"),
-    "arcs of a long text": lambda: trace(LONGER * 9, variant="causal").view(as_="arcs"),
-    "arcs of bytes": lambda: trace(BYTES).view(as_="arcs"),
-    "arcs of a query": lambda: trace(LONGER, variant="causal").view(as_="arcs", query="it"),
-    "Q Kᵀ": lambda: trace(TEXT, variant="causal").view(show=PRODUCT),
-    "Q Kᵀ of one token": lambda: trace("Hello").view(show=PRODUCT),
-    "Q Kᵀ of fifteen": lambda: trace(LONGER).view(show=PRODUCT),
-    "Q Kᵀ of a long text": lambda: trace(LONGER * 3).view(show=PRODUCT),
-    "Q Kᵀ of a wide head": lambda: trace(TEXT, dim=64).view(show=PRODUCT),
-    "Q Kᵀ of twelve heads": lambda: trace(TEXT, heads=12, dim=48).view(show=PRODUCT),
-    "all": lambda: trace(TEXT).view(show=ALL),
-    "all of two heads": lambda: trace(TEXT, variant="multi-head").view(show=ALL),
+    "arcs of nine heads": lambda: trace(LONG_SENTENCE, heads=9, dim=18).view(as_="arcs"),
+    "arcs of a list": lambda: trace(NUMBERED_LIST, variant="causal").view(as_="arcs"),
+    "arcs of a long text": lambda: trace(LONG_SENTENCE * 9, variant="causal").view(as_="arcs"),
+    "arcs of bytes": lambda: trace(MULTIBYTE_TEXT).view(as_="arcs"),
+    "arcs of a query": lambda: trace(LONG_SENTENCE, variant="causal").view(as_="arcs", query="it"),
+    "Q Kᵀ": lambda: trace(TEXT, variant="causal").view(show=SCORE_PRODUCT),
+    "Q Kᵀ of one token": lambda: trace("Hello").view(show=SCORE_PRODUCT),
+    "Q Kᵀ of fifteen": lambda: trace(LONG_SENTENCE).view(show=SCORE_PRODUCT),
+    "Q Kᵀ of a long text": lambda: trace(LONG_SENTENCE * 3).view(show=SCORE_PRODUCT),
+    "Q Kᵀ of a wide head": lambda: trace(TEXT, dim=64).view(show=SCORE_PRODUCT),
+    "Q Kᵀ of twelve heads": lambda: trace(TEXT, heads=12, dim=48).view(show=SCORE_PRODUCT),
+    "all": lambda: trace(TEXT).view(show=ALL_STEPS),
+    "all of two heads": lambda: trace(TEXT, variant="multi-head").view(show=ALL_STEPS),
     "a query of three layers": lambda: trace(TEXT, layers=3, heads=4).view(query="am"),
     "arcs of three layers": lambda: trace(TEXT, layers=3, heads=4).view(as_="arcs"),
-    "W V": lambda: trace(TEXT, variant="causal").view(show=OF_CONTEXT),
-    "W V of two heads": lambda: trace(TEXT, variant="multi-head").view(show=OF_CONTEXT),
+    "W V": lambda: trace(TEXT, variant="causal").view(show=CONTEXT_PRODUCT),
+    "W V of two heads": lambda: trace(TEXT, variant="multi-head").view(show=CONTEXT_PRODUCT),
     "both products": lambda: trace(TEXT, variant="multi-head").view(
-        show=["embeddings", *PRODUCT, *OF_CONTEXT]
+        show=["embeddings", *SCORE_PRODUCT, *CONTEXT_PRODUCT]
     ),
     "heads that learn": lambda: learned().view(),
     "heads of which none does it": lambda: learned({BEFORE: np.full((2, 2), 0.2)}).view(),
@@ -107,13 +109,13 @@ VIEWS: dict[str, Any] = {
     ).view(),
     "heads before the first step": lambda: learned(steps=(0,)).view(),
     "a query that learns": lambda: learned().view(query="are"),
-    "a shot of heads": lambda: shot(learned().view(), 3),
-    "a shot of many heads": lambda: shot(
+    "a shot of heads": lambda: shot_as_page(learned().view(), 3),
+    "a shot of many heads": lambda: shot_as_page(
         learned({SUBJECT: ONE_OF_MANY, BEFORE: ONE_OF_MANY}, layers=3, heads=4).view(), -1
     ),
-    "a shot of a query": lambda: shot(learned().view(query="are"), -1),
+    "a shot of a query": lambda: shot_as_page(learned().view(query="are"), -1),
     "W V of long words": lambda: trace(" ".join(HOSTILE[-9:]), tokenizer="words").view(
-        show=OF_CONTEXT
+        show=CONTEXT_PRODUCT
     ),
 }
 
@@ -129,7 +131,7 @@ def view_named(name: str) -> View:
 
 
 @cache
-def laid_out(name: str, size: str) -> Layout:
+def layout_named(name: str, size: str) -> Layout:
     return layout_of(view_named(name), Look(size=SIZES[size]))
 
 
@@ -140,13 +142,13 @@ every_size = pytest.mark.parametrize("size", SIZES)
 @every_size
 @every_view
 def test_no_two_texts_overlap(name: str, size: str) -> None:
-    assert list(overlapping(laid_out(name, size).words)) == []
+    assert list(overlapping(layout_named(name, size).words)) == []
 
 
 @every_size
 @every_view
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
-    layout = laid_out(name, size)
+    layout = layout_named(name, size)
     page = np.array(layout.size)
     for word in layout.words:
         box = corners(word)
@@ -167,7 +169,7 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
 @every_size
 @every_view
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = laid_out(name, size)
+    layout = layout_named(name, size)
     sizes = [word.size for word in layout.words]
     sizes += [panel.number_size for panel in layout.panels if panel.number_size]
 
@@ -178,28 +180,28 @@ def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> 
 @every_view
 def test_words_stand_in_their_blocks_or_beside_them(name: str, size: str) -> None:
     """A word over a colour keeps to it; no other word stands on one."""
-    layout = laid_out(name, size)
-    filled = [each for each in layout.items_of(Block) if each.tint is not None]
-    outlines = [*map(outline, filled)]
+    layout = layout_named(name, size)
+    filled_blocks = [each for each in layout.items_of(Block) if each.tint is not None]
+    outlines = [*map(block_corners, filled_blocks)]
     for word in layout.words:
         box = corners(word)
         if word.background is None:
             assert not overlaps_any(box, outlines), word.text
         else:
-            middle = box.mean(axis=0)
-            (around,) = (each for each in filled if inside(each, middle))
-            assert box[:, 0].min() >= around.box[0] - 1e-6
-            assert box[:, 0].max() <= around.box[0] + around.box[2] + 1e-6
-            assert around.tint == word.background
+            center = box.mean(axis=0)
+            (enclosing_block,) = (each for each in filled_blocks if is_inside(each, center))
+            assert box[:, 0].min() >= enclosing_block.box[0] - 1e-6
+            assert box[:, 0].max() <= enclosing_block.box[0] + enclosing_block.box[2] + 1e-6
+            assert enclosing_block.tint == word.background
 
 
-def outline(block: Block) -> np.ndarray:
+def block_corners(block: Block) -> np.ndarray:
     left, bottom, width, height = block.box
     right, top = left + width, bottom + height
     return np.array([(left, bottom), (right, bottom), (right, top), (left, top)])
 
 
-def inside(block: Block, point: np.ndarray) -> bool:
+def is_inside(block: Block, point: np.ndarray) -> bool:
     left, bottom, width, height = block.box
     return bool(left <= point[0] <= left + width and bottom <= point[1] <= bottom + height)
 
@@ -211,26 +213,34 @@ def sentences(view: View) -> list[Sentence]:
 def test_a_sentence_has_every_word_in_the_colour_of_what_is_read_of_it() -> None:
     view = view_named("a query of fifteen")
     (sentence,) = sentences(view)
-    over = [word for word in laid_out("a query of fifteen", "16:9").words if word.background]
+    highlighted_words = [
+        word for word in layout_named("a query of fifteen", "16:9").words if word.background
+    ]
 
-    assert tuple(word.text for word in over) == sentence.grid.columns.labels
-    weights = trace(LONGER, variant="causal").layers[0].attended.weights[0, 10].tolist()
-    for word, weight, hidden in zip(over, weights, sentence.grid.hidden[0], strict=True):
+    assert tuple(word.text for word in highlighted_words) == sentence.grid.columns.labels
+    weights = trace(LONG_SENTENCE, variant="causal").layers[0].attended.weights[0, 10].tolist()
+    for word, weight, hidden in zip(
+        highlighted_words, weights, sentence.grid.hidden[0], strict=True
+    ):
         assert word.background is not None
         assert word.background.value == (None if hidden else pytest.approx(weight))
         assert word.faint == hidden
 
 
 def test_the_token_that_reads_is_outlined_and_the_others_are_not() -> None:
-    layout = laid_out("a query of fifteen", "16:9")
-    thick = [each for each in layout.items_of(Block) if each.outlined > 1.9 and not each.faint]
+    layout = layout_named("a query of fifteen", "16:9")
+    outlined_blocks = [
+        each for each in layout.items_of(Block) if each.outlined > 1.9 and not each.faint
+    ]
 
-    (it,) = (word for word in layout.words if word.background and word.text == "it")
-    assert [inside(each, corners(it).mean(axis=0)) for each in thick] == [True]
+    (reading_word,) = (word for word in layout.words if word.background and word.text == "it")
+    assert [is_inside(each, corners(reading_word).mean(axis=0)) for each in outlined_blocks] == [
+        True
+    ]
 
 
 def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
-    layout = laid_out("a query of fifteen", "16:9")
+    layout = layout_named("a query of fifteen", "16:9")
     tracks = [each for each in layout.items_of(Block) if each.faint]
     lengths = []
     for track in tracks:
@@ -249,7 +259,7 @@ def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
 
 
 def test_an_arc_for_all_that_is_read_and_the_thicker_the_more() -> None:
-    layout = laid_out("a query of fifteen", "16:9")
+    layout = layout_named("a query of fifteen", "16:9")
     weights = [arc.tint.value or 0.0 for arc in layout.items_of(Arc)]
     widths = [arc.width for arc in layout.items_of(Arc)]
 
@@ -260,7 +270,7 @@ def test_an_arc_for_all_that_is_read_and_the_thicker_the_more() -> None:
 @every_size
 @pytest.mark.parametrize("kind", [{}, {"variant": "causal"}, {"variant": "multi-head"}])
 def test_no_arc_leads_back_to_where_it_starts(kind: dict[str, Any], size: str) -> None:
-    """What a token reads of itself its colour and its bar tell."""
+    """Attention to itself is shown by a token's colour and bar instead."""
     for text, query in (("Hello", 0), (TEXT, 0), (TEXT, 3)):
         layout = layout_of(trace(text, **kind).view(query=query), Look(size=SIZES[size]))
         assert all(arc.points[0] != arc.points[3] for arc in layout.items_of(Arc))
@@ -279,7 +289,7 @@ def test_a_headline_is_not_said_again_above_its_only_panel() -> None:
 
 
 def test_arcs_of_heads_say_weights_no_more_often_than_their_scale() -> None:
-    words = [word.text for word in laid_out("arcs of two heads", "16:9").words]
+    words = [word.text for word in layout_named("arcs of two heads", "16:9").words]
 
     assert {"head 0", "head 1"} <= set(words)
     assert not any("weights" in word for word in words)
@@ -293,57 +303,63 @@ def test_a_panel_for_each_head_under_its_name() -> None:
 
 
 def test_a_token_of_another_sentence_reads_from_outside() -> None:
-    own, *_, crossed = sentences(view_named("a query of a second sentence"))
+    own_sentence, *_, memory_sentence = sentences(view_named("a query of a second sentence"))
 
-    assert (own.query, crossed.query) == (0, None)
-    assert crossed.grid.columns.labels == ("you", "are")
+    assert (own_sentence.query, memory_sentence.query) == (0, None)
+    assert memory_sentence.grid.columns.labels == ("you", "are")
 
 
 @every_size
 def test_what_hides_is_explained_in_words(size: str) -> None:
     for name in ("a query of fifteen", "arcs of a query", "W V"):
-        texts = [word.text for word in laid_out(name, size).words]
-        assert texts.count("hidden by the mask") == 1
+        words = [word.text for word in layout_named(name, size).words]
+        assert words.count("hidden by the mask") == 1
     for name in ("arcs of two heads", "arcs of a list"):
-        assert "masked links have no line" in [w.text for w in laid_out(name, size).words]
+        assert "masked links have no line" in [w.text for w in layout_named(name, size).words]
     for name in ("a query of four", "arcs of four", "Q Kᵀ"):
         assert not any("mask" in word.text and "·" not in word.text
-                       for word in laid_out(name, size).words)  # fmt: skip
+                       for word in layout_named(name, size).words)  # fmt: skip
 
 
 def test_heads_whose_words_have_no_room_in_one_picture_are_refused_as_lines() -> None:
     look = Look(size=SIZES["16:9"])
-    most, too_many = (trace(LONGER, heads=n, dim=2 * n).view(as_="arcs") for n in (9, 12))
+    nine_heads, twelve_heads = (
+        trace(LONG_SENTENCE, heads=n, dim=2 * n).view(as_="arcs") for n in (9, 12)
+    )
 
-    labels = trace(LONGER).tokens.labels
-    written = {word.text for word in layout_of(most, look).words} & set(labels)
-    with pytest.raises(AttnvizError, match="12 heads leave room for only 3 of 15 words") as refused:
-        layout_of(too_many, look)
+    labels = trace(LONG_SENTENCE).tokens.labels
+    words_drawn = {word.text for word in layout_of(nine_heads, look).words} & set(labels)
+    with pytest.raises(AttnvizError, match="12 heads leave room for only 3 of 15 words") as refusal:
+        layout_of(twelve_heads, look)
 
-    assert len(written) >= len(labels) // 2
-    assert refused.value.hint == "draw them on several pages: -o heads-{page}.png"
-    assert all(layout_of(each, look).items_of(Arc) for each in divide_into_pages(too_many, look))
+    assert len(words_drawn) >= len(labels) // 2
+    assert refusal.value.hint == "draw them on several pages: -o heads-{page}.png"
+    assert all(
+        layout_of(each, look).items_of(Arc) for each in divide_into_pages(twelve_heads, look)
+    )
 
 
 def test_the_strongest_line_of_a_word_has_its_number_beside_it() -> None:
-    made = trace(TEXT)
-    weights = made.layers[0].attended.weights[0].numpy()
+    text_trace = trace(TEXT)
+    weights = text_trace.layers[0].attended.weights[0].numpy()
     for query in (None, 1):
-        view = made.view(as_="arcs", query=None if query is None else str(query + 1))
+        view = text_trace.view(as_="arcs", query=None if query is None else str(query + 1))
         words = layout_of(view, Look(size=SIZES["16:9"])).words
-        middle = {word.text: corners(word)[:, 1].mean() for word in words}
+        heights = {word.text: corners(word)[:, 1].mean() for word in words}
         row = weights.max(axis=1) if query is None else weights[query]
         for token, largest in zip(TEXT.split(), row, strict=True):
-            at = f"{largest:.2f}"[1:]
-            assert (at in middle) == (largest >= (row.max() / 2 if query is None else 0.05))
-            assert at not in middle or middle[at] == pytest.approx(middle[token], abs=0.06)
+            number = f"{largest:.2f}"[1:]
+            assert (number in heights) == (largest >= (row.max() / 2 if query is None else 0.05))
+            assert number not in heights or heights[number] == pytest.approx(
+                heights[token], abs=0.06
+            )
 
 
 def test_every_weight_has_a_line_from_who_reads_to_what_is_read() -> None:
-    made = trace(TEXT, variant="causal")
-    layout = layout_of(made.view(as_="arcs"), Look(size=SIZES["16:9"]))
+    causal_trace = trace(TEXT, variant="causal")
+    layout = layout_of(causal_trace.view(as_="arcs"), Look(size=SIZES["16:9"]))
     heights = {word.text: corners(word)[:, 1].mean() for word in layout.words}
-    weights = made.layers[0].attended.weights[0]
+    weights = causal_trace.layers[0].attended.weights[0]
 
     assert len(layout.items_of(Arc)) == 10
     for arc in layout.items_of(Arc):
@@ -356,7 +372,7 @@ def test_every_weight_has_a_line_from_who_reads_to_what_is_read() -> None:
 
 
 def test_with_a_query_only_its_lines_are_drawn() -> None:
-    layout = laid_out("arcs of a query", "16:9")
+    layout = layout_named("arcs of a query", "16:9")
 
     assert len({arc.points[0] for arc in layout.items_of(Arc)}) == 1
     assert sum(arc.tint.value or 0.0 for arc in layout.items_of(Arc)) == pytest.approx(
@@ -371,7 +387,7 @@ def test_of_very_many_lines_the_strongest_are_drawn_and_it_is_said() -> None:
     assert len(layout.items_of(Arc)) == MAX_LINES
     assert any("1,000 largest weights" in word.text for word in layout.words)
     assert not any(
-        "largest weights" in word.text for word in laid_out("arcs of a list", "16:9").words
+        "largest weights" in word.text for word in layout_named("arcs of a list", "16:9").words
     )
 
 
@@ -385,46 +401,48 @@ def test_of_very_many_tokens_several_stand_together_and_it_is_said() -> None:
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1))
 def test_a_line_is_never_thinner_than_that_of_a_smaller_weight(
-    one: float, other: float, high: float
+    first_weight: float, second_weight: float, scale_end: float
 ) -> None:
-    scale = Scale("weight", 0.0, high)
-    smaller, larger = (arc_width(Tint(scale, each), 0.6, 1.3) for each in sorted((one, other)))
+    scale = Scale("weight", 0.0, scale_end)
+    smaller, larger = (
+        arc_width(Tint(scale, each), 0.6, 1.3) for each in sorted((first_weight, second_weight))
+    )
 
     assert 0 <= smaller <= larger <= 0.6
 
 
-def words_of(count: int, query: int) -> Sentence:
-    made = trace(many_words(count), tokenizer="words").view(query=query)
-    (sentence,) = sentences(made)
+def sentence_of_words(count: int, query: int) -> Sentence:
+    view = trace(many_words(count), tokenizer="words").view(query=query)
+    (sentence,) = sentences(view)
     return sentence
 
 
 @given(width=st.floats(1, 10), size=st.floats(6, 40))
 def test_a_paragraph_keeps_every_word_and_their_order(width: float, size: float) -> None:
-    every = paragraph(SENTENCE, size, width)
+    lines_of_words = paragraph(SENTENCE, size, width)
 
-    assert [word.column for word in every.words] == list(range(40))
-    lines = [word.line for word in every.words]
+    assert [word.column for word in lines_of_words.words] == list(range(40))
+    lines = [word.line for word in lines_of_words.words]
     assert lines == sorted(lines)
-    for word in every.words:
+    for word in lines_of_words.words:
         assert word.left + word.width <= width + 1e-6
-    for one, other in zip(every.words, every.words[1:], strict=False):
+    for one, other in zip(lines_of_words.words, lines_of_words.words[1:], strict=False):
         assert one.line != other.line or one.left + one.width < other.left
 
 
-SENTENCE = words_of(40, 20)
+SENTENCE = sentence_of_words(40, 20)
 
 
-@given(most=st.integers(1, 12), width=st.floats(2, 8))
+@given(max_lines=st.integers(1, 12), width=st.floats(2, 8))
 def test_a_long_sentence_keeps_the_lines_around_the_token_that_reads(
-    most: int, width: float
+    max_lines: int, width: float
 ) -> None:
-    whole = paragraph(SENTENCE, 18, width)
-    part = lines_around_query(whole, most)
+    full_paragraph = paragraph(SENTENCE, 18, width)
+    shortened = lines_around_query(full_paragraph, max_lines)
 
-    assert part.lines <= max(most, 3)
-    assert 20 in [word.column for word in part.words]
-    assert part.words_before + len(part.words) + part.words_after == 40
+    assert shortened.lines <= max(max_lines, 3)
+    assert 20 in [word.column for word in shortened.words]
+    assert shortened.words_before + len(shortened.words) + shortened.words_after == 40
 
 
 @given(height=st.floats(0, 6), width=st.floats(0.5, 12))
@@ -434,63 +452,63 @@ def test_bars_that_have_no_room_are_counted(height: float, width: float) -> None
     names = [SENTENCE.grid.columns.names[column] for column in SENTENCE.most_read]
     assert [row.label for row in bars.shown_rows] == names[: len(bars.shown_rows)]
     assert len(bars.shown_rows) + bool(bars.remainder_text) <= max(bars.lines * bars.columns, 1)
-    left = re.search(r"[\d,]+", bars.remainder_text)
-    assert len(bars.shown_rows) + (int(left[0]) if left else 0) == 40
+    remainder = re.search(r"[\d,]+", bars.remainder_text)
+    assert len(bars.shown_rows) + (int(remainder[0]) if remainder else 0) == 40
 
 
 @every_size
 @pytest.mark.parametrize("name", [name for name in VIEWS if "Kᵀ" in name or "W V" in name])
 def test_the_cells_of_an_equation_are_of_one_size(name: str, size: str) -> None:
-    layout = laid_out(name, size)
-    wide, high = set(), set()
+    layout = layout_named(name, size)
+    widths, heights = set(), set()
     for panel in layout.panels:
         grid, (_, _, width, height) = panel.grid, panel.box
         if grid.columns.unit == "token":
-            wide.add(round(width / len(grid.columns), 6))
+            widths.add(round(width / len(grid.columns), 6))
         if grid.rows.unit == "token":
-            high.add(round(height / len(grid.rows), 6))
+            heights.add(round(height / len(grid.rows), 6))
 
-    assert len(wide) == len(high) == 1
+    assert len(widths) == len(heights) == 1
     numbers = {round(panel.number_size, 6) for panel in layout.panels if panel.number_size}
-    assert len(numbers) <= 1 or "wide" in name or 0.0 in numbers or mixed(layout)
+    assert len(numbers) <= 1 or "wide" in name or 0.0 in numbers or lacks_some_numbers(layout)
 
 
-def mixed(layout: Layout) -> bool:
+def lacks_some_numbers(layout: Layout) -> bool:
     """Whether some panels have no numbers, for which they are too small."""
     return any(panel.number_size == 0 for panel in layout.panels)
 
 
 def test_signs_stand_between_the_panels_of_an_equation() -> None:
-    layout = laid_out("Q Kᵀ", "16:9")
-    first, second, third = sorted(layout.panels, key=lambda panel: panel.box[0])
-    (times,) = (word for word in layout.words if word.text == "·")
-    (equals,) = (word for word in layout.words if word.text == "=")
+    layout = layout_named("Q Kᵀ", "16:9")
+    left_panel, middle_panel, right_panel = sorted(layout.panels, key=lambda panel: panel.box[0])
+    (times_sign,) = (word for word in layout.words if word.text == "·")
+    (equals_sign,) = (word for word in layout.words if word.text == "=")
 
-    assert first.box[0] + first.box[2] < times.x < second.box[0]
-    assert second.box[0] + second.box[2] < equals.x < third.box[0]
-    middles = {round(panel.box[1] + panel.box[3] / 2, 6) for panel in layout.panels}
-    assert len(middles) == 1
+    assert left_panel.box[0] + left_panel.box[2] < times_sign.x < middle_panel.box[0]
+    assert middle_panel.box[0] + middle_panel.box[2] < equals_sign.x < right_panel.box[0]
+    centers = {round(panel.box[1] + panel.box[3] / 2, 6) for panel in layout.panels}
+    assert len(centers) == 1
 
 
 @pytest.mark.parametrize("size", ["16:9", "4:3"])
 @pytest.mark.parametrize("name", ["Q Kᵀ", "W V", "W V of two heads"])
 def test_an_equation_of_few_tokens_can_be_read_from_the_last_row(name: str, size: str) -> None:
     """Its rows are named in large letters, its signs are as high as a title, its cells numbered."""
-    layout = laid_out(name, size)
+    layout = layout_named(name, size)
     letters = lettering(layout.size)
-    rows = [word for word in layout.words if word.halign == "right" and word.angle == 0]
+    row_labels = [word for word in layout.words if word.halign == "right" and word.angle == 0]
     signs = [word for word in layout.words if word.text in ("·", "=")]
 
-    assert min(word.size for word in rows) >= 0.89 * letters.label
+    assert min(word.size for word in row_labels) >= 0.89 * letters.label
     assert min(word.size for word in signs) >= letters.headline
     assert all(panel.number_size for panel in layout.panels)
     for panel in layout.panels:
-        (_, _, width, height), (down, across) = panel.box, panel.grid.cells.shape
-        assert 0.5 - 1e-6 <= (height / down) / (width / across) <= 1.6 + 1e-6
+        (_, _, width, height), (row_count, column_count) = panel.box, panel.grid.cells.shape
+        assert 0.5 - 1e-6 <= (height / row_count) / (width / column_count) <= 1.6 + 1e-6
 
 
 def test_an_equation_of_eight_dimensions_uses_the_height_of_its_page() -> None:
-    layout = laid_out("Q Kᵀ", "16:9")
+    layout = layout_named("Q Kᵀ", "16:9")
     bottom = min(y for panel in layout.panels for y in [panel.box[1]])
     top = max(panel.box[1] + panel.box[3] for panel in layout.panels)
 
@@ -499,12 +517,12 @@ def test_an_equation_of_eight_dimensions_uses_the_height_of_its_page() -> None:
 
 
 def test_rows_run_through_an_equation_and_are_named_once() -> None:
-    layout = laid_out("Q Kᵀ", "16:9")
+    layout = layout_named("Q Kᵀ", "16:9")
     queries, _, scores = sorted(layout.panels, key=lambda panel: panel.box[0])
 
     assert queries.box[1] == pytest.approx(scores.box[1])
-    named = [w for w in layout.words if w.text == "am" and w.halign == "right" and not w.angle]
-    assert len(named) == 1
+    labels = [w for w in layout.words if w.text == "am" and w.halign == "right" and not w.angle]
+    assert len(labels) == 1
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".gif", ".txt", ".md"])
@@ -528,8 +546,8 @@ def drawn_grids(name: str) -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_hostile_words_are_text_in_every_way_to_draw() -> None:
     grid = causal_weights("weights", *HOSTILE)
-    for drawn in (Arcs(grid), Sentence(grid.part(slice(20, 21)), 20)):
-        svg = render(view_of(drawn), ".svg").decode()
+    for panel in (Arcs(grid), Sentence(grid.part(slice(20, 21)), 20)):
+        svg = render(view_of(panel), ".svg").decode()
         assert "<b>" not in svg
         assert "</script>" not in svg
         assert "&lt;b&gt;" in svg
@@ -546,8 +564,8 @@ def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
     notes = {each.grid.note for each in sentences(view_named("a query of four"))}
     assert notes == {"the weights sum to 1"}
 
-    dropped = trace(LONGER, dropout=0.5).view(as_="arcs")
-    assert {each.grid.note for each in dropped.picture.panels} == {""}  # type: ignore[union-attr]
+    with_dropout = trace(LONG_SENTENCE, dropout=0.5).view(as_="arcs")
+    assert {each.grid.note for each in with_dropout.picture.panels} == {""}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -567,10 +585,10 @@ def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
 def test_what_cannot_be_drawn_so_is_refused_in_two_lines(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    done = attnviz("run", TEXT, *arguments)
+    result = attnviz("run", TEXT, *arguments)
 
-    assert done.status == 2
-    error, advice = done.err.splitlines()
+    assert result.status == 2
+    error, advice = result.err.splitlines()
     assert problem in error
     assert hint in advice
 
@@ -591,12 +609,12 @@ def test_layers_are_rows_and_heads_are_columns(choices: dict[str, Any], layers: 
 
 
 def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
-    view = trace(STREET, heads=12, dim=48).view(as_="arcs")
-    divided = divide_into_pages(view, Look(size=SIZES["16:9"]))
+    view = trace(STREET_SENTENCE, heads=12, dim=48).view(as_="arcs")
+    pages = divide_into_pages(view, Look(size=SIZES["16:9"]))
 
-    for one in divided:
-        layout = layout_of(one, Look(size=SIZES["16:9"]))
-        heads = len(one.picture.panels)
+    for page in pages:
+        layout = layout_of(page, Look(size=SIZES["16:9"]))
+        heads = len(page.picture.panels)
         assert heads <= 4
         assert [word.text for word in layout.words].count("because") == 2 * heads
         assert not any("…" in word.text for word in layout.words)
@@ -605,37 +623,37 @@ def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "lost"),
+    ("choices", "missing"),
     [
         ({"as_": "arcs", "heads": 9}, "all words"),
         ({"query": "it", "heads": 12}, "all bars"),
-        ({"show": PRODUCT, "heads": 12}, "numbers and labels that can be read"),
+        ({"show": SCORE_PRODUCT, "heads": 12}, "numbers and labels that can be read"),
     ],
 )
 @pytest.mark.filterwarnings("error")
 def test_what_has_no_room_on_one_page_is_noted_and_has_room_on_several(
-    choices: dict[str, Any], lost: str
+    choices: dict[str, Any], missing: str
 ) -> None:
     choices, heads = dict(choices), choices["heads"]
     del choices["heads"]
-    view = trace(STREET, variant="causal", heads=heads, dim=4 * heads).view(**choices)
+    view = trace(STREET_SENTENCE, variant="causal", heads=heads, dim=4 * heads).view(**choices)
     look = Look(size=SIZES["16:9"])
 
-    with pytest.warns(Note, match=rf"{lost}: save\(\"heads-{{page}}.png\"\)"):
+    with pytest.warns(Note, match=rf"{missing}: save\(\"heads-{{page}}.png\"\)"):
         layout_of(view, look)
-    for one in divide_into_pages(view, look):
-        layout_of(one, look)
+    for page in divide_into_pages(view, look):
+        layout_of(page, look)
 
 
 @pytest.mark.parametrize(
     "name", ["a query of four", "arcs of two heads", "Q Kᵀ", "W V of two heads"]
 )
 def test_nothing_is_noted_where_everything_has_room(name: str) -> None:
-    with warnings.catch_warnings(record=True) as noted:
+    with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         layout_of(view_named(name), Look(size=SIZES["16:9"]))
 
-    assert noted == []
+    assert notes == []
 
 
 def test_titles_of_scores_beside_weights_keep_away_from_each_other() -> None:
@@ -650,23 +668,23 @@ def test_titles_of_scores_beside_weights_keep_away_from_each_other() -> None:
 
 def test_ids_of_tokens_are_large_enough_or_left_out() -> None:
     for size in SIZES:
-        layout = laid_out("all", size)
-        (ids,) = (panel for panel in layout.panels if panel.grid.title == "tokens")
-        least = lettering(layout.size).smallest
-        assert ids.number_size == 0 or ids.number_size >= least - 1e-6
+        layout = layout_named("all", size)
+        (id_panel,) = (panel for panel in layout.panels if panel.grid.title == "tokens")
+        smallest_size = lettering(layout.size).smallest
+        assert id_panel.number_size == 0 or id_panel.number_size >= smallest_size - 1e-6
 
 
 def test_everything_on_several_pages_can_be_read() -> None:
     view = view_named("all")
-    divided = divide_into_pages(view, Look(size=SIZES["16:9"]))
+    pages = divide_into_pages(view, Look(size=SIZES["16:9"]))
 
-    assert 1 < len(divided) < 5
-    for one in divided:
-        layout = layout_of(one, Look(size=SIZES["16:9"]))
+    assert 1 < len(pages) < 5
+    for page in pages:
+        layout = layout_of(page, Look(size=SIZES["16:9"]))
         assert min(panel.number_size for panel in layout.panels) >= 10
         assert min(word.size for word in layout.words) >= 10
-        assert "random vectors" in one.picture.caption
-    titles = [word.text for word in laid_out("all", "16:9").words]
+        assert "random vectors" in page.picture.caption
+    titles = [word.text for word in layout_named("all", "16:9").words]
     assert {"Q  queries", "Kᵀ  keys", "S  scores"} <= set(titles)
 
 
@@ -692,7 +710,7 @@ def test_the_way_to_draw_is_in_the_command_that_makes_it_again(
 
 
 def test_letters_of_a_query_are_large_where_there_is_room() -> None:
-    layout = laid_out("a query of four", "16:9")
+    layout = layout_named("a query of four", "16:9")
     letters = lettering(layout.size)
 
     assert min(word.size for word in layout.words if word.background) >= letters.text
@@ -701,19 +719,24 @@ def test_letters_of_a_query_are_large_where_there_is_room() -> None:
 
 @pytest.mark.parametrize(
     ("choices", "heads"),
-    [({"as_": "arcs"}, 1), ({"query": "it"}, 1), ({"show": PRODUCT}, 3), ({"show": OF_CONTEXT}, 3)],
+    [
+        ({"as_": "arcs"}, 1),
+        ({"query": "it"}, 1),
+        ({"show": SCORE_PRODUCT}, 3),
+        ({"show": CONTEXT_PRODUCT}, 3),
+    ],
 )
 def test_heads_are_divided_among_pages_and_no_equation_is_torn(
     choices: dict[str, Any], heads: int
 ) -> None:
     """Each head once and in order, in pages on which it is as legible as alone."""
-    view = trace(LONGER, heads=6, dim=24).view(**choices)
-    divided = divide_into_pages(view, Look(size=SIZES["16:9"]))
+    view = trace(LONG_SENTENCE, heads=6, dim=24).view(**choices)
+    pages = divide_into_pages(view, Look(size=SIZES["16:9"]))
 
-    assert len(divided) > 1
-    assert [panel for page in divided for panel in page.picture.panels] == [*view.picture.panels]
-    assert all(len(page.picture.panels) % heads == 0 for page in divided)
-    assert divided[0].headline.endswith(f"(1 of {len(divided)})")
+    assert len(pages) > 1
+    assert [panel for page in pages for panel in page.picture.panels] == [*view.picture.panels]
+    assert all(len(page.picture.panels) % heads == 0 for page in pages)
+    assert pages[0].headline.endswith(f"(1 of {len(pages)})")
 
 
 @pytest.mark.parametrize("choices", [{"as_": "arcs"}, {"query": "am"}])
@@ -724,8 +747,8 @@ def test_what_is_legible_on_one_page_stays_there(choices: dict[str, Any]) -> Non
 
 
 def test_bars_of_heads_that_may_read_more_or_less_are_of_one_height() -> None:
-    made = trace("The old dogs slept because they were tired.", model="toy")
-    layout = layout_of(made.view(query="they"), Look())
+    text_trace = trace("The old dogs slept because they were tired.", model="toy")
+    layout = layout_of(text_trace.view(query="they"), Look())
 
     tracks = (block for block in layout.items_of(Block) if block.outlined == TRACK_LINE)
     assert len({round(block.box[3], 6) for block in tracks}) == 1

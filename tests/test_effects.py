@@ -1,4 +1,4 @@
-"""What each head changes of what a model comes to: held against runs without it."""
+"""How much each head changes what a model computes: compared with runs without that head."""
 
 from __future__ import annotations
 
@@ -23,133 +23,139 @@ from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
 GAP = "The animal [MASK] the street because it was too tired"
-SHORT = "the animal was tired"
+SHORT_TEXT = "the animal was tired"
 
 
 @pytest.fixture(scope="module")
-def of_vectors() -> Inspection:
-    return inspect(SHORT, layer=5, by="effect")
+def minilm_inspection() -> Inspection:
+    return inspect(SHORT_TEXT, layer=5, by="effect")
 
 
 def test_what_a_head_changes_of_vectors_is_what_a_run_without_it_shows(
-    of_vectors: Inspection,
+    minilm_inspection: Inspection,
 ) -> None:
-    found = of_vectors.effects
-    assert found.measured == "vectors"
-    for each in (found.heads[0], found.heads[-1]):
-        made = trace(SHORT, model="minilm", without=each.name).outputs
-        assert made is not None
-        assert made.with_all_heads is not None
-        moved = (made.vectors - made.with_all_heads).norm(dim=1)
-        assert_close(each.amounts.float(), moved / made.with_all_heads.norm(dim=1))
+    effects = minilm_inspection.effects
+    assert effects.measured == "vectors"
+    for each in (effects.heads[0], effects.heads[-1]):
+        outputs = trace(SHORT_TEXT, model="minilm", without=each.name).outputs
+        assert outputs is not None
+        assert outputs.with_all_heads is not None
+        shifts = (outputs.vectors - outputs.with_all_heads).norm(dim=1)
+        assert_close(each.amounts.float(), shifts / outputs.with_all_heads.norm(dim=1))
 
 
 @pytest.mark.parametrize("head", ["L1H12", "L9H1"])
 def test_a_head_that_there_is_not_cannot_be_off(head: str) -> None:
-    with pytest.raises(AttnvizError, match=f"'without' names {head}, but there is no") as refused:
-        inspect(SHORT, without=head)
-    assert refused.value.hint == "there are 72 heads, from L0H0 to L5H11"
+    with pytest.raises(AttnvizError, match=f"'without' names {head}, but there is no") as refusal:
+        inspect(SHORT_TEXT, without=head)
+    assert refusal.value.hint == "there are 72 heads, from L0H0 to L5H11"
 
 
 def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
-    shown = inspect(SHORT, layer=4, head=3, without="L5H11").view()
-    assert "with L5H11 switched off" in shown.title
-    table = shown.screen.panels[-1]
+    view = inspect(SHORT_TEXT, layer=4, head=3, without="L5H11").view()
+    assert "with L5H11 switched off" in view.title
+    table = view.screen.panels[-1]
     assert isinstance(table, Grid)
     assert table.title == "last vectors with L5H11 switched off"
-    assert "L5H11 is switched off: its output is replaced by 0." in shown.closing
-    assert shown.closing[-1].startswith("Without L5H11 the last vectors change by ")
+    assert "L5H11 is switched off: its output is replaced by 0." in view.closing
+    assert view.closing[-1].startswith("Without L5H11 the last vectors change by ")
 
 
-def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:
-    means = [each.mean for each in of_vectors.effects.heads]
+def test_the_head_that_changes_most_comes_first(minilm_inspection: Inspection) -> None:
+    means = [each.mean for each in minilm_inspection.effects.heads]
     assert means == sorted(means, reverse=True)
-    assert len({each.name for each in of_vectors.effects.heads}) == 12
+    assert len({each.name for each in minilm_inspection.effects.heads}) == 12
 
 
-def test_the_first_is_told_of_with_its_figures(of_vectors: Inspection) -> None:
-    first = of_vectors.effects.heads[0]
-    told, more, caveat = effect_sentences(of_vectors)
-    assert first.cosine is not None
-    change = f"{100 * first.mean:.0f}\u00a0%"
-    assert told == (
-        f"with {first.name} switched off, the last vectors change by {change} of their length, "
+def test_the_first_is_told_of_with_its_figures(minilm_inspection: Inspection) -> None:
+    top_head = minilm_inspection.effects.heads[0]
+    sentence, detail, caveat = effect_sentences(minilm_inspection)
+    assert top_head.cosine is not None
+    change = f"{100 * top_head.mean:.0f}\u00a0%"
+    assert sentence == (
+        f"with {top_head.name} switched off, the last vectors change by {change} of their length, "
         "the most of 12 heads"
     )
-    count = len(of_vectors.trace.tokens)
-    cosine = f"{first.cosine:.2f}".removeprefix("0")
-    assert more == f"that is the mean over {count} tokens; mean cosine {cosine}"
+    count = len(minilm_inspection.trace.tokens)
+    cosine = f"{top_head.cosine:.2f}".removeprefix("0")
+    assert detail == f"that is the mean over {count} tokens; mean cosine {cosine}"
     assert caveat.startswith("each head is switched off by itself (its output is 0)")
 
 
 def test_what_a_head_changes_of_answers_is_their_divergence(small_transformer: Saved) -> None:
     """From all answers of two runs through transformers, in bits."""
-    made = inspect(GAP, model=str(small_transformer("bert")), by="effect")
-    found, place = made.effects, made.trace.tokens.labels.index("[MASK]")
-    model = load_transformer(made.trace.origin.settings).model
-    ids = torch.tensor([made.trace.tokens.ids])
+    inspection = inspect(GAP, model=str(small_transformer("bert")), by="effect")
+    effects, mask_position = inspection.effects, inspection.trace.tokens.labels.index("[MASK]")
+    model = load_transformer(inspection.trace.origin.settings).model
+    ids = torch.tensor([inspection.trace.tokens.ids])
     with torch.no_grad():
-        before = model(input_ids=ids).logits[0, place].double().softmax(-1)
+        answers_before = model(input_ids=ids).logits[0, mask_position].double().softmax(-1)
         weight = model.get_submodule("bert.encoder.layer.0.attention.output.dense").weight
-        kept = weight.clone()
+        saved_weight = weight.clone()
         weight[:, 8:12] = 0
-        after = model(input_ids=ids).logits[0, place].double().softmax(-1)
-        weight.copy_(kept)
+        answers_after = model(input_ids=ids).logits[0, mask_position].double().softmax(-1)
+        weight.copy_(saved_weight)
 
-    (head,) = [each for each in found.heads if each.name == "L0H2"]
-    wanted = float((before * (before / after).log()).sum()) / log(2)
-    assert (found.measured, found.tokens, found.answer_position) == ("answers", (place,), place)
-    assert head.mean == pytest.approx(wanted, rel=1e-3)
-    assert head.likely == pytest.approx(float(after[before.argmax()]), rel=1e-4)
-    assert bool(head.other_answer) == (int(after.argmax()) != int(before.argmax()))
-    assert found.likely == pytest.approx(float(before.max()), rel=1e-5)
+    (head,) = [each for each in effects.heads if each.name == "L0H2"]
+    expected = float((answers_before * (answers_before / answers_after).log()).sum()) / log(2)
+    assert (effects.measured, effects.tokens, effects.answer_position) == (
+        "answers",
+        (mask_position,),
+        mask_position,
+    )
+    assert head.mean == pytest.approx(expected, rel=1e-3)
+    assert head.likely == pytest.approx(float(answers_after[answers_before.argmax()]), rel=1e-4)
+    assert bool(head.other_answer) == (int(answers_after.argmax()) != int(answers_before.argmax()))
+    assert effects.likely == pytest.approx(float(answers_before.max()), rel=1e-5)
 
 
 def test_of_how_many_heads_an_answer_needs_each_is_counted(small_transformer: Saved) -> None:
-    made = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect")
-    others = sum(bool(each.other_answer) for each in made.effects.heads)
-    told = " ".join(effect_sentences(made))
+    inspection = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect")
+    others = sum(bool(each.other_answer) for each in inspection.effects.heads)
+    sentences = " ".join(effect_sentences(inspection))
     expected = {
         0: "switching off any one of these heads does not change that",
         1: "only 1 of the 8 heads changes that when it is switched off",
         8: "switching off any of the 8 heads, one at a time, changes that",
     }
-    several = f"switching off {others} of the 8 heads, one at a time, changes that"
-    assert expected.get(others, several) in told
-    assert f"the answers at {len(made.trace.tokens)} tokens change on average by" in told
+    expected_for_several = f"switching off {others} of the 8 heads, one at a time, changes that"
+    assert expected.get(others, expected_for_several) in sentences
+    assert f"the answers at {len(inspection.trace.tokens)} tokens change on average by" in sentences
 
 
 def test_no_answer_diverges_from_itself() -> None:
     shares = torch.rand(3, 7).log_softmax(-1)
     assert_close(divergence_bits(shares, shares), torch.zeros(3))
-    one, other = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]).log()
-    assert float(divergence_bits(one, other)) == pytest.approx(0.5 + 0.5 * log(2 / 3, 2))
+    even, uneven = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]).log()
+    assert float(divergence_bits(even, uneven)) == pytest.approx(0.5 + 0.5 * log(2 / 3, 2))
 
 
 def test_heads_that_are_off_stay_off(small_transformer: Saved) -> None:
     folder = str(small_transformer("gpt2"))
-    made = inspect(TEXT, model=folder, by="effect", without="L1H1")
-    by_name = {each.name: each.mean for each in made.effects.heads}
+    inspection = inspect(TEXT, model=folder, by="effect", without="L1H1")
+    by_name = {each.name: each.mean for each in inspection.effects.heads}
     assert len(by_name) == 7
     assert "L1H1" not in by_name
     assert by_name["L1H0"] > 0
 
 
-def test_bars_are_in_the_order_of_the_ranking(of_vectors: Inspection) -> None:
-    drawn = ranked_effects(of_vectors)
-    assert drawn.grid.rows.labels == tuple(each.name for each in of_vectors.effects.heads)
-    assert drawn.grid.values[:, 0].tolist() == [each.mean for each in of_vectors.effects.heads]
-    assert drawn.full_length >= drawn.grid.values.max()
+def test_bars_are_in_the_order_of_the_ranking(minilm_inspection: Inspection) -> None:
+    bars = ranked_effects(minilm_inspection)
+    assert bars.grid.rows.labels == tuple(each.name for each in minilm_inspection.effects.heads)
+    assert bars.grid.values[:, 0].tolist() == [
+        each.mean for each in minilm_inspection.effects.heads
+    ]
+    assert bars.full_length >= bars.grid.values.max()
 
 
-def test_data_hold_every_head(of_vectors: Inspection, tmp_path: Path) -> None:
-    view = of_vectors.view()
+def test_data_hold_every_head(minilm_inspection: Inspection, tmp_path: Path) -> None:
+    view = minilm_inspection.view()
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
-    assert [row["head"] for row in rows] == [each.name for each in of_vectors.effects.heads]
-    assert float(rows[0]["change"]) == pytest.approx(of_vectors.effects.heads[0].mean)
-    kept = json.loads(view.render(".json"))["inspection"]["effects"]
-    assert kept["measured"] == "vectors"
-    assert len(kept["heads"]) == 12
+    assert [row["head"] for row in rows] == [each.name for each in minilm_inspection.effects.heads]
+    assert float(rows[0]["change"]) == pytest.approx(minilm_inspection.effects.heads[0].mean)
+    stored_effects = json.loads(view.render(".json"))["inspection"]["effects"]
+    assert stored_effects["measured"] == "vectors"
+    assert len(stored_effects["heads"]) == 12
 
 
 def test_what_would_take_too_long_is_refused_before_it_is_tried(
@@ -157,20 +163,20 @@ def test_what_would_take_too_long_is_refused_before_it_is_tried(
 ) -> None:
     monkeypatch.setattr(effects, "MAX_WAIT_SECONDS", 0)
     with pytest.raises(AttnvizError, match=r"each of 12 heads in turn would take about 0 minutes"):
-        ranked_effects(inspect(SHORT, layer=5, by="effect"))
+        ranked_effects(inspect(SHORT_TEXT, layer=5, by="effect"))
 
 
 def test_heads_that_are_off_already_are_not_ranked() -> None:
-    made = inspect(SHORT, layer=5, by="effect", without="L5H11")
-    assert len(made.effects.heads) == 11
-    first = made.effects.heads[0]
-    assert next(iter(effect_sentences(made))).startswith(
-        f"with {first.name} switched off as well, the"
+    inspection = inspect(SHORT_TEXT, layer=5, by="effect", without="L5H11")
+    assert len(inspection.effects.heads) == 11
+    top_head = inspection.effects.heads[0]
+    assert next(iter(effect_sentences(inspection))).startswith(
+        f"with {top_head.name} switched off as well, the"
     )
     with pytest.raises(AttnvizError, match="switches off the heads, but L5H11 is already off"):
-        inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
-    shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
-    assert any(each.startswith("L5H11 is switched off: its output is") for each in shown)
+        inspect(SHORT_TEXT, layer=5, head=11, by="effect", without="L5H11").view()
+    closing = inspect(SHORT_TEXT, layer=5, head=11, without="L5H11").view().closing
+    assert any(each.startswith("L5H11 is switched off: its output is") for each in closing)
 
 
 def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:
@@ -188,6 +194,6 @@ def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attn
 
 
 def test_the_command_ranks_them(attnviz: Attnviz) -> None:
-    result = attnviz("inspect", SHORT, "--by", "effect", "--layer", "5")
+    result = attnviz("inspect", SHORT_TEXT, "--by", "effect", "--layer", "5")
     assert "how much the last vectors change without each head (share of their" in result.out
     assert "the most of 12 heads" in " ".join(result.out.split())

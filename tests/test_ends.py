@@ -1,4 +1,4 @@
-"""What pictures show of what a model comes to: answers, and vectors without some heads."""
+"""Pictures of what a model computes last: answers, and vectors without some heads."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def panels(view: View) -> list[type]:
 
 
 def test_a_picture_without_a_head_ranks_the_tokens_whose_vectors_move() -> None:
-    made = inspect(TEXT, model="minilm", without="L5H11")
-    view = made.view()
-    ((ranked,),) = (group.panels for group in view.picture.groups)
-    assert isinstance(ranked, RankedBars)
-    table = vector_shift_table(made.trace)
+    inspection = inspect(TEXT, model="minilm", without="L5H11")
+    view = inspection.view()
+    ((bars,),) = (group.panels for group in view.picture.groups)
+    assert isinstance(bars, RankedBars)
+    table = vector_shift_table(inspection.trace)
     assert table is not None
-    assert sorted(table.values[:, 0], reverse=True) == ranked.grid.values[:, 0].tolist()
-    place = int(table.values[:, 0].argmax())
-    assert ranked.grid.rows.names[0] == table.rows.names[place]
-    assert ranked.remarks[0] == f"cosine {table.values[place, 1]:.2f}"
+    assert sorted(table.values[:, 0], reverse=True) == bars.grid.values[:, 0].tolist()
+    most_moved = int(table.values[:, 0].argmax())
+    assert bars.grid.rows.names[0] == table.rows.names[most_moved]
+    assert bars.remarks[0] == f"cosine {table.values[most_moved, 1]:.2f}"
     assert view.headline.startswith("Without L5H11 the last vectors change by ")
     assert "rows read" not in view.picture.caption
 
 
-@pytest.mark.parametrize("asked", [{"query": "it"}, {"source": "it", "to": "animal"}])
-def test_what_has_a_page_of_its_own_keeps_it_when_a_head_is_off(asked: dict[str, Any]) -> None:
-    view = inspect(TEXT, model="minilm", without="L5H11", **asked).view()
+@pytest.mark.parametrize("options", [{"query": "it"}, {"source": "it", "to": "animal"}])
+def test_what_has_a_page_of_its_own_keeps_it_when_a_head_is_off(options: dict[str, Any]) -> None:
+    view = inspect(TEXT, model="minilm", without="L5H11", **options).view()
     assert Grid not in panels(view)
     assert "Without L5H11 the last vectors change by " in view.picture.caption
 
@@ -58,12 +58,14 @@ def test_a_head_of_another_layer_that_is_off_is_named() -> None:
     assert any(line.startswith("Without L5H11 (replaced by its mean) ") for line in view.closing)
 
 
-@pytest.mark.parametrize("asked", [{}, {"query": "it"}, {"layer": 4, "head": 7}, {"merge": "mean"}])
-def test_a_picture_says_what_is_left_out_of_it(asked: dict[str, Any]) -> None:
-    hidden = inspect(TEXT, model="minilm", hide_special=True, renormalise=True, **asked)
-    said = "left out: [CLS] and [SEP] (renormalised)"
-    assert said in hidden.view().picture.caption
-    assert "left out: " not in inspect(TEXT, model="minilm", **asked).view().picture.caption
+@pytest.mark.parametrize(
+    "options", [{}, {"query": "it"}, {"layer": 4, "head": 7}, {"merge": "mean"}]
+)
+def test_a_picture_says_what_is_left_out_of_it(options: dict[str, Any]) -> None:
+    without_special = inspect(TEXT, model="minilm", hide_special=True, renormalise=True, **options)
+    left_out_note = "left out: [CLS] and [SEP] (renormalised)"
+    assert left_out_note in without_special.view().picture.caption
+    assert "left out: " not in inspect(TEXT, model="minilm", **options).view().picture.caption
 
 
 def test_a_picture_of_answers_is_told_of_by_them(small_transformer: Saved) -> None:
@@ -74,22 +76,22 @@ def test_a_picture_of_answers_is_told_of_by_them(small_transformer: Saved) -> No
 
 
 def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved) -> None:
-    made = trace("it was", model=str(small_transformer("gpt2")), generate=3)
-    (drawn,) = (
+    generated_trace = trace("it was", model=str(small_transformer("gpt2")), generate=3)
+    (overview,) = (
         each
-        for group in inspect(made).view().picture.groups
+        for group in inspect(generated_trace).view().picture.groups
         for each in group.panels
         if isinstance(each, Overview)
     )
-    assert made.prompt is not None
-    share = made.prompt / len(made.tokens)
-    layout = Layout(SIZE, tuple(HeadsDrawing(drawn).items((0.0, 0.0, *SIZE), lettering(SIZE))))
+    assert generated_trace.prompt is not None
+    share = generated_trace.prompt / len(generated_trace.tokens)
+    layout = Layout(SIZE, tuple(HeadsDrawing(overview).items((0.0, 0.0, *SIZE), lettering(SIZE))))
     (maps,) = layout.items_of(Maps)
-    left, bottom, wide, high = maps.boxes[0]
+    left, bottom, width, height = maps.boxes[0]
     lines = [block.box for block in layout.items_of(Block) if 0.0 in block.box[2:]]
     assert lines[:2] == [
-        pytest.approx((left + share * wide, bottom, 0.0, high)),
-        pytest.approx((left, bottom + (1 - share) * high, wide, 0.0)),
+        pytest.approx((left + share * width, bottom, 0.0, height)),
+        pytest.approx((left, bottom + (1 - share) * height, width, 0.0)),
     ]
     assert len(lines) == 2 * len(maps.boxes)
     assert any("generated by the model" in words.text for words in layout.words)
@@ -110,14 +112,14 @@ def test_a_scale_of_logarithms_says_that_its_low_end_stands_for_less() -> None:
 @pytest.mark.parametrize("count", [3, 9, 10, 11, 12, 30])
 def test_no_headline_ends_in_a_lonely_word(count: int) -> None:
     letters = lettering(SIZE)
-    above = make_frame(Captions(" ".join(["letters"] * count)), SIZE, letters).lines_above
-    widths = [text_width(line.text, line.size) for line in above]
+    lines = make_frame(Captions(" ".join(["letters"] * count)), SIZE, letters).lines_above
+    widths = [text_width(line.text, line.size) for line in lines]
     assert len(widths) == 1 or widths[-1] > 0.25 * max(widths)
 
 
 @pytest.mark.parametrize("count", [18, 19, 20, 21, 60])
 def test_a_long_note_stands_in_several_lines_of_its_size(count: int) -> None:
     letters = lettering(SIZE)
-    below = make_frame(Captions("t", " ".join(["letters"] * count)), SIZE, letters).lines_below
-    assert " ".join(line.text for line in below) == " ".join(["letters"] * count)
-    assert {line.size for line in below} == {letters.note}
+    lines = make_frame(Captions("t", " ".join(["letters"] * count)), SIZE, letters).lines_below
+    assert " ".join(line.text for line in lines) == " ".join(["letters"] * count)
+    assert {line.size for line in lines} == {letters.note}

@@ -13,16 +13,26 @@ from tests.intervals import Interval
 CUT_OFF = ("", "1 +", "· 2", "1 2", "(1", "1)", "()", "√", "²", "exp")
 NO_NUMBERS = ("1.", ".5", "1.2.3", "0x10", "1_000", "inf", "nan", "-∞", "1 + … 32 more …")
 NO_VECTORS = ("[]", "[1 2", "1 2]", "[,]", "[1,]", "[1 - 2]", "[[1 2], [3 4]]")
-NOT_OURS = ("2*3", "2**3", "2(3)", "7 % 3", "1 < 2", "1 = 1", "exp 1", "1²²", "1 if 1 else 2")
+NOT_OUR_NOTATION = (
+    "2*3",
+    "2**3",
+    "2(3)",
+    "7 % 3",
+    "1 < 2",
+    "1 = 1",
+    "exp 1",
+    "1²²",
+    "1 if 1 else 2",
+)
 
 
 def values(text: str) -> list[float]:
     return [number.value for number in np.atleast_1d(evaluated(text))]
 
 
-def ends(text: str) -> tuple[float, float]:
-    made: Interval = evaluated(text)
-    return made.low, made.high
+def bounds(text: str) -> tuple[float, float]:
+    interval: Interval = evaluated(text)
+    return interval.low, interval.high
 
 
 @pytest.mark.parametrize(
@@ -99,10 +109,10 @@ def test_a_vector_is_worked_out_number_by_number(text: str, numbers: list[float]
     ],
 )
 def test_a_printed_number_is_all_that_round_to_it(text: str, low: float, high: float) -> None:
-    assert ends(text) == pytest.approx((low, high), abs=1e-6)
+    assert bounds(text) == pytest.approx((low, high), abs=1e-6)
 
 
-@pytest.mark.parametrize("text", [*CUT_OFF, *NO_NUMBERS, *NO_VECTORS, *NOT_OURS])
+@pytest.mark.parametrize("text", [*CUT_OFF, *NO_NUMBERS, *NO_VECTORS, *NOT_OUR_NOTATION])
 def test_what_is_no_arithmetic_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not arithmetic"):
         evaluated(text)

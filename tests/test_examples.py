@@ -1,4 +1,4 @@
-"""The textbooks' digits come out; a digit that is wrong is found; and a bad file is refused."""
+"""Examples: the tutorials' digits are computed, wrong digits noticed, bad files refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.evaluate import holds
 
 NAMES = example_names.example_names()
 
-MINE = """\
+LESSON = """\
 title = "Mine"
 
 [settings]
@@ -45,9 +45,9 @@ values = [0.7311, 0.2689]
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def lesson_file(tmp_path: Path) -> Path:
     path = tmp_path / "my.toml"
-    path.write_text(MINE)
+    path.write_text(LESSON)
     return path
 
 
@@ -58,30 +58,35 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
     findings = list(checking.check_example(example))
 
     assert len(findings) >= 1
-    assert [found for found in findings if not found.passed] == []
+    assert [finding for finding in findings if not finding.passed] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
-    made = example_names.example(name).trace()
-    for query in (0, len(made.tokens) - 1):
-        for section in step_sections(made, StepSettings(query=query, full=True)):
+    example_trace = example_names.example(name).trace()
+    for query in (0, len(example_trace.tokens) - 1):
+        for section in step_sections(example_trace, StepSettings(query=query, full=True)):
             for line in (each.text for each in section.sums):
                 assert line.endswith("= −∞") or holds(line), line
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistakes_own_arithmetic_is_written_out(name: str) -> None:
-    made = trace("I am learning this", variant="causal", head_dim=2, mistake=name)
-    sections = {each.name: each for each in step_sections(made, StepSettings(query=1))}
+    trace_with_mistake = trace("I am learning this", variant="causal", head_dim=2, mistake=name)
+    sections = {
+        each.name: each for each in step_sections(trace_with_mistake, StepSettings(query=1))
+    }
 
     assert sections["softmax"].sums
     for section in sections.values():
         lines = [each.text for each in section.sums]
         assert all(line.endswith("= −∞") or holds(line) for line in lines)
-    shown = sections["softmax"].grids[0]
-    weights = made.layers[0].attended.weights[0, 1].numpy()
-    assert (shown.hidden[0] == ((weights == 0) & ~made.layers[0].visible[1].numpy())).all()
+    softmax_grid = sections["softmax"].grids[0]
+    weights = trace_with_mistake.layers[0].attended.weights[0, 1].numpy()
+    assert (
+        softmax_grid.hidden[0]
+        == ((weights == 0) & ~trace_with_mistake.layers[0].visible[1].numpy())
+    ).all()
 
 
 def test_a_sum_with_terms_left_out_is_never_called_equal(
@@ -96,37 +101,37 @@ def test_a_sum_with_terms_left_out_is_never_called_equal(
 
 
 def test_the_examples_are_those_of_seven_tutorials_and_of_torch_itself() -> None:
-    loaded = [example_names.example(name) for name in NAMES]
+    examples = [example_names.example(name) for name in NAMES]
 
-    assert len({example.source for example in loaded}) == 8
-    mistaken = {example.mistake for example in loaded if example.mistake}
-    assert mistaken == {"softmax-twice", "softmax-all", "zero-scores", "zero-weights"}
-    assert mistaken < set(MISTAKES)
-    assert sum(checking.printed_number_count(example) for example in loaded) > 750
-    assert all(example.title and example.notice for example in loaded)
+    assert len({example.source for example in examples}) == 8
+    mistakes_shown = {example.mistake for example in examples if example.mistake}
+    assert mistakes_shown == {"softmax-twice", "softmax-all", "zero-scores", "zero-weights"}
+    assert mistakes_shown < set(MISTAKES)
+    assert sum(checking.printed_number_count(example) for example in examples) > 750
+    assert all(example.title and example.notice for example in examples)
 
 
-def altered(text: str, place: int) -> str:
+def change_one_digit(text: str, index: int) -> str:
     """The text with one digit of one printed number changed by one."""
     numbers = [
-        found
-        for found in re.finditer(r"\d+\.\d+", text.partition("arithmetic")[0])
-        if "values" in text[: found.start()]
+        match
+        for match in re.finditer(r"\d+\.\d+", text.partition("arithmetic")[0])
+        if "values" in text[: match.start()]
     ]
-    found = numbers[place % len(numbers)]
-    number = Decimal(found[0]) + Decimal(1).scaleb(-len(found[0].partition(".")[2]))
-    return f"{text[: found.start()]}{number}{text[found.end() :]}"
+    match = numbers[index % len(numbers)]
+    number = Decimal(match[0]) + Decimal(1).scaleb(-len(match[0].partition(".")[2]))
+    return f"{text[: match.start()]}{number}{text[match.end() :]}"
 
 
 @pytest.mark.parametrize("name", ["simplified", "trainable", "journey-simple", "journey-linear"])
-@pytest.mark.parametrize("place", [0, 7, -1])
+@pytest.mark.parametrize("index", [0, 7, -1])
 def test_a_digit_that_is_off_by_one_is_found(
-    attnviz: Attnviz, tmp_path: Path, name: str, place: int
+    attnviz: Attnviz, tmp_path: Path, name: str, index: int
 ) -> None:
     text = (example_names.EXAMPLES_FOLDER / f"{name}.toml").read_text("utf-8")
     start = text.index("[[expect]]")
     path = tmp_path / f"{name}.toml"
-    path.write_text(text[:start] + altered(text[start:], place), "utf-8")
+    path.write_text(text[:start] + change_one_digit(text[start:], index), "utf-8")
 
     result = attnviz("example", "check", str(path))
 
@@ -136,8 +141,8 @@ def test_a_digit_that_is_off_by_one_is_found(
     assert "✗ 1 expectation not met" in result.out
 
 
-def test_check_prints_every_expectation_and_a_verdict(attnviz: Attnviz, mine: Path) -> None:
-    result = attnviz("example", "check", str(mine))
+def test_check_prints_every_expectation_and_a_verdict(attnviz: Attnviz, lesson_file: Path) -> None:
+    result = attnviz("example", "check", str(lesson_file))
 
     assert result.status == 0
     assert result.out == (
@@ -146,10 +151,10 @@ def test_check_prints_every_expectation_and_a_verdict(attnviz: Attnviz, mine: Pa
     )
 
 
-def test_quiet_prints_what_differs_alone(attnviz: Attnviz, mine: Path) -> None:
-    mine.write_text(MINE.replace("0.7311", "0.7312"))
+def test_quiet_prints_what_differs_alone(attnviz: Attnviz, lesson_file: Path) -> None:
+    lesson_file.write_text(LESSON.replace("0.7311", "0.7312"))
 
-    result = attnviz("example", "check", "-q", "simplified", str(mine))
+    result = attnviz("example", "check", "-q", "simplified", str(lesson_file))
 
     assert result.status == 1
     assert result.out.splitlines() == [
@@ -158,18 +163,18 @@ def test_quiet_prints_what_differs_alone(attnviz: Attnviz, mine: Path) -> None:
     ]
 
 
-def test_a_lesson_of_ones_own_can_be_shown(attnviz: Attnviz, mine: Path) -> None:
-    result = attnviz("example", "show", str(mine), "--query", "b", "--step", "scores")
+def test_a_lesson_of_ones_own_can_be_shown(attnviz: Attnviz, lesson_file: Path) -> None:
+    result = attnviz("example", "show", str(lesson_file), "--query", "b", "--step", "scores")
 
     assert result.status == 0
     assert "score(b, b) = 0·0 + 2·2 = 4" in result.out
 
 
 def test_the_list_names_every_example(attnviz: Attnviz) -> None:
-    listed = attnviz("example", "list").out.splitlines()
+    lines = attnviz("example", "list").out.splitlines()
 
-    assert [line.split()[0] for line in listed[: len(NAMES)]] == NAMES
-    assert listed[0].endswith("Self-attention without trainable weights")
+    assert [line.split()[0] for line in lines[: len(NAMES)]] == NAMES
+    assert lines[0].endswith("Self-attention without trainable weights")
 
 
 @pytest.mark.parametrize("name", ["mistake-softmax-twice", "mistake-zero-scores"])
@@ -206,27 +211,27 @@ def test_draws_are_those_of_torchs_own_stream(seed: int, skip: int, bias: bool) 
         ),
     )
 
-    found = draw_recipe(recipe)
+    drawn_matrices = draw_recipe(recipe)
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         torch.rand(skip)
-        assert torch.equal(found["x"], torch.rand(4, 3))
+        assert torch.equal(drawn_matrices["x"], torch.rand(4, 3))
         linear = nn.Linear(3, 2, bias=bias)
-        assert torch.equal(found["w_query"], linear.weight.T)
-        assert not bias or torch.equal(found["b_query"], linear.bias)
-        assert torch.equal(found["n"], torch.randn(2, 5))
-        assert torch.equal(found["i"], torch.randint(0, 10, (3, 2)).float())
+        assert torch.equal(drawn_matrices["w_query"], linear.weight.T)
+        assert not bias or torch.equal(drawn_matrices["b_query"], linear.bias)
+        assert torch.equal(drawn_matrices["n"], torch.randn(2, 5))
+        assert torch.equal(drawn_matrices["i"], torch.randint(0, 10, (3, 2)).float())
 
 
 @given(digits=st.integers(1, 6), value=st.floats(-100, 100))
 def test_a_number_as_printed_is_met_and_the_next_one_is_not(digits: int, value: float) -> None:
     as_printed = Decimal(f"{value:.{digits}f}")
-    found = torch.tensor([value], dtype=torch.float64)
+    numbers = torch.tensor([value], dtype=torch.float64)
 
-    assert checking.find_differences([as_printed], found) == []
-    next_one = as_printed + 2 * Decimal(1).scaleb(-digits)
-    assert len(checking.find_differences([next_one], found)) == 1
+    assert checking.find_differences([as_printed], numbers) == []
+    next_printed_number = as_printed + 2 * Decimal(1).scaleb(-digits)
+    assert len(checking.find_differences([next_printed_number], numbers)) == 1
 
 
 def test_whole_numbers_are_meant_exactly() -> None:
@@ -235,14 +240,14 @@ def test_whole_numbers_are_meant_exactly() -> None:
 
 
 def test_minus_infinity_is_a_number_like_others() -> None:
-    hidden = torch.tensor([-torch.inf, 1.0])
+    scores = torch.tensor([-torch.inf, 1.0])
 
-    assert checking.find_differences([Decimal("-inf"), Decimal("1.00")], hidden) == []
-    assert len(checking.find_differences([Decimal("-inf"), Decimal("-inf")], hidden)) == 1
+    assert checking.find_differences([Decimal("-inf"), Decimal("1.00")], scores) == []
+    assert len(checking.find_differences([Decimal("-inf"), Decimal("-inf")], scores)) == 1
 
 
 CLAIM = "[[expect]]\nclaim = 'loops agree'"
-BAD = {
+BAD_FILES = {
     "key": ('titel = "Mine"', 1, "there is no key 'titel'", "did you mean 'title'?"),
     "no title": ('source = "me"', 1, "an example needs a title", "begin with: title ="),
     "setting": (
@@ -439,24 +444,24 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, name: str) -> None:
-    text, line, problem, hint = BAD[name]
+    text, line, problem, hint = BAD_FILES[name]
     path = tmp_path / "bad.toml"
-    titled = name in ("key", "no title")
-    path.write_text(text if titled else f'title = "Bad"\n{text}\n')
+    replaces_title = name in ("key", "no title")
+    path.write_text(text if replaces_title else f'title = "Bad"\n{text}\n')
 
     result = attnviz("example", "check", str(path))
 
     assert result.status == 2, result.err
-    first, second = result.err.splitlines()
-    assert problem in first
-    assert first.startswith(f"error: line {line}" if line else "error: ")
-    assert str(path) in first
-    assert second.startswith(f" hint: {hint}")
+    error_line, hint_line = result.err.splitlines()
+    assert problem in error_line
+    assert error_line.startswith(f"error: line {line}" if line else "error: ")
+    assert str(path) in error_line
+    assert hint_line.startswith(f" hint: {hint}")
 
 
-UNMET = {
+IMPOSSIBLE_EXPECTATIONS = {
     "nothing dropped": (
         "",
         "step = 'dropout'\nvalues = [[1, 0], [0, 4]]",
@@ -504,18 +509,20 @@ UNMET = {
 }
 
 
-@pytest.mark.parametrize("name", UNMET)
+@pytest.mark.parametrize("name", IMPOSSIBLE_EXPECTATIONS)
 def test_an_expectation_that_cannot_be_held_against_anything_is_refused(
-    attnviz: Attnviz, mine: Path, name: str
+    attnviz: Attnviz, lesson_file: Path, name: str
 ) -> None:
-    _, expectation, line, problem = UNMET[name]
-    mine.write_text(MINE.partition("[[expect]]")[0] + f"# two\n# more\n[[expect]]\n{expectation}\n")
+    _, expectation, line, problem = IMPOSSIBLE_EXPECTATIONS[name]
+    lesson_file.write_text(
+        LESSON.partition("[[expect]]")[0] + f"# two\n# more\n[[expect]]\n{expectation}\n"
+    )
 
-    result = attnviz("example", "check", str(mine))
+    result = attnviz("example", "check", str(lesson_file))
 
     assert result.status == 2, result.out
     assert problem in result.err
-    assert line is None or f"line {line} of '{mine}'" in result.err
+    assert line is None or f"line {line} of '{lesson_file}'" in result.err
 
 
 def test_an_example_that_is_not_there_is_refused(attnviz: Attnviz) -> None:
@@ -538,12 +545,12 @@ def test_a_name_is_needed(attnviz: Attnviz) -> None:
 
 
 def test_a_broken_file_does_not_keep_the_others_from_being_checked(
-    attnviz: Attnviz, mine: Path, tmp_path: Path
+    attnviz: Attnviz, lesson_file: Path, tmp_path: Path
 ) -> None:
-    broken = tmp_path / "broken.toml"
-    broken.write_text("title = 3")
+    broken_file = tmp_path / "broken.toml"
+    broken_file.write_text("title = 3")
 
-    result = attnviz("example", "check", str(broken), str(mine))
+    result = attnviz("example", "check", str(broken_file), str(lesson_file))
 
     assert result.status == 2
     assert "✓ scores: 4 numbers" in result.out
@@ -562,14 +569,14 @@ REFUSED_IN_A_FILE = {  # settings that cannot be, and what to try: in keys, for 
 def test_what_to_try_in_a_file_is_said_in_its_keys(
     attnviz: Attnviz, tmp_path: Path, settings: str
 ) -> None:
-    odd = tmp_path / "odd.toml"
-    odd.write_text(
+    odd_file = tmp_path / "odd.toml"
+    odd_file.write_text(
         f'title = "Odd"\ntext = "a b"\n[settings]\ntokenizer = "words"\n{settings}\n'
         '[[expect]]\nstep = "scores"\nshape = [2, 2]\n'
     )
 
     for command in ("check", "show"):
-        result = attnviz("example", command, str(odd))
+        result = attnviz("example", command, str(odd_file))
         assert (result.status, result.err.splitlines()[1]) == (
             2,
             f" hint: {REFUSED_IN_A_FILE[settings]}",
@@ -579,19 +586,21 @@ def test_what_to_try_in_a_file_is_said_in_its_keys(
 
 
 def test_nothing_is_called_right_of_what_was_refused(
-    attnviz: Attnviz, mine: Path, tmp_path: Path
+    attnviz: Attnviz, lesson_file: Path, tmp_path: Path
 ) -> None:
-    broken, other = tmp_path / "broken.toml", tmp_path / "other.toml"
-    broken.write_text("title = 3")
-    other.write_text("title = 4")
+    broken_file, other_broken_file = tmp_path / "broken.toml", tmp_path / "other.toml"
+    broken_file.write_text("title = 3")
+    other_broken_file.write_text("title = 4")
 
-    alone = attnviz("example", "check", str(broken))
-    assert (alone.status, alone.out) == (2, f"✗ {broken} is refused\n")
+    result_of_one = attnviz("example", "check", str(broken_file))
+    assert (result_of_one.status, result_of_one.out) == (2, f"✗ {broken_file} is refused\n")
 
-    result = attnviz("example", "check", str(broken), str(mine), str(other), "-q")
+    result = attnviz(
+        "example", "check", str(broken_file), str(lesson_file), str(other_broken_file), "-q"
+    )
     assert result.out.splitlines() == [
-        f"✗ {broken} is refused",
-        f"✗ {other} is refused: line 1 of '{other}': 'title' is not text",
+        f"✗ {broken_file} is refused",
+        f"✗ {other_broken_file} is refused: line 1 of '{other_broken_file}': 'title' is not text",
         "1 example, 2 expectations, 6 printed numbers: ✓, and 2 examples refused",
     ]
 
@@ -602,10 +611,10 @@ def test_a_query_that_an_example_has_not_is_refused(attnviz: Attnviz) -> None:
     assert result.err.startswith("error: no token of the sentence is 'zebra'\n hint: ")
 
 
-def test_a_file_that_expects_nothing_is_refused(attnviz: Attnviz, mine: Path) -> None:
-    mine.write_text(MINE.partition("[[expect]]")[0])
+def test_a_file_that_expects_nothing_is_refused(attnviz: Attnviz, lesson_file: Path) -> None:
+    lesson_file.write_text(LESSON.partition("[[expect]]")[0])
 
-    result = attnviz("example", "check", str(mine))
+    result = attnviz("example", "check", str(lesson_file))
 
     assert result.status == 2
     assert "expects nothing" in result.err

@@ -30,20 +30,22 @@ course = cache(lambda: build_quiz(read_course()))
 def long_quiz() -> Quiz:
     """Long answers, long titles, a text of many tokens, and two heads on it."""
     answers = (LONG_WORDS, "no", "yes", "maybe")
-    own = OwnQuestion("", LONG_WORDS, LONG_WORDS, answers=answers, right="yes")
-    words = " ".join(f"word{number}" for number in range(30))
+    own_question = OwnQuestion("", LONG_WORDS, LONG_WORDS, answers=answers, right="yes")
+    text = " ".join(f"word{number}" for number in range(30))
     texts = (
-        LessonText(words, Settings(heads=4, dim=32, tokenizer="words", causal=True), own=(own,)),
+        LessonText(
+            text, Settings(heads=4, dim=32, tokenizer="words", causal=True), own=(own_question,)
+        ),
         LessonText("the old keys near the small cabinet", Settings(model="agreement")),
     )
     return build_quiz(Lesson(texts, LONG_WORDS, questions=14))
 
 
 def pages_of(quiz: Quiz, look: Look, *, answers: bool) -> list[Layout]:
-    shown = view(quiz, answers=answers)
-    sheet = shown.sheet
+    quiz_view = view(quiz, answers=answers)
+    sheet = quiz_view.sheet
     assert sheet is not None
-    captions = Captions(shown.headline, shown.picture.caveat, shown.settings)
+    captions = Captions(quiz_view.headline, quiz_view.picture.caveat, quiz_view.settings)
     with fixed_settings(sheet.exercises, captions):
         return exercise_layouts(sheet, captions, look)
 
@@ -59,22 +61,22 @@ def test_everything_stands_on_the_page_and_nothing_on_anything_else(
     quiz: Callable[[], Quiz], answers: bool, look: Look
 ) -> None:
     for page in pages_of(quiz(), look, answers=answers):
-        wide, high = page.size
+        page_width, page_height = page.size
         assert words_have_room(page)
         boxes = [each.box for each in page.panels] + [each.box for each in page.items_of(Block)]
-        for left, bottom, width, height in boxes:
+        for left, bottom, box_width, box_height in boxes:
             assert left >= 0
             assert bottom >= 0.3
-            assert left + width <= wide
-            assert bottom + height <= high
+            assert left + box_width <= page_width
+            assert bottom + box_height <= page_height
         assert min(each.size for each in page.items_of(Words)) >= 6.5
 
 
 def test_each_question_has_a_box_for_each_answer_and_the_key_ticks_one() -> None:
     sheet, key = (pages_of(course(), Look(), answers=answers) for answers in (False, True))
 
-    for pages, rooms in ((sheet, 2), (key, 0)):  # rooms for arithmetic
-        assert sum(len(page.items_of(Block)) for page in pages) == 6 * 4 + 2 * 2 + rooms
+    for pages, arithmetic_boxes in ((sheet, 2), (key, 0)):
+        assert sum(len(page.items_of(Block)) for page in pages) == 6 * 4 + 2 * 2 + arithmetic_boxes
     ticks = [each for page in key for each in page.words if each.text == "✓"]
     assert len(ticks) == 8
     assert not [each for page in sheet for each in page.words if each.text == "✓"]
@@ -82,9 +84,9 @@ def test_each_question_has_a_box_for_each_answer_and_the_key_ticks_one() -> None
 
 def test_a_question_is_not_divided_if_it_fits_on_a_page() -> None:
     for page in pages_of(course(), Look(), answers=True):
-        words = [each.text for each in page.words]
-        titles = [each for each in words if re.match(r"\d Wh", each)]
-        assert len(titles) == len([each for each in words if each == "✓"])
+        texts = [each.text for each in page.words]
+        titles = [each for each in texts if re.match(r"\d Wh", each)]
+        assert len(titles) == len([each for each in texts if each == "✓"])
 
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed")
@@ -95,14 +97,14 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
     for answers in (False, True):
         path = tmp_path / "quiz.pdf"
         view(course(), answers=answers).save(path)
-        done = subprocess.run(
+        process = subprocess.run(
             ["pdftotext", "-layout", str(path), "-"],
             capture_output=True,
             text=True,
             check=True,
             timeout=LONGEST,
         )
-        texts.append(done.stdout)
+        texts.append(process.stdout)
     sheet, key = texts
 
     assert "Name" in sheet

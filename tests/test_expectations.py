@@ -1,4 +1,4 @@
-"""What a lesson may expect: of any layer, of cross-attention, of a block, and how closely."""
+"""What a lesson may expect of layers, cross-attention and blocks, and with which tolerance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.toml_reader import kinds_by_class
 from tests.conftest import Attnviz
 
-HEAD = """\
+LESSON_START = """\
 title = "Two blocks, and a second sentence"
 text = "hot tea"
 
@@ -36,89 +36,95 @@ memory = "cold milk now"
 
 
 @pytest.fixture(scope="module")
-def traced() -> Trace:
+def two_layer_trace() -> Trace:
     return trace("hot tea", tokenizer="words", dim=4, heads=2, layers=2, memory="cold milk now")
 
 
-def checked(attnviz: Attnviz, folder: Path, expectation: str, head: str = HEAD) -> Any:
+def check_lesson(
+    attnviz: Attnviz, folder: Path, expectation: str, start: str = LESSON_START
+) -> Any:
     path = folder / "lesson.toml"
-    path.write_text(f"{head}[[expect]]\n{expectation}\n")
+    path.write_text(f"{start}[[expect]]\n{expectation}\n")
     return attnviz("example", "check", str(path))
 
 
-def written(numbers: torch.Tensor) -> str:
+def toml_matrix(numbers: torch.Tensor) -> str:
     return str(np.round(numbers.numpy().astype(float), 4).tolist())
 
 
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("step", ["softmax", "cross-softmax", "outputs", "cross-values"])
 def test_each_layer_can_be_held_against_its_own_digits(
-    attnviz: Attnviz, tmp_path: Path, traced: Trace, layer: int, step: str
+    attnviz: Attnviz, tmp_path: Path, two_layer_trace: Trace, layer: int, step: str
 ) -> None:
-    own = traced.layers[layer]
-    assert own.cross is not None
+    layer_trace = two_layer_trace.layers[layer]
+    assert layer_trace.cross is not None
     numbers = {
-        "softmax": own.attended.weights,
-        "cross-softmax": own.cross.attended.weights,
-        "outputs": own.outputs,
-        "cross-values": own.cross.values,
+        "softmax": layer_trace.attended.weights,
+        "cross-softmax": layer_trace.cross.attended.weights,
+        "outputs": layer_trace.outputs,
+        "cross-values": layer_trace.cross.values,
     }[step]
-    values = f"step = '{step}'\nvalues = {written(numbers)}\ntolerance = 0.00006\n"
+    values = f"step = '{step}'\nvalues = {toml_matrix(numbers)}\ntolerance = 0.00006\n"
 
-    right = checked(attnviz, tmp_path, f"{values}layer = {layer}")
-    wrong = checked(attnviz, tmp_path, f"{values}layer = {1 - layer}")
+    result_for_layer = check_lesson(attnviz, tmp_path, f"{values}layer = {layer}")
+    result_for_other_layer = check_lesson(attnviz, tmp_path, f"{values}layer = {1 - layer}")
 
     count = numbers.numel()
-    assert f"✓ {step}, layer {layer}: {count} numbers to within 6e-05\n" in right.out
-    assert (right.status, wrong.status) == (0, 1)
+    assert f"✓ {step}, layer {layer}: {count} numbers to within 6e-05\n" in result_for_layer.out
+    assert (result_for_layer.status, result_for_other_layer.status) == (0, 1)
 
 
-def test_without_a_layer_the_last_is_meant(attnviz: Attnviz, tmp_path: Path, traced: Trace) -> None:
-    values = written(traced.layers[1].outputs)
+def test_without_a_layer_the_last_is_meant(
+    attnviz: Attnviz, tmp_path: Path, two_layer_trace: Trace
+) -> None:
+    values = toml_matrix(two_layer_trace.layers[1].outputs)
 
-    result = checked(attnviz, tmp_path, f"step = 'outputs'\ntolerance = 0.00006\nvalues = {values}")
+    result = check_lesson(
+        attnviz, tmp_path, f"step = 'outputs'\ntolerance = 0.00006\nvalues = {values}"
+    )
 
     assert result.status == 0, result.out
 
 
-def test_every_part_of_a_block_is_the_one_of_a_data_file(traced: Trace) -> None:
-    named = trace_contents(traced)["layers"][1]["block"]
-    flat = {
+def test_every_part_of_a_block_is_the_one_of_a_data_file(two_layer_trace: Trace) -> None:
+    nested_arrays = trace_contents(two_layer_trace)["layers"][1]["block"]
+    arrays_by_name = {
         f"block.{name}.{inner}" if isinstance(each, dict) else f"block.{name}": array
-        for name, each in named.items()
+        for name, each in nested_arrays.items()
         for inner, array in (each.items() if isinstance(each, dict) else [("", each)])
         if not isinstance(array, str)
     }
 
-    expected = {name: part for name, part in EXPECTATION_TYPES.items() if name.startswith("block.")}
+    parts = {name: part for name, part in EXPECTATION_TYPES.items() if name.startswith("block.")}
 
-    assert expected.keys() == flat.keys()
-    for name, part in expected.items():
-        found = part.find(traced, traced.layers[1])
-        assert found is not None
-        assert np.array_equal(found.numpy(), flat[name]), name
+    assert parts.keys() == arrays_by_name.keys()
+    for name, part in parts.items():
+        tensor = part.find(two_layer_trace, two_layer_trace.layers[1])
+        assert tensor is not None
+        assert np.array_equal(tensor.numpy(), arrays_by_name[name]), name
 
 
-def test_a_block_put_together_of_what_can_be_expected_is_torchs(traced: Trace) -> None:
-    layer = traced.layers[0]
+def test_a_block_put_together_of_what_can_be_expected_is_torchs(two_layer_trace: Trace) -> None:
+    layer = two_layer_trace.layers[0]
 
-    def part(name: str) -> torch.Tensor:
-        found = EXPECTATION_TYPES[f"block.{name}"].find(traced, layer)
-        assert found is not None
-        return found
+    def find_part(name: str) -> torch.Tensor:
+        tensor = EXPECTATION_TYPES[f"block.{name}"].find(two_layer_trace, layer)
+        assert tensor is not None
+        return tensor
 
-    added = part("attention.inputs") + part("attention.made")
+    residual_sum = find_part("attention.inputs") + find_part("attention.made")
     norm = functional.layer_norm(
-        added, (4,), part("attention.gain"), part("attention.shift"), NORM_EPSILON
+        residual_sum, (4,), find_part("attention.gain"), find_part("attention.shift"), NORM_EPSILON
     )
-    hidden = functional.relu(part("feed_forward.read") @ part("w_1") + part("b_1"))
-    assert torch.allclose(part("attention.outputs"), norm, atol=1e-6)
-    assert torch.allclose(part("hidden"), hidden, atol=1e-6)
-    made = part("hidden") @ part("w_2") + part("b_2")
-    assert torch.allclose(part("feed_forward.made"), made, atol=1e-6)
+    hidden = functional.relu(find_part("feed_forward.read") @ find_part("w_1") + find_part("b_1"))
+    assert torch.allclose(find_part("attention.outputs"), norm, atol=1e-6)
+    assert torch.allclose(find_part("hidden"), hidden, atol=1e-6)
+    feed_forward_output = find_part("hidden") @ find_part("w_2") + find_part("b_2")
+    assert torch.allclose(find_part("feed_forward.made"), feed_forward_output, atol=1e-6)
 
 
-SIDED: dict[str, dict[str, Any]] = {
+SETTINGS_BY_NAME: dict[str, dict[str, Any]] = {
     "blocks": {"layers": 2, "heads": 2, "memory": "cold milk now", "norm": "pre"},
     "rotary": {"positions": "rotary", "causal": True, "dropout": 0.5},
     "alibi": {"positions": "alibi", "heads": 2},
@@ -127,56 +133,60 @@ SIDED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SIDED)
+@pytest.mark.parametrize("name", SETTINGS_BY_NAME)
 def test_what_can_be_expected_has_the_sides_that_its_row_names(name: str) -> None:
-    made = trace("hot tea", tokenizer="words", dim=4, **SIDED[name])
+    trace_of_row = trace("hot tea", tokenizer="words", dim=4, **SETTINGS_BY_NAME[name])
 
     for part in EXPECTATION_TYPES.values():
-        found = part.find(made, made.layers[0])
-        assert found is None or found.ndim == len(part.sides.split()), part
+        tensor = part.find(trace_of_row, trace_of_row.layers[0])
+        assert tensor is None or tensor.ndim == len(part.sides.split()), part
 
 
 @pytest.mark.parametrize(
     "name", sorted(name for name in EXPECTATION_TYPES if name.startswith("cross-"))
 )
-def test_a_step_of_cross_attention_is_that_of_the_other_layer(name: str, traced: Trace) -> None:
-    layer = traced.layers[0]
+def test_a_step_of_cross_attention_is_that_of_the_other_layer(
+    name: str, two_layer_trace: Trace
+) -> None:
+    layer = two_layer_trace.layers[0]
     assert layer.cross is not None
 
-    found = EXPECTATION_TYPES[name].find(traced, layer)
-    other = PARTS_BY_STEP[name.removeprefix("cross-")].find(traced, layer.cross)
+    cross_tensor = EXPECTATION_TYPES[name].find(two_layer_trace, layer)
+    own_tensor = PARTS_BY_STEP[name.removeprefix("cross-")].find(two_layer_trace, layer.cross)
 
-    assert (found is None and other is None) or torch.equal(found, other)  # type: ignore[arg-type]
+    assert (cross_tensor is None and own_tensor is None) or torch.equal(cross_tensor, own_tensor)  # type: ignore[arg-type]
 
 
 def test_a_token_of_the_second_sentence_names_a_row_of_its_keys(
-    attnviz: Attnviz, tmp_path: Path, traced: Trace
+    attnviz: Attnviz, tmp_path: Path, two_layer_trace: Trace
 ) -> None:
-    cross = traced.layers[0].cross
+    cross = two_layer_trace.layers[0].cross
     assert cross is not None
     assert cross.keys is not None
-    milk = written(cross.keys[:, 1])
+    key_of_milk = toml_matrix(cross.keys[:, 1])
 
-    expectation = f"layer = 0\ntolerance = 0.00006\nvalues = {milk}"
-    result = checked(attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'milk'\n{expectation}")
-    other = checked(attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'tea'\n{expectation}")
+    expectation = f"layer = 0\ntolerance = 0.00006\nvalues = {key_of_milk}"
+    result = check_lesson(attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'milk'\n{expectation}")
+    result_for_other_token = check_lesson(
+        attnviz, tmp_path, f"step = 'cross-keys'\nquery = 'tea'\n{expectation}"
+    )
 
     assert "✓ cross-keys of 2 milk, layer 0: 4 numbers" in result.out
-    assert other.status == 2
-    assert "no token of the sentence is 'tea'" in other.err
+    assert result_for_other_token.status == 2
+    assert "no token of the sentence is 'tea'" in result_for_other_token.err
 
 
-CLAIMED = {
+CLAIMS_OF_CROSS_ATTENTION = {
     "rows sum to 1": "step = 'cross-softmax'\nclaim = 'rows sum to 1'\nlayer = 1",
     "loops agree": "step = 'cross-context'\nclaim = 'loops agree'\nlayer = 0",
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMED)
+@pytest.mark.parametrize("claim", CLAIMS_OF_CROSS_ATTENTION)
 def test_a_claim_can_be_made_of_any_attention(attnviz: Attnviz, tmp_path: Path, claim: str) -> None:
-    result = checked(attnviz, tmp_path, CLAIMED[claim])
+    result = check_lesson(attnviz, tmp_path, CLAIMS_OF_CROSS_ATTENTION[claim])
 
-    layer = CLAIMED[claim][-1]
+    layer = CLAIMS_OF_CROSS_ATTENTION[claim][-1]
     assert f"✓ {claim}, layer {layer}, cross-attention: " in result.out
 
 
@@ -184,85 +194,85 @@ def test_a_claim_can_be_made_of_any_attention(attnviz: Attnviz, tmp_path: Path, 
 def test_no_past_is_claimed_of_another_sentence(
     attnviz: Attnviz, tmp_path: Path, claim: str
 ) -> None:
-    result = checked(attnviz, tmp_path, f"step = 'cross-softmax'\nclaim = '{claim}'")
+    result = check_lesson(attnviz, tmp_path, f"step = 'cross-softmax'\nclaim = '{claim}'")
 
     assert result.status == 1
     assert "there are not as many keys as queries" in result.out
 
 
 def test_a_sum_of_cross_attention_is_looked_for_there(attnviz: Attnviz, tmp_path: Path) -> None:
-    head = HEAD.replace("heads = 2", "heads = 1")
-    sum_of = "arithmetic = ['0.1*0.2 = 0.02']"
+    start = LESSON_START.replace("heads = 2", "heads = 1")
+    arithmetic = "arithmetic = ['0.1*0.2 = 0.02']"
 
-    own = checked(attnviz, tmp_path, f"step = 'context'\n{sum_of}", head)
-    cross = checked(attnviz, tmp_path, f"step = 'cross-context'\n{sum_of}", head)
+    own_result = check_lesson(attnviz, tmp_path, f"step = 'context'\n{arithmetic}", start)
+    cross_result = check_lesson(attnviz, tmp_path, f"step = 'cross-context'\n{arithmetic}", start)
 
-    assert (own.status, cross.status) == (1, 1)
-    assert "✗ arithmetic of cross-context: not written" in cross.out
+    assert (own_result.status, cross_result.status) == (1, 1)
+    assert "✗ arithmetic of cross-context: not written" in cross_result.out
 
 
-UNMET = {
+EXPECTATIONS_OF_NOTHING = {
     "layer": (
         "step = 'softmax'\nlayer = 2\nvalues = [[1]]",
-        HEAD,
+        LESSON_START,
         "there is no layer 2: layers count from 0, and there are 2",
         "write layer = 1",
     ),
     "one layer": (
         "step = 'softmax'\nlayer = 1\nvalues = [[1]]",
-        HEAD.replace("layers = 2\n", ""),
+        LESSON_START.replace("layers = 2\n", ""),
         "there is no layer 1: layers count from 0, and there is 1",
         "stack some: layers = 2",
     ),
     "no memory": (
         "step = 'cross-softmax'\nclaim = 'rows sum to 1'",
-        HEAD.partition("memory")[0],
+        LESSON_START.partition("memory")[0],
         "'cross-softmax' is about attention to a second sentence, and there is none",
         "give one: memory = ",
     ),
     "no block": (
         "step = 'block.hidden'\nvalues = [[1]]",
-        HEAD.partition("layers")[0],
+        LESSON_START.partition("layers")[0],
         "'block.hidden' is expected, but this example has no such step",
         "it has tokens, embeddings",
     ),
     "matrix": (
         "step = 'w_query'\nquery = 'tea'\nvalues = [1]",
-        HEAD,
+        LESSON_START,
         "'query' names a token, but 'w_query' does not have a row for each token",
         "leave 'query' out",
     ),
     "token": (
         "step = 'softmax'\nquery = 'milk'\nvalues = [1]",
-        HEAD,
+        LESSON_START,
         "no token of the sentence is 'milk'",
         "the tokens are: 1 hot, 2 tea",
     ),
 }
 
 
-@pytest.mark.parametrize("name", UNMET)
+@pytest.mark.parametrize("name", EXPECTATIONS_OF_NOTHING)
 def test_what_is_expected_of_nothing_is_refused_with_its_line(
     attnviz: Attnviz, tmp_path: Path, name: str
 ) -> None:
-    expectation, head, problem, hint = UNMET[name]
+    expectation, start, problem, hint = EXPECTATIONS_OF_NOTHING[name]
 
-    result = checked(attnviz, tmp_path, expectation, f"{head}\n")
+    result = check_lesson(attnviz, tmp_path, expectation, f"{start}\n")
 
-    line = head.count("\n") + 3
+    line = start.count("\n") + 3
     path = tmp_path / "lesson.toml"
-    first, second = result.err.splitlines()
+    error_line, hint_line = result.err.splitlines()
     assert result.status == 2
-    assert first.startswith(f"error: line {line} of '{path}': {problem}")
-    assert second.startswith(f" hint: {hint}")
+    assert error_line.startswith(f"error: line {line} of '{path}': {problem}")
+    assert hint_line.startswith(f" hint: {hint}")
 
 
 def test_an_error_names_the_line_of_its_own_expectation(attnviz: Attnviz, tmp_path: Path) -> None:
     claim = "claim = 'rows sum to 1'\nlayer = 5\n"
 
-    result = checked(attnviz, tmp_path, f"{claim}\n[[expect]]\nstep = 'softmax'\nshape = [1]")
+    result = check_lesson(attnviz, tmp_path, f"{claim}\n[[expect]]\nstep = 'softmax'\nshape = [1]")
 
-    line = HEAD.count("\n") + 1
+    line = LESSON_START.count("\n") + 1
     assert result.err.startswith(f"error: line {line} of '{tmp_path / 'lesson.toml'}': ")
 
 
@@ -270,25 +280,27 @@ def test_what_is_expected_of_the_same_settings_is_traced_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     softmax = "[[expect]]\nstep = 'softmax'\nshape = [2, 2, 2]\n"
-    other = "with = { temperature = 2.0 }\n"
+    other_settings = "with = { temperature = 2.0 }\n"
     path = tmp_path / "lesson.toml"
-    path.write_text(f"{HEAD}{softmax}{softmax}{softmax}{other}{softmax}{other}{softmax}")
-    traced: list[Any] = []
+    path.write_text(
+        f"{LESSON_START}{softmax}{softmax}{softmax}{other_settings}{softmax}{other_settings}{softmax}"
+    )
+    calls: list[Any] = []
     make = Example.trace
 
-    def counted(self: Example, *told: Any) -> Trace:
-        traced.append(told)
-        return make(self, *told)
+    def record_and_trace(self: Example, *arguments: Any) -> Trace:
+        calls.append(arguments)
+        return make(self, *arguments)
 
-    monkeypatch.setattr(Example, "trace", counted)
+    monkeypatch.setattr(Example, "trace", record_and_trace)
 
     findings = list(checking.check_example(read_example(path)))
 
-    assert [found.passed for found in findings] == [True] * 5
-    assert traced == [(1, {}), (1, {"temperature": 2.0}), (1, {})]
+    assert [finding.passed for finding in findings] == [True] * 5
+    assert calls == [(1, {}), (1, {"temperature": 2.0}), (1, {})]
 
 
-ODD = {
+ODD_KEYS = {
     "layer = -1\nvalues = [1]": "'layer' is not a whole number from 0",
     "tolerance = -0.1\nvalues = [1]": "'tolerance' is not a number from 0",
     "tolerance = nan\nvalues = [1]": "'tolerance' is not a number from 0",
@@ -296,31 +308,35 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("keys", ODD)
+@pytest.mark.parametrize("keys", ODD_KEYS)
 def test_an_odd_key_of_an_expectation_is_refused_with_its_line(
     attnviz: Attnviz, tmp_path: Path, keys: str
 ) -> None:
-    result = checked(attnviz, tmp_path, f"step = 'softmax'\n{keys}")
+    result = check_lesson(attnviz, tmp_path, f"step = 'softmax'\n{keys}")
 
     assert result.status == 2
-    assert result.err.startswith(f"error: line 13 of '{tmp_path / 'lesson.toml'}': {ODD[keys]}")
+    assert result.err.startswith(
+        f"error: line 13 of '{tmp_path / 'lesson.toml'}': {ODD_KEYS[keys]}"
+    )
 
 
 @pytest.mark.parametrize(
-    ("expected", "allowed", "met"),
+    ("expected", "tolerance", "is_met"),
     [(0.5, 0.01, True), (0.511, 0.01, False), (0.489, 0.01, False), (0.51, 0.011, True)],
 )
-def test_a_tolerance_is_how_far_a_number_may_be(expected: float, allowed: float, met: bool) -> None:
-    found = torch.tensor([0.5], dtype=torch.float64)
+def test_a_tolerance_is_how_far_a_number_may_be(
+    expected: float, tolerance: float, is_met: bool
+) -> None:
+    numbers = torch.tensor([0.5], dtype=torch.float64)
 
-    assert (checking.find_differences([expected], found, allowed) == []) is met
+    assert (checking.find_differences([expected], numbers, tolerance) == []) is is_met
 
 
 def test_a_tolerance_of_nothing_wants_the_number_itself() -> None:
-    found = torch.tensor([0.5, 0.25])
+    numbers = torch.tensor([0.5, 0.25])
 
-    assert checking.find_differences([0.5, 0.25], found, 0.0) == []
-    assert len(checking.find_differences([0.5, 0.2501], found, 0.0)) == 1
+    assert checking.find_differences([0.5, 0.25], numbers, 0.0) == []
+    assert len(checking.find_differences([0.5, 0.2501], numbers, 0.0)) == 1
 
 
 def test_settings_and_matrices_of_lessons_are_those_that_there_are() -> None:
@@ -351,6 +367,6 @@ shape = [4, 8]
 with = { heads = 2, w_query = { beside = ["others"] }, w_key = { beside = ["others"] } }
 """)
 
-    (found,) = checking.check_example(read_example(path))
+    (finding,) = checking.check_example(read_example(path))
 
-    assert found.passed, found.about
+    assert finding.passed, finding.about

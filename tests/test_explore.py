@@ -1,4 +1,4 @@
-"""`attnviz explore`: what keys do, what the screen says, and that the terminal is as before."""
+"""`attnviz explore`: what keys do, what the screen shows, and that it restores the terminal."""
 
 from __future__ import annotations
 
@@ -51,22 +51,24 @@ from tests.conftest import ROOT, Attnviz
 from tests.terminals import once, shown_on_terminal
 
 SENTENCE = "the old dogs near the table"
-WIDE = "日本語 🙂 e\u0301te\u0301 and a long sentence about attention , heads and tokens . " * 3
+WIDE_CHARACTERS = (
+    "日本語 🙂 e\u0301te\u0301 and a long sentence about attention , heads and tokens . " * 3
+)
 DOWN, RIGHT = "down", "right"
 ABILITIES = frozenset(("heads", "layers", "changes", "settings", "scores", "text", "continues"))
 
 
 @cache
-def traced(text: str = SENTENCE, **settings: object) -> Trace:
+def cached_trace(text: str = SENTENCE, **settings: object) -> Trace:
     return trace(text, **settings)  # type: ignore[arg-type]
 
 
 @cache
-def opened(text: str = SENTENCE, **settings: object) -> tuple[Subject, Place]:
-    return open_subject(traced(text, **settings))
+def cached_subject(text: str = SENTENCE, **settings: object) -> tuple[Subject, Place]:
+    return open_subject(cached_trace(text, **settings))
 
 
-def session(
+def open_session(
     text: str = SENTENCE,
     *,
     size: tuple[int, int] = (80, 24),
@@ -74,32 +76,32 @@ def session(
     **settings: object,
 ) -> Session:
     """A session on a model that learned agreement, or on what the settings name."""
-    subject, place = opened(text, **(settings or {"model": "agreement"}))
+    subject, place = cached_subject(text, **(settings or {"model": "agreement"}))
     return Session(subject, place, Screen(*size, colors), PictureOptions())
 
 
-def press(on: Session, *keys: str) -> list[str]:
-    """Press keys, do the jobs that they set, and return the screen as text."""
+def press(session: Session, *keys: str) -> list[str]:
+    """Press keys, do the jobs that they start, and return the lines of the screen."""
     for key in keys:
-        on.press(key)
-        if on.job is not None:
-            job = on.job
+        session.press(key)
+        if session.job is not None:
+            job = session.job
             try:
                 result = job.work()
             except AttnvizError as error:
                 result = error
-            on.finish(job, result)
-    return screen(on)
+            session.finish(job, result)
+    return screen_lines(session)
 
 
-def screen(on: Session) -> list[str]:
+def screen_lines(session: Session) -> list[str]:
     """The lines, with plain spaces in place of those that hold a number and its unit together."""
-    return [line.plain.replace("\xa0", " ").rstrip() for line in on.frame().lines]
+    return [line.plain.replace("\xa0", " ").rstrip() for line in session.frame().lines]
 
 
-def foot(shown: list[str]) -> str:
+def last_lines(lines: list[str]) -> str:
     """The last lines as one text: a message may take several."""
-    return " ".join(shown[-6:])
+    return " ".join(lines[-6:])
 
 
 def weights(subject: Subject, head: int) -> np.ndarray:
@@ -108,7 +110,7 @@ def weights(subject: Subject, head: int) -> np.ndarray:
 
 # The colours and the marker.
 
-LONG = "one two three four five six seven eight nine ten " * 3
+LONG_SENTENCE = "one two three four five six seven eight nine ten " * 3
 
 
 @pytest.mark.parametrize("colors", ["16", "256", "truecolor"])
@@ -116,106 +118,116 @@ LONG = "one two three four five six seven eight nine ten " * 3
 def test_half_of_a_cell_is_marked_in_a_colour_of_its_own(
     keys: tuple[str, ...], colors: ColorDepth
 ) -> None:
-    on = session(LONG, colors=colors, seed=42)
-    press(on, *keys)
-    layout = matrix_layout(on.subject, on.place, on.screen)
-    frame = on.frame()
-    line = frame.lines[frame.body.start + 1 + (on.place.query - on.place.top) // 2]
-    at = layout.label_width + on.place.key - on.place.left
-    [style] = [span.style for span in line.spans if span.start <= at < span.end]
+    session = open_session(LONG_SENTENCE, colors=colors, seed=42)
+    press(session, *keys)
+    layout = matrix_layout(session.subject, session.place, session.screen)
+    frame = session.frame()
+    line = frame.lines[frame.body.start + 1 + (session.place.query - session.place.top) // 2]
+    column = layout.label_width + session.place.key - session.place.left
+    [style] = [span.style for span in line.spans if span.start <= column < span.end]
 
     assert layout.form.cells == "halves"
-    assert line.plain[at] == "▀▄"[on.place.query % 2]
+    assert line.plain[column] == "▀▄"[session.place.query % 2]
     assert isinstance(style, Style)
-    assert style.color == marker_color(on.screen) != style.bgcolor
+    assert style.color == marker_color(session.screen) != style.bgcolor
 
 
 def test_of_two_names_on_a_line_that_of_the_query_is_marked() -> None:
-    on = session(LONG, seed=42)
-    names = on.subject.grid(0).rows.names
-    for query in (on.place.query, on.place.query - 1):
-        [marked] = [
+    session = open_session(LONG_SENTENCE, seed=42)
+    names = session.subject.grid(0).rows.names
+    for query in (session.place.query, session.place.query - 1):
+        [marked_names] = [
             line.plain[span.start : span.end]
-            for line in on.frame().lines
+            for line in session.frame().lines
             for span in line.spans
             if span.style == MARK_STYLE and not line.plain[span.start : span.end].isdigit()
         ]
-        assert marked.strip() == names[query]
-        press(on, "up")
+        assert marked_names.strip() == names[query]
+        press(session, "up")
 
 
 def test_words_have_the_colours_of_their_cells() -> None:
-    on = session()
-    frame, layout = on.frame(), matrix_layout(on.subject, on.place, on.screen)
+    session = open_session()
+    frame, layout = session.frame(), matrix_layout(session.subject, session.place, session.screen)
     words = [span.style.bgcolor for span in frame.lines[2].spans if span.style.bgcolor]  # type: ignore[union-attr]
-    row = frame.lines[frame.body.start + layout.heading_lines + on.place.query]
+    row = frame.lines[frame.body.start + layout.heading_lines + session.place.query]
     cells = [style.bgcolor for span in row.spans if isinstance(style := span.style, Style)]
 
     assert {*words} == {*filter(None, cells)}
 
 
 def test_words_from_right_to_left_are_kept_in_place_and_no_mark_is_spelled() -> None:
-    on = session("我 爱 学习 שלום עולם", seed=42, tokenizer="words")
+    session = open_session("我 爱 学习 שלום עולם", seed=42, tokenizer="words")
     for _ in range(5):
-        text = "\n".join(screen(on))
+        text = "\n".join(screen_lines(session))
         assert "u200e" not in text
         assert "\u200e\u200e" not in text
-        press(on, "up")
+        press(session, "up")
 
 
 def test_long_words_are_cut_and_the_numbers_of_the_cell_kept() -> None:
     words = "Donaudampfschifffahrtsgesellschaft pneumonoultramicroscopicsilico of"
     for size in ((60, 16), (80, 24)):
-        on = session(words, seed=42, tokenizer="words", size=size)
+        session = open_session(words, seed=42, tokenizer="words", size=size)
         for keys in (("up", "up"), ("right",), ("right",)):
-            line = press(on, *keys)[-2]
-            weight = float(weights(on.subject, 0)[on.place.query, on.place.key])
+            line = press(session, *keys)[-2]
+            weight = float(weights(session.subject, 0)[session.place.query, session.place.key])
             assert f"weight {weight:.4f}   scaled score" in line
             assert re.search(r"scaled score -?\d+\.\d\d$", line)
 
 
 def test_only_the_answers_that_change_are_named_each_with_its_position() -> None:
     brackets = "( [ { } ] ) ( ( [ ] ) ) [ { } ]"
-    on = session(brackets, model="brackets", size=(200, 40))
-    shown = press(on, *"x]x]x")
-    now, before = (each.prediction for each in (on.subject.trace, on.subject.base))
-    assert now is not None
-    assert before is not None
-    changed = []
-    for at in now.asked_positions:
-        old, new = (each.answers[int(each.probabilities[at].argmax())] for each in (before, now))
-        if old != new:
-            changed.append(f'at {at + 1} "{on.subject.trace.tokens.labels[at]}": {old} → {new}')
-    start = f"{len(changed)} of {len(now.asked_positions)} answers change"
+    session = open_session(brackets, model="brackets", size=(200, 40))
+    lines = press(session, *"x]x]x")
+    prediction, base_prediction = (
+        each.prediction for each in (session.subject.trace, session.subject.base)
+    )
+    assert prediction is not None
+    assert base_prediction is not None
+    changes = []
+    for position in prediction.asked_positions:
+        old_answer, new_answer = (
+            each.answers[int(each.probabilities[position].argmax())]
+            for each in (base_prediction, prediction)
+        )
+        if old_answer != new_answer:
+            changes.append(
+                f'at {position + 1} "{session.subject.trace.tokens.labels[position]}": '
+                f"{old_answer} → {new_answer}"
+            )
+    start = f"{len(changes)} of {len(prediction.asked_positions)} answers change"
 
-    assert len(changed) > 1
-    assert shown[-2].startswith(f"{start}: {', '.join(changed)}"[:199])
+    assert len(changes) > 1
+    assert lines[-2].startswith(f"{start}: {', '.join(changes)}"[:199])
 
 
 def test_a_change_of_less_than_a_thousandth_is_not_said_to_be_one() -> None:
-    on = session()
-    now = on.subject.trace.prediction
-    assert now is not None
-    earlier = replace(now, probabilities=now.probabilities - 0.0005)
-    tokens = on.subject.trace.tokens
+    session = open_session()
+    prediction = session.subject.trace.prediction
+    assert prediction is not None
+    earlier_prediction = replace(prediction, probabilities=prediction.probabilities - 0.0005)
+    tokens = session.subject.trace.tokens
 
-    assert "was" not in subject._changed_answers_text(tokens, now, earlier, 6)
+    assert "was" not in subject._changed_answers_text(tokens, prediction, earlier_prediction, 6)
 
 
 def test_the_sentence_takes_lines_that_are_free_and_says_where_words_are_left_out() -> None:
-    on = session(LONG, seed=42, size=(80, 24))
-    assert len(on.frame().sentence) == 3  # the last of them is the legend
-    assert "…" not in "".join(screen(on)[2:4])
+    session = open_session(LONG_SENTENCE, seed=42, size=(80, 24))
+    assert len(session.frame().sentence) == 3  # the last of them is the legend
+    assert "…" not in "".join(screen_lines(session)[2:4])
 
-    on = session(LONG * 4, seed=42, size=(80, 24))
-    on.place = replace(on.place, query=60)
-    on.resize(80, 24)
-    *lines, _ = screen(on)[on.frame().sentence.start : on.frame().sentence.stop]
-    before = lines[0]
-    assert before.startswith("… ")
+    session = open_session(LONG_SENTENCE * 4, seed=42, size=(80, 24))
+    session.place = replace(session.place, query=60)
+    session.resize(80, 24)
+    *lines, _ = screen_lines(session)[
+        session.frame().sentence.start : session.frame().sentence.stop
+    ]
+    first_line = lines[0]
+    assert first_line.startswith("… ")
     assert lines[-1].endswith(" …")
-    on.click(before.index(before.split()[2]), on.frame().sentence.start)
-    assert on.subject.trace.tokens.labels[on.place.query] == before.split()[2]
+    session.click(first_line.index(first_line.split()[2]), session.frame().sentence.start)
+    assert session.subject.trace.tokens.labels[session.place.query] == first_line.split()[2]
 
 
 # The keys.
@@ -233,12 +245,12 @@ def test_no_key_means_two_things_in_a_pane() -> None:
 
 def test_the_page_about_explore_has_the_table_of_keys() -> None:
     page = (ROOT / "docs" / "explore.md").read_text("utf-8")
-    listed = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
 
-    assert listed == [(key.label, where(key), key.does) for key in KEYS]
+    assert rows == [(key.label, panes_text(key), key.does) for key in KEYS]
 
 
-def where(key: Key) -> str:
+def panes_text(key: Key) -> str:
     """The panes in which a key does something, as the page names them."""
     results = {"matrix", "overview", "arithmetic"}
     return "everywhere" if results <= {*key.panes} else " and ".join(key.panes)
@@ -246,14 +258,14 @@ def where(key: Key) -> str:
 
 def test_keys_that_a_page_has_too_mean_the_same() -> None:
     script = (ROOT / "attnviz/renderers/page/script/shortcuts.js").read_text("utf-8")
-    of_page = dict(re.findall(r'^  "?(\S)"?: \{ does: "([^"]+)"', script, re.MULTILINE))
-    ours = {name: key.does for key in KEYS for name in key.names}
+    page_actions = dict(re.findall(r'^  "?(\S)"?: \{ does: "([^"]+)"', script, re.MULTILINE))
+    explorer_actions = {name: key.does for key in KEYS for name in key.names}
 
-    assert {"[", "]", "/", "?"} <= of_page.keys()
-    for name, does in of_page.items():
-        if name in ours:
-            first = does.split(" ")[0]
-            assert first in ours[name]
+    assert {"[", "]", "/", "?"} <= page_actions.keys()
+    for name, does in page_actions.items():
+        if name in explorer_actions:
+            verb = does.split(" ")[0]
+            assert verb in explorer_actions[name]
 
 
 @pytest.mark.parametrize("pane", ALL_PANES)
@@ -267,54 +279,57 @@ def test_the_last_line_fits_and_begins_with_what_matters(pane: str) -> None:
 
 
 def test_keys_that_a_model_has_no_use_for_are_not_listed() -> None:
-    learned, single = session(size=(240, 40)), session("I am", seed=42, size=(240, 40))
+    agreement_session, single_session = (
+        open_session(size=(240, 40)),
+        open_session("I am", seed=42, size=(240, 40)),
+    )
 
-    assert "scale" in screen(learned)[-1]
-    assert "next word" not in screen(learned)[-1]
-    assert "all heads" not in screen(single)[-1]
-    assert "next word" in screen(session("abcab", model="induction", size=(240, 40)))[-1]
+    assert "scale" in screen_lines(agreement_session)[-1]
+    assert "next word" not in screen_lines(agreement_session)[-1]
+    assert "all heads" not in screen_lines(single_session)[-1]
+    assert "next word" in screen_lines(open_session("abcab", model="induction", size=(240, 40)))[-1]
 
 
 # Moves.
 
 
 def test_a_move_takes_the_title_the_cell_and_the_sentence_along() -> None:
-    on = session()
-    layer, number = on.subject.attention[on.place.head]
-    shown = press(on, "up", "left")
+    session = open_session()
+    layer, number = session.subject.attention[session.place.head]
+    lines = press(session, "up", "left")
 
-    assert on.place.query == 5
-    assert on.place.key == 1
-    title = head_weights_title(on.subject.trace, layer, number, 5)
-    assert shown[0] == title.replace("\xa0", " ")
-    weight = float(on.subject.trace.weights[1, 0, 5, 1])
-    assert f"6 table → 2 old   weight {weight:.4f}" in shown[-3]
-    sentence = on.frame().lines[2]
+    assert session.place.query == 5
+    assert session.place.key == 1
+    title = head_weights_title(session.subject.trace, layer, number, 5)
+    assert lines[0] == title.replace("\xa0", " ")
+    weight = float(session.subject.trace.weights[1, 0, 5, 1])
+    assert f"6 table → 2 old   weight {weight:.4f}" in lines[-3]
+    sentence = session.frame().lines[2]
     [start] = [span.start for span in sentence.spans if "underline" in str(span.style)]
     assert sentence.plain[start:].startswith("table")
 
 
 def test_a_hidden_cell_is_said_to_be_hidden() -> None:
-    assert "1 the → 7 ?   hidden by the mask" in press(session(), *["up"] * 6, "end")[-3]
+    assert "1 the → 7 ?   hidden by the mask" in press(open_session(), *["up"] * 6, "end")[-3]
 
 
 def test_heads_and_layers_follow_one_another_in_a_circle() -> None:
-    on = session()
-    names = [on.subject.name(on.place.head)]
+    session = open_session()
+    names = [session.subject.name(session.place.head)]
     for key in "]]]]}[{":
-        on.press(key)
-        names.append(on.subject.name(on.place.head))
+        session.press(key)
+        names.append(session.subject.name(session.place.head))
 
     assert names == ["L1H0", "L1H1", "L0H0", "L0H1", "L1H0", "L0H0", "L1H1", "L0H1"]
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 20), st.sampled_from([1, 2]))
-def test_a_cell_is_always_in_sight(query: int, count: int, rows: int, per_line: int) -> None:
-    query, rows = min(query, count - 1), rows * per_line
-    place = keep_in_sight(Place(query=query, top=7), rows, 4, (count, 4), per_line)
+def test_a_cell_is_always_in_sight(query: int, count: int, rows: int, rows_per_line: int) -> None:
+    query, rows = min(query, count - 1), rows * rows_per_line
+    place = keep_in_sight(Place(query=query, top=7), rows, 4, (count, 4), rows_per_line)
 
     assert place.top <= query < place.top + rows
-    assert place.top % per_line == 0
+    assert place.top % rows_per_line == 0
 
 
 @given(st.integers(0, 8), st.sampled_from([1, -1]))
@@ -343,122 +358,124 @@ MANY_KEYS = st.lists(
 def test_whatever_is_pressed_the_screen_is_full_and_no_line_is_broken(
     keys: list[str], size: tuple[int, int], colors: ColorDepth, is_wide: bool
 ) -> None:
-    text, settings = (WIDE, {"heads": 2}) if is_wide else (SENTENCE, {"model": "agreement"})
-    on = session(text, size=size, colors=colors, **settings)
-    press(on, *keys)
-    frame = on.frame()
+    text, settings = (
+        (WIDE_CHARACTERS, {"heads": 2}) if is_wide else (SENTENCE, {"model": "agreement"})
+    )
+    session = open_session(text, size=size, colors=colors, **settings)
+    press(session, *keys)
+    frame = session.frame()
 
     assert len(frame.lines) == size[1]
     assert max(line.cell_len for line in frame.lines) <= size[0]
-    if on.place.pane == "matrix":
-        layout = matrix_layout(on.subject, on.place, on.screen)
-        assert on.place.query in range(on.place.top, on.place.top + layout.rows)
-        assert on.place.key in range(on.place.left, on.place.left + layout.columns)
+    if session.place.pane == "matrix":
+        layout = matrix_layout(session.subject, session.place, session.screen)
+        assert session.place.query in range(session.place.top, session.place.top + layout.rows)
+        assert session.place.key in range(session.place.left, session.place.left + layout.columns)
 
 
 def test_without_colours_there_are_none() -> None:
     for keys in ("", "-", "--", "o", "d"):
-        on = session(colors="none")
-        press(on, *keys)
-        styles = [span.style for line in on.frame().lines for span in line.spans]
+        session = open_session(colors="none")
+        press(session, *keys)
+        styles = [span.style for line in session.frame().lines for span in line.spans]
         assert not any(getattr(style, "color", None) for style in styles)
 
 
 def test_a_small_screen_says_how_large_it_has_to_be() -> None:
-    on = session()
-    on.resize(30, 8)
+    session = open_session()
+    session.resize(30, 8)
 
-    assert " ".join(screen(on)) == (
+    assert " ".join(screen_lines(session)) == (
         f"attnviz explore needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} lines; q quits"
     )
-    before = replace(on.place, top=0)
-    press(on, DOWN, "]", "o", "d", "e", "x", "?")
-    on.turn_wheel(1)
-    on.click(3, 2)
-    on.resize(80, 24)
-    assert (on.place, on.prompt, on.subject.changes) == (before, None, "")
-    assert len(screen(on)) == 24
-    press(on, "e")
-    on.resize(MIN_SIZE[0] - 1, 24)
-    press(on, "q")
-    assert on.is_over
+    place_before = replace(session.place, top=0)
+    press(session, DOWN, "]", "o", "d", "e", "x", "?")
+    session.turn_wheel(1)
+    session.click(3, 2)
+    session.resize(80, 24)
+    assert (session.place, session.prompt, session.subject.changes) == (place_before, None, "")
+    assert len(screen_lines(session)) == 24
+    press(session, "e")
+    session.resize(MIN_SIZE[0] - 1, 24)
+    press(session, "q")
+    assert session.is_over
 
 
 def test_zoom_goes_from_numbers_to_half_blocks_and_back() -> None:
-    on, forms = session(), []
+    session, forms = open_session(), []
     for key in ("", "-", "-", "-", "+", "0"):
-        press(on, *([key] if key else []))
-        forms.append(matrix_layout(on.subject, on.place, on.screen).form.cells)
+        press(session, *([key] if key else []))
+        forms.append(matrix_layout(session.subject, session.place, session.screen).form.cells)
 
     assert forms == ["numbers", "blocks", "halves", "halves", "blocks", "numbers"]
 
 
 def test_a_click_on_a_cell_follows_it() -> None:
-    on = session()
-    frame = on.frame()
+    session = open_session()
+    frame = session.frame()
     line = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
     column = frame.lines[line].plain.index(".00")
-    on.click(column, line)
+    session.click(column, line)
 
-    assert (on.place.query, on.place.key) == (3, 0)
+    assert (session.place.query, session.place.key) == (3, 0)
 
 
 def test_a_click_on_a_name_goes_to_its_row_or_its_column() -> None:
-    on = session()
-    frame = on.frame()
+    session = open_session()
+    frame = session.frame()
     row = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
-    on.click(2, row)
-    assert (on.place.query, on.place.key) == (3, 2)
-    on.click(screen(on)[frame.body.start].index("old"), frame.body.start)
-    assert (on.place.query, on.place.key) == (3, 1)
-    on.click(79, row)
-    on.click(0, frame.body.start)
-    on.click(30, frame.body.stop - 1)
-    assert (on.place.query, on.place.key) == (3, 1)
+    session.click(2, row)
+    assert (session.place.query, session.place.key) == (3, 2)
+    session.click(screen_lines(session)[frame.body.start].index("old"), frame.body.start)
+    assert (session.place.query, session.place.key) == (3, 1)
+    session.click(79, row)
+    session.click(0, frame.body.start)
+    session.click(30, frame.body.stop - 1)
+    assert (session.place.query, session.place.key) == (3, 1)
 
 
 def test_of_two_names_on_a_line_the_one_that_is_clicked_is_followed() -> None:
-    on = session(LONG, seed=42)
-    names = on.subject.grid(0).rows.names
-    top = on.frame().body.start + 1
-    line = screen(on)[top]
-    upper = on.place.top
+    session = open_session(LONG_SENTENCE, seed=42)
+    names = session.subject.grid(0).rows.names
+    top = session.frame().body.start + 1
+    line = screen_lines(session)[top]
+    upper = session.place.top
     for query in (upper, upper + 1):
-        on.click(line.index(names[query].split()[-1]), top)
-        assert on.place.query == query
+        session.click(line.index(names[query].split()[-1]), top)
+        assert session.place.query == query
 
 
 def test_a_click_on_a_key_of_the_last_line_presses_it() -> None:
-    on = session()
-    last = len(screen(on)) - 1
+    session = open_session()
+    last_line = len(screen_lines(session)) - 1
 
     def click(words: str, letter: int = 0) -> None:
-        on.click(screen(on)[last].index(words) + letter, last)
+        session.click(screen_lines(session)[last_line].index(words) + letter, last_line)
 
     click("[ ] head", 2)
-    assert on.subject.name(on.place.head) == "L1H1"
+    assert session.subject.name(session.place.head) == "L1H1"
     click("[ ] head")
-    assert on.subject.name(on.place.head) == "L1H0"
-    before = on.place
+    assert session.subject.name(session.place.head) == "L1H0"
+    place_before = session.place
     click("arrows")
     click("  o all")
-    assert on.place == before
+    assert session.place == place_before
     click("o all heads", 4)
-    assert "Enter open" in screen(on)[last]
+    assert "Enter open" in screen_lines(session)[last_line]
     click("Esc back")
     click("? keys")
-    assert on.place.pane == "keys"
+    assert session.place.pane == "keys"
     click("scroll")
-    assert on.place.scroll == 1
+    assert session.place.scroll == 1
     click("Esc back")
     click("e edit")
-    assert on.prompt is not None
+    assert session.prompt is not None
     click("Ctrl-U")
-    assert on.prompt.text == ""
+    assert session.prompt.text == ""
     click("Esc leave")
-    assert on.prompt is None
+    assert session.prompt is None
     click("q quit")
-    assert on.is_over
+    assert session.is_over
 
 
 MESSAGES = st.lists(st.text("abcdefghij", min_size=1, max_size=14), min_size=1, max_size=15)
@@ -468,370 +485,386 @@ MESSAGES = st.lists(st.text("abcdefghij", min_size=1, max_size=14), min_size=1, 
 def test_no_word_of_a_message_is_lost_and_the_next_key_gives_the_room_back(
     words: list[str], pane: str, is_typing: bool
 ) -> None:
-    on, message = session(), " ".join(words)
-    before, body = press(on, *pane), len(on.frame().body)
+    session, message = open_session(), " ".join(words)
+    lines_before, body_lines = press(session, *pane), len(session.frame().body)
     is_typing = is_typing and pane != "?"  # where there is nothing to type
     if is_typing:
-        press(on, "e")
-        assert on.prompt is not None
-        on.prompt = replace(on.prompt, problem=message)
+        press(session, "e")
+        assert session.prompt is not None
+        session.prompt = replace(session.prompt, problem=message)
     else:
-        on.message = message
-    shown = screen(on)
+        session.message = message
+    lines = screen_lines(session)
 
-    assert len(shown) == 24
-    assert message in " ".join(shown[-5:])
-    assert shown[:5] == before[:5]
-    assert ("text the old" in " ".join(shown)) == is_typing
-    press(on, "escape" if is_typing else "pageup")
-    assert len(on.frame().body) == body
+    assert len(lines) == 24
+    assert message in " ".join(lines[-5:])
+    assert lines[:5] == lines_before[:5]
+    assert ("text the old" in " ".join(lines)) == is_typing
+    press(session, "escape" if is_typing else "pageup")
+    assert len(session.frame().body) == body_lines
 
 
 def test_a_long_problem_stands_below_the_line_that_is_typed() -> None:
-    on = session()
-    press(on, "e", "ctrl+u", *"the unheardof", "enter")
-    assert on.prompt is not None
-    problem = on.prompt.problem
-    shown = screen(on)
+    session = open_session()
+    press(session, "e", "ctrl+u", *"the unheardof", "enter")
+    assert session.prompt is not None
+    problem = session.prompt.problem
+    lines = screen_lines(session)
 
     assert len(problem) > 80
-    assert " ".join(shown).endswith(problem)
-    assert any(line.startswith("text the unheardof") for line in shown)
+    assert " ".join(lines).endswith(problem)
+    assert any(line.startswith("text the unheardof") for line in lines)
 
 
 def test_a_message_of_more_than_four_lines_ends_in_an_ellipsis() -> None:
-    on = session(size=MIN_SIZE)
-    on.message = "word " * 60
-    shown = screen(on)
+    session = open_session(size=MIN_SIZE)
+    session.message = "word " * 60
+    lines = screen_lines(session)
 
-    assert len(shown) == MIN_SIZE[1]
-    assert [line.startswith("word") for line in shown].count(True) == 4
-    assert shown[-3].endswith("…")
+    assert len(lines) == MIN_SIZE[1]
+    assert [line.startswith("word") for line in lines].count(True) == 4
+    assert lines[-3].endswith("…")
 
 
 def test_a_click_on_a_word_follows_it_and_the_wheel_goes_on() -> None:
-    on = session()
-    on.click(screen(on)[2].index("near"), 2)
-    assert on.place.query == 3
-    on.turn_wheel(2)
-    assert on.place.query == 5
-    on.turn_wheel(-2, sideways=True)
-    assert on.place.key == 0
+    session = open_session()
+    session.click(screen_lines(session)[2].index("near"), 2)
+    assert session.place.query == 3
+    session.turn_wheel(2)
+    assert session.place.query == 5
+    session.turn_wheel(-2, sideways=True)
+    assert session.place.key == 0
 
 
 def test_all_heads_are_opened_by_enter_and_by_a_click() -> None:
-    on = session()
-    shown = press(on, "o", "left")
-    assert on.place.pane == "overview"
-    assert all(any(name in line for line in shown) for name in ("L0H0", "L0H1", "L1H0", "L1H1"))
-    press(on, "enter")
-    assert on.subject.name(on.place.head) == "L0H1"
-    assert "d arithmetic" in screen(on)[-1]
+    session = open_session()
+    lines = press(session, "o", "left")
+    assert session.place.pane == "overview"
+    assert all(any(name in line for line in lines) for name in ("L0H0", "L0H1", "L1H0", "L1H1"))
+    press(session, "enter")
+    assert session.subject.name(session.place.head) == "L0H1"
+    assert "d arithmetic" in screen_lines(session)[-1]
 
-    press(on, "o")
-    top = on.frame().body.start
-    on.click(screen(on)[top].index("L0H0"), top)
-    assert on.subject.name(on.place.head) == "L0H0"
-    on.click(screen(on)[top].index("L0H0"), top)
-    assert "d arithmetic" in screen(on)[-1]
+    press(session, "o")
+    top = session.frame().body.start
+    session.click(screen_lines(session)[top].index("L0H0"), top)
+    assert session.subject.name(session.place.head) == "L0H0"
+    session.click(screen_lines(session)[top].index("L0H0"), top)
+    assert "d arithmetic" in screen_lines(session)[-1]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (240, 70)])
 def test_small_maps_are_as_large_as_all_heads_fit(size: tuple[int, int]) -> None:
-    on = session(size=size)
-    shown = press(on, "o")
-    layout, frame = sheet_layout(on.subject, on.place, on.screen), on.frame()
-    cell_lines, tokens = layout.form.cell_lines, len(on.subject.trace.tokens)
-    top = frame.body.start
-    below = next(line for line in frame.body if shown[line].startswith("L1H0"))
+    session = open_session(size=size)
+    lines = press(session, "o")
+    layout, frame = sheet_layout(session.subject, session.place, session.screen), session.frame()
+    cell_lines, tokens = layout.form.cell_lines, len(session.subject.trace.tokens)
+    upper_line = frame.body.start
+    lower_line = next(line for line in frame.body if lines[line].startswith("L1H0"))
 
     assert layout.form.cell_columns == 2 * cell_lines
-    assert below - top == 1 + tokens * cell_lines + 1  # a name, the rows, an empty line
+    assert lower_line - upper_line == 1 + tokens * cell_lines + 1  # a name, the rows, an empty line
     assert 2 * (1 + tokens * cell_lines) <= len(frame.body) < 2 * (1 + tokens * (cell_lines + 1))
-    assert "in sight" not in shown[1]
-    on.click(layout.map_columns + 3, below - 2)
-    assert on.subject.name(on.place.head) == "L0H1"
+    assert "in sight" not in lines[1]
+    session.click(layout.map_columns + 3, lower_line - 2)
+    assert session.subject.name(session.place.head) == "L0H1"
 
 
-@pytest.mark.parametrize("text", [SENTENCE, LONG * 2])  # of whole cells, and of half ones
+@pytest.mark.parametrize("text", [SENTENCE, LONG_SENTENCE * 2])  # of whole cells, and of half ones
 @pytest.mark.parametrize("colors", ["16", "256", "truecolor"])
 def test_the_small_map_of_a_head_that_is_off_is_grey_and_its_name_struck_through(
     colors: ColorDepth, text: str
 ) -> None:
     model: dict[str, object] = {"model": "agreement"} if text == SENTENCE else {"heads": 4}
-    on = session(text, colors=colors, size=(120, 50), without="L0H1", **model)
-    press(on, "o")
-    layout, frame = sheet_layout(on.subject, on.place, on.screen), on.frame()
-    title, first = frame.lines[frame.body.start], frame.lines[frame.body.start + 1]
+    session = open_session(text, colors=colors, size=(120, 50), without="L0H1", **model)
+    press(session, "o")
+    layout, frame = sheet_layout(session.subject, session.place, session.screen), session.frame()
+    title, first_row = frame.lines[frame.body.start], frame.lines[frame.body.start + 1]
     columns = (0, layout.map_columns + layout.form.gap)
     console = Console()
     names, cells = (
-        [line.get_style_at_offset(console, column) for column in columns] for line in (title, first)
+        [line.get_style_at_offset(console, column) for column in columns]
+        for line in (title, first_row)
     )
-    with_all = on.subject.with_settings(without=None)
-    on = Session(with_all, on.place, on.screen, PictureOptions())
-    beside = on.frame().lines[frame.body.start + 1]
-    usual = [beside.get_style_at_offset(console, column) for column in columns]
+    all_heads_on = session.subject.with_settings(without=None)
+    session = Session(all_heads_on, session.place, session.screen, PictureOptions())
+    line_with_all_on = session.frame().lines[frame.body.start + 1]
+    usual_styles = [line_with_all_on.get_style_at_offset(console, column) for column in columns]
 
     assert layout.form.halves == (text != SENTENCE)
     assert [bool(style.strike) for style in names] == [False, True]
-    assert [ours == theirs for ours, theirs in zip(cells, usual, strict=True)] == [True, False]
+    assert [ours == theirs for ours, theirs in zip(cells, usual_styles, strict=True)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("width", range(60, 241, 20))
 def test_settings_are_written_whole_and_those_that_keys_change_come_first(width: int) -> None:
-    on = session(size=(width, 30))
-    line, parts = screen(on)[1], on.subject.about
-    name, *shown = line.removesuffix(" …").split(" · ")
+    session = open_session(size=(width, 30))
+    line, parts = screen_lines(session)[1], session.subject.about
+    name, *shown_settings = line.removesuffix(" …").split(" · ")
 
     assert name == "L1H0, one of 4 heads"
-    assert shown[:4] == ["model agreement", "scaled", "causal", "temperature 0.5"][: len(shown)]
-    assert shown == list(parts[: len(shown)])
-    assert line.endswith(" …") == (len(shown) < len(parts))
-    assert len(shown) == len(parts) or len(f"{line[:-2]} · {parts[len(shown)]} …") > width
+    assert (
+        shown_settings[:4]
+        == ["model agreement", "scaled", "causal", "temperature 0.5"][: len(shown_settings)]
+    )
+    assert shown_settings == list(parts[: len(shown_settings)])
+    assert line.endswith(" …") == (len(shown_settings) < len(parts))
+    assert (
+        len(shown_settings) == len(parts)
+        or len(f"{line[:-2]} · {parts[len(shown_settings)]} …") > width
+    )
     assert set(parts) >= {"7 tokens (words)", "learned positions", "cpu float32"}
 
 
 def test_without_colours_a_cell_of_a_small_map_is_one_line_high() -> None:
-    on = session(size=(240, 70), colors="none")
-    press(on, "o")
-    assert sheet_layout(on.subject, on.place, on.screen).form.cell_lines == 1
+    session = open_session(size=(240, 70), colors="none")
+    press(session, "o")
+    assert sheet_layout(session.subject, session.place, session.screen).form.cell_lines == 1
 
 
 def test_of_many_tokens_as_many_are_apart_as_there_is_room_for() -> None:
     sides = []
     for size in ((60, 16), (80, 24), (120, 40), (240, 70)):
-        on = session(LONG * 2, size=size, seed=42, heads=4)
-        press(on, "o")
-        sides.append(sheet_layout(on.subject, on.place, on.screen).side)
-        assert on.subject.small_map(0, sides[-1]).cells.shape[0] <= sides[-1]
+        session = open_session(LONG_SENTENCE * 2, size=size, seed=42, heads=4)
+        press(session, "o")
+        sides.append(sheet_layout(session.subject, session.place, session.screen).side)
+        assert session.subject.small_map(0, sides[-1]).cells.shape[0] <= sides[-1]
 
     assert sides == sorted(sides)
     assert sides[-1] > sides[0] == subject.SMALL_MAP_SIDE
 
 
 def test_where_not_all_heads_fit_those_in_sight_are_numbered() -> None:
-    on = session("abcde" * 4, model="induction", size=(60, 16))
-    shown = press(on, "o")
-    [(first, last)] = re.findall(r"one of 8 heads · heads (\d)–(\d) in sight", shown[1])
-    names = [on.subject.name(head) for head in range(8)]
-    in_sight = [name for name in names if any(name in line for line in shown[2:])]
+    session = open_session("abcde" * 4, model="induction", size=(60, 16))
+    lines = press(session, "o")
+    [(first_shown, last_shown)] = re.findall(r"one of 8 heads · heads (\d)–(\d) in sight", lines[1])
+    names = [session.subject.name(head) for head in range(8)]
+    in_sight = [name for name in names if any(name in line for line in lines[2:])]
 
-    assert in_sight == names[int(first) - 1 : int(last)]
+    assert in_sight == names[int(first_shown) - 1 : int(last_shown)]
     assert len(in_sight) < 8
 
 
 def test_the_list_of_keys_is_that_of_the_pane_below() -> None:
-    on = session()
-    shown = "\n".join(press(on, "o", "?"))
-    assert "open the head" in shown
-    assert "larger cells" not in shown
-    press(on, "?")
-    assert on.place.pane == "overview"
+    session = open_session()
+    lines = "\n".join(press(session, "o", "?"))
+    assert "open the head" in lines
+    assert "larger cells" not in lines
+    press(session, "?")
+    assert session.place.pane == "overview"
 
 
-# What is found of a token.
+# Finding tokens.
 
 
 def test_find_goes_to_the_next_of_a_word_and_to_a_number() -> None:
-    on = session()
-    found = []
+    session = open_session()
+    positions = []
     for name in ("the", "the", "the", "4"):
-        press(on, "/", *name, "enter")
-        found.append(on.place.query)
+        press(session, "/", *name, "enter")
+        positions.append(session.place.query)
 
-    assert found == [0, 4, 0, 3]
+    assert positions == [0, 4, 0, 3]
 
 
 def test_find_says_what_is_not_there() -> None:
-    on = session()
-    shown = press(on, "/", *"cow", "enter")
+    session = open_session()
+    lines = press(session, "/", *"cow", "enter")
 
-    assert "cow" in foot(shown)
-    assert on.place.query == 6
-    assert "weight" in press(on, "up")[-3]
+    assert "cow" in last_lines(lines)
+    assert session.place.query == 6
+    assert "weight" in press(session, "up")[-3]
 
 
 def test_a_line_is_edited_where_its_caret_is() -> None:
-    on = session()
+    session = open_session()
     keys = ("left", "left", "X", "home", "delete", "end", "backspace", "right")
-    press(on, "/", *"abcd", *keys)
-    assert on.prompt is not None
-    assert on.prompt.text == "bXc"
-    press(on, "ctrl+u", *"é 日本")
-    on.type("pasted\ntext")
-    assert on.prompt.text == "é 日本pasted text"
-    assert "é 日本pasted text" in screen(on)[-3]
-    press(on, "escape")
-    assert on.prompt is None
+    press(session, "/", *"abcd", *keys)
+    assert session.prompt is not None
+    assert session.prompt.text == "bXc"
+    press(session, "ctrl+u", *"é 日本")
+    session.type("pasted\ntext")
+    assert session.prompt.text == "é 日本pasted text"
+    assert "é 日本pasted text" in screen_lines(session)[-3]
+    press(session, "escape")
+    assert session.prompt is None
 
 
 # Changes.
 
 
 def test_a_head_that_is_switched_off_changes_the_answer_as_without_does() -> None:
-    on = session()
-    shown = press(on, "x")
-    after = traced(model="agreement", without="L1H0")
-    assert after.prediction is not None
-    wanted = after.prediction.probabilities
-    ours = on.subject.trace.prediction
-    assert ours is not None
+    session = open_session()
+    lines = press(session, "x")
+    trace_without = cached_trace(model="agreement", without="L1H0")
+    assert trace_without.prediction is not None
+    expected = trace_without.prediction.probabilities
+    prediction = session.subject.trace.prediction
+    assert prediction is not None
 
-    assert torch.equal(ours.probabilities, wanted)
-    assert shown[0] == 'In L1H0, "?" gives "dogs" 100 % of its attention'
-    assert shown[1].startswith("L1H0 (off), one of 4 heads")
-    assert "changed: --without L1H0" in shown[1]
-    assert press(on, "up")[0].startswith('In L1H0, "table"')
-    answer = ours.answers.index("are")
-    share = 100 * float(wanted[6, answer])
-    assert f"are {share:.0f} % (was over 99.9 %)" in shown[-2]
-    press(on, "x")
-    assert on.subject.trace is on.subject.base
+    assert torch.equal(prediction.probabilities, expected)
+    assert lines[0] == 'In L1H0, "?" gives "dogs" 100 % of its attention'
+    assert lines[1].startswith("L1H0 (off), one of 4 heads")
+    assert "changed: --without L1H0" in lines[1]
+    assert press(session, "up")[0].startswith('In L1H0, "table"')
+    answer = prediction.answers.index("are")
+    share = 100 * float(expected[6, answer])
+    assert f"are {share:.0f} % (was over 99.9 %)" in lines[-2]
+    press(session, "x")
+    assert session.subject.trace is session.subject.base
 
 
 def test_scale_mask_and_temperature_compute_what_torch_computes() -> None:
-    on = session("I am learning this", seed=42)
-    press(on, "s", "m", "t", "t")
-    layer = on.subject.trace.layers[0]
+    session = open_session("I am learning this", seed=42)
+    press(session, "s", "m", "t", "t")
+    layer = session.subject.trace.layers[0]
     assert layer.queries is not None
     assert layer.keys is not None
     scores = layer.queries[0] @ layer.keys[0].T / 4  # two temperatures of 2, and no √8
-    wanted = scores.masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
+    expected = scores.masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
 
-    torch.testing.assert_close(torch.from_numpy(weights(on.subject, 0)), wanted)
-    assert "changed: --no-scale --causal --temperature 4 " in screen(on)[1]
-    press(on, "s", "m", "T", "T")
-    assert on.subject.trace is on.subject.base
-    assert "changed" not in screen(on)[1]
+    torch.testing.assert_close(torch.from_numpy(weights(session.subject, 0)), expected)
+    assert "changed: --no-scale --causal --temperature 4 " in screen_lines(session)[1]
+    press(session, "s", "m", "T", "T")
+    assert session.subject.trace is session.subject.base
+    assert "changed" not in screen_lines(session)[1]
 
 
 def test_the_temperature_has_limits() -> None:
-    assert "stays between 1/64 and 64" in press(session(), *"ttttttttt")[-3]
+    assert "stays between 1/64 and 64" in press(open_session(), *"ttttttttt")[-3]
 
 
 def test_an_edited_sentence_is_what_a_run_shows() -> None:
-    on = session()
-    old = len("dogs near the table ?")
-    press(on, "e", *["backspace"] * old, *"dog near the tables ?", "enter")
-    wanted = traced("the old dog near the tables ?", model="agreement")
+    session = open_session()
+    old_length = len("dogs near the table ?")
+    press(session, "e", *["backspace"] * old_length, *"dog near the tables ?", "enter")
+    expected = cached_trace("the old dog near the tables ?", model="agreement")
 
-    torch.testing.assert_close(on.subject.trace.weights, wanted.weights)
-    assert screen(on)[-2] == 'At "?" the model answers: is (over 99.9 %)'
+    torch.testing.assert_close(session.subject.trace.weights, expected.weights)
+    assert screen_lines(session)[-2] == 'At "?" the model answers: is (over 99.9 %)'
 
 
 def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> None:
-    on = session()
-    shown = press(on, "e", *" cow", "enter")
+    session = open_session()
+    lines = press(session, "e", *" cow", "enter")
 
-    assert "never seen 'cow'" in foot(shown)
-    assert on.subject.trace is on.subject.base
+    assert "never seen 'cow'" in last_lines(lines)
+    assert session.subject.trace is session.subject.base
 
 
 def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> None:
-    on = session("abcdeab", model="induction")
-    press(on, "g", "g")
+    session = open_session("abcdeab", model="induction")
+    press(session, "g", "g")
 
-    assert on.subject.trace.text == "abcdeabcd"
-    assert (on.place.query, weights(on.subject, on.place.head)[8].argmax()) == (8, on.place.key)
-    assert "only a model that continues a text" in foot(press(session(), "g"))
+    assert session.subject.trace.text == "abcdeabcd"
+    assert (session.place.query, weights(session.subject, session.place.head)[8].argmax()) == (
+        8,
+        session.place.key,
+    )
+    assert "only a model that continues a text" in last_lines(press(open_session(), "g"))
 
 
 def test_a_head_of_a_second_sentence_has_its_own_words_and_no_arithmetic_here() -> None:
-    on = session("I am here", memory="go there now", layers=1)
-    press(on, "{", "[", "]", "d", "]")
-    names = [on.subject.name(head) for head in range(2)]
+    session = open_session("I am here", memory="go there now", layers=1)
+    press(session, "{", "[", "]", "d", "]")
+    names = [session.subject.name(head) for head in range(2)]
 
     assert names == ["L0H0", "L0 cross H0"]
-    on.place = replace(on.place, head=0, pane="arithmetic")
-    shown = press(on, "]")
-    assert on.place.pane == "matrix"
-    assert "written by another command" in foot(shown)
-    assert shown[2] == "go there now"
-    assert "cannot be switched off" in foot(press(on, "x"))
+    session.place = replace(session.place, head=0, pane="arithmetic")
+    lines = press(session, "]")
+    assert session.place.pane == "matrix"
+    assert "written by another command" in last_lines(lines)
+    assert lines[2] == "go there now"
+    assert "cannot be switched off" in last_lines(press(session, "x"))
 
 
 def test_a_token_is_found_in_every_pane() -> None:
-    on = session()
-    press(on, "o", "/", *"old", "enter")
-    assert (on.place.pane, on.place.query) == ("overview", 1)
+    session = open_session()
+    press(session, "o", "/", *"old", "enter")
+    assert (session.place.pane, session.place.query) == ("overview", 1)
 
-    press(on, "d", "/", *"near", "enter")
-    assert (on.place.pane, on.place.query) == ("arithmetic", 3)
-    row = weights(on.subject, on.place.head)[3]
-    assert on.place.key == row.argmax()
+    press(session, "d", "/", *"near", "enter")
+    assert (session.place.pane, session.place.query) == ("arithmetic", 3)
+    row = weights(session.subject, session.place.head)[3]
+    assert session.place.key == row.argmax()
 
 
 def test_a_key_without_a_meaning_in_a_pane_says_so() -> None:
-    on = session()
-    assert "+ − 0 does nothing here (? lists the keys)" in press(on, "o", "+")[-3]
-    assert "no key of attnviz explore" in press(on, "z")[-3]
-    assert "/ does nothing here (? or Esc goes back)" in press(on, "?", "/")[-3]
-    assert "as large as they can be" in press(on, "escape", "enter", "+")[-3]
+    session = open_session()
+    assert "+ − 0 does nothing here (? lists the keys)" in press(session, "o", "+")[-3]
+    assert "no key of attnviz explore" in press(session, "z")[-3]
+    assert "/ does nothing here (? or Esc goes back)" in press(session, "?", "/")[-3]
+    assert "as large as they can be" in press(session, "escape", "enter", "+")[-3]
 
 
 def test_a_single_head_that_is_off_is_named_the_head() -> None:
-    off = traced("3 1 2", model="sort", without="L0H0")
-    assert head_weights_title(off, off.attention_layers[0], 0) == "The head is switched off"
+    trace_without = cached_trace("3 1 2", model="sort", without="L0H0")
+    assert (
+        head_weights_title(trace_without, trace_without.attention_layers[0], 0)
+        == "The head is switched off"
+    )
 
-    on = session("3 1 2", model="sort")
-    before = press(on, "home")[0]
-    assert press(on, "x")[0] == before
-    assert "--without L0H0" in screen(on)[1]
+    session = open_session("3 1 2", model="sort")
+    title_before = press(session, "home")[0]
+    assert press(session, "x")[0] == title_before
+    assert "--without L0H0" in screen_lines(session)[1]
 
 
 def test_a_head_whose_output_nothing_reads_cannot_be_switched_off() -> None:
-    single = session("I am", seed=42, size=(240, 40))
-    assert "off" not in screen(single)[-1]
-    assert "all weights stay as they are" in press(single, "x")[-2]
-    two = session("I am", seed=42, layers=2)
-    press(two, "{")
-    lower = two.subject.cells.index((0, 0))
-    two.place = replace(two.place, head=lower)
-    press(two, "x")
-    assert two.subject.trace is not two.subject.base
+    single_session = open_session("I am", seed=42, size=(240, 40))
+    assert "off" not in screen_lines(single_session)[-1]
+    assert "all weights stay as they are" in press(single_session, "x")[-2]
+    two_layer_session = open_session("I am", seed=42, layers=2)
+    press(two_layer_session, "{")
+    lower_head = two_layer_session.subject.cells.index((0, 0))
+    two_layer_session.place = replace(two_layer_session.place, head=lower_head)
+    press(two_layer_session, "x")
+    assert two_layer_session.subject.trace is not two_layer_session.subject.base
 
 
 def test_weights_that_are_no_softmax_have_no_scale() -> None:
-    on = session("I am here", variant="average", size=(240, 40))
-    assert "scale" not in screen(on)[-1]
-    assert "no scores to scale" in press(on, "s")[-2]
+    session = open_session("I am here", variant="average", size=(240, 40))
+    assert "scale" not in screen_lines(session)[-1]
+    assert "no scores to scale" in press(session, "s")[-2]
 
 
 @pytest.mark.parametrize(("text", "model"), [("3 1 2", "sort")])
 def test_an_answer_as_long_as_its_question_is_complete(text: str, model: str) -> None:
-    on = session(text, model=model)
-    assert "complete" not in press(on, "g", "g")[-3]
-    assert "it is complete" in press(on, "g")[-3]
-    assert on.subject.trace.text == "3 1 2 → 1 2 3"
-    longest = on.subject.trace.model.facts["tokens"][1]  # type: ignore[union-attr]
-    assert f"at most {longest} tokens" in press(on, *"g" * (longest - 6))[-3]
+    session = open_session(text, model=model)
+    assert "complete" not in press(session, "g", "g")[-3]
+    assert "it is complete" in press(session, "g")[-3]
+    assert session.subject.trace.text == "3 1 2 → 1 2 3"
+    longest = session.subject.trace.model.facts["tokens"][1]  # type: ignore[union-attr]
+    assert f"at most {longest} tokens" in press(session, *"g" * (longest - 6))[-3]
 
 
 def test_all_changes_are_undone_and_flipped() -> None:
-    on = session()
-    assert "nothing is changed" in press(on, "b")[-3]
-    press(on, "x", "t")
-    changed = on.subject
-    press(on, "b")
-    assert on.subject is on.first
-    press(on, "b")
-    assert on.subject is changed
-    assert "undone" in press(on, "u")[-3]
-    assert on.subject is on.first
+    session = open_session()
+    assert "nothing is changed" in press(session, "b")[-3]
+    press(session, "x", "t")
+    changed_subject = session.subject
+    press(session, "b")
+    assert session.subject is session.first
+    press(session, "b")
+    assert session.subject is changed_subject
+    assert "undone" in press(session, "u")[-3]
+    assert session.subject is session.first
 
 
-# What one takes away.
+# Copying commands and writing files.
 
 
 def test_a_text_from_a_file_is_copied_as_its_file() -> None:
-    subject, place = opened(model="agreement")
-    on = Session(subject, place, Screen(80, 24), PictureOptions(), Path("dogs.txt"))
-    press(on, "y")
-    assert on.copied.startswith("attnviz inspect --model agreement")
-    assert on.copied.endswith("--file dogs.txt")
-    press(on, "e", *["backspace"] * 8, "enter", "y")
-    assert "dogs.txt" not in on.copied
+    subject, place = cached_subject(model="agreement")
+    session = Session(subject, place, Screen(80, 24), PictureOptions(), Path("dogs.txt"))
+    press(session, "y")
+    assert session.copied.startswith("attnviz inspect --model agreement")
+    assert session.copied.endswith("--file dogs.txt")
+    press(session, "e", *["backspace"] * 8, "enter", "y")
+    assert "dogs.txt" not in session.copied
 
 
 def test_a_file_is_replaced_only_after_a_second_enter(
@@ -840,14 +873,14 @@ def test_a_file_is_replaced_only_after_a_second_enter(
     monkeypatch.chdir(tmp_path)
     notes = tmp_path / "notes.txt"
     notes.write_text("mine")
-    on = session()
-    shown = press(on, "w", *"notes.txt", "enter")
-    assert "notes.txt exists: Enter again to replace it" in shown[-1]
-    assert "Esc leave it" in press(on, "left")[-1]
-    press(on, "escape")
+    session = open_session()
+    lines = press(session, "w", *"notes.txt", "enter")
+    assert "notes.txt exists: Enter again to replace it" in lines[-1]
+    assert "Esc leave it" in press(session, "left")[-1]
+    press(session, "escape")
     assert notes.read_text() == "mine"
 
-    assert "wrote notes.txt" in press(on, "w", *"notes.txt", "enter", "enter")[-3]
+    assert "wrote notes.txt" in press(session, "w", *"notes.txt", "enter", "enter")[-3]
     assert "weight" in notes.read_text("utf-8")
 
 
@@ -856,150 +889,154 @@ def test_a_free_name_is_suggested_and_replaced_by_the_first_letter(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "heads.png").touch()
-    on = session()
-    assert "write to heads-2.png" in press(on, "o", "w")[-3]
-    assert "write to x.png" in press(on, *"x.png")[-3]
-    press(on, "escape", "w", "left", "left", "left", "left", "X")
-    assert on.prompt is not None
-    assert on.prompt.text == "heads-2X.png"
+    session = open_session()
+    assert "write to heads-2.png" in press(session, "o", "w")[-3]
+    assert "write to x.png" in press(session, *"x.png")[-3]
+    press(session, "escape", "w", "left", "left", "left", "left", "X")
+    assert session.prompt is not None
+    assert session.prompt.text == "heads-2X.png"
 
 
 def test_a_line_is_edited_as_in_a_shell() -> None:
-    on = session()
-    press(on, "e", "ctrl+a", "ctrl+k", *"the dogs near", "ctrl+w", "ctrl+a", "a", "ctrl+e", "b")
-    assert on.prompt is not None
-    assert on.prompt.text == "athe dogs b"
-    on.type("one\rtwo\r\nthree")
-    assert on.prompt.text == "athe dogs bone two three"
+    session = open_session()
+    press(
+        session, "e", "ctrl+a", "ctrl+k", *"the dogs near", "ctrl+w", "ctrl+a", "a", "ctrl+e", "b"
+    )
+    assert session.prompt is not None
+    assert session.prompt.text == "athe dogs b"
+    session.type("one\rtwo\r\nthree")
+    assert session.prompt.text == "athe dogs bone two three"
 
 
 def test_tab_completes_a_word_that_the_model_knows() -> None:
-    on = session()
-    press(on, "e", "ctrl+u", *"the cab", "tab")
-    assert on.prompt is not None
-    assert on.prompt.text == "the cabinet"
-    assert press(on, "tab")[-1] == "cabinet cabinets"
-    assert press(on, *" qq", "tab")[-1].startswith("Enter do it")
+    session = open_session()
+    press(session, "e", "ctrl+u", *"the cab", "tab")
+    assert session.prompt is not None
+    assert session.prompt.text == "the cabinet"
+    assert press(session, "tab")[-1] == "cabinet cabinets"
+    assert press(session, *" qq", "tab")[-1].startswith("Enter do it")
 
 
 def test_the_caret_is_behind_the_unknown_word() -> None:
-    on = session()
-    press(on, "e", "home", *"teh ", "enter")
-    assert on.prompt is not None
-    assert (on.prompt.caret, on.prompt.text[:4]) == (3, "teh ")
-    assert "did you mean 'the'" in foot(screen(on))
-    press(on, "backspace", "backspace", "backspace", *"the", "enter")
-    assert on.prompt is None
-    assert on.subject.trace.text == f"the {SENTENCE} ?"
+    session = open_session()
+    press(session, "e", "home", *"teh ", "enter")
+    assert session.prompt is not None
+    assert (session.prompt.caret, session.prompt.text[:4]) == (3, "teh ")
+    assert "did you mean 'the'" in last_lines(screen_lines(session))
+    press(session, "backspace", "backspace", "backspace", *"the", "enter")
+    assert session.prompt is None
+    assert session.subject.trace.text == f"the {SENTENCE} ?"
 
 
 def test_the_copied_command_makes_the_same_weights() -> None:
-    on = session("I am learning this", seed=42)
-    press(on, "s", "t", "y")
-    command = parse_command(on.copied)
+    session = open_session("I am learning this", seed=42)
+    press(session, "s", "t", "y")
+    command = parse_command(session.copied)
     assert command is not None
     assert command.name == "run"
-    wanted = trace("I am learning this", scale=False, temperature=2.0)
-    torch.testing.assert_close(torch.from_numpy(weights(on.subject, 0)), wanted.weights[0, 0])
+    expected = trace("I am learning this", scale=False, temperature=2.0)
+    torch.testing.assert_close(
+        torch.from_numpy(weights(session.subject, 0)), expected.weights[0, 0]
+    )
 
 
 def test_the_copied_command_names_the_head_or_the_cell() -> None:
-    on = session()
-    press(on, "y")
+    session = open_session()
+    press(session, "y")
     text = "attnviz inspect 'the old dogs near the table ?' --model agreement"
-    assert on.copied == f"{text} --layer 1 --head 0 --query 7"
-    assert "sent to the clipboard, and printed when you quit" in foot(screen(on))
-    press(on, "o", "y")
-    assert on.copied == text.replace("inspect", "run")
-    press(on, "o")
-    press(on, "d", "y")
-    assert parse_command(on.copied) is not None
-    assert "--query 7 --key 3 --head 0 --layer 1" in on.copied
+    assert session.copied == f"{text} --layer 1 --head 0 --query 7"
+    assert "sent to the clipboard, and printed when you quit" in last_lines(screen_lines(session))
+    press(session, "o", "y")
+    assert session.copied == text.replace("inspect", "run")
+    press(session, "o")
+    press(session, "d", "y")
+    assert parse_command(session.copied) is not None
+    assert "--query 7 --key 3 --head 0 --layer 1" in session.copied
 
 
 def test_what_is_on_the_screen_is_written_to_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    on = session()
-    assert "write to L1H0.png" in press(on, "w")[-3]
-    shown = press(on, "ctrl+u", *"head.csv", "enter")
+    session = open_session()
+    assert "write to L1H0.png" in press(session, "w")[-3]
+    lines = press(session, "ctrl+u", *"head.csv", "enter")
 
-    assert "wrote head.csv" in shown[-3]
+    assert "wrote head.csv" in lines[-3]
     assert "weight" in (tmp_path / "head.csv").read_text("utf-8")
-    assert "format" in foot(press(on, "w", "ctrl+u", *"head.xyz", "enter"))
+    assert "format" in last_lines(press(session, "w", "ctrl+u", *"head.xyz", "enter"))
 
 
 def test_the_arithmetic_ends_in_the_weight_of_the_cell() -> None:
-    on = session(size=(200, 70))
-    shown = "\n".join(press(on, "up", "up", "d", "pagedown"))
-    weight = float(weights(on.subject, on.place.head)[4, 2])
+    session = open_session(size=(200, 70))
+    lines = "\n".join(press(session, "up", "up", "d", "pagedown"))
+    weight = float(weights(session.subject, session.place.head)[4, 2])
 
-    assert on.place.pane == "arithmetic"
-    assert re.search(rf"weight H0\(5 the, dogs\) = .* {weight:.2f}", shown.replace("\n", " "))
-    assert body_height(on.subject, on.place, on.screen) > 50
-    assert "scroll" in shown.splitlines()[-1]
+    assert session.place.pane == "arithmetic"
+    assert re.search(rf"weight H0\(5 the, dogs\) = .* {weight:.2f}", lines.replace("\n", " "))
+    assert body_height(session.subject, session.place, session.screen) > 50
+    assert "scroll" in lines.splitlines()[-1]
 
 
 # Work that takes long.
 
 
-def slow(on: Session, monkeypatch: pytest.MonkeyPatch) -> Job:
+def start_slow_job(session: Session, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job that a key sets on a model that takes long."""
     monkeypatch.setattr(Subject, "is_quick", False)
-    on.press("x")
-    assert on.job is not None
-    return on.job
+    session.press("x")
+    assert session.job is not None
+    return session.job
 
 
 def test_a_job_is_named_and_keys_go_on_working(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = session()
-    job = slow(on, monkeypatch)
-    assert "switching L1H0 off …" in screen(on)[-3]
-    on.press("up")
-    assert on.place.query == 5
-    on.press("t")
-    assert on.job is job
-    assert "wait for it" in screen(on)[-3]
-    on.finish(job, job.work())
-    assert screen(on)[1].startswith("L1H0 (off)")
+    session = open_session()
+    job = start_slow_job(session, monkeypatch)
+    assert "switching L1H0 off …" in screen_lines(session)[-3]
+    session.press("up")
+    assert session.place.query == 5
+    session.press("t")
+    assert session.job is job
+    assert "wait for it" in screen_lines(session)[-3]
+    session.finish(job, job.work())
+    assert screen_lines(session)[1].startswith("L1H0 (off)")
 
 
 def test_what_one_stopped_waiting_for_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = session()
-    job, before = slow(on, monkeypatch), on.subject
-    on.press("escape")
-    on.finish(job, job.work())
+    session = open_session()
+    job, subject_before = start_slow_job(session, monkeypatch), session.subject
+    session.press("escape")
+    session.finish(job, job.work())
 
-    assert on.subject is before
+    assert session.subject is subject_before
 
 
 def test_an_error_of_a_job_is_shown_and_a_bug_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = session()
-    on.finish(slow(on, monkeypatch), AttnvizError("no", "try"))
-    assert screen(on)[-3] == "no (try)"
+    session = open_session()
+    session.finish(start_slow_job(session, monkeypatch), AttnvizError("no", "try"))
+    assert screen_lines(session)[-3] == "no (try)"
     with pytest.raises(ZeroDivisionError):
-        on.finish(slow(on, monkeypatch), ZeroDivisionError())
+        session.finish(start_slow_job(session, monkeypatch), ZeroDivisionError())
 
 
 def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     from attnviz import from_weights
 
     given_weights = from_weights(np.full((2, 2, 3, 3), 1 / 3), ["a", "b", "c"])
-    on = Session(*open_subject(given_weights), Screen(80, 24), PictureOptions())
-    before = on.subject
+    session = Session(*open_subject(given_weights), Screen(80, 24), PictureOptions())
+    subject_before = session.subject
 
     assert build_source(given_weights).has_no_command
-    assert "computed elsewhere" in foot(press(on, "x"))
-    assert "no command prints this" in press(on, "y")[-2]
-    assert on.subject is before
-    press(on, "]", "o", "enter", DOWN, RIGHT)
+    assert "computed elsewhere" in last_lines(press(session, "x"))
+    assert "no command prints this" in press(session, "y")[-2]
+    assert session.subject is subject_before
+    press(session, "]", "o", "enter", DOWN, RIGHT)
 
 
 def test_a_long_text_is_refused_and_a_page_named() -> None:
-    with pytest.raises(AttnvizError, match="4 tokens, too many to explore") as found:
+    with pytest.raises(AttnvizError, match="4 tokens, too many to explore") as refusal:
         open_subject(trace("I am learning this", stream=True))
-    assert "view.html" in found.value.hint
+    assert "view.html" in refusal.value.hint
 
 
 # The command.
@@ -1015,10 +1052,10 @@ def test_without_a_terminal_two_lines_name_other_commands(attnviz: Attnviz) -> N
 
 @pytest.mark.terminal
 def test_an_unknown_theme_is_refused_in_two_lines() -> None:
-    text, ended = shown_on_terminal([*COMMAND, "--theme", "sepia"], {})
+    text, status = shown_on_terminal([*COMMAND, "--theme", "sepia"], {})
     lines = [line for line in re.sub(r"\x1b\[[\d;]*m", "", text).splitlines() if line.strip()]
 
-    assert ended == 2
+    assert status == 2
     assert len(lines) == 2
     assert "sepia" in lines[0]
     assert "light" in lines[1]
@@ -1029,20 +1066,20 @@ def test_a_terminal_that_says_nothing_is_light_unless_colorfgbg_says_otherwise(
     term: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", term)
-    for ground, theme in (("", "light"), ("15;0", "dark"), ("0;15", "light")):
-        monkeypatch.setenv("COLORFGBG", ground)
-        shown_on = screen_from_options(
+    for colorfgbg, theme in (("", "light"), ("15;0", "dark"), ("0;15", "light")):
+        monkeypatch.setenv("COLORFGBG", colorfgbg)
+        screen = screen_from_options(
             Console(force_terminal=True), OutputOptions(), PictureOptions()
         )
-        assert (shown_on.colors, shown_on.theme) == ("16", theme)
+        assert (screen.colors, screen.theme) == ("16", theme)
 
 
 def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explore, "LIBRARY", "textual_that_is_not_there")
 
-    with pytest.raises(AttnvizError, match="not installed") as found:
+    with pytest.raises(AttnvizError, match="not installed") as refusal:
         explore.refuse_without_terminal()
-    assert found.value.hint == 'pip install "attnviz[explore]"'
+    assert refusal.value.hint == 'pip install "attnviz[explore]"'
 
 
 @pytest.mark.parametrize(
@@ -1055,83 +1092,83 @@ def test_without_textual_two_lines_say_how_to_install_it(monkeypatch: pytest.Mon
 def test_a_key_that_can_do_nothing_says_why(
     settings: dict[str, Any], key: str, reason: str
 ) -> None:
-    on = session("It was tired", **settings)
+    session = open_session("It was tired", **settings)
 
-    on.press(key)
+    session.press(key)
 
-    assert reason in on.message
-    assert on.subject.changes == ""
+    assert reason in session.message
+    assert session.subject.changes == ""
 
 
 def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
-    on = session()
-    assert "q quit" in screen(on)[-1]
+    session = open_session()
+    assert "q quit" in screen_lines(session)[-1]
 
-    on.press("e")
+    session.press("e")
 
-    assert screen(on)[-1] == "Enter do it  Esc leave it  Ctrl-U clear  Tab complete"
+    assert screen_lines(session)[-1] == "Enter do it  Esc leave it  Ctrl-U clear  Tab complete"
 
 
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
-    on = session()
-    assert "never seen 'boor' (did you mean" in foot(press(on, "e", *" boor", "enter"))
+    session = open_session()
+    assert "never seen 'boor' (did you mean" in last_lines(press(session, "e", *" boor", "enter"))
 
-    press(on, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
-    assert on.subject.trace.text == f"{SENTENCE} ? book"
+    press(session, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
+    assert session.subject.trace.text == f"{SENTENCE} ? book"
 
-    press(on, "e", *" cow", "enter", "escape", "e")
-    assert on.prompt is not None
-    assert on.prompt.text == f"{SENTENCE} ? book"
+    press(session, "e", *" cow", "enter", "escape", "e")
+    assert session.prompt is not None
+    assert session.prompt.text == f"{SENTENCE} ? book"
 
 
-def run_apart(use: Callable[[], Coroutine[None, None, None]]) -> None:
+def run_in_thread(coroutine: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run a coroutine in a thread: in this one a browser of other tests may have its own loop."""
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(use())).result()
+        thread.submit(lambda: asyncio.run(coroutine())).result()
 
 
 def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
-    on = session()
-    explorer = Explorer(on)
+    session = open_session()
+    explorer = Explorer(session)
 
-    async def use() -> None:
+    async def use_explorer() -> None:
         async with explorer.run_test(size=(100, 30)) as pilot:
-            assert on.screen.width == 100
+            assert session.screen.width == 100
             await pilot.press("up", "right_square_bracket", "question_mark", "escape")
             await pilot.resize_terminal(90, 26)
-            await pilot.click(offset=(screen(on)[2].index("old"), 2))
-            await pilot.click(offset=(screen(on)[25].index("o all heads"), 25))
-            assert on.place.pane == "overview"
-            await pilot.click(offset=(screen(on)[25].index("Esc back"), 25))
+            await pilot.click(offset=(screen_lines(session)[2].index("old"), 2))
+            await pilot.click(offset=(screen_lines(session)[25].index("o all heads"), 25))
+            assert session.place.pane == "overview"
+            await pilot.click(offset=(screen_lines(session)[25].index("Esc back"), 25))
             await pilot.press("e", "home", "a", "space", "escape", "ctrl+z")
             await pilot.press("y", "y", "down", "y")
             assert "attnviz inspect" in explorer.clipboard
             await pilot.press("q")
 
-    run_apart(use)
+    run_in_thread(use_explorer)
     assert explorer.failure is None
     assert [line[-9:] for line in explorer.copied_lines] == ["--query 2", "--query 3"]
-    assert (on.place.query, on.subject.name(on.place.head)) == (2, "L1H1")
-    assert len(screen(on)) == 26
+    assert (session.place.query, session.subject.name(session.place.head)) == (2, "L1H1")
+    assert len(screen_lines(session)) == 26
 
 
 def test_a_bug_ends_the_application_and_is_kept_to_be_raised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    on = session()
-    explorer = Explorer(on)
+    session = open_session()
+    explorer = Explorer(session)
 
-    async def use() -> None:
+    async def use_explorer() -> None:
         async with explorer.run_test(size=(80, 24)) as pilot:
-            monkeypatch.setattr(on, "frame", lambda: 1 / 0)
+            monkeypatch.setattr(session, "frame", lambda: 1 / 0)
             await pilot.press("up")
 
-    run_apart(use)
+    run_in_thread(use_explorer)
     assert isinstance(explorer.failure, ZeroDivisionError)
 
 
 COMMAND = [sys.executable, "-m", "attnviz", "explore", SENTENCE, "--model", "agreement"]
-LEFT = "\x1b[?1049l"
+LEAVE_ALTERNATE_SCREEN = "\x1b[?1049l"
 
 
 @pytest.mark.terminal
@@ -1139,15 +1176,15 @@ LEFT = "\x1b[?1049l"
 def test_the_text_may_come_from_a_pipe(tmp_path: Path) -> None:
     tmux = Tmux(tmp_path)
     try:
-        tmux.waits_for("$")
+        tmux.wait_for("$")
         tmux.type(f"echo the old dogs | {sys.executable} -m attnviz explore - --model agreement")
-        assert tmux.waits_for("arrows move").splitlines()[2] == "the old dogs ?"
+        assert tmux.wait_for("arrows move").splitlines()[2] == "the old dogs ?"
         tmux("send-keys", "o")
-        tmux.waits_for("Enter open")
+        tmux.wait_for("Enter open")
         tmux("send-keys", "q")
-        tmux.waits_for("\n$")
+        tmux.wait_for("\n$")
         tmux.type("stty -a | grep -o ' -*echo '")
-        assert "\n echo\n" in tmux.waits_for("echo\n")
+        assert "\n echo\n" in tmux.wait_for("echo\n")
     finally:
         tmux("kill-server")
 
@@ -1155,11 +1192,11 @@ def test_the_text_may_come_from_a_pipe(tmp_path: Path) -> None:
 @pytest.mark.terminal
 @pytest.mark.parametrize(("key", "status"), [(b"q", 0), (b"\x03", 130)])
 def test_the_terminal_is_left_as_it_was(key: bytes, status: int) -> None:
-    text, ended = shown_on_terminal(COMMAND, {"ATTNVIZ_THEME": "dark"}, once(key, b"quit"))
+    text, exit_status = shown_on_terminal(COMMAND, {"ATTNVIZ_THEME": "dark"}, once(key, b"quit"))
 
-    assert ended == status
+    assert exit_status == status
     assert "dogs" in text
-    assert text.rindex(LEFT) > text.rindex("quit")
+    assert text.rindex(LEAVE_ALTERNATE_SCREEN) > text.rindex("quit")
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
 
 
@@ -1170,25 +1207,25 @@ class Tmux:
         self.words = ["tmux", "-S", str(folder / "socket"), "-f", os.devnull]
         self("new-session", "-d", "-x", "90", "-y", "26", "env PS1='$ ' bash --norc")
 
-    def __call__(self, *words: str) -> str:
-        done = subprocess.run(
-            [*self.words, *words], capture_output=True, text=True, check=True, timeout=LONGEST
+    def __call__(self, *arguments: str) -> str:
+        process = subprocess.run(
+            [*self.words, *arguments], capture_output=True, text=True, check=True, timeout=LONGEST
         )
-        return done.stdout
+        return process.stdout
 
-    def waits_for(self, text: str) -> str:
-        end = time.monotonic() + LONGEST
-        while text not in (shown := self("capture-pane", "-p")):
-            assert time.monotonic() < end, shown
+    def wait_for(self, text: str) -> str:
+        deadline = time.monotonic() + LONGEST
+        while text not in (screen := self("capture-pane", "-p")):
+            assert time.monotonic() < deadline, screen
             time.sleep(0.05)
-        return shown
+        return screen
 
     def type(self, line: str) -> None:
         self("send-keys", "-l", line)
         self("send-keys", "Enter")
 
 
-CRASHING = """
+CRASHING_SCRIPT = """
 from attnviz.cli.app import run_command_line
 from attnviz.cli.explorer.session import Session
 Session.resize = lambda self, *size: 1 / 0
@@ -1201,34 +1238,36 @@ run_command_line(["explore", "I am"])
 def test_in_a_shell_it_is_stopped_continued_resized_and_ended(tmp_path: Path) -> None:
     tmux = Tmux(tmp_path)
     command = f"{sys.executable} -m attnviz explore 'the old dogs' --model agreement"
-    (tmp_path / "crash.py").write_text(CRASHING)
+    (tmp_path / "crash.py").write_text(CRASHING_SCRIPT)
     try:
-        tmux.waits_for("$")
+        tmux.wait_for("$")
         tmux.type(f"stty -g > {tmp_path}/before; {command}")
-        tmux.waits_for("arrows move")
+        tmux.wait_for("arrows move")
         tmux("send-keys", "C-z")
-        tmux.waits_for("Stopped")
+        tmux.wait_for("Stopped")
         tmux.type(f"stty -g > {tmp_path}/stopped; fg")
-        tmux.waits_for("arrows move")
+        tmux.wait_for("arrows move")
         for size in range(20, 40, 2):
             tmux("resize-window", "-x", str(3 * size), "-y", str(size))
         tmux("resize-window", "-x", "100", "-y", "30")
-        tmux.waits_for("e edit")  # for which there is room at last
+        tmux.wait_for("e edit")  # for which there is room at last
         tmux.type("q")
-        tmux.waits_for("$")
+        tmux.wait_for("$")
         tmux.type(f"{command} & sleep 0.1; fg")
-        tmux.waits_for("arrows move")
+        tmux.wait_for("arrows move")
         tmux("send-keys", "C-z")
-        tmux.waits_for("Stopped")
+        tmux.wait_for("Stopped")
         tmux.type("kill -TERM %1; fg; echo ended $?")
-        tmux.waits_for("ended 143")
+        tmux.wait_for("ended 143")
         tmux.type(f"{sys.executable} {tmp_path}/crash.py; echo then $?")
-        assert "ZeroDivisionError" in tmux.waits_for("then 1")
+        assert "ZeroDivisionError" in tmux.wait_for("then 1")
         tmux.type(f"stty -g > {tmp_path}/after; echo settled")
-        tmux.waits_for("settled\n")
+        tmux.wait_for("settled\n")
         flags = tmux("display", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}")
         assert flags == "0 0 1\n"
     finally:
         tmux("kill-server")
-    before, *others = ((tmp_path / name).read_text() for name in ("before", "stopped", "after"))
-    assert others == [before, before]
+    flags_before, *flags_later = (
+        (tmp_path / name).read_text() for name in ("before", "stopped", "after")
+    )
+    assert flags_later == [flags_before, flags_before]

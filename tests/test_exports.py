@@ -1,4 +1,4 @@
-"""Data: everything, by name, at full precision, and enough to compute it again."""
+"""Data files hold everything by name at full precision, enough to compute it again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.view import NumberColumn, Page, TableData, TableLines, View, WordColumns
 
 EXPORTS = suffixes("picture", "text")
-LAYER = (
+NAMES_IN_LAYER = (
     "layer",
     "scale",
     "heads",
@@ -46,7 +46,7 @@ LAYER = (
     "contexts",
     "context",
 )
-ABSENT = (
+NAMES_WITHOUT_ARRAY = (
     "key_inputs",
     "memory",
     "bias",
@@ -66,39 +66,39 @@ OTHER_KEYS = parse_matrices(
 
 
 @pytest.fixture(scope="module")
-def made() -> Trace:
+def text_trace() -> Trace:
     return trace("I am learning this", variant="multi-head")
 
 
-def written(made: Trace, suffix: str) -> bytes:
-    return render(made.view(), suffix)
+def render_trace(text_trace: Trace, suffix: str) -> bytes:
+    return render(text_trace.view(), suffix)
 
 
-def document_of(made: Trace) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(written(made, ".json"))
+def json_document(text_trace: Trace) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(render_trace(text_trace, ".json"))
     return document
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
+def all_tensors(value: Any) -> Iterator[Tensor]:
     """Every tensor of a Trace, wherever it is."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple):
         for each in value:
-            yield from tensors_in(each)
+            yield from all_tensors(each)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from tensors_in(getattr(value, field.name))
+            yield from all_tensors(getattr(value, field.name))
 
 
-def test_the_json_holds_every_array_of_the_design(made: Trace) -> None:
-    document = document_of(made)
+def test_the_json_holds_every_array_of_the_design(text_trace: Trace) -> None:
+    document = json_document(text_trace)
     (layer,) = document["layers"]
 
     names = {"attnviz", "text", "tokens", "variant", "embeddings", "layers", "trace"}
     assert names <= set(document)
-    assert set(LAYER) <= set(layer)
-    assert {name: layer[name] for name in ABSENT} == dict.fromkeys(ABSENT)
+    assert set(NAMES_IN_LAYER) <= set(layer)
+    assert {name: layer[name] for name in NAMES_WITHOUT_ARRAY} == dict.fromkeys(NAMES_WITHOUT_ARRAY)
     assert document["tokens"]["ids"] == [40, 716, 4673, 428]
     assert document["tokens"]["bytes"][1] == b" am".hex()
     shapes = {
@@ -122,19 +122,23 @@ def test_the_json_holds_every_array_of_the_design(made: Trace) -> None:
     ],
 )
 def test_no_array_of_a_trace_is_left_out(changes: dict[str, Any]) -> None:
-    made = trace(**{"text": "I am learning this"} | changes)
-    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as stored:
-        found = [*stored.values()]
+    text_trace = trace(**{"text": "I am learning this"} | changes)
+    with np.load(io.BytesIO(render_trace(text_trace, ".npz")), allow_pickle=False) as archive:
+        stored_arrays = [*archive.values()]
 
-    wanted = [tensor_to_numpy(each) for each in tensors_in(made)]
+    expected = [tensor_to_numpy(each) for each in all_tensors(text_trace)]
 
-    assert len(wanted) > 10
-    assert [each for each in wanted if not any(np.array_equal(each, one) for one in found)] == []
+    assert len(expected) > 10
+    assert [
+        each
+        for each in expected
+        if not any(np.array_equal(each, stored_array) for stored_array in stored_arrays)
+    ] == []
 
 
 def test_the_memory_is_there_with_its_tokens_and_its_vectors() -> None:
-    made = trace("I am learning this", memory="you are")
-    document, cross = document_of(made), made.layers[0].cross
+    text_trace = trace("I am learning this", memory="you are")
+    document, cross = json_document(text_trace), text_trace.layers[0].cross
 
     assert cross is not None
     assert cross.memory is not None
@@ -146,7 +150,7 @@ def test_the_memory_is_there_with_its_tokens_and_its_vectors() -> None:
 
 
 def test_keys_of_other_tokens_can_be_recomputed_from_the_json() -> None:
-    document = document_of(trace(None, given=OTHER_KEYS))
+    document = json_document(trace(None, given=OTHER_KEYS))
     (layer,) = document["layers"]
 
     assert document["key_tokens"]["labels"] == ["a", "b", "c"]
@@ -155,26 +159,28 @@ def test_keys_of_other_tokens_can_be_recomputed_from_the_json() -> None:
     assert np.abs(keys - layer["keys"][0]).max() < 1e-5
 
 
-def test_contexts_of_each_head_are_there_and_joined_they_give_the_context(made: Trace) -> None:
-    (layer,) = document_of(made)["layers"]
-    mixed = np.array(layer["weights"]) @ np.array(layer["values"])
-    joined = np.concatenate(layer["contexts"], axis=1)
+def test_contexts_of_each_head_are_there_and_joined_they_give_the_context(
+    text_trace: Trace,
+) -> None:
+    (layer,) = json_document(text_trace)["layers"]
+    contexts = np.array(layer["weights"]) @ np.array(layer["values"])
+    joined_contexts = np.concatenate(layer["contexts"], axis=1)
 
-    assert np.abs(mixed - layer["contexts"]).max() < 1e-5
-    assert np.abs(joined @ np.array(layer["w_out"]) - layer["context"]).max() < 1e-5
+    assert np.abs(contexts - layer["contexts"]).max() < 1e-5
+    assert np.abs(joined_contexts @ np.array(layer["w_out"]) - layer["context"]).max() < 1e-5
 
 
 def test_what_a_distance_adds_is_there() -> None:
-    (layer,) = document_of(trace("I am learning this", positions="alibi"))["layers"]
+    (layer,) = json_document(trace("I am learning this", positions="alibi"))["layers"]
     logits = np.array(layer["scaled_scores"]) + np.array(layer["bias"])
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
 
     assert np.abs(weights - layer["weights"]).max() < 1e-5
 
 
-def test_scores_weights_and_context_can_be_recomputed_from_the_json(made: Trace) -> None:
-    document = document_of(made)
-    layer = {name: np.array(document["layers"][0][name]) for name in LAYER}
+def test_scores_weights_and_context_can_be_recomputed_from_the_json(text_trace: Trace) -> None:
+    document = json_document(text_trace)
+    layer = {name: np.array(document["layers"][0][name]) for name in NAMES_IN_LAYER}
     x = np.array(document["embeddings"])
 
     def heads(matrix: np.ndarray) -> np.ndarray:
@@ -192,32 +198,32 @@ def test_scores_weights_and_context_can_be_recomputed_from_the_json(made: Trace)
 
 
 def test_what_a_trace_has_not_is_null() -> None:
-    document = document_of(trace("I am", variant="plain"))
+    document = json_document(trace("I am", variant="plain"))
 
     assert document["layers"][0]["w_query"] is None
     assert document["layers"][0]["weights_after_dropout"] is None
 
 
-def test_numbers_are_written_at_full_precision(made: Trace) -> None:
-    document = document_of(made)
+def test_numbers_are_written_at_full_precision(text_trace: Trace) -> None:
+    document = json_document(text_trace)
 
-    assert document["layers"][0]["weights"] == made.layers[0].attended.weights.tolist()
-
-
-def test_the_npz_holds_the_same_arrays_under_the_same_names(made: Trace) -> None:
-    document = document_of(made)
-    with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as stored:
-        for name in LAYER:
-            assert np.allclose(stored[f"layers.0.{name}"], document["layers"][0][name])
-        assert stored["layers.0.visible"].dtype == bool
-        assert stored["layers.0.weights"].dtype == np.float32
-        assert stored["tokens.labels"].tolist() == document["tokens"]["labels"]
-        assert str(stored["text"]) == "I am learning this"
-        assert json.loads(str(stored["attnviz"])) == document["attnviz"]
+    assert document["layers"][0]["weights"] == text_trace.layers[0].attended.weights.tolist()
 
 
-def test_the_csv_has_a_line_for_each_pair_of_tokens(made: Trace) -> None:
-    rows = list(csv.DictReader(io.StringIO(written(made, ".csv").decode())))
+def test_the_npz_holds_the_same_arrays_under_the_same_names(text_trace: Trace) -> None:
+    document = json_document(text_trace)
+    with np.load(io.BytesIO(render_trace(text_trace, ".npz")), allow_pickle=False) as archive:
+        for name in NAMES_IN_LAYER:
+            assert np.allclose(archive[f"layers.0.{name}"], document["layers"][0][name])
+        assert archive["layers.0.visible"].dtype == bool
+        assert archive["layers.0.weights"].dtype == np.float32
+        assert archive["tokens.labels"].tolist() == document["tokens"]["labels"]
+        assert str(archive["text"]) == "I am learning this"
+        assert json.loads(str(archive["attnviz"])) == document["attnviz"]
+
+
+def test_the_csv_has_a_line_for_each_pair_of_tokens(text_trace: Trace) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_trace(text_trace, ".csv").decode())))
 
     assert len(rows) == 2 * 4 * 4
     assert rows[1] == {
@@ -230,12 +236,12 @@ def test_the_csv_has_a_line_for_each_pair_of_tokens(made: Trace) -> None:
         "weight": "0.0",
         "visible": "false",
     }
-    assert float(rows[-1]["weight"]) == made.layers[0].attended.weights[1, 3, 3].item()
+    assert float(rows[-1]["weight"]) == text_trace.layers[0].attended.weights[1, 3, 3].item()
 
 
 def test_labels_with_commas_quotes_and_lines_survive_the_csv() -> None:
-    made = trace('a,"b"\n', tokenizer="chars")
-    rows = list(csv.DictReader(io.StringIO(written(made, ".csv").decode())))
+    text_trace = trace('a,"b"\n', tokenizer="chars")
+    rows = list(csv.DictReader(io.StringIO(render_trace(text_trace, ".csv").decode())))
 
     assert [row["key"] for row in rows[:6]] == ["a", ",", '"', "b", '"', "↵"]
 
@@ -243,25 +249,25 @@ def test_labels_with_commas_quotes_and_lines_survive_the_csv() -> None:
 @pytest.mark.parametrize("suffix", EXPORTS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_same_trace_gives_the_same_bytes(suffix: str, dtype: Dtype) -> None:
-    one, other = (trace("I am", dtype=dtype) for _ in range(2))
+    first_trace, second_trace = (trace("I am", dtype=dtype) for _ in range(2))
 
-    assert written(one, suffix) == written(other, suffix)
+    assert render_trace(first_trace, suffix) == render_trace(second_trace, suffix)
 
 
 def test_any_text_survives_the_json() -> None:
     text = 'quotes " and \\ and \x1b and 日本 and \u2028'
 
-    assert document_of(trace(text))["text"] == text
+    assert json_document(trace(text))["text"] == text
 
 
 def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
     numbers = np.array([[0.1, np.nan], [-np.inf, 1e-7]], dtype=np.float32)
     data = TableData(lambda: {"numbers": numbers, "one": numbers[0]}, (), lambda: iter(()))
 
-    found = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
+    document = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
 
-    assert np.array_equal(np.array(found["numbers"], dtype=np.float32), numbers, equal_nan=True)
-    assert found["one"][0] == float(np.float32(0.1))
+    assert np.array_equal(np.array(document["numbers"], dtype=np.float32), numbers, equal_nan=True)
+    assert document["one"][0] == float(np.float32(0.1))
 
 
 @given(
@@ -274,13 +280,13 @@ def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
 def test_any_array_is_read_from_the_json_as_the_same_numbers(numbers: np.ndarray) -> None:
     data = TableData(lambda: {"numbers": numbers}, (), lambda: iter(()))
 
-    found = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
+    document = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
 
-    assert found["numbers"] == numbers.tolist()
+    assert document["numbers"] == numbers.tolist()
 
 
-def test_a_row_of_the_json_is_a_line(made: Trace) -> None:
-    lines = written(made, ".json").decode().splitlines()
+def test_a_row_of_the_json_is_a_line(text_trace: Trace) -> None:
+    lines = render_trace(text_trace, ".json").decode().splitlines()
     place = lines.index('   "weights": [')
 
     assert [line[:5] for line in lines[place + 1 : place + 7]] == [
@@ -292,16 +298,16 @@ def test_a_row_of_the_json_is_a_line(made: Trace) -> None:
         "    ]",
     ]
     assert json.loads(lines[place + 3].strip().rstrip(",")) == (
-        made.layers[0].attended.weights[0, 1].tolist()
+        text_trace.layers[0].attended.weights[0, 1].tolist()
     )
 
 
 def test_large_numbers_leave_in_chunks_and_are_not_compressed() -> None:
-    made = trace(" ".join(map(str, range(700))), tokenizer="spaces").view(show=["weights"])
+    view = trace(" ".join(map(str, range(700))), tokenizer="spaces").view(show=["weights"])
 
     for suffix in EXPORTS:
-        assert max(map(len, render_chunks(made, suffix))) < 2**24 + 100
-    with zipfile.ZipFile(io.BytesIO(render(made, ".npz"))) as members:
+        assert max(map(len, render_chunks(view, suffix))) < 2**24 + 100
+    with zipfile.ZipFile(io.BytesIO(render(view, ".npz"))) as members:
         weights = members.getinfo("layers.0.weights.npy")
         visible = members.getinfo("layers.0.visible.npy")
     assert weights.compress_type == zipfile.ZIP_STORED
@@ -340,8 +346,8 @@ def test_columns_of_any_kind_stand_in_the_csv_line_by_line() -> None:
 
     text = render(View(screen=Page(()), picture=Page(()), data=data), ".csv").decode()
 
-    first = ["0", "'=1+1", "1", "", "true", "0.5", "", "false", "2.0"]
-    second = ["0", "'=1+1", "2", '"a", b', "false", "NaN", "1e-07", "true", "-Infinity"]
-    expected = [row[: 4 + count] for count in range(1, 6) for row in (first, second)]
+    first_line = ["0", "'=1+1", "1", "", "true", "0.5", "", "false", "2.0"]
+    second_line = ["0", "'=1+1", "2", '"a", b', "false", "NaN", "1e-07", "true", "-Infinity"]
+    expected = [row[: 4 + count] for count in range(1, 6) for row in (first_line, second_line)]
     assert list(csv.reader(io.StringIO(text))) == [["any", "words"], *expected]
     assert text.endswith("\n")

@@ -42,22 +42,24 @@ def vga(numbers: np.ndarray) -> np.ndarray:
 
 
 def arms(values: np.ndarray, kind: str) -> list[np.ndarray]:
-    """From 0 away: one way, or to either side."""
+    """The values from 0 outwards: in one direction, or in both."""
     middle = len(values) // 2
     return [values] if kind == "sequential" else [values[middle:], values[middle::-1]]
 
 
-@pytest.mark.parametrize("few", get_args(FewColors))
+@pytest.mark.parametrize("depth", get_args(FewColors))
 @pytest.mark.parametrize("theme", colors.THEMES)
 @pytest.mark.parametrize(("palette", "kind"), SCALES)
 def test_more_is_lighter_on_dark_and_darker_on_light_with_few_colours(
-    few: FewColors, theme: str, palette: str, kind: str
+    depth: FewColors, theme: str, palette: str, kind: str
 ) -> None:
-    numbers = np.array(ramp_numbers(few, palette, theme, kind))
-    seen = [terminal_rgb(numbers)] if few == "256" else [terminal_rgb(numbers), vga(numbers)]
+    numbers = np.array(ramp_numbers(depth, palette, theme, kind))
+    channels_on_terminals = (
+        [terminal_rgb(numbers)] if depth == "256" else [terminal_rgb(numbers), vga(numbers)]
+    )
 
-    for each in seen:
-        for arm in arms(lightness(each), kind):
+    for channels in channels_on_terminals:
+        for arm in arms(lightness(channels), kind):
             assert (np.diff(arm) * (1 if theme == "dark" else -1) > 1).all()
 
 
@@ -67,9 +69,9 @@ def test_more_is_lighter_on_dark_and_darker_on_light_in_every_picture(
     theme: str, palette: str, kind: str
 ) -> None:
     values = np.linspace(0, 1, 65)
-    every = colors.color_values(values, 0, 1, colors.color_anchors(palette, theme, kind))
+    channels = colors.color_values(values, 0, 1, colors.color_anchors(palette, theme, kind))
 
-    for arm in arms(lightness(every), kind):
+    for arm in arms(lightness(channels), kind):
         assert (np.diff(arm) * (1 if theme == "dark" else -1) > 0).all()
 
 
@@ -79,17 +81,20 @@ def test_more_is_lighter_on_dark_and_darker_on_light_in_every_picture(
 def test_lightness_never_turns_back_as_a_value_grows(
     theme: str, depth: ColorDepth, palette: str, kind: str
 ) -> None:
-    """Whatever is drawn of it, number by number."""
+    """In every number of the scale."""
     scale = Scale("", 0.0 if kind == "sequential" else -0.3, 0.3, kind)  # type: ignore[arg-type]
     values = np.linspace(scale.low, scale.high, 101)
     screen = Screen(80, colors=depth, theme=theme, palette=palette)
-    seen = lightness(paint_values(values, scale, screen).rgb)
+    lightness_by_value = lightness(paint_values(values, scale, screen).rgb)
 
-    for arm in arms(seen, kind):
+    for arm in arms(lightness_by_value, kind):
         steps = np.diff(arm) * (1 if theme == "dark" else -1)
         assert (steps >= 0).all()
         assert steps.sum() > 20
-    assert kind == "sequential" or seen[50] in (seen.min(), seen.max())
+    assert kind == "sequential" or lightness_by_value[50] in (
+        lightness_by_value.min(),
+        lightness_by_value.max(),
+    )
 
 
 def test_of_16_colours_no_weight_has_that_of_the_paper() -> None:
@@ -97,18 +102,18 @@ def test_of_16_colours_no_weight_has_that_of_the_paper() -> None:
         assert not {0, 15} & {*ramp_numbers("16", palette, "light", "sequential")}
 
 
-@pytest.mark.parametrize("few", get_args(FewColors))
+@pytest.mark.parametrize("depth", get_args(FewColors))
 @pytest.mark.parametrize("palette", colors.PALETTES)
-def test_the_marker_has_a_colour_that_no_weight_has(few: FewColors, palette: str) -> None:
-    marker = marker_color(Screen(80, colors=few, palette=palette)).number
+def test_the_marker_has_a_colour_that_no_weight_has(depth: FewColors, palette: str) -> None:
+    marker = marker_color(Screen(80, colors=depth, palette=palette)).number
 
-    assert marker not in ramp_numbers(few, palette, "dark", "sequential")
+    assert marker not in ramp_numbers(depth, palette, "dark", "sequential")
 
 
 def test_every_map_has_its_colours_on_every_terminal() -> None:
-    for few in get_args(FewColors):
-        assert set(screen.SEQUENTIAL_RAMPS[few]) == set(colors.PALETTES)
-        assert set(screen.DIVERGING_RAMPS[few]) == set(colors.THEMES)
+    for depth in get_args(FewColors):
+        assert set(screen.SEQUENTIAL_RAMPS[depth]) == set(colors.PALETTES)
+        assert set(screen.DIVERGING_RAMPS[depth]) == set(colors.THEMES)
 
 
 def test_what_is_hidden_is_grey_of_no_hue() -> None:

@@ -19,7 +19,7 @@ from attnviz.machine import atomic_files, exit_handling, files
 from tests.conftest import Attnviz
 
 
-def broken() -> Iterator[bytes]:
+def half_written_content() -> Iterator[bytes]:
     yield b"half"
     raise KeyboardInterrupt
 
@@ -38,13 +38,13 @@ def test_files_appear_together_with_the_folders_they_need(tmp_path: Path) -> Non
 def test_an_interrupted_run_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("before")
 
-    def interrupted() -> None:
+    def write_interrupted() -> None:
         with atomic_files.AllOrNothing() as together:
             together.write(tmp_path / "a.txt", [b"after"])
-            together.write(tmp_path / "new" / "b.txt", broken())
+            together.write(tmp_path / "new" / "b.txt", half_written_content())
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        write_interrupted()
 
     assert (tmp_path / "a.txt").read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -53,17 +53,17 @@ def test_an_interrupted_run_leaves_everything_as_it_was(tmp_path: Path) -> None:
 def test_a_new_file_has_the_rights_that_this_user_gives_and_an_old_one_keeps_its(
     tmp_path: Path,
 ) -> None:
-    old = tmp_path / "old.txt"
-    old.write_text("before")
-    old.chmod(0o640)
+    old_file = tmp_path / "old.txt"
+    old_file.write_text("before")
+    old_file.chmod(0o640)
     mask = os.umask(0o022)
 
     with atomic_files.AllOrNothing() as together:
-        together.write(old, [b"x"])
+        together.write(old_file, [b"x"])
         together.write(tmp_path / "new.txt", [b"x"])
 
     os.umask(mask)
-    assert old.stat().st_mode & 0o777 == 0o640
+    assert old_file.stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "new.txt").stat().st_mode & 0o777 == 0o644
 
 
@@ -79,13 +79,17 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_what_is_locked_or_no_file_stays(tmp_path: Path) -> None:
-    locked, pipe, loop = (tmp_path / name for name in ("locked.txt", "pipe.txt", "loop.txt"))
-    locked.write_text("before")
-    locked.chmod(0o444)
+    locked_file, pipe, loop = (tmp_path / name for name in ("locked.txt", "pipe.txt", "loop.txt"))
+    locked_file.write_text("before")
+    locked_file.chmod(0o444)
     os.mkfifo(pipe)
     loop.symlink_to(loop)
 
-    problems = {locked: "is read-only", pipe: "is not a regular file", loop: "is a link to itself"}
+    problems = {
+        locked_file: "is read-only",
+        pipe: "is not a regular file",
+        loop: "is a link to itself",
+    }
     for path, problem in problems.items():
         with pytest.raises(AttnvizError, match=problem):
             files.refuse_unwritable(path)
@@ -108,25 +112,27 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is(tmp_path: Path) -> None:
-    abandoned, held, own = (
+    abandoned_file, file_of_living_run, file_of_user = (
         tmp_path / f".attnviz-{name}" for name in ("0123456789abcdef", "fedcba9876543210", "notes")
     )
-    for each in (abandoned, held, own):
+    for each in (abandoned_file, file_of_living_run, file_of_user):
         each.write_text("half")
 
-    with held.open() as living:
-        fcntl.flock(living, fcntl.LOCK_EX)
+    with file_of_living_run.open() as living_file:
+        fcntl.flock(living_file, fcntl.LOCK_EX)
         with atomic_files.AllOrNothing() as together:
             together.write(tmp_path / "a.txt", [b"x"])
 
-    assert sorted(tmp_path.iterdir()) == sorted([held, own, tmp_path / "a.txt"])
+    assert sorted(tmp_path.iterdir()) == sorted(
+        [file_of_living_run, file_of_user, tmp_path / "a.txt"]
+    )
 
 
 def test_what_is_being_written_is_left_alone_by_others(tmp_path: Path) -> None:
-    with atomic_files.AllOrNothing() as ours:
-        ours.write(tmp_path / "a.txt", [b"ours"])
-        with atomic_files.AllOrNothing() as theirs:
-            theirs.write(tmp_path / "b.txt", [b"theirs"])
+    with atomic_files.AllOrNothing() as our_files:
+        our_files.write(tmp_path / "a.txt", [b"ours"])
+        with atomic_files.AllOrNothing() as their_files:
+            their_files.write(tmp_path / "b.txt", [b"theirs"])
 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.txt", "b.txt"]
 
@@ -134,14 +140,14 @@ def test_what_is_being_written_is_left_alone_by_others(tmp_path: Path) -> None:
 def test_where_one_cannot_appear_the_others_are_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "old.txt").write_text("before")
 
-    def blocked() -> None:
+    def write_blocked() -> None:
         with atomic_files.AllOrNothing() as together:
             for name in ("old.txt", "new.txt", "folder", "last.txt"):
                 together.write(tmp_path / name, [b"after"])
             (tmp_path / "folder").mkdir()  # by somebody else, meanwhile
 
     with pytest.raises(AttnvizError, match="folder' cannot be written: is a directory"):
-        blocked()
+        write_blocked()
 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "old.txt"]
     assert (tmp_path / "old.txt").read_text() == "before"
@@ -152,9 +158,9 @@ def test_a_file_cannot_be_in_a_file_that_is_written_with_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    ended = attnviz("run", "a b", "-o", "c.json", "-o", "c.json/b.svg")
+    result = attnviz("run", "a b", "-o", "c.json", "-o", "c.json/b.svg")
 
-    assert (ended.status, ended.err) == (
+    assert (result.status, result.err) == (
         2,
         "error: 'c.json' is to be a file, so 'c.json/b.svg' cannot be in it\n"
         " hint: choose another folder\n",
@@ -162,83 +168,87 @@ def test_a_file_cannot_be_in_a_file_that_is_written_with_it(
     assert list(tmp_path.iterdir()) == []
 
 
-def _take(place: Path, kind: str) -> None:
-    """Let there be something at a place that nobody may write over."""
+def occupy(path: Path, kind: str) -> None:
+    """Create something at the path that no output may replace."""
     if kind == "locked":
-        place.write_text("OLD")
-        place.chmod(0o444)
+        path.write_text("OLD")
+        path.chmod(0o444)
     elif kind == "folder":
-        place.mkdir()
+        path.mkdir()
     elif kind == "pipe":
-        os.mkfifo(place)
+        os.mkfifo(path)
     elif kind == "device":
-        place.symlink_to("/dev/null")
+        path.symlink_to("/dev/null")
 
 
 @pytest.mark.parametrize("kind", ["locked", "folder", "pipe", "device", "long"])
-@pytest.mark.parametrize("place", ["step", "page"])
+@pytest.mark.parametrize("placeholder", ["step", "page"])
 def test_a_name_with_a_place_in_it_is_checked_when_it_is_known(
-    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, place: str
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, placeholder: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     start = "s" * 245 if kind == "long" else "s"
-    taken = Path("s-06-scaling.svg" if place == "step" else "s-1.svg")
-    _take(taken, kind)
-    command = ["steps", "I am", "--step", "scores,scaling"] if place == "step" else ["run", "I am"]
-    name = f"{start}-{{{place}}}{'x' * 5 if kind == 'long' else ''}.svg"
+    occupied_path = Path("s-06-scaling.svg" if placeholder == "step" else "s-1.svg")
+    occupy(occupied_path, kind)
+    command = (
+        ["steps", "I am", "--step", "scores,scaling"] if placeholder == "step" else ["run", "I am"]
+    )
+    name = f"{start}-{{{placeholder}}}{'x' * 5 if kind == 'long' else ''}.svg"
 
-    ended = attnviz(*command, "-o", name)
+    result = attnviz(*command, "-o", name)
 
-    assert ended.status == 2
-    assert "error: 's" in ended.err
-    assert [each.name for each in tmp_path.iterdir()] == ([taken.name] if kind != "long" else [])
-    assert kind != "locked" or taken.read_text() == "OLD"
+    assert result.status == 2
+    assert "error: 's" in result.err
+    assert [each.name for each in tmp_path.iterdir()] == (
+        [occupied_path.name] if kind != "long" else []
+    )
+    assert kind != "locked" or occupied_path.read_text() == "OLD"
 
 
-LONG = "a" * 300
+LONG_NAME = "a" * 300
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
-        ["run", "a", "-o", f"{LONG}.png"],
-        ["run", "a", "-o", f"{LONG}/a.png"],
+        ["run", "a", "-o", f"{LONG_NAME}.png"],
+        ["run", "a", "-o", f"{LONG_NAME}/a.png"],
         ["run", "a", "-o", f"{'long/' * 1000}a.png"],
-        ["run", "--given", f"{LONG}.toml"],
-        ["run", "a", "--embeddings", f"{LONG}.txt"],
-        ["run", "a", "--embeddings", f"{LONG}.safetensors#x"],
-        ["run", "--file", f"{LONG}.txt"],
-        ["run", "--trace", f"{LONG}.npz"],
-        ["example", "show", f"{LONG}.toml"],
-        ["example", "check", f"{LONG}.toml"],
+        ["run", "--given", f"{LONG_NAME}.toml"],
+        ["run", "a", "--embeddings", f"{LONG_NAME}.txt"],
+        ["run", "a", "--embeddings", f"{LONG_NAME}.safetensors#x"],
+        ["run", "--file", f"{LONG_NAME}.txt"],
+        ["run", "--trace", f"{LONG_NAME}.npz"],
+        ["example", "show", f"{LONG_NAME}.toml"],
+        ["example", "check", f"{LONG_NAME}.toml"],
     ],
-    ids=lambda words: " ".join(words)[:24],
+    ids=lambda arguments: " ".join(arguments)[:24],
 )
 def test_a_name_that_is_too_long_gets_two_lines(
-    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    ended = attnviz(*words)
+    result = attnviz(*arguments)
 
-    assert (ended.status, len(ended.err.splitlines())) == (2, 2)
+    assert (result.status, len(result.err.splitlines())) == (2, 2)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
-        ["learn", "reverse", "--save", f"new/{LONG}"],
-        ["learn", "reverse", "--save", f"new/{LONG}/m"],
-        ["learn", "reverse", "-o", f"new/{LONG}.csv"],
-        ["learn", "reverse", "--save", "m", "-o", f"new/{LONG}.json"],
+        ["learn", "reverse", "--save", f"new/{LONG_NAME}"],
+        ["learn", "reverse", "--save", f"new/{LONG_NAME}/m"],
+        ["learn", "reverse", "-o", f"new/{LONG_NAME}.csv"],
+        ["learn", "reverse", "--save", "m", "-o", f"new/{LONG_NAME}.json"],
         ["run", "a", "-o", f"new/{'ä' * 126}.csv"],
         ["run", "a", "-o", f"{'new/' * 1100}a.csv"],
     ],
-    ids=lambda words: " ".join(words)[:34],
+    ids=lambda arguments: " ".join(arguments)[:34],
 )
 def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
-    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
@@ -246,9 +256,9 @@ def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
     )
 
     path = shorten_text(
-        words[-1] + "/config.json" * (words[-2] == "--save"), MAX_QUOTED_PATH_LETTERS
+        arguments[-1] + "/config.json" * (arguments[-2] == "--save"), MAX_QUOTED_PATH_LETTERS
     )
-    assert attnviz(*words).err == (
+    assert attnviz(*arguments).err == (
         f"error: '{path}' cannot be written: file name too long\n"
         " hint: choose another file or folder\n"
     )
@@ -256,7 +266,7 @@ def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("words", "folder"),
+    ("arguments", "folder"),
     [
         (("run", "a", "-o", "new/a.json"), "new"),
         (("steps", "a", "-o", "here.csv", "-o", "my new/deep/a.gif"), "my new/deep"),
@@ -267,11 +277,11 @@ def test_a_folder_that_does_not_exist_is_asked_for_and_not_made(
     attnviz: Attnviz,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     folder: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = attnviz(*words)
+    result = attnviz(*arguments)
 
     assert result.status == 2
     assert result.err == (
@@ -289,20 +299,25 @@ def test_the_library_makes_no_folder_either(tmp_path: Path) -> None:
 
 
 def test_the_longest_path_is_one_that_a_temporary_name_fits_beside(tmp_path: Path) -> None:
-    most, unfinished = 4096 - 1, len(".attnviz-0123456789abcdef")
-    assert unfinished == files.TEMPORARY_NAME_BYTES
+    longest_path_bytes, temporary_name_bytes = 4096 - 1, len(".attnviz-0123456789abcdef")
+    assert temporary_name_bytes == files.TEMPORARY_NAME_BYTES
 
     def path_of(length: int, name: str) -> Path:
-        """A file in folders that are not there, with a path of so many bytes."""
+        """A path of so many bytes, in folders that do not exist."""
         left = length - len(f"{tmp_path}//{name}")
         parts = ["d" * 99] * (left // 100) + ["d" * (left % 100)] * (left % 100 > 0)
         return tmp_path.joinpath(*parts, name)
 
-    for name in ("a.csv", "a" * unfinished):
-        longest = most - max(0, unfinished - len(name))
-        for length in (longest - 2, longest - 1, longest, longest + 1):
+    for name in ("a.csv", "a" * temporary_name_bytes):
+        longest_allowed = longest_path_bytes - max(0, temporary_name_bytes - len(name))
+        for length in (
+            longest_allowed - 2,
+            longest_allowed - 1,
+            longest_allowed,
+            longest_allowed + 1,
+        ):
             path = path_of(length, name)
-            if len(str(path)) > longest:
+            if len(str(path)) > longest_allowed:
                 with pytest.raises(AttnvizError, match="file name too long"):
                     files.refuse_unwritable(path)
             else:
@@ -311,17 +326,19 @@ def test_the_longest_path_is_one_that_a_temporary_name_fits_beside(tmp_path: Pat
                     together.write(path, [b"x"])
 
 
-@pytest.mark.parametrize(("kind", "told"), [("folder", "a folder"), ("pipe", "not a regular file")])
+@pytest.mark.parametrize(
+    ("kind", "description"), [("folder", "a folder"), ("pipe", "not a regular file")]
+)
 def test_what_is_no_file_holds_no_matrices(
-    attnviz: Attnviz, tmp_path: Path, kind: str, told: str
+    attnviz: Attnviz, tmp_path: Path, kind: str, description: str
 ) -> None:
-    _take(tmp_path / "x.toml", kind)
+    occupy(tmp_path / "x.toml", kind)
 
-    ended = attnviz("run", "--given", str(tmp_path / "x.toml"))
+    result = attnviz("run", "--given", str(tmp_path / "x.toml"))
 
-    assert (ended.status, ended.err) == (
+    assert (result.status, result.err) == (
         2,
-        f"error: '{tmp_path / 'x.toml'}' is {told}: there is nothing to take matrices from\n"
+        f"error: '{tmp_path / 'x.toml'}' is {description}: there is nothing to take matrices from\n"
         " hint: give the name of a file\n",
     )
 
@@ -333,10 +350,10 @@ def test_a_folder_that_is_gone_gets_two_lines(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
 
-    ended = attnviz("run", "a", "-o", "a.json")
+    result = attnviz("run", "a", "-o", "a.json")
 
-    assert ended.status == 2
-    assert ended.err.startswith(
+    assert result.status == 2
+    assert result.err.startswith(
         "error: 'a.json' cannot be written: the current folder no longer exists"
     )
 
@@ -346,90 +363,92 @@ def test_a_pipe_that_nobody_writes_to_is_waited_for_and_that_is_said(
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    said = {}
+    notes_by_patience = {}
     for patience, pause in ((0.05, 0.6), (60, 0)):
         monkeypatch.setattr(files, "PIPE_WAIT_SECONDS", patience)
         writer = threading.Timer(pause, pipe.write_text, ["I am\n"])
         writer.start()
-        ended = attnviz("run", "--file", str(pipe), "-t", "words", "-q")
+        result = attnviz("run", "--file", str(pipe), "-t", "words", "-q")
         writer.join()
-        assert (ended.status, "2 am" in ended.out) == (0, True)
-        said[patience] = ended.err
+        assert (result.status, "2 am" in result.out) == (0, True)
+        notes_by_patience[patience] = result.err
 
-    assert said == {0.05: f"note: waiting for data from '{pipe}'\n", 60: ""}
+    assert notes_by_patience == {0.05: f"note: waiting for data from '{pipe}'\n", 60: ""}
 
 
-class Left(BaseException):
-    """In place of the end of the process."""
+class ProcessEnded(BaseException):
+    """Raised instead of ending the process."""
 
 
 @pytest.fixture
-def signalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Signals are ours, and the process does not end."""
-    left: list[int] = []
+def exit_statuses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The exit statuses of signals, which do not end the process."""
+    statuses: list[int] = []
 
-    def leave(status: int) -> None:
-        left.append(status)
-        raise Left
+    def record_status(status: int) -> None:
+        statuses.append(status)
+        raise ProcessEnded
 
-    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(os, "_exit", record_status)
     monkeypatch.setattr(exit_handling, "_EXIT_STATE", exit_handling._ExitState())
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous_handlers = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)
+    }
     signal.signal(signal.SIGINT, signal.default_int_handler)
     exit_handling.exit_on_signals()
-    yield left
-    for number, handler in before.items():
+    yield statuses
+    for number, handler in previous_handlers.items():
         signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_run_from_itself_and_no_file_is_left(
-    tmp_path: Path, signalled: list[int], number: signal.Signals
+    tmp_path: Path, exit_statuses: list[int], number: signal.Signals
 ) -> None:
-    def interrupted() -> Iterator[bytes]:
+    def interrupted_content() -> Iterator[bytes]:
         yield b"half"
         assert len(list((tmp_path / "new").iterdir())) == 1
         try:
             os.kill(os.getpid(), number)
             time.sleep(5)
-        except Left:
+        except ProcessEnded:
             assert list(tmp_path.iterdir()) == []  # before anything else could hear of it
             raise
 
     def write() -> None:
         with atomic_files.AllOrNothing() as together:
-            together.write(tmp_path / "new" / "a.txt", interrupted())
+            together.write(tmp_path / "new" / "a.txt", interrupted_content())
 
-    with pytest.raises((Left, ValueError)):
+    with pytest.raises((ProcessEnded, ValueError)):
         write()
 
-    assert signalled == [128 + number]
+    assert exit_statuses == [128 + number]
 
 
-def test_while_files_appear_a_signal_waits(tmp_path: Path, signalled: list[int]) -> None:
+def test_while_files_appear_a_signal_waits(tmp_path: Path, exit_statuses: list[int]) -> None:
     def write() -> None:
         with exit_handling.delay_signals():
             os.kill(os.getpid(), signal.SIGTERM)
             with atomic_files.AllOrNothing() as together:
                 together.write(tmp_path / "a.txt", [b"whole"])
                 together.write(tmp_path / "b.txt", [b"whole"])
-            assert signalled == []
+            assert exit_statuses == []
 
-    with pytest.raises(Left):
+    with pytest.raises(ProcessEnded):
         write()
 
-    assert signalled == [143]
+    assert exit_statuses == [143]
     assert [each.read_text() for each in tmp_path.iterdir()] == ["whole", "whole"]
 
 
-def test_who_wants_a_signal_ignored_is_obeyed(signalled: list[int]) -> None:
+def test_who_wants_a_signal_ignored_is_obeyed(exit_statuses: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     exit_handling.exit_on_signals()
     os.kill(os.getpid(), signal.SIGINT)
 
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    assert signalled == []
+    assert exit_statuses == []
 
 
 def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
@@ -438,7 +457,7 @@ def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("arguments", "problem"),
     [
         (
             ["run", "--file", "a.txt", "-o", "./a.txt"],
@@ -465,13 +484,13 @@ def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
             "'b/vocabulary.json' has the name of a file of the model in 'b'",
         ),
     ],
-    ids=lambda words: " ".join(words[:3]) if isinstance(words, list) else "",
+    ids=lambda arguments: " ".join(arguments[:3]) if isinstance(arguments, list) else "",
 )
 def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
     attnviz: Attnviz,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
+    arguments: list[str],
     problem: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -480,7 +499,7 @@ def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
     Path("b").mkdir()
     Path("link.json").symlink_to("a.json")
 
-    result = attnviz(*words)
+    result = attnviz(*arguments)
 
     assert result.status == 2
     assert problem in result.err.splitlines()[0]
@@ -489,15 +508,15 @@ def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
 
 
 def test_other_files_may_stand_beside_a_model_or_have_its_name() -> None:
-    def refused(path: str, *others: str) -> bool:
+    def is_refused(path: str, *others: str) -> bool:
         try:
             atomic_files.refuse_overwriting([Path(path)], others)
         except AttnvizError:
             return True
         return False
 
-    assert refused("toy/config.json", "toy")
-    assert refused("toy/numbers.json", "toy/numbers.json")
-    assert not refused("toy/numbers.json", "toy/config.json", "\0")
-    assert not refused("toy", "toy/config.json", "\0")
-    assert not refused("toy/numbers.json", "toy")
+    assert is_refused("toy/config.json", "toy")
+    assert is_refused("toy/numbers.json", "toy/numbers.json")
+    assert not is_refused("toy/numbers.json", "toy/config.json", "\0")
+    assert not is_refused("toy", "toy/config.json", "\0")
+    assert not is_refused("toy/numbers.json", "toy")

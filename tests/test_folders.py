@@ -1,4 +1,4 @@
-"""Folders that attnviz learn --save writes: none is trusted, and none is half old and half new."""
+"""Folders of attnviz learn --save: nothing in them is trusted, and no two saves are mixed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from attnviz.traces.trace import Trace
 from tests.conftest import Attnviz, unchecked
 
 LETTERS = "a b c d e f g h"
-OF_A_MODEL = ("config.json", "vocabulary.json", "model.safetensors")
-OF_A_TRAINING = ("training.safetensors", "training.json")
-JSON = ("config.json", "vocabulary.json", "training.json")
+MODEL_FILES = ("config.json", "vocabulary.json", "model.safetensors")
+TRAINING_FILES = ("training.safetensors", "training.json")
+JSON_FILES = ("config.json", "vocabulary.json", "training.json")
 GRAMMAR = """
 asks = "verb"
 answers = "noun"
@@ -49,20 +49,20 @@ verb = ["is", "was"]
 [[sentences]]
 patterns = ["the {noun} {verb}"]
 """
-LINES = "the cat sat\nthe dog sat\nthe cat ran\nthe dog ran\n"
+LINES_OF_TEXT = "the cat sat\nthe dog sat\nthe cat ran\nthe dog ran\n"
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def after(steps: int, seed: int = 42) -> Progress:
-    """Reversing letters with two layers of two heads, for so many steps."""
+def train(steps: int, seed: int = 42) -> Progress:
+    """The progress after training to reverse letters with two layers of two heads."""
     task = task_of("reverse")
-    chosen = replace(task.settings, variant="multi-head", heads=2, layers=2, seed=seed)
-    training = Training(task, chosen, Choices(steps=steps, until=math.inf, batch=4))
+    settings_of_run = replace(task.settings, variant="multi-head", heads=2, layers=2, seed=seed)
+    training = Training(task, settings_of_run, Choices(steps=steps, until=math.inf, batch=4))
     with unchecked():
         for _ in training:
             pass
@@ -70,22 +70,22 @@ def after(steps: int, seed: int = 42) -> Progress:
 
 
 @pytest.fixture(scope="module")
-def first() -> Progress:
-    return after(2)
+def first_progress() -> Progress:
+    return train(2)
 
 
 @pytest.fixture(scope="module")
-def second() -> Progress:
-    return after(3, seed=7)
+def second_progress() -> Progress:
+    return train(3, seed=7)
 
 
 @pytest.fixture
-def saved(first: Progress, there: Path) -> Path:
-    progress.write_progress(there / "m", first)
-    return there / "m"
+def model_folder(first_progress: Progress, work_folder: Path) -> Path:
+    progress.write_progress(work_folder / "m", first_progress)
+    return work_folder / "m"
 
 
-def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def change_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     contents = json.loads(path.read_text(encoding="utf-8"))
     change(contents)
     path.write_text(json.dumps(contents), encoding="utf-8")
@@ -95,30 +95,33 @@ def update(changes: dict[str, Any], contents: dict[str, Any]) -> None:
     contents.update(changes)
 
 
-def use(place: Path) -> Trace:
-    """What attnviz learn --from does with a folder, and one look further; and what --model does."""
+def use_folder(model_folder: Path) -> Trace:
+    """Continue a training for one step, as attnviz learn --from, and use it, as --model."""
     with unchecked():
-        training = continue_training(LearnOptions(from_=place), Choices(), {})
+        training = continue_training(LearnOptions(from_=model_folder), Choices(), {})
         next(iter(training), None)
         training.progress()
         view = training.learned().view()
         for suffix in (".txt", ".csv"):
             view.render(suffix)
-        result = trace(LETTERS, model=str(place))
+        result = trace(LETTERS, model=str(model_folder))
         result.view().render(".txt")
         return result
 
 
-# What a folder may not do: run code, open a file that is not in it, or ask anybody.
+# A folder may not run code, open a file outside it, or use the network.
 
 
-def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, saved: Path) -> None:
-    (saved / "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
-    changed(saved / "training.json", lambda told: told.update(asked={"task": "m/evil.py"}))
+def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, model_folder: Path) -> None:
+    (model_folder / "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
+    change_json(
+        model_folder / "training.json",
+        lambda document: document.update(asked={"task": "m/evil.py"}),
+    )
 
-    ended = attnviz("learn", "--from", "m", "--steps", "5")
+    result = attnviz("learn", "--from", "m", "--steps", "5")
 
-    assert (ended.status, ended.out, ended.err) == (
+    assert (result.status, result.out, result.err) == (
         2,
         "",
         "error: 'm' learns m/evil.py, a Python file, and no Python is run just because a folder "
@@ -131,59 +134,69 @@ def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, saved: Path)
     assert not Path("PWNED").exists()
 
 
-def test_a_python_task_goes_on_when_its_path_is_typed(attnviz: Attnviz, there: Path) -> None:
+def test_a_python_task_goes_on_when_its_path_is_typed(attnviz: Attnviz, work_folder: Path) -> None:
     source = "from attnviz import task_of\ntask = task_of('reverse')\n"
-    (there / "mine.py").write_text(source, encoding="utf-8")
+    (work_folder / "mine.py").write_text(source, encoding="utf-8")
     attnviz("learn", "mine.py", "--steps", "2", "--batch", "4", "--save", "m", "-q")
-    (there / "moved").mkdir()
-    (there / "mine.py").rename(there / "moved" / "mine.py")
-    there.joinpath("m", "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
+    (work_folder / "moved").mkdir()
+    (work_folder / "mine.py").rename(work_folder / "moved" / "mine.py")
+    work_folder.joinpath("m", "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
 
     assert "hint: if you trust" in attnviz("learn", "--from", "m", "--steps", "3").err
-    again = attnviz("learn", "moved/mine.py", "--from", "m", "--steps", "3", "--save", "m", "-q")
-    assert again.status == 0, again.err
-    told = json.loads((there / "m" / "training.json").read_text(encoding="utf-8"))
-    assert (told["asked"], told["source"]) == ({"task": "moved/mine.py"}, "")
+    continued = attnviz(
+        "learn", "moved/mine.py", "--from", "m", "--steps", "3", "--save", "m", "-q"
+    )
+    assert continued.status == 0, continued.err
+    document = json.loads((work_folder / "m" / "training.json").read_text(encoding="utf-8"))
+    assert (document["asked"], document["source"]) == ({"task": "moved/mine.py"}, "")
     assert not Path("PWNED").exists()
 
 
-OWN = {
+TASKS_FROM_FILES = {
     "grammar": ("mine.toml", GRAMMAR, ("mine.toml",)),
-    "lines": ("lines.txt", LINES, ("--file", "lines.txt")),
+    "lines": ("lines.txt", LINES_OF_TEXT, ("--file", "lines.txt")),
 }
 
 
-@pytest.mark.parametrize("kind", OWN)
-def test_a_grammar_and_lines_stand_in_the_folder(attnviz: Attnviz, there: Path, kind: str) -> None:
-    name, text, words = OWN[kind]
-    (there / name).write_text(text, encoding="utf-8")
+@pytest.mark.parametrize("kind", TASKS_FROM_FILES)
+def test_a_grammar_and_lines_stand_in_the_folder(
+    attnviz: Attnviz, work_folder: Path, kind: str
+) -> None:
+    name, text, words = TASKS_FROM_FILES[kind]
+    (work_folder / name).write_text(text, encoding="utf-8")
     with unchecked():
         attnviz("learn", *words, "--steps", "3", "--save", "whole", "-q")
         attnviz("learn", *words, "--steps", "2", "--save", "part", "-q")
-        (there / name).unlink()
-        gone_on = attnviz("learn", "--from", "part", "--steps", "3", "--save", "part", "-q")
+        (work_folder / name).unlink()
+        continued = attnviz("learn", "--from", "part", "--steps", "3", "--save", "part", "-q")
 
-    assert gone_on.status == 0, gone_on.err
-    for each in (*OF_A_MODEL[:2], "training.json"):
-        one, other = (json.loads((there / m / each).read_text()) for m in ("part", "whole"))
-        for told in (one, other):
-            told.pop("save")
-            [moment.pop("seconds") for moment in told.get("moments", ())]
-        assert one == other
-    ours, theirs = (
-        folder.read_learned_model(there / each).parameters for each in ("part", "whole")
+    assert continued.status == 0, continued.err
+    for file_name in (*MODEL_FILES[:2], "training.json"):
+        continued_document, document_of_one_run = (
+            json.loads((work_folder / m / file_name).read_text()) for m in ("part", "whole")
+        )
+        for document in (continued_document, document_of_one_run):
+            document.pop("save")
+            [moment.pop("seconds") for moment in document.get("moments", ())]
+        assert continued_document == document_of_one_run
+    continued_parameters, parameters_of_one_run = (
+        folder.read_learned_model(work_folder / file_name).parameters
+        for file_name in ("part", "whole")
     )
-    assert all(torch.equal(ours[each], theirs[each]) for each in theirs)
+    assert all(
+        torch.equal(continued_parameters[file_name], parameters_of_one_run[file_name])
+        for file_name in parameters_of_one_run
+    )
 
 
-@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("kind", TASKS_FROM_FILES)
 def test_an_older_folder_that_names_a_file_wants_it_typed(
-    attnviz: Attnviz, there: Path, kind: str
+    attnviz: Attnviz, work_folder: Path, kind: str
 ) -> None:
-    name, text, words = OWN[kind]
-    (there / name).write_text(text, encoding="utf-8")
+    name, text, words = TASKS_FROM_FILES[kind]
+    (work_folder / name).write_text(text, encoding="utf-8")
     attnviz("learn", *words, "--steps", "2", "--save", "m", "-q")
-    changed(there / "m" / "training.json", lambda told: told.pop("source"))
+    change_json(work_folder / "m" / "training.json", lambda document: document.pop("source"))
 
     assert attnviz("learn", "--from", "m", "--steps", "3").err == (
         f"error: 'm' learns from {name}, and does not contain that file\n"
@@ -191,96 +204,107 @@ def test_an_older_folder_that_names_a_file_wants_it_typed(
     )
     assert attnviz("learn", *words, "--from", "m", "--steps", "3", "-q").status == 0
     changed_text = text.replace("cat", "rat")
-    (there / name).write_text(changed_text, encoding="utf-8")
+    (work_folder / name).write_text(changed_text, encoding="utf-8")
     assert attnviz("learn", *words, "--from", "m", "--steps", "3").err.startswith(
         f"error: the words of {name} are not those that the model in 'm' learned\n"
         " hint: start a new training: "
     )
 
 
-def test_what_stands_in_the_folder_is_bounded_and_checked(attnviz: Attnviz, saved: Path) -> None:
-    asked = {"file": "lines.txt", "tokenizer": "words"}
+def test_what_stands_in_the_folder_is_bounded_and_checked(
+    attnviz: Attnviz, model_folder: Path
+) -> None:
+    choices = {"file": "lines.txt", "tokenizer": "words"}
     for source, problem in {
         "a b\n" * 3_000_000: "what is learned from has more than 10 MB, the most that a text may",
         "one": "the task that 'm' holds is damaged: 'lines.txt': there is only one line",
     }.items():
-        holds = {"asked": asked, "source": source}
-        changed(saved / "training.json", partial(update, holds))
+        changes = {"asked": choices, "source": source}
+        change_json(model_folder / "training.json", partial(update, changes))
         assert attnviz("learn", "--from", "m").err.startswith(f"error: {problem}")
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def names_opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every file that Python opens, and every name that it asks a network about."""
-    found: list[str] = []
+    names: list[str] = []
 
-    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
-        def note(first: Any, *rest: Any, **named: Any) -> Any:
-            found.append(str(first))
-            return call(first, *rest, **named)
+    def recording(call: Callable[..., Any]) -> Callable[..., Any]:
+        def record_and_call(argument: Any, *more_arguments: Any, **keywords: Any) -> Any:
+            names.append(str(argument))
+            return call(argument, *more_arguments, **keywords)
 
-        return note
+        return record_and_call
 
     for module, name in ((io, "open"), (builtins, "open"), (socket, "getaddrinfo")):
-        monkeypatch.setattr(module, name, noted(getattr(module, name)))
-    return found
+        monkeypatch.setattr(module, name, recording(getattr(module, name)))
+    return names
 
 
-def nodes(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The way to every value of a JSON document."""
+def value_paths(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path of keys and indices to every value of a JSON document."""
     yield at
     if isinstance(value, dict | list):
         for name, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from nodes(each, (*at, name))
+            yield from value_paths(each, (*at, name))
 
 
-def at(value: Any, way: tuple[str | int, ...]) -> Any:
-    for name in way:
-        value = value[name]
-    return value
+def value_at(root: Any, value_path: tuple[str | int, ...]) -> Any:
+    for name in value_path:
+        root = root[name]
+    return root
 
 
-def put(value: Any, way: tuple[str | int, ...], new: Any) -> Any:
-    """The same document with another value at one place."""
-    if not way:
-        return new
-    found = json.loads(json.dumps(value))
-    at(found, way[:-1])[way[-1]] = new
-    return found
+def replace_value(value: Any, value_path: tuple[str | int, ...], new_value: Any) -> Any:
+    """A copy of the document with another value at one path."""
+    if not value_path:
+        return new_value
+    changed_copy = json.loads(json.dumps(value))
+    value_at(changed_copy, value_path[:-1])[value_path[-1]] = new_value
+    return changed_copy
 
 
 def test_no_text_of_a_folder_opens_a_file_runs_it_or_asks_anybody(
-    saved: Path, there: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+    model_folder: Path, work_folder: Path, names_opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoy = there / "decoy"
+    decoy = work_folder / "decoy"
     decoy.mkdir()
     (decoy / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     for name in ("evil.py", "evil.toml"):
         (decoy / name).write_text("open('PWNED', 'w')\n", encoding="utf-8")
     monkeypatch.setattr("tiktoken.load.read_file", lambda path: pytest.fail(path))
     names = ("cl100k_base", "attacker/model", str(decoy), *map(str, decoy.glob("evil*")))
-    use(saved)
-    own = {*opened}  # what is in the folder, and where a machine says how much memory it has
+    use_folder(model_folder)
+    # The files of the folder, and those in which a machine says how much memory it has.
+    harmless_names = {*names_opened}
 
-    for file in JSON:
-        content = (saved / file).read_text(encoding="utf-8")
-        told = json.loads(content)
-        texts = [way for way in nodes(told) if isinstance(at(told, way), str)]
-        for way, name in product(texts, names):
-            (saved / file).write_text(json.dumps(put(told, way, name)), encoding="utf-8")
-            opened.clear()
+    for file in JSON_FILES:
+        content = (model_folder / file).read_text(encoding="utf-8")
+        document = json.loads(content)
+        texts = [
+            value_path
+            for value_path in value_paths(document)
+            if isinstance(value_at(document, value_path), str)
+        ]
+        for value_path, name in product(texts, names):
+            (model_folder / file).write_text(
+                json.dumps(replace_value(document, value_path, name)), encoding="utf-8"
+            )
+            names_opened.clear()
             with suppress(AttnvizError):
-                use(saved)
-            assert {*opened} <= own, (file, way, name)
-        (saved / file).write_text(content, encoding="utf-8")
+                use_folder(model_folder)
+            assert {*names_opened} <= harmless_names, (file, value_path, name)
+        (model_folder / file).write_text(content, encoding="utf-8")
     assert not Path("PWNED").exists()
 
 
 def test_a_tokenizer_that_a_model_names_is_not_downloaded(
-    attnviz: Attnviz, saved: Path, monkeypatch: pytest.MonkeyPatch
+    attnviz: Attnviz, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "none")
-    changed(saved / "vocabulary.json", lambda told: told.update(tokenizer="o200k_base"))
+    change_json(
+        model_folder / "vocabulary.json", lambda document: document.update(tokenizer="o200k_base")
+    )
 
     assert attnviz("run", LETTERS, "--model", "m").err == (
         "error: the model's tokenizer is 'o200k_base', and tiktoken has no copy of it on this "
@@ -291,13 +315,13 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
         Vocabulary(tokenizer="o200k_base", words=("a",)).cut("a")
 
 
-# What a folder may hold: what attnviz wrote, and of anything else it is said in two lines.
+# A folder may hold what attnviz wrote; anything else is refused in two lines.
 
-DEEP: Any = 1
+DEEP_LIST: Any = 1
 for _ in range(50):
-    DEEP = [DEEP]
+    DEEP_LIST = [DEEP_LIST]
 NUMBERS: tuple[Any, ...] = (True, 0, -1, 0.5, math.inf, math.nan, 1e300, 10**400)
-ODD: tuple[Any, ...] = (
+ODD_VALUES: tuple[Any, ...] = (
     None,
     "",
     "x",
@@ -309,25 +333,27 @@ ODD: tuple[Any, ...] = (
     [8, [1]],
     [[0.1]],
     [[[0.1]]],
-    DEEP,
+    DEEP_LIST,
 )
 
 
-@given(file=st.sampled_from(JSON), place=st.integers(0), odd=st.sampled_from(ODD))
+@given(
+    file=st.sampled_from(JSON_FILES), index=st.integers(0), odd_value=st.sampled_from(ODD_VALUES)
+)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
-    saved: Path, first: Progress, file: str, place: int, odd: Any
+    model_folder: Path, first_progress: Progress, file: str, index: int, odd_value: Any
 ) -> None:
-    for name, content in progress.files_with_digest(first).items():
-        (saved / name).write_bytes(content)
-    told = json.loads((saved / file).read_text(encoding="utf-8"))
-    ways = [*nodes(told)]
-    changes = put(told, ways[place % len(ways)], odd)
-    (saved / file).write_text(json.dumps(changes), encoding="utf-8")
+    for name, content in progress.files_with_digest(first_progress).items():
+        (model_folder / name).write_bytes(content)
+    document = json.loads((model_folder / file).read_text(encoding="utf-8"))
+    paths = [*value_paths(document)]
+    changes = replace_value(document, paths[index % len(paths)], odd_value)
+    (model_folder / file).write_text(json.dumps(changes), encoding="utf-8")
 
     lines: tuple[str, ...] = ()
     try:
-        weights = use(saved).weights
+        weights = use_folder(model_folder).weights
     except AttnvizError as error:
         lines = (str(error), error.hint)
     if lines:
@@ -336,36 +362,36 @@ def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
         assert torch.isfinite(weights).all()
 
 
-def moment(number: int, **changes: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda told: told["moments"][number].update(changes)
+def change_moment(number: int, **changes: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda document: document["moments"][number].update(changes)
 
 
-DAMAGED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "scores of one head": moment(0, scores={"opposite": [[0.1], [0.2]]}),
-    "scores without a layer": moment(0, scores={"opposite": [[0.1, 0.2]]}),
-    "scores one deeper": moment(0, scores={"opposite": [[[0.1, 0.2], [0.1, 0.2]]]}),
-    "scores by no name": moment(1, scores={}),
-    "a score of 1e300": moment(0, scores={"opposite": [[1e300, 0.2], [0.1, 0.2]]}),
-    "an infinite loss": moment(0, loss=math.inf, accuracy=math.inf),
-    "an infinite accuracy": moment(1, accuracy=math.inf),
-    "a list of steps": moment(0, step=[1]),
-    "the same step again": moment(1, step=0),
-    "a list of accuracies": moment(1, accuracy=[1]),
-    "seconds in words": moment(1, seconds="x"),
-    "a moment less": lambda told: told["moments"].pop(),
-    "no moment": lambda told: told.update(moments=[]),
-    "a batch of 1e300": lambda told: told["choices"].update(batch=1e300),
-    "400 digits": lambda told: told["choices"].update(until=10**400),
-    "another sentence": lambda told: told.update(watch="a b"),
-    "two kinds of task": lambda told: told["asked"].update(file="x", tokenizer="words"),
+HISTORY_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "scores of one head": change_moment(0, scores={"opposite": [[0.1], [0.2]]}),
+    "scores without a layer": change_moment(0, scores={"opposite": [[0.1, 0.2]]}),
+    "scores one deeper": change_moment(0, scores={"opposite": [[[0.1, 0.2], [0.1, 0.2]]]}),
+    "scores by no name": change_moment(1, scores={}),
+    "a score of 1e300": change_moment(0, scores={"opposite": [[1e300, 0.2], [0.1, 0.2]]}),
+    "an infinite loss": change_moment(0, loss=math.inf, accuracy=math.inf),
+    "an infinite accuracy": change_moment(1, accuracy=math.inf),
+    "a list of steps": change_moment(0, step=[1]),
+    "the same step again": change_moment(1, step=0),
+    "a list of accuracies": change_moment(1, accuracy=[1]),
+    "seconds in words": change_moment(1, seconds="x"),
+    "a moment less": lambda document: document["moments"].pop(),
+    "no moment": lambda document: document.update(moments=[]),
+    "a batch of 1e300": lambda document: document["choices"].update(batch=1e300),
+    "400 digits": lambda document: document["choices"].update(until=10**400),
+    "another sentence": lambda document: document.update(watch="a b"),
+    "two kinds of task": lambda document: document["asked"].update(file="x", tokenizer="words"),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("damage", HISTORY_CHANGES)
 def test_a_history_that_no_training_has_is_refused(
-    attnviz: Attnviz, saved: Path, damage: str
+    attnviz: Attnviz, model_folder: Path, damage: str
 ) -> None:
-    changed(saved / "training.json", DAMAGED[damage])
+    change_json(model_folder / "training.json", HISTORY_CHANGES[damage])
 
     assert attnviz("learn", "--from", "m", "--steps", "5").err == (
         "error: the training in 'm' is damaged\n"
@@ -373,12 +399,14 @@ def test_a_history_that_no_training_has_is_refused(
     )
 
 
-def test_readings_that_the_task_does_not_have_are_refused(attnviz: Attnviz, saved: Path) -> None:
-    def renamed(told: dict[str, Any]) -> None:
-        for each in told["moments"]:
+def test_readings_that_the_task_does_not_have_are_refused(
+    attnviz: Attnviz, model_folder: Path
+) -> None:
+    def rename_readings(document: dict[str, Any]) -> None:
+        for each in document["moments"]:
             each["scores"] = {"other": each["scores"]["opposite"]}
 
-    changed(saved / "training.json", renamed)
+    change_json(model_folder / "training.json", rename_readings)
 
     assert attnviz("learn", "--from", "m", "--steps", "5").err == (
         "error: the readings of reverse are not those that the model in 'm' learned\n"
@@ -386,39 +414,43 @@ def test_readings_that_the_task_does_not_have_are_refused(attnviz: Attnviz, save
     )
 
 
-def tensors(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    """Other numbers in a file, and the words beside them as they were."""
+def change_tensors(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Change the tensors of a file and keep its metadata."""
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
-    words = json.loads(content[8 : 8 + length])["__metadata__"]
-    found = load_file(path)
-    change(found)
-    save_file(found, path, words)
+    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+    tensors_of_file = load_file(path)
+    change(tensors_of_file)
+    save_file(tensors_of_file, path, metadata)
 
 
-KEPT = "optimizer exp_avg w_query"
-OF_THE_OPTIMIZER: dict[str, Callable[[dict[str, torch.Tensor]], object]] = {
-    "another dtype": lambda found: found.update({KEPT: found[KEPT].half()}),
-    "another shape": lambda found: found.update({KEPT: found[KEPT][:3].clone()}),
-    "no finite number": lambda found: found[KEPT].fill_(math.inf),
-    "one of its tensors is gone": lambda found: found.pop(KEPT),
-    "another step": lambda found: found["optimizer step w_query"].fill_(9),
-    "weights above 1": lambda found: found["weights.0"].fill_(3),
-    "weights of fewer heads": lambda found: found.update(
-        {"weights.1": found["weights.1"][:, :1].clone()}
+MOMENT_OF_QUERY_MATRIX = "optimizer exp_avg w_query"
+TENSOR_CHANGES: dict[str, Callable[[dict[str, torch.Tensor]], object]] = {
+    "another dtype": lambda tensors: tensors.update(
+        {MOMENT_OF_QUERY_MATRIX: tensors[MOMENT_OF_QUERY_MATRIX].half()}
     ),
-    "weights of fewer moments": lambda found: found.update(
-        {"weights.1": found["weights.1"][:1].clone()}
+    "another shape": lambda tensors: tensors.update(
+        {MOMENT_OF_QUERY_MATRIX: tensors[MOMENT_OF_QUERY_MATRIX][:3].clone()}
+    ),
+    "no finite number": lambda tensors: tensors[MOMENT_OF_QUERY_MATRIX].fill_(math.inf),
+    "one of its tensors is gone": lambda tensors: tensors.pop(MOMENT_OF_QUERY_MATRIX),
+    "another step": lambda tensors: tensors["optimizer step w_query"].fill_(9),
+    "weights above 1": lambda tensors: tensors["weights.0"].fill_(3),
+    "weights of fewer heads": lambda tensors: tensors.update(
+        {"weights.1": tensors["weights.1"][:, :1].clone()}
+    ),
+    "weights of fewer moments": lambda tensors: tensors.update(
+        {"weights.1": tensors["weights.1"][:1].clone()}
     ),
 }
 
 
-@pytest.mark.parametrize("damage", OF_THE_OPTIMIZER)
-def test_numbers_that_no_training_keeps_are_refused(saved: Path, damage: str) -> None:
-    tensors(saved / "training.safetensors", OF_THE_OPTIMIZER[damage])
+@pytest.mark.parametrize("damage", TENSOR_CHANGES)
+def test_numbers_that_no_training_keeps_are_refused(model_folder: Path, damage: str) -> None:
+    change_tensors(model_folder / "training.safetensors", TENSOR_CHANGES[damage])
 
     with pytest.raises(AttnvizError, match=r"the training in .* is damaged"):
-        progress.read_progress(saved)
+        progress.read_progress(model_folder)
 
 
 @pytest.mark.parametrize(
@@ -427,9 +459,9 @@ def test_numbers_that_no_training_keeps_are_refused(saved: Path, damage: str) ->
     ids=str,
 )
 def test_facts_of_another_type_are_refused(
-    attnviz: Attnviz, saved: Path, facts: dict[str, Any]
+    attnviz: Attnviz, model_folder: Path, facts: dict[str, Any]
 ) -> None:
-    changed(saved / "config.json", lambda told: told["facts"].update(facts))
+    change_json(model_folder / "config.json", lambda document: document["facts"].update(facts))
 
     assert attnviz("run", LETTERS, "--model", "m").err == (
         "error: 'm/config.json' is not as attnviz wrote it: something in it is missing or of "
@@ -438,12 +470,14 @@ def test_facts_of_another_type_are_refused(
     )
 
 
-def test_answers_that_overflow_are_refused(attnviz: Attnviz, saved: Path) -> None:
-    tensors(saved / "model.safetensors", lambda found: found["w_answers"].fill_(3e38))
+def test_answers_that_overflow_are_refused(attnviz: Attnviz, model_folder: Path) -> None:
+    change_tensors(
+        model_folder / "model.safetensors", lambda tensors: tensors["w_answers"].fill_(3e38)
+    )
 
-    ended = attnviz("run", LETTERS, "--model", "m", "--predict")
+    result = attnviz("run", LETTERS, "--model", "m", "--predict")
 
-    assert (ended.status, ended.err) == (
+    assert (result.status, result.err) == (
         2,
         "error: the scores of the answers are too large for float32, whose largest number is "
         "3.4e+38\n"
@@ -451,59 +485,64 @@ def test_answers_that_overflow_are_refused(attnviz: Attnviz, saved: Path) -> Non
     )
 
 
-# What is in a folder is of one save, whatever broke off another.
+# All files of a folder are of one save, even if another was interrupted.
 
 
 def test_the_same_save_is_the_same_bytes_and_another_is_marked_otherwise(
-    first: Progress, second: Progress, saved: Path
+    first_progress: Progress, second_progress: Progress, model_folder: Path
 ) -> None:
     def mark(place: Path) -> str:
         return str(json.loads((place / "config.json").read_text(encoding="utf-8"))["save"])
 
-    before = {each.name: each.read_bytes() for each in saved.iterdir()}
-    progress.write_progress(saved, progress.read_progress(saved))
-    assert {each.name: each.read_bytes() for each in saved.iterdir()} == before
-    one = mark(saved)
-    progress.write_progress(saved, second)
-    assert mark(saved) != one
+    content_before = {each.name: each.read_bytes() for each in model_folder.iterdir()}
+    progress.write_progress(model_folder, progress.read_progress(model_folder))
+    assert {each.name: each.read_bytes() for each in model_folder.iterdir()} == content_before
+    mark_of_first_save = mark(model_folder)
+    progress.write_progress(model_folder, second_progress)
+    assert mark(model_folder) != mark_of_first_save
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "as they once were written"])
+@pytest.mark.parametrize("has_marks", [True, False], ids=["marked", "as they once were written"])
 def test_files_of_two_saves_are_never_taken_for_one(
-    first: Progress, second: Progress, there: Path, marked: bool
+    first_progress: Progress, second_progress: Progress, work_folder: Path, has_marks: bool
 ) -> None:
-    def contents(of: Progress) -> dict[str, bytes]:
-        return progress.files_with_digest(of) if of is second or marked else unmarked(of)
+    def contents(saved_progress: Progress) -> dict[str, bytes]:
+        return (
+            progress.files_with_digest(saved_progress)
+            if saved_progress is second_progress or has_marks
+            else files_without_mark(saved_progress)
+        )
 
-    saves = contents(first), contents(second)
-    for chosen in product((0, 1), repeat=len(saves[0])):
-        which = dict(zip(saves[0], chosen, strict=True))
-        for name, number in which.items():
-            (there / name).write_bytes(saves[number][name])
-        if len({which[name] for name in OF_A_MODEL}) == 1:
-            folder.read_learned_model(there)  # which is one model, whatever training is beside it
+    saves = contents(first_progress), contents(second_progress)
+    for save_numbers in product((0, 1), repeat=len(saves[0])):
+        save_by_file = dict(zip(saves[0], save_numbers, strict=True))
+        for name, number in save_by_file.items():
+            (work_folder / name).write_bytes(saves[number][name])
+        if len({save_by_file[name] for name in MODEL_FILES}) == 1:
+            # This is one model, whatever training is beside it.
+            folder.read_learned_model(work_folder)
         else:
             with pytest.raises(AttnvizError, match=r"the last save into .* was interrupted"):
-                folder.read_learned_model(there)
-        if len({*chosen}) == 1:
-            progress.read_progress(there)
+                folder.read_learned_model(work_folder)
+        if len({*save_numbers}) == 1:
+            progress.read_progress(work_folder)
         else:
             with pytest.raises(AttnvizError, match=r"the last save into .* was interrupted"):
-                progress.read_progress(there)
+                progress.read_progress(work_folder)
 
 
-def unmarked(of: Progress) -> dict[str, bytes]:
-    return folder.model_files(of.model) | progress.training_files(of)
+def files_without_mark(saved_progress: Progress) -> dict[str, bytes]:
+    return folder.model_files(saved_progress.model) | progress.training_files(saved_progress)
 
 
 def test_a_save_that_was_broken_off_is_said_in_two_lines(
-    attnviz: Attnviz, saved: Path, second: Progress
+    attnviz: Attnviz, model_folder: Path, second_progress: Progress
 ) -> None:
-    files = progress.files_with_digest(second)
+    files = progress.files_with_digest(second_progress)
     for number, (name, content) in enumerate(files.items(), start=1):
-        (saved / name).write_bytes(content)
-        whole = number >= len(OF_A_MODEL)
-        ran, learned = (
+        (model_folder / name).write_bytes(content)
+        is_whole_model = number >= len(MODEL_FILES)
+        run_result, learn_result = (
             attnviz(*words)
             for words in (("run", LETTERS, "--model", "m"), ("learn", "--from", "m"))
         )
@@ -512,42 +551,46 @@ def test_a_save_that_was_broken_off_is_said_in_two_lines(
             "files do not belong together\n"
             " hint: "
         )
-        again = "save it again: attnviz learn TASK --save FOLDER\n"
-        assert (ran.status, ran.err) == ((0, ran.err) if whole else (2, problem + again))
+        save_again = "save it again: attnviz learn TASK --save FOLDER\n"
+        assert (run_result.status, run_result.err) == (
+            (0, run_result.err) if is_whole_model else (2, problem + save_again)
+        )
         if number < len(files):
-            otherwise = "learn again, or use the model as it is: attnviz run TEXT --model m\n"
-            assert learned.err == problem + (otherwise if whole else again)
-        refuse_save_folder(saved)  # what is broken off can be saved over
+            use_as_it_is = "learn again, or use the model as it is: attnviz run TEXT --model m\n"
+            assert learn_result.err == problem + (use_as_it_is if is_whole_model else save_again)
+        refuse_save_folder(model_folder)  # an interrupted save can be replaced
 
 
 def test_a_folder_is_saved_into_again_wherever_a_first_save_broke_off(
-    first: Progress, there: Path
+    first_progress: Progress, work_folder: Path
 ) -> None:
-    place = there / "m"
-    place.mkdir()
-    (place / ".attnviz-0123456789abcdef").write_bytes(b"half")
-    refuse_save_folder(place)
-    for name, content in progress.files_with_digest(first).items():
-        (place / name).write_bytes(content)
-        refuse_save_folder(place)
-    progress.write_progress(place, first)
+    model_folder = work_folder / "m"
+    model_folder.mkdir()
+    (model_folder / ".attnviz-0123456789abcdef").write_bytes(b"half")
+    refuse_save_folder(model_folder)
+    for name, content in progress.files_with_digest(first_progress).items():
+        (model_folder / name).write_bytes(content)
+        refuse_save_folder(model_folder)
+    progress.write_progress(model_folder, first_progress)
 
-    assert sorted(each.name for each in place.iterdir()) == sorted([*OF_A_MODEL, *OF_A_TRAINING])
+    assert sorted(each.name for each in model_folder.iterdir()) == sorted(
+        [*MODEL_FILES, *TRAINING_FILES]
+    )
 
 
 def test_files_appear_in_the_order_that_they_are_written_in(
-    there: Path, monkeypatch: pytest.MonkeyPatch
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    renamed: list[str] = []
-    rename = Path.replace
+    names_in_order: list[str] = []
+    replace_file = Path.replace
 
-    def noted(self: Path, to: Path) -> Path:
-        renamed.append(to.name)
-        return rename(self, to)
+    def record_and_replace(self: Path, to: Path) -> Path:
+        names_in_order.append(to.name)
+        return replace_file(self, to)
 
-    monkeypatch.setattr(Path, "replace", noted)
+    monkeypatch.setattr(Path, "replace", record_and_replace)
     with AllOrNothing() as together:
         for name in ("b", "c", "a"):
-            together.write(there / name, [b"x"])
+            together.write(work_folder / name, [b"x"])
 
-    assert renamed == ["b", "c", "a"]
+    assert names_in_order == ["b", "c", "a"]

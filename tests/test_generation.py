@@ -1,4 +1,4 @@
-"""What a model writes: word by word, in a film, on a page, and as an answer to a message."""
+"""Generated text: shown word by word, in a film, on a page, and as an answer to a message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.pages_by_hand import until, written
 from tests.small_transformers import KINDS, Saved, save
 from tests.terminals import shown_on_terminal
 
-SHORT = "The animal was too"
+SHORT_TEXT = "The animal was too"
 TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}> {{ message['content'] }} . {% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -38,13 +38,13 @@ TEMPLATE = (
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Inspection:
+def generated_inspection(tmp_path_factory: pytest.TempPathFactory) -> Inspection:
     folder = save(KINDS["llama"], tmp_path_factory.mktemp("model") / "llama")
-    return inspect(SHORT, model=folder, generate=5)
+    return inspect(SHORT_TEXT, model=folder, generate=5)
 
 
 @pytest.fixture(scope="module")
-def chatting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return with_template(TEMPLATE, tmp_path_factory.mktemp("model") / "chatting")
 
 
@@ -62,49 +62,56 @@ def with_template(template: str, folder: Path) -> Path:
 def test_words_come_while_the_model_writes_and_are_together_what_it_wrote(
     name: str, options: dict[str, str], small_transformer: Saved
 ) -> None:
-    words: list[str] = []
+    received_words: list[str] = []
 
-    with streaming_new_text(words.append):
-        made = trace(SHORT, model=small_transformer(name), generate=6, **options)  # type: ignore[arg-type]
+    with streaming_new_text(received_words.append):
+        written_trace = trace(SHORT_TEXT, model=small_transformer(name), generate=6, **options)  # type: ignore[arg-type]
 
-    ids = made.tokens.ids[made.prompt if made.prompt is not None else 1 :]
+    ids = written_trace.tokens.ids[
+        written_trace.prompt if written_trace.prompt is not None else 1 :
+    ]
     tokenizer = load_transformer(Settings(model=str(small_transformer(name)))).tokenizer
-    assert "".join(words).strip() == tokenizer.decode(ids, skip_special_tokens=True).strip()
-    assert len(words) > 1
+    assert (
+        "".join(received_words).strip() == tokenizer.decode(ids, skip_special_tokens=True).strip()
+    )
+    assert len(received_words) > 1
 
 
 def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
     folder = str(small_transformer("llama"))
-    command = ["inspect", SHORT, "--model", folder, "--generate", "4", "--layer", "0"]
+    command = ["inspect", SHORT_TEXT, "--model", folder, "--generate", "4", "--layer", "0"]
 
-    shown, status = shown_on_terminal([sys.executable, "-m", "attnviz", *command], {})
-    piped = attnviz(*command)
+    screen, status = shown_on_terminal([sys.executable, "-m", "attnviz", *command], {})
+    result = attnviz(*command)
 
     assert status == 0
-    assert "the model writes: " in shown
-    assert shown.index("the model writes: ") < shown.index("4 of them generated")
-    assert "the model writes" not in piped.err + piped.out
-    made = trace(SHORT, model=folder, generate=4)
-    text = piece_phrase(b"".join(made.tokens.pieces[made.prompt :]).strip())
-    assert f'The model wrote "{text}".' in piped.out.replace("\n", " ")
+    assert "the model writes: " in screen
+    assert screen.index("the model writes: ") < screen.index("4 of them generated")
+    assert "the model writes" not in result.err + result.out
+    text_trace = trace(SHORT_TEXT, model=folder, generate=4)
+    text = piece_phrase(b"".join(text_trace.tokens.pieces[text_trace.prompt :]).strip())
+    assert f'The model wrote "{text}".' in result.out.replace("\n", " ")
 
 
-def test_a_frame_shows_what_the_token_before_a_new_one_attends_to(generated: Inspection) -> None:
-    made = generated.trace
+def test_a_frame_shows_what_the_token_before_a_new_one_attends_to(
+    generated_inspection: Inspection,
+) -> None:
+    text_trace = generated_inspection.trace
     weights = np.stack([
-        layer.attended.weights[head].numpy() for layer in made.layers for head in range(layer.heads)
+        layer.attended.weights[head].numpy()
+        for layer in text_trace.layers for head in range(layer.heads)
     ]).mean(0)  # fmt: skip
-    model = load_transformer(Settings(model=made.origin.settings.model)).model
+    model = load_transformer(Settings(model=text_trace.origin.settings.model)).model
     with torch.no_grad():
-        logits = model(input_ids=torch.tensor([made.tokens.ids])).logits[0]
-    assert made.prompt is not None
+        logits = model(input_ids=torch.tensor([text_trace.tokens.ids])).logits[0]
+    assert text_trace.prompt is not None
 
-    shots = generation_film(generated)
+    shots = generation_film(generated_inspection)
 
-    assert len(shots) == len(made.tokens) - made.prompt == 5
-    for position, shot in enumerate(shots, start=made.prompt):
+    assert len(shots) == len(text_trace.tokens) - text_trace.prompt == 5
+    for position, shot in enumerate(shots, start=text_trace.prompt):
         sentence, bars = shot.panels
         assert isinstance(sentence, Sentence)
         assert isinstance(bars, RankedBars)
@@ -112,14 +119,14 @@ def test_a_frame_shows_what_the_token_before_a_new_one_attends_to(generated: Ins
         np.testing.assert_allclose(
             sentence.grid.values[0][:position], weights[position - 1, :position], atol=1e-6
         )
-        assert sentence.grid.columns.labels == made.tokens.labels
+        assert sentence.grid.columns.labels == text_trace.tokens.labels
         assert sentence.written == position + 1
-        chance = float(logits[position - 1].softmax(-1)[made.tokens.ids[position]])
-        label = re.escape(made.tokens.labels[position])
+        chance = float(logits[position - 1].softmax(-1)[text_trace.tokens.ids[position]])
+        label = re.escape(text_trace.tokens.labels[position])
         assert re.match(rf'Next: "{label}" \({100 * chance:.0f}.%\)\. ', shot.title), shot.title
         for name, (weight, others) in zip(bars.grid.rows.numbers, bars.grid.values, strict=True):
             key = int(name) - 1
-            rows = [row for row in range(key + 1, len(made.tokens)) if row != position - 1]
+            rows = [row for row in range(key + 1, len(text_trace.tokens)) if row != position - 1]
             assert weight == pytest.approx(weights[position - 1, key], abs=1e-6)
             if rows:
                 assert others == pytest.approx(weights[rows, key].mean(), abs=1e-6)
@@ -149,25 +156,29 @@ def test_a_frame_names_what_gets_most_before_what_gets_more_than_elsewhere(
     rows: list[list[float]], title: str, first_bar: str
 ) -> None:
     weights = np.array([row + [0] * (4 - len(row)) for row in rows])
-    made = replace(from_weights(weights, ["a", "b", "c", "d"]), prompt=3)
+    text_trace = replace(from_weights(weights, ["a", "b", "c", "d"]), prompt=3)
 
-    [shot] = generation_film(inspect(made))
+    [shot] = generation_film(inspect(text_trace))
 
     assert shot.title.replace("\u00a0", " ") == title
     assert isinstance(shot.panels[1], RankedBars)
     assert shot.panels[1].grid.rows.labels[0] == first_bar
 
 
-def test_all_frames_have_one_scale_and_as_many_bars(generated: Inspection) -> None:
-    panels = [shot.panels for shot in generation_film(generated)]
+def test_all_frames_have_one_scale_and_as_many_bars(generated_inspection: Inspection) -> None:
+    panels = [shot.panels for shot in generation_film(generated_inspection)]
 
     assert len({sentence.grid.scale for sentence, _ in panels}) == 1  # type: ignore[union-attr]
     assert len({len(bars.grid.rows) for _, bars in panels}) == 1  # type: ignore[union-attr]
     assert len({bars.longest for _, bars in panels}) == 1  # type: ignore[union-attr]
 
 
-def test_nothing_that_is_in_two_frames_of_a_film_moves(generated: Inspection) -> None:
-    view, look, labels = generated.view(), Look(), generated.trace.tokens.labels
+def test_nothing_that_is_in_two_frames_of_a_film_moves(generated_inspection: Inspection) -> None:
+    view, look, labels = (
+        generated_inspection.view(),
+        Look(),
+        generated_inspection.trace.tokens.labels,
+    )
     frames = [frame.layout for frame in film_frames(view, view.shots, look, Captions())]
 
     places = [[(block.box, block.outlined > 0) for block in frame.items_of(Block) if block.tint]
@@ -181,91 +192,97 @@ def test_nothing_that_is_in_two_frames_of_a_film_moves(generated: Inspection) ->
 
 
 def test_a_film_follows_what_a_decoder_reads_of_another_text(small_transformer: Saved) -> None:
-    made = inspect(SHORT, model=small_transformer("t5"), attention="cross", generate=3)
+    cross_inspection = inspect(
+        SHORT_TEXT, model=small_transformer("t5"), attention="cross", generate=3
+    )
 
-    shots = generation_film(made)
+    shots = generation_film(cross_inspection)
 
-    assert len(shots) == len(made.trace.tokens) - 1
+    assert len(shots) == len(cross_inspection.trace.tokens) - 1
     (sentence, _) = shots[0].panels
     assert isinstance(sentence, Sentence)
-    assert sentence.grid.columns.labels == made.trace.keys.labels
+    assert sentence.grid.columns.labels == cross_inspection.trace.keys.labels
 
 
-def test_there_is_no_such_film_where_another_question_is_asked(generated: Inspection) -> None:
-    made = generated.trace
+def test_there_is_no_such_film_where_another_question_is_asked(
+    generated_inspection: Inspection,
+) -> None:
+    text_trace = generated_inspection.trace
 
-    assert generation_film(inspect(made, query=2)) == ()
-    assert generation_film(inspect(made, source=2, to=0)) == ()
-    assert generation_film(inspect(made, merge="rollout")) == ()
-    plain = trace(SHORT, model=made.origin.settings.model)
-    assert generation_film(inspect(plain)) == ()
-    assert len(generation_film(inspect(made, words=True, layer=0, head=1))) >= 1
+    assert generation_film(inspect(text_trace, query=2)) == ()
+    assert generation_film(inspect(text_trace, source=2, to=0)) == ()
+    assert generation_film(inspect(text_trace, merge="rollout")) == ()
+    prompt_only = trace(SHORT_TEXT, model=text_trace.origin.settings.model)
+    assert generation_film(inspect(prompt_only)) == ()
+    assert len(generation_film(inspect(text_trace, words=True, layer=0, head=1))) >= 1
 
 
-def test_a_film_of_a_generated_text_is_written(generated: Inspection, tmp_path: Path) -> None:
+def test_a_film_of_a_generated_text_is_written(
+    generated_inspection: Inspection, tmp_path: Path
+) -> None:
     from PIL import Image, ImageSequence
 
-    generated.save(tmp_path / "film.gif")
+    generated_inspection.save(tmp_path / "film.gif")
 
     with Image.open(tmp_path / "film.gif") as film:
         assert len([*ImageSequence.Iterator(film)]) == 5
 
 
 def test_a_page_has_a_button_for_each_new_token(
-    generated: Inspection, chromium: Browser, tmp_path: Path
+    generated_inspection: Inspection, chromium: Browser, tmp_path: Path
 ) -> None:
-    made, first = generated.trace, generated.trace.prompt
-    assert first is not None
-    path = written(generated.view(), tmp_path)
-    with opened(chromium, path) as seen:
-        buttons = seen.page.locator(".generated button")
+    text_trace, prompt_length = generated_inspection.trace, generated_inspection.trace.prompt
+    assert prompt_length is not None
+    path = written(generated_inspection.view(), tmp_path)
+    with opened(chromium, path) as opened_page:
+        buttons = opened_page.page.locator(".generated button")
         assert buttons.count() == 5
         assert buttons.first.get_attribute("aria-pressed") == "true"
-        assert seen.page.inner_text(".says").startswith("mean of ")
+        assert opened_page.page.inner_text(".says").startswith("mean of ")
 
         buttons.nth(2).click()
-        label = made.tokens.labels[first + 2]
-        said = f'next, the model wrote "{label}"'
-        until(seen.page, lambda: said in seen.page.inner_text(".says"))
+        label = text_trace.tokens.labels[prompt_length + 2]
+        expected = f'next, the model wrote "{label}"'
+        until(opened_page.page, lambda: expected in opened_page.page.inner_text(".says"))
         assert buttons.nth(2).get_attribute("aria-pressed") == "true"
         assert buttons.first.get_attribute("aria-pressed") == "false"
 
 
-def test_a_message_is_put_into_the_models_own_template(chatting: Path) -> None:
-    tokenizer = load_transformer(Settings(model=str(chatting))).tokenizer
-    message = [{"role": "user", "content": SHORT}]
+def test_a_message_is_put_into_the_models_own_template(chat_model: Path) -> None:
+    tokenizer = load_transformer(Settings(model=str(chat_model))).tokenizer
+    message = [{"role": "user", "content": SHORT_TEXT}]
 
-    made = trace(SHORT, model=chatting, chat=True, generate=3)
+    text_trace = trace(SHORT_TEXT, model=chat_model, chat=True, generate=3)
 
     text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-    assert text == f"<user> {SHORT} . <assistant>"
+    assert text == f"<user> {SHORT_TEXT} . <assistant>"
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert made.prompt == len(ids)
-    assert list(made.tokens.ids[: made.prompt]) == ids
-    assert made.text == SHORT  # so that a command says it once
-    command = inspect(made).view().command
+    assert text_trace.prompt == len(ids)
+    assert list(text_trace.tokens.ids[: text_trace.prompt]) == ids
+    assert text_trace.text == SHORT_TEXT  # so that a command says it once
+    command = inspect(text_trace).view().command
     assert command is not None
     assert "--chat" in command.line
-    assert SHORT in command.line
+    assert SHORT_TEXT in command.line
     assert "<user>" not in command.line
-    again = inspect(trace(SHORT, model=chatting, chat=True), by="effect")
-    assert len(again.effects.heads) == 8
+    chat_inspection = inspect(trace(SHORT_TEXT, model=chat_model, chat=True), by="effect")
+    assert len(chat_inspection.effects.heads) == 8
 
 
 def test_a_chat_that_cannot_be_is_refused_in_two_lines(
-    chatting: Path, small_transformer: Saved, tmp_path: Path, attnviz: Attnviz
+    chat_model: Path, small_transformer: Saved, tmp_path: Path, attnviz: Attnviz
 ) -> None:
-    failing = with_template("{{ raise_exception('only questions') }}", tmp_path / "failing")
+    failing_model = with_template("{{ raise_exception('only questions') }}", tmp_path / "failing")
     cases = {
         (str(small_transformer("gpt2")),): (
             "the model 'gpt2' has no chat template: it was not trained to answer messages",
             "leave --chat out, or use an instruction-tuned model",
         ),
-        (str(chatting), "--truncate"): (
+        (str(chat_model), "--truncate"): (
             "--truncate cuts off the end of a text, which in a --chat is where the model answers",
             "leave out one of them",
         ),
-        (str(failing),): (
+        (str(failing_model),): (
             "the chat template of the model 'failing' fails: only questions",
             "leave --chat out",
         ),
@@ -275,8 +292,8 @@ def test_a_chat_that_cannot_be_is_refused_in_two_lines(
         ),
     }
     for (model, *options), (problem, hint) in cases.items():
-        shown = attnviz("inspect", SHORT, "--model", model, "--chat", *options)
-        assert shown.err.splitlines() == [f"error: {problem}", f" hint: {hint}"]
-        assert shown.status == 2
+        result = attnviz("inspect", SHORT_TEXT, "--model", model, "--chat", *options)
+        assert result.err.splitlines() == [f"error: {problem}", f" hint: {hint}"]
+        assert result.status == 2
     with pytest.raises(AttnvizError, match="no chat template"):
-        trace(SHORT, model=small_transformer("gpt2"), chat=True)
+        trace(SHORT_TEXT, model=small_transformer("gpt2"), chat=True)

@@ -70,15 +70,15 @@ FACTS: dict[str, Any] = {
     "context_length": 64,
     "layer_norm_rms_eps": 1e-5,
 }
-WIDE = {"key_length": 16, "value_length": 16}
-LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}
-YARN = {
+WIDE_HEADS = {"key_length": 16, "value_length": 16}
+LINEAR_ROPE = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}
+YARN_ROPE = {
     "rope_type": "yarn",
     "factor": 2.0,
     "rope_theta": 1e4,
     "original_max_position_embeddings": 32,
 }
-LLAMA3 = {
+LLAMA3_ROPE = {
     "rope_type": "llama3",
     "rope_theta": 100.0,
     "factor": 8.0,
@@ -86,7 +86,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
-LONG = {
+LONG_ROPE = {
     "rope_type": "longrope",
     "rope_theta": 1e4,
     "partial_rotary_factor": 0.5,
@@ -94,35 +94,35 @@ LONG = {
     "long_factor": [2.0, 3.0],
     "original_max_position_embeddings": 32,
 }
-LOCAL = {"rope_type": "default", "rope_theta": 1e4}
+LOCAL_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 MODELS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     # name: class in transformers, kind in the file, options of the config, facts in the file
     "llama": ("Llama", "llama", {}, {}),
     "llama with tied embeddings": ("Llama", "llama", {"tie_word_embeddings": True}, {}),
     "llama with biases": ("Llama", "llama", {"attention_bias": True}, {}),
-    "llama 3": ("Llama", "llama", {"rope_parameters": LLAMA3}, {"rope_freq_base": 100.0}),
+    "llama 3": ("Llama", "llama", {"rope_parameters": LLAMA3_ROPE}, {"rope_freq_base": 100.0}),
     "llama, linear": (
         "Llama",
         "llama",
-        {"rope_parameters": LINEAR},
+        {"rope_parameters": LINEAR_ROPE},
         {
             "rope_freq_base": 5e5,
             "rope_scaling_type": gguf.RopeScalingType.LINEAR,
             "rope_scaling_factor": 4.0,
         },
     ),
-    "mistral": ("Mistral", "llama", {"sliding_window": None, "head_dim": 16}, WIDE),
+    "mistral": ("Mistral", "llama", {"sliding_window": None, "head_dim": 16}, WIDE_HEADS),
     "qwen2, yarn": (
         "Qwen2",
         "qwen2",
-        {"rope_parameters": YARN},
+        {"rope_parameters": YARN_ROPE},
         {
             "rope_scaling_type": gguf.RopeScalingType.YARN,
             "rope_scaling_factor": 2.0,
             "rope_scaling_orig_ctx_len": 32,
         },
     ),
-    "qwen3": ("Qwen3", "qwen3", {"head_dim": 16}, WIDE),
+    "qwen3": ("Qwen3", "qwen3", {"head_dim": 16}, WIDE_HEADS),
     "gemma2": (
         "Gemma2",
         "gemma2",
@@ -135,7 +135,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
             "tie_word_embeddings": True,
         },
         {
-            **WIDE,
+            **WIDE_HEADS,
             "sliding_window": 5,
             "attn_logit_softcapping": 2.0,
             "final_logit_softcapping": 3.0,
@@ -150,10 +150,10 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
             "query_pre_attn_scalar": 16,
             "num_hidden_layers": 7,
             "tie_word_embeddings": True,
-            "rope_parameters": {"sliding_attention": LOCAL, "full_attention": LINEAR},
+            "rope_parameters": {"sliding_attention": LOCAL_ROPE, "full_attention": LINEAR_ROPE},
         },
         {
-            **WIDE,
+            **WIDE_HEADS,
             "sliding_window": 5,
             "block_count": 7,
             "rope_freq_base": 5e5,
@@ -164,7 +164,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "phi3": (
         "Phi3",
         "phi3",
-        {"rope_parameters": LONG, "original_max_position_embeddings": 32, "sliding_window": 5},
+        {"rope_parameters": LONG_ROPE, "original_max_position_embeddings": 32, "sliding_window": 5},
         {"rope_dimension_count": 4, "rope_scaling_orig_ctx_len": 32, "sliding_window": 5},
     ),
 }
@@ -172,16 +172,16 @@ TEXT = CORPUS[0]
 
 
 def _assert_equals_original(path: Path, original: Any) -> None:
-    loaded = load_transformer(Settings(model=str(path)))
-    ids = torch.tensor([loaded.tokenizer(TEXT)["input_ids"]])
+    transformer = load_transformer(Settings(model=str(path)))
+    ids = torch.tensor([transformer.tokenizer(TEXT)["input_ids"]])
     with torch.no_grad():
-        ours, theirs = loaded.model(ids).logits, original(ids).logits
+        logits, expected = transformer.model(ids).logits, original(ids).logits
 
     assert ids[0].tolist() == GPT2_TOKENIZER.encode(TEXT).ids
-    assert ours.shape == theirs.shape
-    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
-    assert loaded.stored_as == "float32"
-    assert loaded.model.config._attn_implementation == "eager"
+    assert logits.shape == expected.shape
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
+    assert transformer.stored_as == "float32"
+    assert transformer.model.config._attn_implementation == "eager"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -233,12 +233,12 @@ def test_every_number_of_a_block_is_that_of_llama_cpp(
     writer.add_tensor("rows", content, raw_dtype=kind)
     path = finish(writer)
 
-    ours = read_tensor(read_gguf(path).tensors["rows"], torch.float32).numpy()
+    numbers = read_tensor(read_gguf(path).tensors["rows"], torch.float32).numpy()
 
     with np.errstate(all="ignore"):
-        theirs = gguf.dequantize(gguf.GGUFReader(path).tensors[0].data, kind)
-    assert ours.shape == theirs.shape == (3, 5 * block.numbers)
-    np.testing.assert_array_equal(ours, theirs)
+        expected = gguf.dequantize(gguf.GGUFReader(path).tensors[0].data, kind)
+    assert numbers.shape == expected.shape == (3, 5 * block.numbers)
+    np.testing.assert_array_equal(numbers, expected)
 
 
 SPLIT_LIKE_LLAMA3 = (
@@ -263,7 +263,7 @@ DEEPSEEK_THEN_BYTES = pre_tokenizers.Sequence(
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     ]
 )
-ORIGINALS = {
+PRE_TOKENIZERS_BY_NAME = {
     "gpt-2": BYTES,
     "smollm": DIGITS_THEN_BYTES,
     "llama-bpe": LLAMA3_THEN_BYTES,
@@ -281,17 +281,17 @@ def _write_vocabulary(path: Path, tokenizer: Tokenizer, pre: str, **facts: Any) 
     return finish(writer)
 
 
-@pytest.mark.parametrize("pre", ORIGINALS)
+@pytest.mark.parametrize("pre", PRE_TOKENIZERS_BY_NAME)
 def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Path) -> None:
-    original = train_byte_tokenizer(ORIGINALS[pre])
-    ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", original, pre)))
+    original = train_byte_tokenizer(PRE_TOKENIZERS_BY_NAME[pre])
+    tokenizer = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", original, pre)))
 
     @settings(max_examples=150)
     @given(SAMPLES)
     def check(text: str) -> None:
-        ids = ours(text)["input_ids"]
+        ids = tokenizer(text)["input_ids"]
         assert ids == original.encode(text).ids
-        assert ours.decode(ids) == text
+        assert tokenizer.decode(ids) == text
 
     check()
 
@@ -303,23 +303,25 @@ def test_a_word_that_is_a_token_needs_no_merges_in_llama_3(
     writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
     add_byte_vocabulary(writer, GPT2_TOKENIZER, pre, merge_count=1)
     writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
-    ours = build_tokenizer(read_gguf(finish(writer)))
+    tokenizer = build_tokenizer(read_gguf(finish(writer)))
     vocabulary = GPT2_TOKENIZER.get_vocab()
     word = max((token for token in vocabulary if token.isalpha() and token.isascii()), key=len)
 
-    assert (ours(word)["input_ids"] == [vocabulary[word]]) == is_whole
+    assert (tokenizer(word)["input_ids"] == [vocabulary[word]]) == is_whole
 
 
 def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) -> None:
     from transformers import Qwen2Tokenizer
 
-    trained = GPT2_TOKENIZER
-    merges: Any = [tuple(merge.split(" ")) for merge in merges_of(trained)]
-    original = Qwen2Tokenizer(vocab=trained.get_vocab(), merges=merges, unk_token=END)
-    ours = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", trained, "qwen2")))
+    byte_tokenizer = GPT2_TOKENIZER
+    merges: Any = [tuple(merge.split(" ")) for merge in merges_of(byte_tokenizer)]
+    original = Qwen2Tokenizer(vocab=byte_tokenizer.get_vocab(), merges=merges, unk_token=END)
+    tokenizer = build_tokenizer(
+        read_gguf(_write_vocabulary(tmp_path / "v.gguf", byte_tokenizer, "qwen2"))
+    )
 
     for text in (TEXT, "cafe\u0301 123 it's\n\n  it", "IT'S"):
-        assert ours(text)["input_ids"] == original.backend_tokenizer.encode(text).ids
+        assert tokenizer(text)["input_ids"] == original.backend_tokenizer.encode(text).ids
 
 
 def test_special_tokens_ends_and_the_chat_template_are_those_of_the_file(tmp_path: Path) -> None:
@@ -332,14 +334,14 @@ def test_special_tokens_ends_and_the_chat_template_are_those_of_the_file(tmp_pat
     }
     path = _write_vocabulary(tmp_path / "v.gguf", GPT2_TOKENIZER, "gpt-2", **facts)
 
-    ours = build_tokenizer(read_gguf(path))
+    tokenizer = build_tokenizer(read_gguf(path))
 
-    ids = ours(f"it{END}was")["input_ids"]
+    ids = tokenizer(f"it{END}was")["input_ids"]
     assert ids == [5, *GPT2_TOKENIZER.encode(f"it{END}was").ids, 0]
     assert ids.count(0) == 2
-    assert ours.convert_ids_to_tokens([5, 0]) == [ours.bos_token, ours.eos_token]
+    assert tokenizer.convert_ids_to_tokens([5, 0]) == [tokenizer.bos_token, tokenizer.eos_token]
     chat = [{"role": "user", "content": "Hi"}]
-    assert ours.apply_chat_template(chat, tokenize=False) == "<user>Hi"
+    assert tokenizer.apply_chat_template(chat, tokenize=False) == "<user>Hi"
 
 
 PIECES = ["▁", *"abcdef", "ab", "cd", "abc", "▁a", "▁ab", "▁abc", "de", "cde", "f▁"]
@@ -350,19 +352,19 @@ def _merge_best_first(text: str, scores: dict[str, float], prefix: bool) -> list
     symbols = list((("▁" if prefix else "") + text).replace(" ", "▁"))
     while True:
         pairs = [
-            (-scores[left + right], place)
-            for place, (left, right) in enumerate(pairwise(symbols))
+            (-scores[left + right], position)
+            for position, (left, right) in enumerate(pairwise(symbols))
             if left + right in scores
         ]
         if not pairs:
             break
-        place = min(pairs)[1]
-        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
-    bytes_of = [
+        position = min(pairs)[1]
+        symbols[position : position + 2] = [symbols[position] + symbols[position + 1]]
+    token_lists = [
         [symbol] if symbol in scores else [f"<0x{byte:02X}>" for byte in symbol.encode()]
         for symbol in symbols
     ]
-    return [token for tokens in bytes_of for token in tokens]
+    return [token for tokens in token_lists for token in tokens]
 
 
 @pytest.mark.parametrize("prefix", [True, False])
@@ -380,17 +382,17 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     writer.add_unk_token_id(0)
     writer.add_add_space_prefix(prefix)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
-    ours = build_tokenizer(read_gguf(finish(writer)))
+    tokenizer = build_tokenizer(read_gguf(finish(writer)))
 
     @settings(max_examples=150)
     @given(st.text("abcdef é", min_size=1, max_size=20))
     def check(text: str) -> None:
-        cut = ours.convert_ids_to_tokens(ours(text)["input_ids"])
-        assert cut == ["<s>", *_merge_best_first(text, scores, prefix)]
-        assert ours.decode(ours(text)["input_ids"], skip_special_tokens=True) == text
+        tokens_of_text = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
+        assert tokens_of_text == ["<s>", *_merge_best_first(text, scores, prefix)]
+        assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
 
     check()
-    assert "<end>" in ours.convert_ids_to_tokens(ours("ab<end>cd")["input_ids"])
+    assert "<end>" in tokenizer.convert_ids_to_tokens(tokenizer("ab<end>cd")["input_ids"])
 
 
 def _small_llama() -> Any:
@@ -410,32 +412,32 @@ def test_a_file_without_a_suffix_is_read_as_ollama_stores_it(
     path.with_name("weights").write_bytes(path.read_bytes())
     monkeypatch.chdir(tmp_path)
 
-    for name, shown in (
+    for name, displayed_name in (
         (str(path), "sha256-0123456789ab"),
         (f"blobs/sha256-{digits}", "sha256-0123456789ab"),
         ("blobs/weights", "weights"),
     ):
-        assert locate_transformer(name) == ModelLocation(shown, None, Path(name))
-    made = attnviz_library.trace("it", model=f"blobs/sha256-{digits}")
-    assert made.trained is not None
-    assert (made.trained.name, made.trained.kind) == ("sha256-0123456789ab", "llama")
+        assert locate_transformer(name) == ModelLocation(displayed_name, None, Path(name))
+    model_trace = attnviz_library.trace("it", model=f"blobs/sha256-{digits}")
+    assert model_trace.trained is not None
+    assert (model_trace.trained.name, model_trace.trained.kind) == ("sha256-0123456789ab", "llama")
     (tmp_path / "blobs/weights").write_bytes(b"GGML")
     assert locate_transformer("blobs/weights") == ModelLocation("blobs/weights", None)
 
 
 def test_ends_are_those_of_the_header_and_special_tokens_known_by_name(tmp_path: Path) -> None:
-    control, own, plain = (
+    control, user_defined, normal = (
         gguf.TokenType.CONTROL,
         gguf.TokenType.USER_DEFINED,
         gguf.TokenType.NORMAL,
     )
     tokens = {
         2: ("<|im_end|>", control),
-        3: ("</s>", plain),  # a text that is written so
-        4: ("<|end|>", own),
+        3: ("</s>", normal),  # a text that is written so
+        4: ("<|end|>", user_defined),
         5: ("<|im_start|>", control),
     }
-    words = {number: (f"word{number}", plain) for number in range(10)} | tokens
+    words = {number: (f"word{number}", normal) for number in range(10)} | tokens
     writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list([words[number][0] for number in range(10)])
@@ -454,9 +456,9 @@ def test_a_model_stops_at_the_end_of_a_turn_and_its_special_tokens_are_not_shown
     tmp_path: Path,
 ) -> None:
     path = write_model(tmp_path / "model.gguf", _small_llama(), "llama", FACTS)
-    whole = attnviz_library.trace("it was", model=path, generate=8)
-    assert whole.prompt is not None
-    new_ids = whole.tokens.ids[whole.prompt :]
+    full_trace = attnviz_library.trace("it was", model=path, generate=8)
+    assert full_trace.prompt is not None
+    new_ids = full_trace.tokens.ids[full_trace.prompt :]
     end = next(number for number in new_ids if number != new_ids[0])
     count = new_ids.index(end)
     content = bytearray(path.read_bytes())
@@ -464,22 +466,27 @@ def test_a_model_stops_at_the_end_of_a_turn_and_its_special_tokens_are_not_shown
     struct.pack_into("<i", content, types + 4 * new_ids[0], gguf.TokenType.CONTROL)
     path.write_bytes(content)
 
-    made = attnviz_library.trace("it was", model=path, generate=8)
+    trace_with_control = attnviz_library.trace("it was", model=path, generate=8)
 
-    kept = [
+    shown_pieces = [
         piece
-        for number, piece in zip(new_ids, whole.tokens.pieces[whole.prompt :], strict=True)
+        for number, piece in zip(
+            new_ids, full_trace.tokens.pieces[full_trace.prompt :], strict=True
+        )
         if number != new_ids[0]
     ]
-    assert made.tokens.ids == whole.tokens.ids
-    assert 0 < len(kept) < len(new_ids)
-    assert generated_text_notes(made) == (
-        f'the model wrote "{piece_phrase(b"".join(kept).strip())}"',
+    assert trace_with_control.tokens.ids == full_trace.tokens.ids
+    assert 0 < len(shown_pieces) < len(new_ids)
+    assert generated_text_notes(trace_with_control) == (
+        f'the model wrote "{piece_phrase(b"".join(shown_pieces).strip())}"',
     )
     path = write_model(path, _small_llama(), "llama", {**FACTS, "eot_token_id": end})
     with pytest.warns(Note, match=f"the model ended the text after {counted(count, 'token')}"):
-        stopped = attnviz_library.trace("it was", model=path, generate=8)
-    assert stopped.tokens.ids == (*whole.tokens.ids[: whole.prompt], *new_ids[:count])
+        stopped_trace = attnviz_library.trace("it was", model=path, generate=8)
+    assert stopped_trace.tokens.ids == (
+        *full_trace.tokens.ids[: full_trace.prompt],
+        *new_ids[:count],
+    )
 
 
 def test_results_of_many_texts_say_how_the_weights_are_stored(tmp_path: Path) -> None:
@@ -487,10 +494,10 @@ def test_results_of_many_texts_say_how_the_weights_are_stored(tmp_path: Path) ->
     path = write_model(tmp_path / "model.gguf", _small_llama(), "llama", FACTS, kind)
     survey = attnviz_library.survey(["it was too tired", "it was it"], model=path)
 
-    surveyed = view_of_survey(survey)
+    view = view_of_survey(survey)
 
-    assert surveyed.settings.startswith("model model · 2 lines · ")
-    assert surveyed.settings.endswith(" tokens · stored as 8-bit weights (Q8_0)")
+    assert view.settings.startswith("model model · 2 lines · ")
+    assert view.settings.endswith(" tokens · stored as 8-bit weights (Q8_0)")
     assert survey.provenance.settings["stored_as"] == "8-bit weights (Q8_0)"
 
 
@@ -503,15 +510,15 @@ def test_tables_of_a_model_in_few_bits_say_so_in_their_last_column(tmp_path: Pat
         write_model(tmp_path / f"{kind.name}.gguf", model, "llama", FACTS, kind)
         for kind in (gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F32)
     ]
-    text, stored = "it was too", "8-bit weights (Q8_0)"
-    few_bits, full = (trace(text, model=path) for path in paths)
+    text, stored_as = "it was too", "8-bit weights (Q8_0)"
+    few_bits, full_precision = (trace(text, model=path) for path in paths)
     views = {
-        few_bits.view(): stored,
-        attnviz_library.inspect(few_bits).view(): stored,
-        attnviz_library.inspect(few_bits, by="effect").view(): stored,
-        attnviz_library.survey([text, text], model=paths[0]).view(): stored,
-        attnviz_library.compare_models(text, paths[0], paths[1]).view(): f"{stored} and float32",
-        full.view(): None,
+        few_bits.view(): stored_as,
+        attnviz_library.inspect(few_bits).view(): stored_as,
+        attnviz_library.inspect(few_bits, by="effect").view(): stored_as,
+        attnviz_library.survey([text, text], model=paths[0]).view(): stored_as,
+        attnviz_library.compare_models(text, paths[0], paths[1]).view(): f"{stored_as} and float32",
+        full_precision.view(): None,
     }
     for view, expected in views.items():
         header, *rows = csv.reader(render(view, ".csv").decode().splitlines())
@@ -521,40 +528,46 @@ def test_tables_of_a_model_in_few_bits_say_so_in_their_last_column(tmp_path: Pat
             assert header[-1] == "stored as"
             assert {row[-1] for row in rows} == {expected}
             record = json.loads(render(view, ".json"))["attnviz"]["settings"]["stored_as"]
-            assert stored in record
+            assert stored_as in record
             with np.load(io.BytesIO(render(view, ".npz"))) as arrays:
                 assert json.loads(str(arrays["attnviz"]))["settings"]["stored_as"] == record
 
 
 def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -> None:
     text = "The capital of France is"
-    shown = attnviz("inspect", text, "--model", "smollm2", "--layer", "9", "--predict").out
+    output = attnviz("inspect", text, "--model", "smollm2", "--layer", "9", "--predict").out
 
-    assert re.search(r"^5 is +Paris 0\.77 ", shown, re.MULTILINE)
-    described = " ".join(shown.split())
-    assert "30 layers × 9 heads of width 64 · 3 key-value heads" in described
-    assert "stored as 4-bit weights (Q4_1)" in described
+    assert re.search(r"^5 is +Paris 0\.77 ", output, re.MULTILINE)
+    text_in_one_line = " ".join(output.split())
+    assert "30 layers × 9 heads of width 64 · 3 key-value heads" in text_in_one_line
+    assert "stored as 4-bit weights (Q4_1)" in text_in_one_line
 
 
 def test_smollm2_is_the_model_in_its_wheel() -> None:
     location = locate_transformer("smollm2")
     assert location is not None
     assert location.file is not None
-    header, loaded = read_gguf(location.file), load_transformer(Settings(model="smollm2"))
+    header, transformer = read_gguf(location.file), load_transformer(Settings(model="smollm2"))
 
     for name, own_name in (
         ("blk.7.ffn_down.weight", "model.layers.7.mlp.down_proj.weight"),
         ("blk.29.attn_v.weight", "model.layers.29.self_attn.v_proj.weight"),
     ):
-        stored = header.tensors[name]
-        rows = np.fromfile(stored.path, np.uint8, stored.size, offset=stored.start)
-        theirs = gguf.dequantize(rows.reshape(stored.shape[0], -1), gguf.GGMLQuantizationType.Q4_1)
-        np.testing.assert_array_equal(loaded.model.get_parameter(own_name).numpy(), theirs)
-    assert loaded.model.lm_head.weight is loaded.model.model.embed_tokens.weight
-    assert (header.number_count, loaded.stored_as) == (134_515_008, "4-bit weights (Q4_1)")
-    made = attnviz_library.trace("it", model=location.file, dtype="bfloat16")
-    assert made.trained is not None
-    assert (made.trained.name, made.trained.stored_as, made.provenance.dtype) == (
+        tensor = header.tensors[name]
+        rows = np.fromfile(tensor.path, np.uint8, tensor.size, offset=tensor.start)
+        expected = gguf.dequantize(
+            rows.reshape(tensor.shape[0], -1), gguf.GGMLQuantizationType.Q4_1
+        )
+        np.testing.assert_array_equal(transformer.model.get_parameter(own_name).numpy(), expected)
+    assert transformer.model.lm_head.weight is transformer.model.model.embed_tokens.weight
+    assert (header.number_count, transformer.stored_as) == (134_515_008, "4-bit weights (Q4_1)")
+    bfloat16_trace = attnviz_library.trace("it", model=location.file, dtype="bfloat16")
+    assert bfloat16_trace.trained is not None
+    assert (
+        bfloat16_trace.trained.name,
+        bfloat16_trace.trained.stored_as,
+        bfloat16_trace.provenance.dtype,
+    ) == (
         "SmolLM2-135M-Instruct.Q4_1",
         "4-bit weights (Q4_1)",
         "bfloat16",

@@ -1,4 +1,4 @@
-"""GGUF files that are damaged, lie, lack something or hold something else: two lines each."""
+"""GGUF files that are damaged, contradictory, incomplete or unsuitable: two lines each."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
 from tests.gguf_files import add_byte_vocabulary, finish
 
-DAMAGED = "error: '{path}' is damaged or incomplete: {reason}\n hint: copy or download it again\n"
-CONVERT = " hint: convert the model again, with a newer version of llama.cpp\n"
-OTHER_KINDS = (
+DAMAGED_ERROR = (
+    "error: '{path}' is damaged or incomplete: {reason}\n hint: copy or download it again\n"
+)
+CONVERT_HINT = " hint: convert the model again, with a newer version of llama.cpp\n"
+OTHER_KINDS_HINT = (
     " hint: use a model of one of these kinds: llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2 "
     "(Mistral is llama); or a folder that transformers wrote\n"
 )
@@ -56,7 +58,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write_model_file(tmp_path: Path) -> Write:
     """Write a small llama, with another kind, other facts, or other tensors (None: left out)."""
 
     def write_file(
@@ -78,43 +80,43 @@ def write(tmp_path: Path) -> Write:
     return write_file
 
 
-def _change(path: Path, position: int, value: float, code: str = "<Q") -> None:
+def _overwrite(path: Path, position: int, value: float, code: str = "<Q") -> None:
     content = bytearray(path.read_bytes())
     struct.pack_into(code, content, position, value)
     path.write_bytes(content)
 
 
-def _after(path: Path, name: str) -> int:
-    """Return where what follows a name in the header begins."""
+def _position_after(path: Path, name: str) -> int:
+    """The position after a name in the header."""
     return path.read_bytes().index(name.encode()) + len(name)
 
 
-def _error(attnviz: Attnviz, path: Path) -> str:
+def _read_error(attnviz: Attnviz, path: Path) -> str:
     result = attnviz("inspect", "it was", "--model", str(path))
     assert (result.status, result.out) == (2, "")
     return result.err
 
 
-def test_a_truncated_file(write: Write, attnviz: Attnviz) -> None:
-    path = write()
+def test_a_truncated_file(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file()
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-4000])
 
-    assert _error(attnviz, path) == DAMAGED.format(
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(
         path=path,
         reason=f"its tensor 'blk.0.ffn_down.weight' would end at byte {size:,}, and the file has "
         f"{size - 4000:,}",
     )
     path.write_bytes(path.read_bytes()[:2000])
     reason = "its header has 300 texts, too many for its 2,000 bytes"
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
     path.write_bytes(path.read_bytes()[:100])
     reason = "its header has 11 tensors, too many for its 100 bytes"
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
 HUGE = 2**60
-LIES = {
+FALSE_COUNTS = {
     "tensors": (8, "its header has {huge} tensors, too many for its {size} bytes"),
     "metadata entries": (
         16,
@@ -127,12 +129,12 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("count_name", FALSE_COUNTS)
 def test_a_header_that_lies_about_a_count_allocates_nothing(
-    lie: str, write: Write, attnviz: Attnviz
+    count_name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path, (position, reason) = write(), LIES[lie]
-    _change(path, position, HUGE)
+    path, (position, reason) = write_model_file(), FALSE_COUNTS[count_name]
+    _overwrite(path, position, HUGE)
 
     tracemalloc.start()
     with pytest.raises(AttnvizError):
@@ -140,93 +142,98 @@ def test_a_header_that_lies_about_a_count_allocates_nothing(
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
     text = reason.format(huge=f"{HUGE:,}", size=f"{path.stat().st_size:,}")
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=text)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=text)
 
 
-def test_a_list_that_is_said_to_be_longer_than_the_file(write: Write, attnviz: Attnviz) -> None:
-    path = write()
-    _change(path, _after(path, "tokenizer.ggml.tokens") + 8, HUGE)
+def test_a_list_that_is_said_to_be_longer_than_the_file(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file()
+    _overwrite(path, _position_after(path, "tokenizer.ggml.tokens") + 8, HUGE)
 
     reason = f"its header has {HUGE:,} texts, too many for its {path.stat().st_size:,} bytes"
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
-    path = write()
-    place = _after(path, "tokenizer.ggml.token_type") + 8
-    _change(path, place, HUGE)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
+    path = write_model_file()
+    position = _position_after(path, "tokenizer.ggml.token_type") + 8
+    _overwrite(path, position, HUGE)
     reason = (
-        f"its header says that {4 * HUGE:,} bytes follow byte {place + 8:,}, and the file has "
+        f"its header says that {4 * HUGE:,} bytes follow byte {position + 8:,}, and the file has "
         f"{path.stat().st_size:,}"
     )
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
-def test_a_tensor_beyond_the_file_or_on_top_of_another(write: Write, attnviz: Attnviz) -> None:
-    path = write()
-    place = _after(path, "blk.0.attn_q.weight") + 4 + 16 + 4  # dimensions, shape, type
-    _change(path, place, 2**50)
-    assert f"its tensor 'blk.0.attn_q.weight' would end at byte {2**50 // 10**12:,}," in _error(
-        attnviz, path
+def test_a_tensor_beyond_the_file_or_on_top_of_another(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file()
+    position = _position_after(path, "blk.0.attn_q.weight") + 4 + 16 + 4  # dimensions, shape, type
+    _overwrite(path, position, 2**50)
+    assert (
+        f"its tensor 'blk.0.attn_q.weight' would end at byte {2**50 // 10**12:,},"
+        in _read_error(attnviz, path)
     )
-    _change(path, place, 0)
+    _overwrite(path, position, 0)
     reason = "its tensor 'blk.0.attn_q.weight' overlaps another one"
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
-def test_a_tensor_of_impossible_shape(write: Write, attnviz: Attnviz) -> None:
-    path = write()
-    place = _after(path, "blk.0.attn_q.weight")
-    _change(path, place, 99, "<I")
+def test_a_tensor_of_impossible_shape(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file()
+    position = _position_after(path, "blk.0.attn_q.weight")
+    _overwrite(path, position, 99, "<I")
     reason = "its tensor 'blk.0.attn_q.weight' has 99 dimensions"
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
-    _change(path, place, 2, "<I")
-    _change(path, place + 4 + 16, 12, "<I")  # Q4_K, in blocks of 256
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
+    _overwrite(path, position, 2, "<I")
+    _overwrite(path, position + 4 + 16, 12, "<I")  # Q4_K, in blocks of 256
     reason = "its tensor 'blk.0.attn_q.weight' has rows of 32 numbers, which Q4_K cannot have"
-    assert _error(attnviz, path) == DAMAGED.format(path=path, reason=reason)
+    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
 @pytest.mark.parametrize(("number", "name"), [(16, "IQ2_XXS"), (39, "MXFP4"), (99, "type 99")])
 def test_an_unknown_block_type_is_refused_by_name(
-    number: int, name: str, write: Write, attnviz: Attnviz
+    number: int, name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path = write()
-    _change(path, _after(path, "blk.0.attn_q.weight") + 4 + 16, number, "<I")
+    path = write_model_file()
+    _overwrite(path, _position_after(path, "blk.0.attn_q.weight") + 4 + 16, number, "<I")
 
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' stores blk.0.attn_q.weight as {name}, which attnviz does not read\n"
         " hint: use a file with other weights: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
         "Q2_K to Q6_K\n"
     )
 
 
-def test_a_file_that_is_none(tmp_path: Path, write: Write, attnviz: Attnviz) -> None:
+def test_a_file_that_is_none(tmp_path: Path, write_model_file: Write, attnviz: Attnviz) -> None:
     path = tmp_path / "picture.gguf"
     path.write_bytes(b"\x89PNG\r\n")
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' is no GGUF file: it does not begin with GGUF\n"
         " hint: copy or download it again\n"
     )
     path = tmp_path / "absent.gguf"
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: there is no file '{path}' to load a model from\n hint: check its path\n"
     )
     path = tmp_path / "pointer.gguf"
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' is no GGUF file: it is a Git LFS pointer\n"
         " hint: fetch the file itself: git lfs pull\n"
     )
 
 
 def test_a_file_of_another_version_or_of_a_big_endian_machine(
-    write: Write, attnviz: Attnviz
+    write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path = write()
-    for version, hint in ((1, CONVERT), (9, " hint: pip install --upgrade attnviz\n")):
-        _change(path, 4, version, "<I")
-        assert _error(attnviz, path) == (
+    path = write_model_file()
+    for version, hint in ((1, CONVERT_HINT), (9, " hint: pip install --upgrade attnviz\n")):
+        _overwrite(path, 4, version, "<I")
+        assert _read_error(attnviz, path) == (
             f"error: '{path}' is of version {version} of GGUF, and attnviz reads 2 and 3\n{hint}"
         )
-    _change(path, 4, 3, ">I")
-    assert _error(attnviz, path) == (
+    _overwrite(path, 4, 3, ">I")
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' is a big-endian GGUF file, and attnviz reads little-endian ones\n"
         " hint: convert it with llama.cpp's own package: pip install gguf; gguf-convert-endian "
         f"{path} little\n"
@@ -243,34 +250,36 @@ def test_a_vocabulary_without_merges(tmp_path: Path, attnviz: Attnviz) -> None:
         writer.add_tensor(f"{name}.weight", np.ones(shape, np.float32))
     path = finish(writer)
 
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' has a vocabulary without merges, so no text can be cut into its tokens\n"
-        + CONVERT
+        + CONVERT_HINT
     )
 
 
-def test_a_vocabulary_of_an_unknown_kind(write: Write, attnviz: Attnviz) -> None:
-    path = write(pre="klingon")
-    assert _error(attnviz, path).startswith(
+def test_a_vocabulary_of_an_unknown_kind(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file(pre="klingon")
+    assert _read_error(attnviz, path).startswith(
         f"error: '{path}' cannot be read: its text is cut by the rule 'klingon', which attnviz "
         "does not know\n hint: use a model with one of these rules (tokenizer.ggml.pre): default, "
     )
-    path = write(shapes={"token_embd": (200, 32)})
-    assert _error(attnviz, path) == (
+    path = write_model_file(shapes={"token_embd": (200, 32)})
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' (llama) has 300 tokens, and vectors for 200 of them\n"
         " hint: copy or download it again\n"
     )
-    path = write(bos_token_id=300)
-    assert _error(attnviz, path) == (
+    path = write_model_file(bos_token_id=300)
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' gives 300 as its tokenizer.ggml.bos_token_id, and it must be a whole "
-        "number from 0 to 299\n" + CONVERT
+        "number from 0 to 299\n" + CONVERT_HINT
     )
 
 
-def test_a_split_file_with_missing_parts(write: Write, tmp_path: Path, attnviz: Attnviz) -> None:
+def test_a_split_file_with_missing_parts(
+    write_model_file: Write, tmp_path: Path, attnviz: Attnviz
+) -> None:
     path = tmp_path / "model-00002-of-00005.gguf"
-    shutil.move(write(), path)
-    assert _error(attnviz, path) == (
+    shutil.move(write_model_file(), path)
+    assert _read_error(attnviz, path) == (
         f"error: the model '{path}' is in 5 parts, and its folder lacks "
         "model-00001-of-00005.gguf, model-00003-of-00005.gguf, model-00004-of-00005.gguf and 1 "
         "more\n hint: copy or download all its parts\n"
@@ -280,15 +289,15 @@ def test_a_split_file_with_missing_parts(write: Write, tmp_path: Path, attnviz: 
     writer.add_uint16("split.count", 3)
     writer.add_tensor("token_embd.weight", np.ones((300, 32), np.float32))
     path = finish(writer)
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' is one of 3 parts of a model, and its name does not say which\n"
         " hint: give the parts their names again: model-00001-of-00003.gguf\n"
     )
 
 
-def _write_parts(whole: GGUFFile, tmp_path: Path) -> Path:
+def _write_parts(original: GGUFFile, tmp_path: Path) -> Path:
     """Write a file in two parts; return the last one."""
-    names = list(whole.tensors)
+    names = list(original.tensors)
     for number, part in ((1, names[:4]), (2, names[4:])):
         writer = gguf.GGUFWriter(tmp_path / f"model-0000{number}-of-00002.gguf", "llama")
         if number == 1:
@@ -297,42 +306,45 @@ def _write_parts(whole: GGUFFile, tmp_path: Path) -> Path:
         writer.add_uint16("split.count", 2)
         writer.add_int32("split.tensors.count", len(names))
         for name in part:
-            writer.add_tensor(name, np.ones(whole.tensors[name].shape, np.float32))
+            writer.add_tensor(name, np.ones(original.tensors[name].shape, np.float32))
         path = finish(writer)
     return path
 
 
 def test_a_part_under_another_parts_name_is_refused(
-    write: Write, tmp_path: Path, attnviz: Attnviz
+    write_model_file: Write, tmp_path: Path, attnviz: Attnviz
 ) -> None:
-    second = _write_parts(read_gguf(write()), tmp_path)
-    first = second.with_name("model-00001-of-00002.gguf")
-    content = first.read_bytes()
-    shutil.copy(first, second)
-    assert _error(attnviz, first) == (
-        f"error: '{second}' contains part 1\n hint: copy or download that part again\n"
+    second_part = _write_parts(read_gguf(write_model_file()), tmp_path)
+    first_part = second_part.with_name("model-00001-of-00002.gguf")
+    content = first_part.read_bytes()
+    shutil.copy(first_part, second_part)
+    assert _read_error(attnviz, first_part) == (
+        f"error: '{second_part}' contains part 1\n hint: copy or download that part again\n"
     )
-    _change(first, _after(first, "split.count") + 4, 5, "<H")
-    _change(second, _after(second, "split.no") + 4, 1, "<H")
-    assert _error(attnviz, first) == (
-        f"error: '{first}' is one of 5 parts of a model, and its name says 2\n"
+    _overwrite(first_part, _position_after(first_part, "split.count") + 4, 5, "<H")
+    _overwrite(second_part, _position_after(second_part, "split.no") + 4, 1, "<H")
+    assert _read_error(attnviz, first_part) == (
+        f"error: '{first_part}' is one of 5 parts of a model, and its name says 2\n"
         " hint: give the parts their names again: model-00001-of-00003.gguf\n"
     )
-    first.write_bytes(content)
-    assert _error(attnviz, first) == (
-        f"error: the parts of '{first}' have 4 tensors, and the header of the first one says 11\n"
+    first_part.write_bytes(content)
+    assert _read_error(attnviz, first_part) == (
+        f"error: the parts of '{first_part}' have 4 tensors, and the header of the first one "
+        "says 11\n"
         " hint: copy or download all its parts again\n"
     )
 
 
-def test_a_split_file_is_read_from_any_of_its_parts(write: Write, tmp_path: Path) -> None:
-    whole = read_gguf(write())
+def test_a_split_file_is_read_from_any_of_its_parts(
+    write_model_file: Write, tmp_path: Path
+) -> None:
+    original = read_gguf(write_model_file())
 
-    header = read_gguf(_write_parts(whole, tmp_path))
+    header = read_gguf(_write_parts(original, tmp_path))
 
     assert header.architecture == "llama"
     assert {name: tensor.shape for name, tensor in header.tensors.items()} == {
-        name: tensor.shape for name, tensor in whole.tensors.items()
+        name: tensor.shape for name, tensor in original.tensors.items()
     }
 
 
@@ -353,20 +365,22 @@ def test_a_gguf_file_that_is_not_a_language_model(
     writer.add_tensor("weight", np.ones((2, 32), np.float32))
     path = finish(writer)
 
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' is no language model: it holds {contents}\n"
         " hint: give the file of a language model\n"
     )
 
 
-def test_other_kinds_of_models_are_refused_by_name(write: Write, attnviz: Attnviz) -> None:
-    path = write("mamba")
-    assert _error(attnviz, path) == (
+def test_other_kinds_of_models_are_refused_by_name(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file("mamba")
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' holds a model of the kind mamba, which attnviz does not read from GGUF "
-        "files\n" + OTHER_KINDS
+        "files\n" + OTHER_KINDS_HINT
     )
-    path = write(expert_count=8)
-    assert _error(attnviz, path) == (
+    path = write_model_file(expert_count=8)
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' holds a model (llama) with experts, which attnviz does not read from "
         "GGUF files\n hint: use a folder that transformers wrote\n"
     )
@@ -381,16 +395,20 @@ ODD_FACTS = {
 
 
 @pytest.mark.parametrize("name", ODD_FACTS)
-def test_facts_that_make_no_sense(name: str, write: Write, attnviz: Attnviz) -> None:
-    value, shown, wanted = ODD_FACTS[name]
+def test_facts_that_make_no_sense(name: str, write_model_file: Write, attnviz: Attnviz) -> None:
+    value, printed_value, expected = ODD_FACTS[name]
     keys = {"head_count": "attention.head_count"}
     key = keys.get(name, name.replace("layer_norm_rms_eps", "attention.layer_norm_rms_epsilon"))
-    path = write(**{name: value})
-    assert _error(attnviz, path) == (
-        f"error: '{path}' gives {shown} as its llama.{key}, and it must be {wanted}\n" + CONVERT
+    path = write_model_file(**{name: value})
+    assert _read_error(attnviz, path) == (
+        f"error: '{path}' gives {printed_value} as its llama.{key}, and it must be {expected}\n"
+        + CONVERT_HINT
     )
-    path = write(**{name: None})
-    assert _error(attnviz, path) == f"error: '{path}' does not give its llama.{key}\n" + CONVERT
+    path = write_model_file(**{name: None})
+    assert (
+        _read_error(attnviz, path)
+        == f"error: '{path}' does not give its llama.{key}\n" + CONVERT_HINT
+    )
 
 
 OTHER_TENSORS: dict[str, tuple[dict[str, tuple[int, ...] | None], str]] = {
@@ -418,10 +436,12 @@ OTHER_TENSORS: dict[str, tuple[dict[str, tuple[int, ...] | None], str]] = {
 
 
 @pytest.mark.parametrize("name", OTHER_TENSORS)
-def test_tensors_that_are_not_those_of_the_facts(name: str, write: Write, attnviz: Attnviz) -> None:
+def test_tensors_that_are_not_those_of_the_facts(
+    name: str, write_model_file: Write, attnviz: Attnviz
+) -> None:
     shapes, fault = OTHER_TENSORS[name]
-    path = write(shapes=shapes)
-    assert _error(attnviz, path) == (
+    path = write_model_file(shapes=shapes)
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' (llama) {fault}\n hint: copy or download it again\n"
     )
 
@@ -449,25 +469,25 @@ CONTRADICTIONS: dict[str, tuple[dict[str, int], str]] = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_header_that_contradicts_itself_about_the_width_of_heads(
-    name: str, write: Write, attnviz: Attnviz
+    name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
     facts, contradiction = CONTRADICTIONS[name]
-    path = write(**facts)
-    assert _error(attnviz, path) == (
+    path = write_model_file(**facts)
+    assert _read_error(attnviz, path) == (
         f"error: the header of '{path}' contradicts itself: the width of a head, {contradiction}\n"
-        + CONVERT
+        + CONVERT_HINT
     )
-    path = write(rope_dimension_count=8)  # of 16
-    assert "(llama) with heads that rotate only in part, which" in _error(attnviz, path)
+    path = write_model_file(rope_dimension_count=8)  # of 16
+    assert "(llama) with heads that rotate only in part, which" in _read_error(attnviz, path)
 
 
-def test_merges_of_another_vocabulary(write: Write, attnviz: Attnviz) -> None:
-    path = write()
-    place = path.read_bytes().index("Ġt".encode())  # a token, and then a merge
+def test_merges_of_another_vocabulary(write_model_file: Write, attnviz: Attnviz) -> None:
+    path = write_model_file()
+    position = path.read_bytes().index("Ġt".encode())  # a token, and then a merge
     content = bytearray(path.read_bytes())
-    content[place : place + 3] = b"\xc4\xa0~"
+    content[position : position + 3] = b"\xc4\xa0~"
     path.write_bytes(content)
-    assert _error(attnviz, path) == (
+    assert _read_error(attnviz, path) == (
         f"error: '{path}' has merges of another vocabulary than its own: 'Ġt' is in its merges, "
         "and none of its tokens\n"
         " hint: use another file of this model, or a folder that transformers wrote\n"
@@ -477,26 +497,26 @@ def test_merges_of_another_vocabulary(write: Write, attnviz: Attnviz) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["blk.0.ffn_up.weight", "token_embd.weight"])
 def test_weights_that_are_no_numbers_are_refused_by_the_name_in_the_file(
-    name: str, number: float, write: Write, attnviz: Attnviz
+    name: str, number: float, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path = write()
-    stored = read_gguf(path).tensors[name]
-    for row in range(stored.shape[0]):
-        _change(path, stored.start + 4 * 32 * row, number, "<f")
+    path = write_model_file()
+    tensor = read_gguf(path).tensors[name]
+    for row in range(tensor.shape[0]):
+        _overwrite(path, tensor.start + 4 * 32 * row, number, "<f")
     error = (
         f"error: the model 'model' (llama) has weights that are infinite or not a number (NaN), in "
         f"{name}\n hint: copy or download it again; if you trained it, use an earlier checkpoint\n"
     )
 
-    assert _error(attnviz, path) == error
+    assert _read_error(attnviz, path) == error
     with pytest.raises(AttnvizError, match=f"NaN.*, in {name}\n"):
         survey(["it was", "was it"], model=path)
 
 
 def test_what_the_header_alone_refutes_is_refused_before_transformers_is_imported(
-    write: Write,
+    write_model_file: Write,
 ) -> None:
-    path = write(pre="klingon")
+    path = write_model_file(pre="klingon")
     code = (
         "import sys, attnviz\n"
         "try:\n"
@@ -504,16 +524,16 @@ def test_what_the_header_alone_refutes_is_refused_before_transformers_is_importe
         "except attnviz.AttnvizError as error:\n"
         "    print('klingon' in str(error), 'transformers' in sys.modules)"
     )
-    shown = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert shown.stdout == "True False\n"
+    assert process.stdout == "True False\n"
 
 
 def test_a_model_beyond_the_memory_is_refused_by_its_header(
-    write: Write, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+    write_model_file: Write, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write()
+    path = write_model_file()
     numbers = sum(int(np.prod(shape)) for shape in SHAPES.values())
     for free, hint in (
         (10, "close other programs, or take a machine with more memory"),
@@ -521,24 +541,24 @@ def test_a_model_beyond_the_memory_is_refused_by_its_header(
     ):
         monkeypatch.setattr(memory, "free_bytes", lambda free=free: 1000 * free)
 
-        assert _error(attnviz, path) == (
+        assert _read_error(attnviz, path) == (
             f"error: the model in '{path}', {numbers:,} numbers as float32, takes about 67.5 KB, "
             f"and there are {free} KB free\n hint: {hint}\n"
         )
 
 
-def test_no_change_of_a_header_raises_another_error(write: Write) -> None:
-    path = write()
+def test_no_change_of_a_header_raises_another_error(write_model_file: Write) -> None:
+    path = write_model_file()
     content = path.read_bytes()
-    end = content.index(b"blk.0.ffn_down.weight") + 60
+    header_end = content.index(b"blk.0.ffn_down.weight") + 60
 
     @settings(max_examples=100, deadline=None)
-    @given(st.dictionaries(st.integers(4, end), st.integers(0, 255), min_size=1, max_size=4))
+    @given(st.dictionaries(st.integers(4, header_end), st.integers(0, 255), min_size=1, max_size=4))
     def check(changes: dict[int, int]) -> None:
-        changed = bytearray(content)
-        for place, value in changes.items():
-            changed[place] = value
-        path.write_bytes(changed)
+        damaged_content = bytearray(content)
+        for position, value in changes.items():
+            damaged_content[position] = value
+        path.write_bytes(damaged_content)
         with suppress(AttnvizError):
             header = read_gguf(path)
             find_architecture(header).config(header)

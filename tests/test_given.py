@@ -1,4 +1,4 @@
-"""Matrices of one's own: what is given is used, what is missing is made, what cannot be is said."""
+"""Matrices of a user: given ones are used, missing ones random, contradictions are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(*shape: int, seed: int = 0) -> list[Any]:
     return np.random.default_rng(seed).normal(size=shape).round(3).tolist()  # type: ignore[no-any-return]
 
 
-FILES = {
+CONTENTS = {
     "embeddings": {"embeddings": numbers(3, 4)},
     "matrices, d_k is not d_v": {
         "embeddings": numbers(3, 4),
@@ -63,27 +63,27 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", CONTENTS)
 def test_what_is_given_is_used(name: str) -> None:
-    made = trace(None, given=parse_matrices(FILES[name]))
-    (layer,) = made.layers
+    given_trace = trace(None, given=parse_matrices(CONTENTS[name]))
+    (layer,) = given_trace.layers
 
-    found = {
-        "embeddings": made.embeddings,
+    actual = {
+        "embeddings": given_trace.embeddings,
         "queries": layer.queries,
         "keys": layer.keys,
         "values": layer.values,
         "scores": layer.attended.scores,
         "visible": layer.visible.int(),
     }
-    found |= {each: getattr(layer.projections, each, None) for each in GIVEN_SIDES if "_" in each}
-    for key, value in FILES[name].items():
-        if key in found:
-            tensor = found[key]
+    actual |= {each: getattr(layer.projections, each, None) for each in GIVEN_SIDES if "_" in each}
+    for key, value in CONTENTS[name].items():
+        if key in actual:
+            tensor = actual[key]
             assert tensor is not None, key
             expected = torch.tensor(value, dtype=tensor.dtype)
             assert_close(tensor, expected.view_as(tensor))
-    assert [check for check in verify_trace(made) if not check.passed] == []
+    assert [check for check in verify_trace(given_trace) if not check.passed] == []
 
 
 @given(
@@ -103,7 +103,7 @@ def test_widths_may_differ_and_torch_agrees(
         )
     )
 
-    made = trace(
+    matrix_trace = trace(
         None,
         dtype="float64",
         given=parse_matrices(
@@ -112,32 +112,37 @@ def test_widths_may_differ_and_torch_agrees(
     )
 
     query, key, value = (torch.from_numpy(x @ each)[None] for each in (w_query, w_key, w_value))
-    assert_close(made.layers[0].context, scaled_dot_product_attention(query, key, value)[0])
+    assert_close(matrix_trace.layers[0].context, scaled_dot_product_attention(query, key, value)[0])
 
 
 def test_what_is_missing_is_drawn_as_ever() -> None:
-    bare, made = trace(TEXT), trace(TEXT, given=parse_matrices({"w_key": numbers(8, 8)}))
+    random_trace, trace_with_key_matrix = (
+        trace(TEXT),
+        trace(TEXT, given=parse_matrices({"w_key": numbers(8, 8)})),
+    )
 
-    assert torch.equal(made.embeddings, bare.embeddings)
-    assert bare.layers[0].queries is not None
-    assert made.layers[0].queries is not None
-    assert torch.equal(made.layers[0].queries, bare.layers[0].queries)
-    assert not torch.equal(made.layers[0].attended.scores, bare.layers[0].attended.scores)
+    assert torch.equal(trace_with_key_matrix.embeddings, random_trace.embeddings)
+    assert random_trace.layers[0].queries is not None
+    assert trace_with_key_matrix.layers[0].queries is not None
+    assert torch.equal(trace_with_key_matrix.layers[0].queries, random_trace.layers[0].queries)
+    assert not torch.equal(
+        trace_with_key_matrix.layers[0].attended.scores, random_trace.layers[0].attended.scores
+    )
 
 
 def test_tokens_without_words_are_numbered() -> None:
-    made = trace(None, given=parse_matrices({"scores": numbers(2, 3)}))
+    scores_trace = trace(None, given=parse_matrices({"scores": numbers(2, 3)}))
 
-    assert made.tokens.labels == ("x1", "x2")
-    assert made.keys.labels == ("x1", "x2", "x3")
+    assert scores_trace.tokens.labels == ("x1", "x2")
+    assert scores_trace.keys.labels == ("x1", "x2", "x3")
 
 
 def test_an_item_of_a_batch_is_the_item() -> None:
     batch = numbers(3, 4, 2)
     for item in (1, 2, 3):
-        made = trace(None, given=parse_matrices({"embeddings": batch}, item=item))
-        alone = trace(None, given=parse_matrices({"embeddings": batch[item - 1]}))
-        assert torch.equal(made.layers[0].context, alone.layers[0].context)
+        trace_of_item = trace(None, given=parse_matrices({"embeddings": batch}, item=item))
+        trace_of_matrix = trace(None, given=parse_matrices({"embeddings": batch[item - 1]}))
+        assert torch.equal(trace_of_item.layers[0].context, trace_of_matrix.layers[0].context)
     assert parse_matrices({"embeddings": batch}).items == 3
 
 
@@ -156,13 +161,13 @@ def test_scores_are_scaled_where_a_width_is_known() -> None:
 
     assert trace(None, given=scores).layers[0].scale == 1
     assert trace(None, given=scores, head_dim=16).layers[0].scale == 0.25
-    with pytest.raises(AttnvizError, match="not the width of the queries") as refused:
+    with pytest.raises(AttnvizError, match="not the width of the queries") as refusal:
         trace(None, given=scores, scale=True)
-    assert refused.value.hint == "give 'head_dim', such as head_dim=64"
+    assert refusal.value.hint == "give 'head_dim', such as head_dim=64"
 
 
-def written(path: Path, contents: dict[str, Any]) -> Path:
-    """The contents as a file of the path's kind."""
+def write_file(path: Path, contents: dict[str, Any]) -> Path:
+    """Write the contents in the format of the path's suffix, and return the path."""
     if path.suffix == ".json":
         path.write_text(json.dumps(contents))
     elif path.suffix == ".npz":
@@ -183,21 +188,23 @@ def test_every_format_gives_the_same_to_every_command(
     attnviz: Attnviz, tmp_path: Path, suffix: str, command: str
 ) -> None:
     contents = {"embeddings": numbers(3, 4), "w_query": numbers(4, 2), "w_key": numbers(4, 2)}
-    plain = written(tmp_path / "plain.json", contents)
-    other = written(tmp_path / f"other{suffix}", contents)
+    plain_path = write_file(tmp_path / "plain.json", contents)
+    other_path = write_file(tmp_path / f"other{suffix}", contents)
 
     expected, result = (
-        attnviz(command, "--given", str(plain)),
-        attnviz(command, "--given", str(other)),
+        attnviz(command, "--given", str(plain_path)),
+        attnviz(command, "--given", str(other_path)),
     )
 
     assert (result.status, result.err) == (0, "")
     # A longer name moves the ends of lines.
-    assert result.out.split() == expected.out.replace("plain.json", other.name).split()
+    assert result.out.split() == expected.out.replace("plain.json", other_path.name).split()
 
 
 def test_compare_scales_given_scores(attnviz: Attnviz, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.toml", {"tokens": ["a", "b"], "scores": [[2.0, 4.0], [4.0, 2.0]]})
+    path = write_file(
+        tmp_path / "a.toml", {"tokens": ["a", "b"], "scores": [[2.0, 4.0], [4.0, 2.0]]}
+    )
 
     result = attnviz("compare", "--given", str(path), "--head-dim", "4", "--full")
 
@@ -205,7 +212,7 @@ def test_compare_scales_given_scores(attnviz: Attnviz, tmp_path: Path) -> None:
     assert attnviz("compare", "--given", str(path)).status == 2
 
 
-BAD: dict[str, tuple[str, str, str, str]] = {
+BAD_FILES: dict[str, tuple[str, str, str, str]] = {
     "nan": (
         ".toml",
         "\nscores = [[1, 2], [3, nan]]",
@@ -322,23 +329,23 @@ BAD: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_is_refused_with_name_and_line(
     attnviz: Attnviz, tmp_path: Path, name: str
 ) -> None:
-    suffix, contents, problem, hint = BAD[name]
+    suffix, contents, problem, hint = BAD_FILES[name]
     path = tmp_path / f"bad{suffix}"
     path.write_text(contents.format())
 
     result = attnviz("run", "--given", str(path))
 
     assert (result.status, result.out) == (2, "")
-    first, second = result.err.splitlines()
-    assert problem.format(path) in first
-    assert second.startswith(f" hint: {hint}")
+    error_line, hint_line = result.err.splitlines()
+    assert problem.format(path) in error_line
+    assert hint_line.startswith(f" hint: {hint}")
 
 
-CLASHES = {
+CLASHING_OPTIONS = {
     "text and tokens": (["a b", "--given", "TOKENS"], "a text is given, but", "leave one of them"),
     "count": (
         ["a b", "--given", "THREE"],
@@ -377,26 +384,28 @@ CLASHES = {
 }
 
 
-@pytest.mark.parametrize("name", CLASHES)
+@pytest.mark.parametrize("name", CLASHING_OPTIONS)
 def test_what_does_not_go_together_is_refused(
     attnviz: Attnviz, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options, problem, hint = CLASHES[name]
+    options, problem, hint = CLASHING_OPTIONS[name]
     monkeypatch.chdir(tmp_path)
     files = {
-        "TOKENS": written(Path("tokens.toml"), {"tokens": ["a", "b"], "scores": numbers(2, 2)}),
-        "THREE": written(Path("three.toml"), {"scores": numbers(3, 3)}),
-        "MATRIX": written(Path("m.toml"), {"embeddings": numbers(3, 4), "w_query": numbers(4, 2)}),
-        "BATCH": written(Path("batch.toml"), {"embeddings": numbers(2, 3, 4)}),
+        "TOKENS": write_file(Path("tokens.toml"), {"tokens": ["a", "b"], "scores": numbers(2, 2)}),
+        "THREE": write_file(Path("three.toml"), {"scores": numbers(3, 3)}),
+        "MATRIX": write_file(
+            Path("m.toml"), {"embeddings": numbers(3, 4), "w_query": numbers(4, 2)}
+        ),
+        "BATCH": write_file(Path("batch.toml"), {"embeddings": numbers(2, 3, 4)}),
     }
     command = "compare" if "--curves" in options else "run"
 
     result = attnviz(command, *(str(files.get(word, word)) for word in options))
 
     assert (result.status, result.out) == (2, "")
-    first, second = result.err.splitlines()
-    assert first.startswith(f"error: {problem}")
-    assert second.startswith(f" hint: {hint}")
+    error_line, hint_line = result.err.splitlines()
+    assert error_line.startswith(f"error: {problem}")
+    assert hint_line.startswith(f" hint: {hint}")
 
 
 def test_nothing_in_a_file_is_run(attnviz: Attnviz, tmp_path: Path) -> None:

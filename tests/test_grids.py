@@ -27,29 +27,29 @@ from attnviz.wording.words import bidi_isolated
 from tests.hand import causal_weights, many_words, vectors, view_of
 
 
-def grids_of(made: Trace, *show: str) -> list[Grid]:
-    """What is shown of a Trace, all of it tables."""
-    panels = draw(made, show).screen.panels
+def grids_of(shown_trace: Trace, *show: str) -> list[Grid]:
+    """The grids that are shown of a Trace, and nothing else is shown."""
+    panels = draw(shown_trace, show).screen.panels
     grids = [each for each in panels if isinstance(each, Grid)]
     assert len(grids) == len(panels)
     return grids
 
 
 def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
-    made = grids_of(trace("I am learning this", variant="multi-head"), "weights")
+    grids = grids_of(trace("I am learning this", variant="multi-head"), "weights")
 
-    assert [grid.title for grid in made] == ["weights · head 0", "weights · head 1"]
-    assert made[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
-    assert made[0].hidden.tolist() == np.triu(np.ones((4, 4), bool), 1).tolist()
-    assert (made[0].rows.title, made[0].columns.title) == ("query (reads)", "key (is read)")
+    assert [grid.title for grid in grids] == ["weights · head 0", "weights · head 1"]
+    assert grids[0].rows.names == ("1 I", "2 am", "3 learning", "4 this")
+    assert grids[0].hidden.tolist() == np.triu(np.ones((4, 4), bool), 1).tolist()
+    assert (grids[0].rows.title, grids[0].columns.title) == ("query (reads)", "key (is read)")
 
 
 def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
-    made = grids_of(
+    grids = grids_of(
         trace("I am", tokenizer="words", variant="causal"), *reversed(PARTS_BY_SHOW_NAME)
     )
 
-    assert [grid.title for grid in made] == [
+    assert [grid.title for grid in grids] == [
         "tokens", "embeddings", "queries", "keys", "scores", "scaled scores", "masked scores",
         "weights", "values", "context vectors",
     ]  # fmt: skip
@@ -78,11 +78,11 @@ def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() ->
 
 
 def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
-    made = grids_of(trace("I am learning this", variant="multi-head"), "queries", "weights")
+    grids = grids_of(trace("I am learning this", variant="multi-head"), "queries", "weights")
 
-    assert made[0].scale == made[1].scale
-    assert made[0].scale.low == -made[0].scale.high
-    assert made[2].scale == made[3].scale
+    assert grids[0].scale == grids[1].scale
+    assert grids[0].scale.low == -grids[0].scale.high
+    assert grids[2].scale == grids[3].scale
 
 
 def test_dropped_weights_are_shown_as_dropped() -> None:
@@ -123,39 +123,41 @@ def test_anything_but_shares_is_averaged() -> None:
 
 
 def test_what_one_token_reads_is_a_row_for_each_head() -> None:
-    made = trace("I am learning this", variant="multi-head")
-    grid = query_readings(made, 2)[0]
+    heads_trace = trace("I am learning this", variant="multi-head")
+    grid = query_readings(heads_trace, 2)[0]
 
     assert grid.rows.labels == ("head 0", "head 1")
-    assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
+    assert np.allclose(grid.values, heads_trace.layers[0].attended.weights[:, 2].numpy())
     assert grid.hidden[0].tolist() == [False, False, False, True]
 
 
 def test_rows_are_said_to_sum_to_1_where_they_do() -> None:
-    """Whatever takes the place of the softmax's weights need not."""
-    sentence = {
+    """With dropout or a mistake, rows need not sum to 1."""
+    traces = {
         "softmax": trace("I am learning this"),
         "dropout": trace("I am learning this", dropout=0.5),
-        **{name: _mistaken(name) for name in MISTAKES},
+        **{name: trace_with_mistake(name) for name in MISTAKES},
     }
-    for name, made in sentence.items():
-        for grid in (*query_readings(made, 2), *grids_of(made, "weights")):
-            said = "each row sums to 1" in grid.note
-            assert said == (name == "softmax")
-            assert not said or np.allclose(grid.values.sum(1), 1)
+    for name, trace_of_case in traces.items():
+        for grid in (*query_readings(trace_of_case, 2), *grids_of(trace_of_case, "weights")):
+            says_so = "each row sums to 1" in grid.note
+            assert says_so == (name == "softmax")
+            assert not says_so or np.allclose(grid.values.sum(1), 1)
 
 
-def _mistaken(name: str) -> Trace:
-    (_, wrong) = compare("I am learning this", by="mask", values=["causal", name]).alternatives
-    assert wrong.trace is not None
-    return wrong.trace
+def trace_with_mistake(name: str) -> Trace:
+    (_, alternative) = compare(
+        "I am learning this", by="mask", values=["causal", name]
+    ).alternatives
+    assert alternative.trace is not None
+    return alternative.trace
 
 
 @pytest.mark.parametrize("tokens", [4, 40])
 def test_no_bar_of_a_reading_goes_beyond_the_stated_end(tokens: int) -> None:
-    made = trace("ab" * (tokens // 2), tokenizer="chars", temperature=0.1)
+    reading_trace = trace("ab" * (tokens // 2), tokenizer="chars", temperature=0.1)
     for query in range(tokens):
-        (grid,) = query_readings(made, query)
+        (grid,) = query_readings(reading_trace, query)
         assert not grid.scale.is_exceeded
         assert grid.values.max() <= grid.scale.high <= 1
         assert tokens > 16 or grid.scale.high == 1
@@ -168,23 +170,23 @@ def test_small_numbers_have_as_many_digits_behind_their_zeros() -> None:
         ([0.0049, -0.0012, 0.0], ["0.0049", "-0.0012", "0.0000"]),
         ([0.00049, 0.0002, 0.0], ["4.9e-04", "2.0e-04", "0"]),
     ):
-        small = replace(grid, cells=unmasked_cells(np.array([values])))
-        assert [cell_format(small, 2)(value) for value in values] == expected
+        small_grid = replace(grid, cells=unmasked_cells(np.array([values])))
+        assert [cell_format(small_grid, 2)(value) for value in values] == expected
 
 
 @pytest.mark.parametrize("power", [-4, -12, -13, -20, -40, -299])
 def test_numbers_of_any_size_are_written_and_coloured(power: int) -> None:
-    """Down to where a power of ten is none any more."""
+    """Down to the smallest powers of ten that a float can hold."""
     cells = unmasked_cells(np.array([[-1.0, 0.0, 0.5, 1.0]]) * 10.0**power)
     scale = centred_scale("value", cells)
     grid = replace(vectors(1, 4), cells=cells, scale=scale)
 
     assert scale.high == -scale.low == pytest.approx(10.0**power, rel=1e-9)
     assert list(map(cell_format(grid, 2), cells.values[0].tolist()))[1] == "0"
-    ends = color_values(
+    end_colors = color_values(
         cells.values[0], scale.low, scale.high, color_anchors("ocean", "light", "diverging")
     )
-    assert ends.tolist()[::3] == [[0x00, 0x43, 0x96], [0x9D, 0x1F, 0x00]]
+    assert end_colors.tolist()[::3] == [[0x00, 0x43, 0x96], [0x9D, 0x1F, 0x00]]
 
 
 def test_a_query_is_named_by_its_word_or_its_number() -> None:
@@ -192,9 +194,9 @@ def test_a_query_is_named_by_its_word_or_its_number() -> None:
 
     assert tokens.index("cat", "query") == 1
     assert tokens.index("5", "query") == 4
-    with pytest.raises(AttnvizError) as twice:
+    with pytest.raises(AttnvizError) as refusal:
         tokens.index("the", "query")
-    assert twice.value.hint == "give the position of one of them: query=0 or 3"
+    assert refusal.value.hint == "give the position of one of them: query=0 or 3"
 
 
 def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> None:
@@ -207,9 +209,9 @@ def test_a_token_that_is_a_number_is_found_before_the_number_of_a_token() -> Non
 def test_number_and_word_together_are_never_ambiguous() -> None:
     tokens = Tokens("5 1 1", (b"5", b"1", b"1"), (5, 1, 1), (False, True, True))
 
-    with pytest.raises(AttnvizError) as twice:
+    with pytest.raises(AttnvizError) as refusal:
         tokens.index("1", "query")
-    assert twice.value.hint == "give the position of one of them: query=1 or 2"
+    assert refusal.value.hint == "give the position of one of them: query=1 or 2"
     assert tokens.index("3 1", "query") == 2
 
 
@@ -236,13 +238,13 @@ def test_a_scale_of_nothing_is_a_scale_all_the_same(value: float) -> None:
     assert round_up(value) == 1
 
 
-MASKED = np.array([[1.0, -np.inf, -np.inf], [2.0, 3.0, -np.inf], [2.0, 3.0, 4.0]])
+MASKED_SCORES = np.array([[1.0, -np.inf, -np.inf], [2.0, 3.0, -np.inf], [2.0, 3.0, 4.0]])
 
 
 def masked_scores(*, hidden: bool) -> Grid:
     """Scores of three tokens; what is −∞ may also be marked as hidden."""
     grid = vectors(3, 3)
-    return replace(grid, cells=StoredCells(MASKED, np.isneginf(MASKED) & hidden))
+    return replace(grid, cells=StoredCells(MASKED_SCORES, np.isneginf(MASKED_SCORES) & hidden))
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -267,7 +269,7 @@ def test_numbers_beside_minus_infinity_are_as_whole_as_without_it() -> None:
 
 def test_an_average_leaves_minus_infinity_out() -> None:
     """(1 + 2 + 3) / 3 in the first block; nothing but −∞ above the diagonal; then the corner."""
-    blocks = StoredCells(MASKED, np.isneginf(MASKED)).pooled(2, 2, share=False)
+    blocks = StoredCells(MASKED_SCORES, np.isneginf(MASKED_SCORES)).pooled(2, 2, share=False)
 
     assert blocks.values.tolist() == [[2.0, -np.inf], [2.5, 4.0]]
     assert blocks.hidden.tolist() == [[False, True], [False, False]]

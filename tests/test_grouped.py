@@ -30,7 +30,7 @@ from tests.evaluate import holds
 TEXT = "I am learning this"
 
 
-def torchs(layer: Layer) -> Tensor:
+def contexts_of_torch(layer: Layer) -> Tensor:
     assert layer.queries is not None
     assert layer.keys is not None
     return scaled_dot_product_attention(
@@ -49,16 +49,16 @@ def test_heads_that_share_keys_and_values_are_torchs(
 ) -> None:
     heads = groups * size
 
-    found = trace(
+    grouped_trace = trace(
         TEXT, variant=variant, heads=heads, kv_heads=groups, head_dim=4, positions=positions
     )
 
-    layer = found.layers[0]
+    layer = grouped_trace.layers[0]
     assert layer.queries is not None
     assert layer.keys is not None
     assert (len(layer.queries), len(layer.keys), len(layer.values)) == (heads, groups, groups)
-    assert_close(layer.attended.contexts, torchs(layer))
-    assert [check.passed for check in verify_trace(found)] == [True] * 3
+    assert_close(layer.attended.contexts, contexts_of_torch(layer))
+    assert [check.passed for check in verify_trace(grouped_trace)] == [True] * 3
 
 
 def test_a_key_of_a_group_is_made_by_its_columns() -> None:
@@ -100,7 +100,7 @@ def test_narrower_given_matrices_say_how_many_heads_share_keys_and_values() -> N
     layer = trace(None, given=parse_matrices(contents), heads=4).layers[0]
 
     assert (layer.heads, layer.kv_heads, layer.head_dim) == (4, 2, 2)
-    assert_close(layer.attended.contexts, torchs(layer))
+    assert_close(layer.attended.contexts, contexts_of_torch(layer))
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,11 @@ def test_heads_of_keys_and_their_width_tell_how_many_heads_of_queries_there_are(
 @pytest.mark.parametrize("heads", [None, 1, 3])
 def test_narrow_keys_say_which_numbers_of_heads_they_are_for(heads: int | None) -> None:
     problem = "queries are 16 wide and keys 8, so every 2 heads would share keys and values, but"
-    with pytest.raises(AttnvizError, match=f"^{problem} there (is|are) {heads or 1} head") as found:
+    with pytest.raises(
+        AttnvizError, match=f"^{problem} there (is|are) {heads or 1} head"
+    ) as refusal:
         trace(None, given=parse_matrices(narrow_keys()), heads=heads)
-    assert found.value.hint.startswith("try 2 heads, or another multiple of 2")
+    assert refusal.value.hint.startswith("try 2 heads, or another multiple of 2")
 
 
 def test_as_many_heads_of_keys_as_their_width_is_for() -> None:
@@ -180,59 +182,67 @@ def test_embeddings_themselves_are_not_shared(variant: str) -> None:
 
 
 def test_sharing_is_said_and_shown_once_for_those_that_share(attnviz: Attnviz) -> None:
-    run = attnviz("run", TEXT, "--heads", "4", "--kv-heads", "2", "--show", "keys,weights").out
-    walk = attnviz("steps", TEXT, "--heads", "4", "--kv-heads", "2", "--step", "queries").out
+    run_output = attnviz(
+        "run", TEXT, "--heads", "4", "--kv-heads", "2", "--show", "keys,weights"
+    ).out
+    steps_output = attnviz(
+        "steps", TEXT, "--heads", "4", "--kv-heads", "2", "--step", "queries"
+    ).out
 
-    assert "4 heads of width 2 · 2 key-value heads" in " ".join(run.split())
-    assert "keys · heads 0–1" in run
-    assert "keys · heads 2–3" in run
-    told = " ".join(walk.split())
-    assert "Every 2 adjacent heads share keys and values: there are 2 key-value heads." in told
+    assert "4 heads of width 2 · 2 key-value heads" in " ".join(run_output.split())
+    assert "keys · heads 0–1" in run_output
+    assert "keys · heads 2–3" in run_output
+    steps_text = " ".join(steps_output.split())
+    assert (
+        "Every 2 adjacent heads share keys and values: there are 2 key-value heads." in steps_text
+    )
     assert "key-value head" not in attnviz("run", TEXT, "--heads", "4").out
 
 
 @pytest.mark.parametrize("positions", ["none", "rotary"])
 def test_the_written_arithmetic_holds(positions: Positions) -> None:
-    found = trace(TEXT, heads=4, kv_heads=2, positions=positions)
+    grouped_trace = trace(TEXT, heads=4, kv_heads=2, positions=positions)
 
-    walked = steps(found, query="am", full=True, digits=4)
-    sums = [each for section in walked.sections for each in section.sums]
+    walk = steps(grouped_trace, query="am", full=True, digits=4)
+    sums = [each for section in walk.sections for each in section.sums]
 
     assert any(each.left.startswith("key H2–3(") for each in sums)
     for each in sums:
         assert holds(each.text), each.text
-    walked.view()
+    walk.view()
 
 
 def test_every_picture_of_shared_keys_names_the_heads_that_share_them() -> None:
-    found = trace(TEXT, heads=4, kv_heads=2, layers=1, memory="it rains")
+    grouped_trace = trace(TEXT, heads=4, kv_heads=2, layers=1, memory="it rains")
 
-    parts = words_of(trace(TEXT, heads=4, kv_heads=2).view(show=["keys", "values"]))
-    walked = words_of(steps(found, query="am").view())
-    pair = words_of(steps(found, query="am", key="I", step="scores").view())
+    parts_words = words_of(trace(TEXT, heads=4, kv_heads=2).view(show=["keys", "values"]))
+    walk_words = words_of(steps(grouped_trace, query="am").view())
+    score_words = words_of(steps(grouped_trace, query="am", key="I", step="scores").view())
 
     for heads in ("0–1", "2–3"):
-        assert {f"keys · heads {heads}", f"values · heads {heads}"} <= {*parts} & {*walked}
-        assert sum(each.startswith(f"key H{heads}(I), length") for each in pair) == 2
+        assert {f"keys · heads {heads}", f"values · heads {heads}"} <= {*parts_words} & {
+            *walk_words
+        }
+        assert sum(each.startswith(f"key H{heads}(I), length") for each in score_words) == 2
 
 
 def words_of(view: View) -> list[str]:
     """The texts of a picture."""
-    drawn = ElementTree.fromstring(view.render(".svg"))
-    texts = drawn.iter("{http://www.w3.org/2000/svg}text")
+    root = ElementTree.fromstring(view.render(".svg"))
+    texts = root.iter("{http://www.w3.org/2000/svg}text")
     return ["".join(each.itertext()) for each in texts]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_shared_keys_come_back(tmp_path: Path, suffix: str) -> None:
-    found = trace(TEXT, heads=4, kv_heads=2, layers=2, positions="rotary")
+    grouped_trace = trace(TEXT, heads=4, kv_heads=2, layers=2, positions="rotary")
     path = tmp_path / f"trace{suffix}"
-    found.view().save(path)
+    grouped_trace.view().save(path)
 
-    back = library.read(str(path))
+    restored = library.read(str(path))
 
-    assert back.variant.kv_heads == back.layers[1].kv_heads == 2
-    assert torch.equal(back.layers[1].outputs, found.layers[1].outputs)
+    assert restored.variant.kv_heads == restored.layers[1].kv_heads == 2
+    assert torch.equal(restored.layers[1].outputs, grouped_trace.layers[1].outputs)
 
 
 def test_grouped_and_full_heads_are_compared_over_seeds(attnviz: Attnviz) -> None:

@@ -1,4 +1,4 @@
-"""What is meant is done, or asked about: texts without a command, options by other names."""
+"""Guesses at what a user means: texts without a command, options by other names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
 from tests.conftest import Attnviz
 from tests.terminals import shown_on_terminal
 
-LIBRARY = (  # words of the libraries that read a command line, which are no words of ours
+# Phrases of the libraries that parse a command line; attnviz has its own.
+PHRASES_OF_LIBRARIES = (
     "Input should be",
     "nvalid value",
     "issing argument",
@@ -55,8 +56,8 @@ def options(command: Any) -> list[Any]:
     return [each for each in command.params if each.param_type_name == "option"]
 
 
-ALL = [(path, option) for path, command in commands() for option in options(command)]
-NAMES = {name for _, each in ALL for name in (*each.opts, *each.secondary_opts)}
+ALL_OPTIONS = [(path, option) for path, command in commands() for option in options(command)]
+OPTION_NAMES = {name for _, each in ALL_OPTIONS for name in (*each.opts, *each.secondary_opts)}
 
 
 @pytest.mark.parametrize("text", ["I am learning this", "hello", "Schön!"])
@@ -70,16 +71,16 @@ def test_options_before_the_text_need_no_command_either(attnviz: Attnviz) -> Non
 
 
 def test_a_word_that_is_nearly_a_command_is_none(attnviz: Attnviz) -> None:
-    for word, meant in {"runn": "run", "Compare": "compare", "varaints": "variants"}.items():
+    for word, suggestion in {"runn": "run", "Compare": "compare", "varaints": "variants"}.items():
         result = attnviz(word)
         assert result.status == 2
-        assert f"there is no command '{word}'\n hint: did you mean '{meant}'?" in result.err
+        assert f"there is no command '{word}'\n hint: did you mean '{suggestion}'?" in result.err
 
 
 def test_an_examples_name_is_enough_to_show_it(attnviz: Attnviz) -> None:
-    shown = attnviz("example", "simplified", "--step", "scores")
+    result = attnviz("example", "simplified", "--step", "scores")
 
-    assert shown == attnviz("example", "show", "simplified", "--step", "scores")
+    assert result == attnviz("example", "show", "simplified", "--step", "scores")
     assert "did you mean 'simplified'?" in attnviz("example", "simplifed").err
 
 
@@ -87,16 +88,16 @@ def test_the_name_of_a_file_is_shown_as_words_and_asked_about(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    without = attnviz("run", "text.txt", "-t", "words")
+    without_file = attnviz("run", "text.txt", "-t", "words")
     Path("text.txt").write_text("I am")
 
     for command in ("run", "steps", "compare"):
         result = attnviz(command, "text.txt", "-t", "words")
         assert result.status == 0
         assert result.err == ("note: there is a file of this name: did you mean --file text.txt?\n")
-    assert attnviz("run", "text.txt", "-t", "words").out == without.out
+    assert attnviz("run", "text.txt", "-t", "words").out == without_file.out
     assert attnviz("run", "text.txt", "-t", "words", "-q").err == ""
-    assert attnviz("run", "I am", "-t", "words").err == without.err == ""
+    assert attnviz("run", "I am", "-t", "words").err == without_file.err == ""
 
 
 def test_two_words_may_be_meant_as_one_sentence_and_are_compared(attnviz: Attnviz) -> None:
@@ -139,20 +140,20 @@ def test_without_a_text_a_hint_names_the_command_that_wants_one(
 
 @pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
 def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
-    own = parsing.OPTION_ALIASES[name]
-    value = {"--out": "a.svg", "--colors": "magma"}[own]
+    own_name = parsing.OPTION_ALIASES[name]
+    value = {"--out": "a.svg", "--colors": "magma"}[own_name]
 
-    assert attnviz("run", "I am", name, value) == attnviz("run", "I am", own, value)
+    assert attnviz("run", "I am", name, value) == attnviz("run", "I am", own_name, value)
     assert f"{name} " not in attnviz("run", "--help-all").out
 
 
 @pytest.mark.parametrize("name", parsing.OPTION_ALIASES)
 def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str) -> None:
-    told = attnviz("run", "I am", parsing.OPTION_ALIASES[name])
+    result_of_own_name = attnviz("run", "I am", parsing.OPTION_ALIASES[name])
     result = attnviz("run", "I am", name)
 
-    assert result.status == told.status == 2
-    assert result.err == told.err.replace(parsing.OPTION_ALIASES[name], name)
+    assert result.status == result_of_own_name.status == 2
+    assert result.err == result_of_own_name.err.replace(parsing.OPTION_ALIASES[name], name)
     assert "needs a value" in result.err
 
 
@@ -203,7 +204,7 @@ def test_words_that_people_expect_as_commands_name_the_one_that_there_is(
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (["visualize", "hello world"], 'attnviz run "hello world"'),
         (["Plot", "hello", "--causal"], 'attnviz run "hello"'),
@@ -213,41 +214,43 @@ def test_words_that_people_expect_as_commands_name_the_one_that_there_is(
     ],
 )
 def test_a_word_before_a_text_is_taken_for_a_command(
-    attnviz: Attnviz, words: list[str], line: str
+    attnviz: Attnviz, arguments: list[str], line: str
 ) -> None:
-    result = attnviz(*words)
+    result = attnviz(*arguments)
 
     assert result.status == 2
-    assert result.err == f"error: there is no command '{words[0]}'\n hint: try: {line}\n"
+    assert result.err == f"error: there is no command '{arguments[0]}'\n hint: try: {line}\n"
 
 
 def test_words_without_quotes_are_no_command_before_a_text(attnviz: Attnviz) -> None:
-    for words in (["draw", "a", "horse"], ["hello", "world"]):
-        assert f'attnviz run "{" ".join(words)}"' in attnviz(*words).err
+    for arguments in (["draw", "a", "horse"], ["hello", "world"]):
+        assert f'attnviz run "{" ".join(arguments)}"' in attnviz(*arguments).err
     assert "did you mean 'steps'?" in attnviz("stpes", "I am").err
 
 
-@pytest.mark.parametrize(("name", "meant"), VARIANTS_ELSEWHERE.items())
-def test_a_variant_by_another_name_is_suggested(attnviz: Attnviz, name: str, meant: str) -> None:
-    assert meant in VARIANTS
-    assert f"did you mean '{meant}'? known:" in attnviz("run", "a", "--variant", name).err
+@pytest.mark.parametrize(("name", "suggestion"), VARIANTS_ELSEWHERE.items())
+def test_a_variant_by_another_name_is_suggested(
+    attnviz: Attnviz, name: str, suggestion: str
+) -> None:
+    assert suggestion in VARIANTS
+    assert f"did you mean '{suggestion}'? known:" in attnviz("run", "a", "--variant", name).err
 
 
 @pytest.mark.terminal
 @pytest.mark.parametrize("columns", [40, 80])
 def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
     command = [sys.executable, "-m", "attnviz", "steps", "a", "--step", "skores"]
-    shown, status = shown_on_terminal(command, {"NO_COLOR": "1"}, size=(24, columns))
-    told = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
+    screen, status = shown_on_terminal(command, {"NO_COLOR": "1"}, size=(24, columns))
+    lines = screen.replace("\r\n", "\n").rstrip("\n").split("\n")
 
     assert status == 2
-    assert told[0] == "error: there is no step 'skores'"
-    assert told[1].startswith(" hint: did you mean 'scores'? known:")
-    assert len(told) > 2
-    assert all(len(line) <= columns for line in told)
-    assert all(line.startswith(" " * 7) and line[7] != " " for line in told[2:])
-    words = " ".join(line[7:] for line in told[1:]).replace(",", "").split()
-    assert {*ATTENTION_STEP_NAMES} <= {*words}
+    assert lines[0] == "error: there is no step 'skores'"
+    assert lines[1].startswith(" hint: did you mean 'scores'? known:")
+    assert len(lines) > 2
+    assert all(len(line) <= columns for line in lines)
+    assert all(line.startswith(" " * 7) and line[7] != " " for line in lines[2:])
+    suggested_steps = " ".join(line[7:] for line in lines[1:]).replace(",", "").split()
+    assert {*ATTENTION_STEP_NAMES} <= {*suggested_steps}
 
 
 def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attnviz) -> None:
@@ -255,15 +258,15 @@ def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attn
 
 
 def test_every_option_that_a_suggestion_names_is_there() -> None:
-    told = " ".join([*parsing.OPTION_HINTS.values(), *parsing.OPTION_ALIASES.values()])
+    suggestions = " ".join([*parsing.OPTION_HINTS.values(), *parsing.OPTION_ALIASES.values()])
 
-    assert set(re.findall(r"--[a-z][\w-]*", told)) <= NAMES
+    assert set(re.findall(r"--[a-z][\w-]*", suggestions)) <= OPTION_NAMES
     expected = {f"--{name}" for names in parsing.OPTION_HINTS for name in names}
-    elsewhere = {  # other commands have them
+    options_of_other_commands = {  # other commands have them
         *("--ablation", "--head", "--resolution", "--save", "--steps", "--to", "--target")
     }
-    assert expected & NAMES <= elsewhere
-    assert not set(parsing.OPTION_ALIASES) & NAMES
+    assert expected & OPTION_NAMES <= options_of_other_commands
+    assert not set(parsing.OPTION_ALIASES) & OPTION_NAMES
 
 
 @pytest.mark.parametrize("value", ["odd\u202e", "", "-1", "1e999"])
@@ -271,16 +274,16 @@ def test_no_value_of_any_option_is_refused_in_words_of_a_library(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for path, option in ALL:
+    for path, option in ALL_OPTIONS:
         if option.is_flag or path[0] in ("help",):
             continue
-        words = ["simplified"] if path[0] == "example" else ["a", "-t", "chars"]
-        result = attnviz(*path, *words, f"{option.opts[0]}={value}")
+        arguments = ["simplified"] if path[0] == "example" else ["a", "-t", "chars"]
+        result = attnviz(*path, *arguments, f"{option.opts[0]}={value}")
         _assert_in_our_words(result.status, result.err)
 
 
 def test_no_option_is_refused_in_words_of_a_library_for_want_of_a_value(attnviz: Attnviz) -> None:
-    for path, option in ALL:
+    for path, option in ALL_OPTIONS:
         name = option.opts[0]
         result = attnviz(*path, f"{name}=yes" if option.is_flag else name)
         assert result.status == 2
@@ -292,7 +295,7 @@ def test_every_option_can_say_what_its_value_may_be() -> None:
     context = typer.Context(typer.main.get_command(app.app))
     known = {
         (*path, option.opts[0]): [each.value for each in option.shell_complete(context, "")]
-        for path, option in ALL
+        for path, option in ALL_OPTIONS
     }
 
     assert known["run", "--model"] == known["inspect", "--model"] == [*models()]
@@ -300,7 +303,7 @@ def test_every_option_can_say_what_its_value_may_be() -> None:
 
 def _assert_in_our_words(status: int, err: str) -> None:
     assert status in (0, 2)
-    assert not [words for words in LIBRARY if words in err], err
+    assert not [words for words in PHRASES_OF_LIBRARIES if words in err], err
     assert status == 0 or re.fullmatch(r"error: .+\n hint: .+\n", err), err
 
 
@@ -314,17 +317,21 @@ def test_every_command_refuses_a_word_too_many(attnviz: Attnviz) -> None:
 
 
 def test_all_parts_are_shown_by_one_word(attnviz: Attnviz) -> None:
-    everything = attnviz("run", "I am", "--show", "all", "--layers", "1").out
+    output = attnviz("run", "I am", "--show", "all", "--layers", "1").out
 
     assert (
-        everything
+        output
         == attnviz("run", "I am", "--show", ",".join(PARTS_BY_SHOW_NAME), "--layers", "1").out
     )
     assert attnviz("run", "I am", "--show", "all").status == 0
 
 
 def test_a_size_in_pixels_is_kept_to_the_pixel(attnviz: Attnviz, samples: Path) -> None:
-    for size, more in {"1920x1080": [], "1366x768": [], "800x600": ["--dpi", "100"]}.items():
-        attnviz("run", "I am", "--size", size, *more, "-o", "a.png")
+    for size, more_options in {
+        "1920x1080": [],
+        "1366x768": [],
+        "800x600": ["--dpi", "100"],
+    }.items():
+        attnviz("run", "I am", "--size", size, *more_options, "-o", "a.png")
         with Image.open("a.png") as picture:
             assert "x".join(map(str, picture.size)) == size

@@ -1,4 +1,4 @@
-"""What is lost without each head of a model: the numbers, the words, and what cannot be ranked."""
+"""The accuracy lost without each head: numbers, sentences, and models that cannot be ranked."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from tests.untrained import untrained
 
 
 @pytest.fixture(scope="module")
-def learned() -> Learned:
-    """Two layers, of which one is enough."""
+def learned_letters() -> Learned:
+    """A model with two layers, of which one is enough to reverse letters."""
     task = task_of("reverse")
     with unchecked():
         return learn(task, replace(task.settings, layers=2))
 
 
 @pytest.fixture(scope="module")
-def ranking(learned: Learned) -> Ranking:
-    return rank(learned.model, learned.task)
+def ranking(learned_letters: Learned) -> Ranking:
+    return rank(learned_letters.model, learned_letters.task)
 
 
 @pytest.fixture(scope="module")
-def saved(learned: Learned, tmp_path_factory: pytest.TempPathFactory) -> str:
+def model_folder(learned_letters: Learned, tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("model")
-    for name, content in folder.model_files(learned.model).items():
+    for name, content in folder.model_files(learned_letters.model).items():
         (place / name).write_bytes(content)
     return str(place)
 
@@ -59,85 +59,106 @@ def saved(learned: Learned, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_without_the_head_that_does_it_the_answers_are_lost_and_without_another_not(
     ranking: Ranking,
 ) -> None:
-    needed, other = ranking.heads
+    needed_head, other_head = ranking.heads
 
     assert ranking.with_all_heads.accuracy > 0.99
-    assert (needed.name, other.name) == ("L0H0", "L1H0")
-    assert needed.scores["opposite"] > 0.9 > 0.6 > other.scores["opposite"]
-    assert needed.without.accuracy < 0.6
-    assert other.without.accuracy > 0.98
+    assert (needed_head.name, other_head.name) == ("L0H0", "L1H0")
+    assert needed_head.scores["opposite"] > 0.9 > 0.6 > other_head.scores["opposite"]
+    assert needed_head.without.accuracy < 0.6
+    assert other_head.without.accuracy > 0.98
     assert ranking.with_no_heads.accuracy < 0.3  # one of ten letters
 
 
-def test_the_accuracy_is_that_of_runs_with_the_head_off(saved: str, ranking: Ranking) -> None:
-    """Sentence by sentence through the door of the library: the same answers."""
+def test_the_accuracy_is_that_of_runs_with_the_head_off(
+    model_folder: str, ranking: Ranking
+) -> None:
+    """Compared sentence by sentence with traces of the library."""
     examples = draw_examples(ranking.task, ranking.model.settings.seed, 5, held_out=True)
     words = ranking.task.vocabulary.words
     for head in ranking.heads:
         for ids, answers in zip(examples.ids, examples.answers, strict=True):
-            made = trace(" ".join(words[each] for each in ids), model=saved, without=head.name)
-            assert made.prediction is not None
-            assert torch.equal(right(made.prediction.logits, answers), kept(ranking, head, ids))
+            trace_without_head = trace(
+                " ".join(words[each] for each in ids), model=model_folder, without=head.name
+            )
+            assert trace_without_head.prediction is not None
+            assert torch.equal(
+                likeliest_answers(trace_without_head.prediction.logits, answers),
+                answers_without_head(ranking, head, ids),
+            )
 
 
-def right(logits: Tensor, answers: Tensor) -> Tensor:
+def likeliest_answers(logits: Tensor, answers: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
-def kept(ranking: Ranking, head: RankedHead, ids: Tensor) -> Tensor:
-    """What the model answers whose matrices hand on nothing of this head, which is all there is."""
+def answers_without_head(ranking: Ranking, head: RankedHead, ids: Tensor) -> Tensor:
+    """The answers with the output matrix of this head, the only one of its layer, set to 0."""
     layer, _ = head.head_id
     name = "w_out" if not layer else f"layers.{layer}.w_out"
     parameters = dict(ranking.model.parameters)
     parameters[name] = torch.zeros_like(parameters[name])
     model = ranking.model.with_parameters(parameters)
-    found: Tensor = run_learner_model(model, model_plan(model), ids).logits.argmax(-1)
-    return found
+    answers: Tensor = run_learner_model(model, model_plan(model), ids).logits.argmax(-1)
+    return answers
 
 
 def test_what_is_lost_has_an_interval_over_sentences(ranking: Ranking) -> None:
     examples = draw_examples(ranking.task, ranking.model.settings.seed, 1000, held_out=True)
-    needed = ranking.heads[0]
-    whole = run_learner_model(ranking.model, model_plan(ranking.model), examples.ids).logits
-    asked = examples.answers != NO_TOKEN
-    right = (whole.argmax(-1) == examples.answers) & asked
-    left = (kept(ranking, needed, examples.ids) == examples.answers) & asked
-    lost = (right.sum(-1) - left.sum(-1)).double() / asked.sum(-1)  # all of one length
-    error = float(lost.std()) / 1000**0.5
+    needed_head = ranking.heads[0]
+    logits = run_learner_model(ranking.model, model_plan(ranking.model), examples.ids).logits
+    is_asked = examples.answers != NO_TOKEN
+    is_right = (logits.argmax(-1) == examples.answers) & is_asked
+    is_right_without_head = (
+        answers_without_head(ranking, needed_head, examples.ids) == examples.answers
+    ) & is_asked
+    lost_shares = (is_right.sum(-1) - is_right_without_head.sum(-1)).double() / is_asked.sum(
+        -1
+    )  # all of one length
+    standard_error = float(lost_shares.std()) / 1000**0.5
 
-    assert needed.interval == pytest.approx(
-        (float(lost.mean()) - 1.96 * error, float(lost.mean()) + 1.96 * error), rel=1e-6
+    assert needed_head.interval == pytest.approx(
+        (
+            float(lost_shares.mean()) - 1.96 * standard_error,
+            float(lost_shares.mean()) + 1.96 * standard_error,
+        ),
+        rel=1e-6,
     )
     (bars,) = ranking.view().picture.panels
     assert isinstance(bars, RankedBars)
-    assert bars.remarks[0].startswith(f"±{196 * error:.1f} · ")
-    even = ranking.even_scores["opposite"]
-    assert ranking_sentences(ranking)[1].endswith(f", evenly {100 * even:.0f}\u00a0%).")
+    assert bars.remarks[0].startswith(f"±{196 * standard_error:.1f} · ")
+    even_score = ranking.even_scores["opposite"]
+    assert ranking_sentences(ranking)[1].endswith(f", evenly {100 * even_score:.0f}\u00a0%).")
 
 
 def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
-    title, reads, right = ranking_sentences(ranking)
-    lost = ranking.accuracy_lost(ranking.heads[0])
+    title_sentence, reading_sentence, accuracy_sentence = ranking_sentences(ranking)
+    lost_accuracy = ranking.accuracy_lost(ranking.heads[0])
 
-    assert title.startswith(f"Switching off L0H0 costs {100 * lost:.0f}\u00a0% of the letters; ")
-    assert reads.startswith("L0H0 reads the opposite letter (99 %, evenly ")
-    assert right.startswith("With all heads, ")
-    assert ranking.view().headline == title.removesuffix(".")
-    assert title not in ranking.view().closing
-
-
-def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
-    """With other figures: of so many heads, and without any half of the last."""
-    heads = tuple(
-        RankedHead(head_id=(0, place), without=TrialResult(each, 1.0), scores={"opposite": 0.2})
-        for place, each in enumerate(without)
+    assert title_sentence.startswith(
+        f"Switching off L0H0 costs {100 * lost_accuracy:.0f}\u00a0% of the letters; "
     )
-    none = TrialResult(without[0] / 2, 2.0)
-    return replace(ranking, with_all_heads=TrialResult(whole, 0.1), heads=heads, with_no_heads=none)
+    assert reading_sentence.startswith("L0H0 reads the opposite letter (99 %, evenly ")
+    assert accuracy_sentence.startswith("With all heads, ")
+    assert ranking.view().headline == title_sentence.removesuffix(".")
+    assert title_sentence not in ranking.view().closing
+
+
+def ranking_by_hand(ranking: Ranking, accuracy: float, *accuracies_without: float) -> Ranking:
+    """A ranking with these accuracies, in total and without each head."""
+    heads = tuple(
+        RankedHead(
+            head_id=(0, index), without=TrialResult(accuracy_without, 1.0), scores={"opposite": 0.2}
+        )
+        for index, accuracy_without in enumerate(accuracies_without)
+    )
+    no_heads = TrialResult(accuracies_without[0] / 2, 2.0)
+    return replace(
+        ranking, with_all_heads=TrialResult(accuracy, 0.1), heads=heads, with_no_heads=no_heads
+    )
 
 
 @pytest.mark.parametrize(
-    ("figures", "said"),
+    ("figures", "expected"),
     [
         (
             (1.0, 0.5, 0.9),
@@ -189,16 +210,16 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
     ],
 )
 def test_each_sentence_is_said_where_it_is_true(
-    ranking: Ranking, figures: tuple[float, ...], said: tuple[str, ...]
+    ranking: Ranking, figures: tuple[float, ...], expected: tuple[str, ...]
 ) -> None:
-    told = ranking_sentences(made(ranking, *figures))
-    assert tuple(each.replace("\u00a0", " ") for each in told) == said
+    sentences = ranking_sentences(ranking_by_hand(ranking, *figures))
+    assert tuple(each.replace("\u00a0", " ") for each in sentences) == expected
 
 
 def test_what_a_model_says_of_its_heads_is_what_the_table_of_its_heads_says(
     ranking: Ranking,
 ) -> None:
-    """Of the same sentences: two digits of 128 of them would not be those of 1,000."""
+    """Both are measured on the same 1,000 sentences; with 128, digits would differ."""
     facts = ranking.model.facts
 
     assert facts["sentences"] == ranking.sentences == 1000
@@ -218,8 +239,8 @@ def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
     assert bars.grid.values[:, 0] == pytest.approx(
         [100 * ranking.accuracy_lost(e) for e in ranking.heads]
     )
-    darkest = bars.grid.scale.shares(bars.grid.values)[:, 0]
-    assert darkest.argmax() == 0  # the head that matters most
+    shares_of_scale = bars.grid.scale.shares(bars.grid.values)[:, 0]
+    assert shares_of_scale.argmax() == 0  # the head that matters most
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
     assert [row["head"] for row in rows] == [head.name for head in ranking.heads]
     assert float(rows[0]["lost"]) == pytest.approx(ranking.accuracy_lost(ranking.heads[0]))
@@ -230,10 +251,12 @@ def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
 
 
 def test_the_command_shows_it_and_writes_pictures(
-    attnviz: Attnviz, saved: str, tmp_path: Path
+    attnviz: Attnviz, model_folder: str, tmp_path: Path
 ) -> None:
     picture = tmp_path / "heads.svg"
-    result = attnviz("heads", "--model", saved, "--task", "reverse", "-o", str(picture), "--json")
+    result = attnviz(
+        "heads", "--model", model_folder, "--task", "reverse", "-o", str(picture), "--json"
+    )
 
     assert result.status == 0
     assert json.loads(result.out)["model"] == "reverse"
@@ -255,24 +278,26 @@ def test_a_few_bars_fill_the_height_of_a_page(size: tuple[float, float]) -> None
     )
     room = (0.5, 1.0, size[0] - 1, size[1] - 2)
 
-    drawn = Layout(size, tuple(RankingDrawing((bars,)).items(room, letters)))
+    layout = Layout(size, tuple(RankingDrawing((bars,)).items(room, letters)))
 
-    lowest = min(each.box[1] for each in drawn.items_of(Block))
+    lowest = min(each.box[1] for each in layout.items_of(Block))
     assert 1.0 < lowest < 1.0 + 0.2 * room[3]
-    assert min(each.box[3] for each in drawn.items_of(Block)) > 0.35  # inches: how thick bars are
-    assert max(each.box[2] for each in drawn.items_of(Block)) > 0.4 * room[2]
-    assert min(each.size for each in drawn.words if each.text.startswith("L")) >= letters.label
-    assert all(0.5 <= each.x <= 0.5 + room[2] and each.y >= 1.0 for each in drawn.words)
+    assert min(each.box[3] for each in layout.items_of(Block)) > 0.35  # inches: how thick bars are
+    assert max(each.box[2] for each in layout.items_of(Block)) > 0.4 * room[2]
+    assert min(each.size for each in layout.words if each.text.startswith("L")) >= letters.label
+    assert all(0.5 <= each.x <= 0.5 + room[2] and each.y >= 1.0 for each in layout.words)
 
 
 def test_the_models_that_help_names_can_be_ranked_and_the_look_stands_in_the_command(
-    attnviz: Attnviz, saved: str, tmp_path: Path
+    attnviz: Attnviz, model_folder: str, tmp_path: Path
 ) -> None:
     options = " ".join(attnviz("heads", "--help").out.split())
     assert "The model: reverse, sort, induction, brackets, agreement, pronouns, or a" in options
     picture = tmp_path / "heads.svg"
 
-    attnviz("heads", "--model", saved, "--size", "4:3", "--theme", "dark", "-o", str(picture))
+    attnviz(
+        "heads", "--model", model_folder, "--size", "4:3", "--theme", "dark", "-o", str(picture)
+    )
 
     assert "--out heads.svg --theme dark --size 4:3" in picture.read_text(encoding="utf-8")
 
@@ -307,10 +332,10 @@ def test_a_model_whose_task_nobody_knows_is_refused() -> None:
 
 
 def test_long_sentences_are_fewer(ranking: Ranking) -> None:
-    asked: list[int] = []
+    counts: list[int] = []
 
     def draw(seed: int, count: int, held_out: bool) -> Examples:
-        asked.append(count)
+        counts.append(count)
         assert held_out
         ids = torch.zeros(count, 8, dtype=torch.long)
         return Examples(ids, torch.full_like(ids, NO_TOKEN).index_fill(1, torch.tensor([0]), 0), {})
@@ -318,7 +343,7 @@ def test_long_sentences_are_fewer(ranking: Ranking) -> None:
     for longest in (8, 1000):
         rank(ranking.model, replace(ranking.task, draw=draw, longest=longest, readings=()))
 
-    assert asked == [1000, 50]
+    assert counts == [1000, 50]
     assert format_head_id(1, 2) == "L1H2"
 
 

@@ -15,7 +15,7 @@ from tests.conftest import Attnviz
 from tests.test_guesses import commands, options
 
 LINES, COLUMNS = 40, 80
-LONG = [("run",), ("compare",), ("steps",), ("learn",), ("example", "show")]
+COMMANDS_WITH_MANY_OPTIONS = [("run",), ("compare",), ("steps",), ("learn",), ("example", "show")]
 
 
 @pytest.mark.parametrize("path", [(), *(path for path, _ in commands())], ids=" ".join)
@@ -29,26 +29,32 @@ def test_help_is_one_screen(
     assert max(map(cell_len, lines)) <= COLUMNS
 
 
-@pytest.mark.parametrize("path", LONG, ids=" ".join)
+@pytest.mark.parametrize("path", COMMANDS_WITH_MANY_OPTIONS, ids=" ".join)
 def test_help_shows_what_matters_and_says_how_many_more_there_are(
     attnviz: Attnviz, path: tuple[str, ...]
 ) -> None:
-    short, whole = (attnviz(*path, option).out for option in ("--help", "--help-all"))
-    every = dict(commands())[path]
-    named = [each.opts[0] for each in options(every) if not each.hidden]
+    short_help, full_help = (attnviz(*path, option).out for option in ("--help", "--help-all"))
+    command = dict(commands())[path]
+    option_names = [each.opts[0] for each in options(command) if not each.hidden]
 
-    listed = [name for name in named if re.search(rf"^  (-\w, )?{name}\b", short, re.MULTILINE)]
-    assert 6 <= len(listed) <= 16
-    assert f"attnviz {' '.join(path)} --help-all lists all {len(named)} options." in short
-    assert [name for name in named if name not in whole] == []
+    listed_names = [
+        name
+        for name in option_names
+        if re.search(rf"^  (-\w, )?{name}\b", short_help, re.MULTILINE)
+    ]
+    assert 6 <= len(listed_names) <= 16
+    assert (
+        f"attnviz {' '.join(path)} --help-all lists all {len(option_names)} options." in short_help
+    )
+    assert [name for name in option_names if name not in full_help] == []
 
 
 def test_the_examples_of_help_are_commands_that_work(attnviz: Attnviz) -> None:
-    for path in LONG:
-        line = attnviz(*path, "--help").out.splitlines()
-        typed = next(each for each in line if each.startswith(f"  attnviz {' '.join(path)} "))
-        words = re.findall(r'"[^"]*"|\S+', typed)[1:]
-        assert attnviz(*(word.strip('"') for word in words)).status == 0
+    for path in COMMANDS_WITH_MANY_OPTIONS:
+        lines = attnviz(*path, "--help").out.splitlines()
+        example = next(each for each in lines if each.startswith(f"  attnviz {' '.join(path)} "))
+        arguments = re.findall(r'"[^"]*"|\S+', example)[1:]
+        assert attnviz(*(word.strip('"') for word in arguments)).status == 0
 
 
 def test_help_is_a_command_too(attnviz: Attnviz) -> None:
@@ -66,13 +72,19 @@ def test_the_version_is_a_command_too(attnviz: Attnviz) -> None:
 
 
 def test_variants_and_tokenizers_are_listed_with_a_sentence_each(attnviz: Attnviz) -> None:
-    about = {name: each.about for name, each in VARIANTS.items()}
-    about |= {name: each.about for name, each in MISTAKES.items()}
-    listed = " ".join(attnviz("variants").out.split())
-    assert [name for name, told in about.items() if f"{name} {told}" not in listed] == []
+    descriptions = {name: each.about for name, each in VARIANTS.items()}
+    descriptions |= {name: each.about for name, each in MISTAKES.items()}
+    variants_output = " ".join(attnviz("variants").out.split())
+    assert [
+        name
+        for name, description in descriptions.items()
+        if f"{name} {description}" not in variants_output
+    ] == []
 
-    cut = " ".join(attnviz("tokenizers").out.split())
-    assert [n for n, each in TOKENIZERS.items() if f"{n} {each.about}" not in cut] == []
+    tokenizers_output = " ".join(attnviz("tokenizers").out.split())
+    assert [
+        n for n, each in TOKENIZERS.items() if f"{n} {each.about}" not in tokenizers_output
+    ] == []
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])

@@ -1,4 +1,4 @@
-"""Whatever is typed, in whatever surroundings, over whatever files: a result, or two lines."""
+"""Any call, in any surroundings and over any files, ends in a result or in two lines."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from tests.hostile.damage import CANARY, CODE, OF_A_FORMAT, PICKLE, damaged
 from tests.hostile.ending import Ended, ended
 from tests.hostile.found import FOUND, PLACES, with_a_place_changed
 
-CALLS = 100  # in one test
+CALLS_PER_TEST = 100  # in one test
 
 
-@pytest.mark.draws(1500, CALLS)
+@pytest.mark.draws(1500, CALLS_PER_TEST)
 @pytest.mark.usefixtures("quick")
 def test_calls_by_chance_give_a_result_or_two_lines(first: int) -> None:
-    endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS)}
+    endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS_PER_TEST)}
 
-    assert {seed: _told(each) for seed, each in endings.items() if each.faults} == {}
+    assert {seed: describe_ending(each) for seed, each in endings.items() if each.faults} == {}
 
 
 @pytest.mark.parametrize("call", FOUND, ids=lambda call: " ".join(call.arguments)[:60])
 def test_what_once_ended_badly_ends_well(call: Call) -> None:
     ending = ended(call)
 
-    assert ending.faults == [], _told(ending)
+    assert ending.faults == [], describe_ending(ending)
 
 
 @pytest.mark.parametrize("name", PLACES)
 def test_a_folder_that_once_ended_badly_ends_well(name: str) -> None:
     ending = ended(with_a_place_changed(name))
 
-    assert ending.faults == [], _told(ending)
+    assert ending.faults == [], describe_ending(ending)
 
 
 def test_calls_by_chance_try_most_things() -> None:
@@ -49,29 +49,29 @@ def test_calls_by_chance_try_most_things() -> None:
 
 def test_a_fifth_of_the_calls_read_damaged_files_of_every_format() -> None:
     calls = [invented(seed) for seed in range(1000)]
-    reading = [call for call in calls if call.offline]
-    formats = {Path(name).suffix for call in reading for name in call.files}
+    calls_of_file_readers = [call for call in calls if call.offline]
+    formats = {Path(name).suffix for call in calls_of_file_readers for name in call.files}
 
-    assert len(reading) == 200
-    assert {call.arguments[0] for call in reading} == {
+    assert len(calls_of_file_readers) == 200
+    assert {call.arguments[0] for call in calls_of_file_readers} == {
         *("run", "steps", "compare", "inspect", "heads", "learn", "example")
     }
     assert formats >= {".toml", ".json", ".npz", ".safetensors", ".txt", ".py", ".bin"}
-    assert sum("mine/code.py" in call.files for call in reading) >= 3
+    assert sum("mine/code.py" in call.files for call in calls_of_file_readers) >= 3
 
 
 @pytest.mark.parametrize("suffix", OF_A_FORMAT)
 def test_damage_is_seldom_the_same_and_never_none(suffix: str) -> None:
-    whole = {
+    content = {
         ".json": b'{"a": [1, 2], "b": {"c": "d"}}',
         ".toml": b"a = 1\nb = [2, 3]\n",
         ".npz": contents.arrays_of({"a": [[1, 2], [3, 4]], "b": [1]}),
         ".safetensors": contents.tensors_of({"a": [[1, 2], [3, 4]], "b": [1]}),
     }[suffix]
-    spoiled = [damaged(f"a{suffix}", whole, Random(seed)) for seed in range(40)]
+    damaged_contents = [damaged(f"a{suffix}", content, Random(seed)) for seed in range(40)]
 
-    assert len({*spoiled}) > 20
-    assert sum(each == whole for each in spoiled) < 5
+    assert len({*damaged_contents}) > 20
+    assert sum(each == content for each in damaged_contents) < 5
 
 
 def test_code_that_is_run_leaves_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +112,6 @@ def test_what_ends_badly_is_seen() -> None:
     assert faults(0, "", "", a_json=b"[NaN]", a_svg=b"<svg>", a_npz=b"PK", a_md=b"\x1b") == 4
 
 
-def _told(ending: Ended) -> str:
-    """What somebody who mends it must know."""
+def describe_ending(ending: Ended) -> str:
+    """What somebody must know to repair it: faults, call and errors."""
     return f"{ending.faults}: {ending.call}\n{ending.err}"

@@ -1,4 +1,4 @@
-"""Models in memory: traced as they are, and left exactly as they were."""
+"""Models in memory: traced as they are, and unchanged afterwards."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from tests.small_transformers import TEXT, TOKENIZERS, Saved
 
 OTHER_TEXT = TEXT.replace("tired", "wide")
-Given = dict[str, Any]  # the keywords `model` and `tokenizer`
+ModelAndTokenizer = dict[str, Any]  # the keywords `model` and `tokenizer`
 
 
-def load(folder: Path, **options: Any) -> Given:
-    """A model and its tokenizer, as one loads them without attnviz: with the fastest attention."""
+def load(folder: Path, **options: Any) -> ModelAndTokenizer:
+    """A model and its tokenizer, loaded without attnviz and with the fastest attention."""
     with quiet_transformers():
         config = transformers.AutoConfig.from_pretrained(folder)
         kind = getattr(transformers, config.architectures[0])
@@ -39,12 +39,12 @@ def load(folder: Path, **options: Any) -> Given:
 
 
 @pytest.fixture
-def llama(small_transformer: Saved) -> Given:
+def llama(small_transformer: Saved) -> ModelAndTokenizer:
     return load(small_transformer("llama"))
 
 
 def state_of(model: nn.Module) -> Iterator[Any]:
-    """Everything about a model that a caller could see: attributes, hooks, configs, gradients."""
+    """All state of a model that a caller can see: attributes, hooks, configs, gradients."""
     for name, module in model.named_modules():
         for key, value in vars(module).items():
             yield name, key, [*value.items()] if isinstance(value, dict) else value
@@ -54,53 +54,55 @@ def state_of(model: nn.Module) -> Iterator[Any]:
         yield name, id(parameter), parameter._version, parameter.requires_grad, parameter.grad
 
 
-def same(before: list[Any], after: list[Any]) -> bool:
+def is_same_state(before: list[Any], after: list[Any]) -> bool:
     return repr(before) == repr(after)
 
 
 @pytest.mark.parametrize("name", ["llama", "bert", "gpt2", "t5", "bart", "gpt-oss", "gpt-j"])
 def test_a_model_in_memory_gives_what_its_folder_gives(name: str, small_transformer: Saved) -> None:
     folder = small_transformer(name)
-    given = load(folder)
-    before = [*state_of(given["model"])]
+    keywords = load(folder)
+    state_before = [*state_of(keywords["model"])]
 
-    made, named = trace(TEXT, **given), trace(TEXT, model=folder)
+    from_memory, from_folder = trace(TEXT, **keywords), trace(TEXT, model=folder)
 
-    assert torch.equal(made.weights, named.weights)
-    assert [layer.given for layer in made.layers] == [layer.given for layer in named.layers]
-    assert made.provenance.settings["in_memory"]
-    assert "in_memory" not in named.provenance.settings
-    assert same(before, [*state_of(given["model"])])
+    assert torch.equal(from_memory.weights, from_folder.weights)
+    assert [layer.given for layer in from_memory.layers] == [
+        layer.given for layer in from_folder.layers
+    ]
+    assert from_memory.provenance.settings["in_memory"]
+    assert "in_memory" not in from_folder.provenance.settings
+    assert is_same_state(state_before, [*state_of(keywords["model"])])
 
 
-def test_its_weights_are_those_that_it_returns_itself(llama: Given) -> None:
-    made = trace(TEXT, **llama)
+def test_its_weights_are_those_that_it_returns_itself(llama: ModelAndTokenizer) -> None:
+    llama_trace = trace(TEXT, **llama)
     ids = llama["tokenizer"](TEXT, return_tensors="pt")
     llama["model"].set_attn_implementation("eager")
     with torch.no_grad():
-        theirs = llama["model"](**ids, output_attentions=True).attentions
+        expected_layers = llama["model"](**ids, output_attentions=True).attentions
 
-    assert torch.equal(made.weights, torch.cat([*theirs]))
+    assert torch.equal(llama_trace.weights, torch.cat([*expected_layers]))
 
 
-def test_changed_weights_are_used_and_nothing_is_loaded_again(llama: Given) -> None:
-    before = trace(TEXT, **llama)
+def test_changed_weights_are_used_and_nothing_is_loaded_again(llama: ModelAndTokenizer) -> None:
+    trace_before = trace(TEXT, **llama)
     with torch.no_grad():
         llama["model"].model.layers[1].self_attn.q_proj.weight.mul_(3)
-    after = trace(TEXT, **llama)
+    trace_after = trace(TEXT, **llama)
 
-    assert torch.equal(before.weights[0], after.weights[0])
-    assert not torch.allclose(before.weights[1], after.weights[1], atol=1e-2)
-    projections = after.layers[1].projections
+    assert torch.equal(trace_before.weights[0], trace_after.weights[0])
+    assert not torch.allclose(trace_before.weights[1], trace_after.weights[1], atol=1e-2)
+    projections = trace_after.layers[1].projections
     assert projections is not None
     matrix = llama["model"].model.layers[1].self_attn.q_proj.weight.T
     assert projections.w_query is not None
     assert torch.equal(projections.w_query, matrix)
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("is_failing", [False, True])
 def test_it_is_exactly_as_before_also_after_an_error(
-    llama: Given, fails: bool, monkeypatch: pytest.MonkeyPatch
+    llama: ModelAndTokenizer, is_failing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, calls = llama["model"], []
     model.model.layers[0].register_forward_hook(lambda *_: calls.append(1))
@@ -110,27 +112,29 @@ def test_it_is_exactly_as_before_also_after_an_error(
     ids = llama["tokenizer"](TEXT, return_tensors="pt")["input_ids"]
     model(ids).logits.sum().backward()
     calls.clear()
-    before = [*state_of(model)]
-    if fails:
-        monkeypatch.setattr(model.lm_head, "forward", stops)
-        before = [*state_of(model)]
+    state_before = [*state_of(model)]
+    if is_failing:
+        monkeypatch.setattr(model.lm_head, "forward", raise_error)
+        state_before = [*state_of(model)]
         with pytest.raises(AttnvizError, match="stopped on purpose"):
             trace(TEXT, **llama)
     else:
-        made = trace(TEXT, **llama)
-        inspect(made, weigh="gradient").view()
-        assert inspect(made, by="effect").effects.heads
+        llama_trace = trace(TEXT, **llama)
+        inspect(llama_trace, weigh="gradient").view()
+        assert inspect(llama_trace, by="effect").effects.heads
         trace(TEXT, generate=2, **llama)
 
     assert calls  # hooks of the caller see every pass
-    assert same(before, [*state_of(model)])
+    assert is_same_state(state_before, [*state_of(model)])
 
 
-def stops(*args: Any, **named: Any) -> Any:
+def raise_error(*args: Any, **keywords: Any) -> Any:
     raise ValueError("stopped on purpose")
 
 
-def test_all_that_takes_a_model_takes_one_in_memory(llama: Given, small_transformer: Saved) -> None:
+def test_all_that_takes_a_model_takes_one_in_memory(
+    llama: ModelAndTokenizer, small_transformer: Saved
+) -> None:
     folder = small_transformer("llama")
     views: list[Callable[..., Any]] = [
         lambda **model: inspect(TEXT, layer=1, **model).view(),
@@ -141,60 +145,67 @@ def test_all_that_takes_a_model_takes_one_in_memory(llama: Given, small_transfor
         lambda **model: steps(TEXT, query="it", **model).view(),
     ]
     for view in views:
-        ours, named = view(**llama), view(model=folder)
-        assert (ours.headline, ours.title) == (named.headline, named.title)
-        assert ours.command is None  # none could make it again
+        view_of_memory, view_of_folder = view(**llama), view(model=folder)
+        assert (view_of_memory.headline, view_of_memory.title) == (
+            view_of_folder.headline,
+            view_of_folder.title,
+        )
+        assert view_of_memory.command is None  # none could make it again
 
 
 def test_a_saved_trace_says_that_the_model_was_in_memory_and_takes_it_again(
-    llama: Given, tmp_path: Path
+    llama: ModelAndTokenizer, tmp_path: Path
 ) -> None:
-    made = trace(TEXT, **llama)
-    assert "a model in memory" in made.view().settings
-    made.save(tmp_path / "trace.npz")
-    again = read(str(tmp_path / "trace.npz"))
+    llama_trace = trace(TEXT, **llama)
+    assert "a model in memory" in llama_trace.view().settings
+    llama_trace.save(tmp_path / "trace.npz")
+    restored = read(str(tmp_path / "trace.npz"))
 
-    assert torch.equal(again.weights, made.weights)
-    assert again.trained == made.trained
-    assert "a model in memory" in again.view().settings
+    assert torch.equal(restored.weights, llama_trace.weights)
+    assert restored.trained == llama_trace.trained
+    assert "a model in memory" in restored.view().settings
     assert_refused(
-        lambda: inspect(again).effects,
+        lambda: inspect(restored).effects,
         "the trace is of a model in memory, 'llama', which it does not contain",
         "give that model: inspect(trace, model=model, tokenizer=tokenizer); or its folder",
     )
-    first, second = (inspect(each, **llama).effects for each in (again, made))
-    assert [head.name for head in first.heads] == [head.name for head in second.heads]
-    inspect(again, **llama).save(tmp_path / "again.npz")
-    assert read(str(tmp_path / "again.npz")).trained == made.trained
+    effects_of_restored, effects_of_trace = (
+        inspect(each, **llama).effects for each in (restored, llama_trace)
+    )
+    assert [head.name for head in effects_of_restored.heads] == [
+        head.name for head in effects_of_trace.heads
+    ]
+    inspect(restored, **llama).save(tmp_path / "again.npz")
+    assert read(str(tmp_path / "again.npz")).trained == llama_trace.trained
 
 
-def test_copies_and_pickles_leave_the_model_out(llama: Given) -> None:
-    made = trace(TEXT, **llama)
-    for each in (copy.copy(made.origin), pickle.loads(pickle.dumps(made.origin))):
+def test_copies_and_pickles_leave_the_model_out(llama: ModelAndTokenizer) -> None:
+    llama_trace = trace(TEXT, **llama)
+    for each in (copy.copy(llama_trace.origin), pickle.loads(pickle.dumps(llama_trace.origin))):
         assert isinstance(each, FromTransformer)
         assert each.in_memory is None
-        assert each.card == made.trained
+        assert each.card == llama_trace.trained
 
 
 def test_a_model_is_freed_with_its_last_trace(small_transformer: Saved) -> None:
-    given = load(small_transformer("bert"))
-    made, freed = trace(TEXT, **given), weakref.ref(given["model"])
-    del given
+    keywords = load(small_transformer("bert"))
+    bert_trace, model_reference = trace(TEXT, **keywords), weakref.ref(keywords["model"])
+    del keywords
     gc.collect()
-    assert freed() is not None
-    del made
+    assert model_reference() is not None
+    del bert_trace
     gc.collect()
-    assert freed() is None
+    assert model_reference() is None
 
 
 def assert_refused(call: Callable[[], object], problem: str, hint: str) -> None:
-    with pytest.raises(AttnvizError) as told:
+    with pytest.raises(AttnvizError) as refusal:
         call()
-    assert (str(told.value), told.value.hint) == (problem, hint)
+    assert (str(refusal.value), refusal.value.hint) == (problem, hint)
 
 
-class Own(nn.Module):
-    """A model of no library."""
+class OtherModel(nn.Module):
+    """A model that is not of the transformers library."""
 
 
 @pytest.mark.parametrize(
@@ -211,13 +222,13 @@ class Own(nn.Module):
             "load it: transformers.AutoTokenizer.from_pretrained('gpt2')",
         ),
         (
-            {"tokenizer": Own()},
-            "the tokenizer is of type Own, which is no tokenizer of transformers",
+            {"tokenizer": OtherModel()},
+            "the tokenizer is of type OtherModel, which is no tokenizer of transformers",
             "try transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)",
         ),
         (
-            {"model": Own()},
-            "the model is of type Own, which is no model of transformers",
+            {"model": OtherModel()},
+            "the model is of type OtherModel, which is no model of transformers",
             "show the weights that it computes: attnviz.from_weights(weights, tokens)",
         ),
         (
@@ -243,18 +254,18 @@ class Own(nn.Module):
     ],
 )
 def test_a_mistake_is_told_in_two_lines(
-    changes: Given, problem: str, hint: str, llama: Given
+    changes: ModelAndTokenizer, problem: str, hint: str, llama: ModelAndTokenizer
 ) -> None:
     for call in (trace, inspect, steps):
         assert_refused(lambda call=call: call(TEXT, **{**llama, **changes}), problem, hint)  # type: ignore[misc]
 
 
-def test_what_is_nothing_for_a_transformer_is_refused(llama: Given) -> None:
+def test_what_is_nothing_for_a_transformer_is_refused(llama: ModelAndTokenizer) -> None:
     problem = "the trained model 'llama' decides how it attends, so nothing can be compared by mask"
     hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
-    made = trace(TEXT, **llama)
+    llama_trace = trace(TEXT, **llama)
     assert_refused(lambda: compare(TEXT, by="mask", **llama), problem, hint)
-    assert_refused(lambda: compare(made, by="mask"), problem, hint)
+    assert_refused(lambda: compare(llama_trace, by="mask"), problem, hint)
     assert_refused(
         lambda: rank(llama["model"]),
         "the model 'llama' is in memory, but rank only takes models that learned a task of attnviz",
@@ -262,50 +273,52 @@ def test_what_is_nothing_for_a_transformer_is_refused(llama: Given) -> None:
         'by="effect")',
     )
     assert_refused(
-        lambda: steps(made, **llama),
+        lambda: steps(llama_trace, **llama),
         "'model' says how to trace a text, but a finished Trace is given",
         "leave 'model' out, or give the text",
     )
 
 
 def test_the_tokenizer_of_another_model_is_refused(small_transformer: Saved) -> None:
-    given = load(small_transformer("bert")) | {"tokenizer": TOKENIZERS["bytes"]()}
-    count = given["model"].get_input_embeddings().num_embeddings
-    with pytest.raises(AttnvizError) as told:
-        trace(TEXT, **given)
+    keywords = load(small_transformer("bert")) | {"tokenizer": TOKENIZERS["bytes"]()}
+    count = keywords["model"].get_input_embeddings().num_embeddings
+    with pytest.raises(AttnvizError) as refusal:
+        trace(TEXT, **keywords)
 
-    largest = max(given["tokenizer"](TEXT)["input_ids"])
-    assert str(told.value) == (
+    largest = max(keywords["tokenizer"](TEXT)["input_ids"])
+    assert str(refusal.value) == (
         f"the tokenizer makes id {largest}, but the model 'bert' only has embeddings for {count}"
     )
-    assert told.value.hint == "use the tokenizer that the model was trained with"
+    assert refusal.value.hint == "use the tokenizer that the model was trained with"
 
 
 def test_a_model_in_training_mode_is_run_without_dropout_and_says_so(
-    small_transformer: Saved, llama: Given
+    small_transformer: Saved, llama: ModelAndTokenizer
 ) -> None:
     bert = load(small_transformer("bert"))
     expected = trace(TEXT, **bert).weights
     bert["model"].train()
     with pytest.warns(Note, match="^the model is in training mode; here it ran in evaluation mode"):
-        made = trace(TEXT, **bert)
+        bert_trace = trace(TEXT, **bert)
     llama["model"].train()
     trace(TEXT, **llama)  # which has no dropout, so that there is nothing to say
 
-    assert torch.equal(made.weights, expected)
+    assert torch.equal(bert_trace.weights, expected)
     assert bert["model"].training
 
 
-def test_a_model_that_changed_after_its_trace_is_not_run_in_its_place(llama: Given) -> None:
-    made = trace(TEXT, **llama)
+def test_a_model_that_changed_after_its_trace_is_not_run_in_its_place(
+    llama: ModelAndTokenizer,
+) -> None:
+    llama_trace = trace(TEXT, **llama)
     llama["model"].model.layers[0].self_attn.q_proj.weight.data.mul_(9)  # counted nowhere
     with pytest.raises(
         AttnvizError, match=r"^'llama' is not the model that made the trace any more"
     ):
-        _ = inspect(made).effects
+        _ = inspect(llama_trace).effects
     with torch.no_grad():
         llama["model"].model.layers[0].self_attn.v_proj.weight.mul_(2)
-    for call in (lambda: steps(made), lambda: inspect(made, weigh="norm").maps):
+    for call in (lambda: steps(llama_trace), lambda: inspect(llama_trace, weigh="norm").maps):
         assert_refused(
             call,
             "the model 'llama' changed after the trace was made, so its matrices are others",
@@ -320,77 +333,77 @@ def test_attention_that_cannot_be_exchanged_must_be_eager(small_transformer: Sav
         "return its weights",
         "load it again with attn_implementation='eager'",
     )
-    eager = load(small_transformer("falcon"), attn_implementation="eager")
-    named = trace(TEXT, model=small_transformer("falcon"))
-    assert torch.equal(trace(TEXT, **eager).weights, named.weights)
+    eager_falcon = load(small_transformer("falcon"), attn_implementation="eager")
+    trace_of_folder = trace(TEXT, model=small_transformer("falcon"))
+    assert torch.equal(trace(TEXT, **eager_falcon).weights, trace_of_folder.weights)
 
 
 def test_the_check_and_the_search_are_done_once_for_each_state_of_a_model(
-    llama: Given, monkeypatch: pytest.MonkeyPatch
+    llama: ModelAndTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked: list[int] = []
-    searched: list[int] = []
-    count(monkeypatch, model_attention, "measure_eager_difference", checked)
-    count(monkeypatch, matrix_recognition, "_find_matrices", searched)
+    checks: list[int] = []
+    searches: list[int] = []
+    record_calls(monkeypatch, model_attention, "measure_eager_difference", checks)
+    record_calls(monkeypatch, matrix_recognition, "_find_matrices", searches)
     for text in (TEXT, OTHER_TEXT, TEXT[:20]):
         trace(text, **llama)
-    assert (len(checked), len(searched)) == (1, 2)  # one search for each layer
+    assert (len(checks), len(searches)) == (1, 2)  # one search for each layer
     with torch.no_grad():
         llama["model"].model.embed_tokens.weight.add_(0)  # as any step of training
     trace(TEXT, **llama)
-    assert (len(checked), len(searched)) == (2, 4)
+    assert (len(checks), len(searches)) == (2, 4)
     llama["model"].double()
     assert trace(TEXT, **llama).provenance.dtype == "float64"
-    assert (len(checked), len(searched)) == (3, 6)
+    assert (len(checks), len(searches)) == (3, 6)
 
 
-def test_what_is_changed_between_two_calls_is_noticed(llama: Given) -> None:
+def test_what_is_changed_between_two_calls_is_noticed(llama: ModelAndTokenizer) -> None:
     model = llama["model"]
     attention = model.model.layers[0].self_attn
-    first = trace(TEXT, **llama)
-    hook = attention.k_proj.register_forward_hook(lambda module, given, keys: keys + 1)
-    hooked = trace(TEXT, **llama)
+    first_trace = trace(TEXT, **llama)
+    hook = attention.k_proj.register_forward_hook(lambda module, inputs, keys: keys + 1)
+    hooked_trace = trace(TEXT, **llama)
     hook.remove()
-    keys = [traced.layers[0].keys for traced in (first, hooked)]
+    keys = [each_trace.layers[0].keys for each_trace in (first_trace, hooked_trace)]
     assert keys[0] is not None
     assert keys[1] is not None
     assert not torch.equal(keys[0], keys[1])
-    assert "keys" in hooked.layers[0].given
-    assert "keys" not in first.layers[0].given
+    assert "keys" in hooked_trace.layers[0].given
+    assert "keys" not in first_trace.layers[0].given
 
-    wide, narrow = attention.o_proj.weight.shape
-    attention.o_proj = torch.nn.Linear(narrow, wide, bias=False)
-    other = trace(TEXT, **llama)
-    replaced = other.layers[0].projections
-    assert replaced is not None
-    assert replaced.w_out is not None
-    assert torch.equal(replaced.w_out, attention.o_proj.weight.T)
+    output_width, input_width = attention.o_proj.weight.shape
+    attention.o_proj = torch.nn.Linear(input_width, output_width, bias=False)
+    trace_with_other_matrix = trace(TEXT, **llama)
+    projections = trace_with_other_matrix.layers[0].projections
+    assert projections is not None
+    assert projections.w_out is not None
+    assert torch.equal(projections.w_out, attention.o_proj.weight.T)
 
     model.set_attn_implementation("sdpa")
     model.train()
-    assert torch.equal(trace(TEXT, **llama).weights, other.weights)
+    assert torch.equal(trace(TEXT, **llama).weights, trace_with_other_matrix.weights)
     assert model.config._attn_implementation == "sdpa"
     assert attention.training
 
 
-def count(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: list[int]) -> None:
+def record_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: list[int]) -> None:
     function = getattr(module, name)
 
-    def counting(*arguments: Any) -> Any:
+    def record_and_call(*arguments: Any) -> Any:
         calls.append(1)
         return function(*arguments)
 
-    monkeypatch.setattr(module, name, counting)
+    monkeypatch.setattr(module, name, record_and_call)
 
 
 def test_a_short_text_is_checked_again_by_a_longer_one(
-    llama: Given, monkeypatch: pytest.MonkeyPatch
+    llama: ModelAndTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked: list[int] = []
-    count(monkeypatch, model_attention, "measure_eager_difference", checked)
+    checks: list[int] = []
+    record_calls(monkeypatch, model_attention, "measure_eager_difference", checks)
     positions = [trace(text, **llama).positions for text in ("I", TEXT, TEXT)]
 
-    assert len(checked) == 2
+    assert len(checks) == 2
     assert positions[1:] == ["rotary-halves"] * 2  # which one token alone cannot show
 
 
@@ -398,97 +411,106 @@ def test_a_short_text_is_checked_again_by_a_longer_one(
 def test_matrices_of_an_earlier_text_are_those_that_a_search_finds(
     name: str, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = load(small_transformer(name))
-    trace(TEXT[:9], **given)
-    known = trace(OTHER_TEXT, **given)
-    model_state.results_for_model(given["model"]).clear()
-    fresh = trace(OTHER_TEXT, **given)
+    keywords = load(small_transformer(name))
+    trace(TEXT[:9], **keywords)
+    trace_with_known_matrices = trace(OTHER_TEXT, **keywords)
+    model_state.results_for_model(keywords["model"]).clear()
+    fresh_trace = trace(OTHER_TEXT, **keywords)
 
-    for ours, theirs in zip(known.layers, fresh.layers, strict=True):
-        assert (ours.scale, ours.given) == (theirs.scale, theirs.given)
-        assert torch.equal(ours.context, theirs.context)
-        assert torch.equal(ours.inputs, theirs.inputs)
+    for known_layer, fresh_layer in zip(
+        trace_with_known_matrices.layers, fresh_trace.layers, strict=True
+    ):
+        assert (known_layer.scale, known_layer.given) == (fresh_layer.scale, fresh_layer.given)
+        assert torch.equal(known_layer.context, fresh_layer.context)
+        assert torch.equal(known_layer.inputs, fresh_layer.inputs)
         for matrix in ("w_query", "w_key", "w_value", "w_out"):
-            first, second = getattr(ours.projections, matrix), getattr(theirs.projections, matrix)
-            assert torch.equal(first, second)
+            known_matrix, fresh_matrix = (
+                getattr(known_layer.projections, matrix),
+                getattr(fresh_layer.projections, matrix),
+            )
+            assert torch.equal(known_matrix, fresh_matrix)
 
 
 def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
     peft = pytest.importorskip("peft")
-    given = load(small_transformer("llama"))
-    plain = trace(TEXT, **given).weights
+    keywords = load(small_transformer("llama"))
+    weights_without_adapter = trace(TEXT, **keywords).weights
     config = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"])
     with quiet_transformers():
-        given["model"] = peft.get_peft_model(given["model"], config)
-    assert torch.equal(trace(TEXT, **given).weights, plain)  # it adds 0 to begin with
-    for name, parameter in given["model"].named_parameters():
+        keywords["model"] = peft.get_peft_model(keywords["model"], config)
+    assert torch.equal(
+        trace(TEXT, **keywords).weights, weights_without_adapter
+    )  # it adds 0 to begin with
+    for name, parameter in keywords["model"].named_parameters():
         if "lora_B" in name:
             parameter.data.normal_()
 
-    made = trace(TEXT, **given)
-    assert not torch.allclose(made.weights, plain, atol=1e-2)
-    assert made.layers[0].projections is not None
-    assert made.layers[0].projections.w_query is None  # no one matrix makes the queries
-    assert made.layers[0].projections.w_out is None
-    with given["model"].disable_adapter():
-        assert torch.equal(trace(TEXT, **given).weights, plain)
-    merged = load(small_transformer("llama")) | {"model": given["model"].merge_and_unload()}
-    assert torch.allclose(trace(TEXT, **merged).weights, made.weights, atol=1e-5)
+    adapted_trace = trace(TEXT, **keywords)
+    assert not torch.allclose(adapted_trace.weights, weights_without_adapter, atol=1e-2)
+    assert adapted_trace.layers[0].projections is not None
+    assert adapted_trace.layers[0].projections.w_query is None  # no one matrix makes the queries
+    assert adapted_trace.layers[0].projections.w_out is None
+    with keywords["model"].disable_adapter():
+        assert torch.equal(trace(TEXT, **keywords).weights, weights_without_adapter)
+    merged_model = load(small_transformer("llama")) | {
+        "model": keywords["model"].merge_and_unload()
+    }
+    assert torch.allclose(trace(TEXT, **merged_model).weights, adapted_trace.weights, atol=1e-5)
 
 
 def test_a_model_whose_weights_are_elsewhere_until_they_are_needed(
     small_transformer: Saved,
 ) -> None:
     accelerate = pytest.importorskip("accelerate")
-    given = load(small_transformer("llama"))
-    plain = trace(TEXT, **given)
-    accelerate.cpu_offload(given["model"], execution_device=torch.device("cpu"))
-    assert given["model"].lm_head.weight.is_meta
+    keywords = load(small_transformer("llama"))
+    trace_before = trace(TEXT, **keywords)
+    accelerate.cpu_offload(keywords["model"], execution_device=torch.device("cpu"))
+    assert keywords["model"].lm_head.weight.is_meta
 
-    made = trace(TEXT, **given)
-    assert torch.equal(made.weights, plain.weights)
-    assert inspect(made, by="effect").effects.heads
-    assert given["model"].lm_head.weight.is_meta
+    offloaded_trace = trace(TEXT, **keywords)
+    assert torch.equal(offloaded_trace.weights, trace_before.weights)
+    assert inspect(offloaded_trace, by="effect").effects.heads
+    assert keywords["model"].lm_head.weight.is_meta
 
 
 def test_quantised_weights_are_never_taken_for_a_matrix(small_transformer: Saved) -> None:
-    """As bitsandbytes has them: a Linear whose weight is made of bytes."""
-    given = load(small_transformer("llama"))
-    expected = trace(TEXT, **given)
-    for layer in given["model"].model.layers:
+    """Like layers of bitsandbytes: linear, with weights stored as bytes."""
+    keywords = load(small_transformer("llama"))
+    expected = trace(TEXT, **keywords)
+    for layer in keywords["model"].model.layers:
         for name in ("q_proj", "o_proj"):
-            setattr(layer.self_attn, name, Bytes(getattr(layer.self_attn, name)))
+            setattr(layer.self_attn, name, ByteLinear(getattr(layer.self_attn, name)))
 
-    made = trace(TEXT, **given)
-    assert torch.equal(made.weights, expected.weights)
-    assert made.layers[0].projections is not None
-    assert made.layers[0].projections.w_query is None
-    assert made.layers[0].projections.w_value is not None
-    assert made.provenance.dtype == "float32"
+    quantised_trace = trace(TEXT, **keywords)
+    assert torch.equal(quantised_trace.weights, expected.weights)
+    assert quantised_trace.layers[0].projections is not None
+    assert quantised_trace.layers[0].projections.w_query is None
+    assert quantised_trace.layers[0].projections.w_value is not None
+    assert quantised_trace.provenance.dtype == "float32"
 
 
-class Bytes(nn.Linear):
+class ByteLinear(nn.Linear):
     """A linear layer that keeps its weights as bytes."""
 
-    def __init__(self, plain: nn.Linear) -> None:
-        super().__init__(plain.in_features, plain.out_features, bias=False)
-        packed = plain.weight.detach().clone().view(torch.uint8)
-        self.weight = nn.Parameter(packed, requires_grad=False)
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear.in_features, linear.out_features, bias=False)
+        weight_bytes = linear.weight.detach().clone().view(torch.uint8)
+        self.weight = nn.Parameter(weight_bytes, requires_grad=False)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         return inputs @ self.weight.view(torch.float32).T
 
 
 def test_a_coarse_dtype_is_judged_by_its_own_rounding(small_transformer: Saved) -> None:
-    given = load(small_transformer("llama"), dtype=torch.bfloat16)
-    given["model"].model.layers[0].unused = nn.Parameter(torch.zeros(1))  # of float32
-    made = trace(TEXT, **given)
+    keywords = load(small_transformer("llama"), dtype=torch.bfloat16)
+    keywords["model"].model.layers[0].unused = nn.Parameter(torch.zeros(1))  # of float32
+    bfloat16_trace = trace(TEXT, **keywords)
 
-    assert made.trained is not None
-    assert (made.provenance.dtype, made.trained.fallback) == ("bfloat16", False)
-    given["model"].model.layers[0].input_layernorm.float()
+    assert bfloat16_trace.trained is not None
+    assert (bfloat16_trace.provenance.dtype, bfloat16_trace.trained.fallback) == ("bfloat16", False)
+    keywords["model"].model.layers[0].input_layernorm.float()
     assert_refused(
-        lambda: trace(TEXT, **given),
+        lambda: trace(TEXT, **keywords),
         "the model 'llama' (llama) cannot be run as bfloat16: expected m1 and m2 to have the same "
         "dtype, but got: float != c10::BFloat16",
         "convert all of it to one dtype: model.float()",
@@ -502,6 +524,6 @@ def test_a_path_names_a_model(small_transformer: Saved) -> None:
 
 def test_a_loaded_folder_is_left_as_it_was_loaded(small_transformer: Saved) -> None:
     settings = Settings(model=str(small_transformer("t5")))
-    before = [*state_of(load_transformer(settings).model)]
+    state_before = [*state_of(load_transformer(settings).model)]
     trace(TEXT, settings)
-    assert same(before, [*state_of(load_transformer(settings).model)])
+    assert is_same_state(state_before, [*state_of(load_transformer(settings).model)])

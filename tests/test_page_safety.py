@@ -21,7 +21,7 @@ from attnviz.views.view import View
 from attnviz.wording.printable import printable_text
 from tests.browser import opened
 from tests.conftest import ROOT, Attnviz
-from tests.test_gate import CODES, poisoned, views
+from tests.test_gate import CODE_POINTS, fill_with_hostile_text, views
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -62,7 +62,7 @@ ATTACKS = (
     "%2e%2e/",
     "=1+1",
 )
-EVERY_CODE = "".join(map(chr, CODES))
+EVERY_CODE = "".join(map(chr, CODE_POINTS))
 TITLE = f"{' '.join(ATTACKS)} \x00 \ud800 \udce9 {EVERY_CODE}"
 VIEWS = ("matrix", "lines", "overview", "sentence")
 MARKUP = "img, iframe, object, embed, base, link, form, template, audio, video, meta[http-equiv]"
@@ -170,7 +170,7 @@ def test_every_field_of_every_kind_of_view_can_be_hostile(
     path = tmp_path / "x.html"
     every = views()
     for view in (*every[1:3], *every[5:7], every[8]):  # others have no panels but those of these
-        path.write_bytes(render(poisoned(view), ".html"))
+        path.write_bytes(render(fill_with_hostile_text(view), ".html"))
         with opened(chromium, path) as seen:
             looked_around(seen.page)
             assert_all_is_text(seen.page)
