@@ -158,10 +158,10 @@ def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     lines = glimpse_lines(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
     row = next(line for line in lines if line.plain.startswith("2 old"))
     start = len("7 cabinet ")
-    seen = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
-    lights = [sum(style.bgcolor.get_truecolor()) for style in seen if style.bgcolor]
+    styles = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
+    brightnesses = [sum(style.bgcolor.get_truecolor()) for style in styles if style.bgcolor]
 
-    assert lights[0] > lights[1]
+    assert brightnesses[0] > brightnesses[1]
 
 
 def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
@@ -175,21 +175,21 @@ def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
 
 
 def test_a_number_that_is_none_leaves_its_place_empty() -> None:
-    seen = glimpse(KEYS)
-    seen.histories[0].values[-1] = np.nan
-    seen.scores.values[0] = np.nan
+    view = glimpse(KEYS)
+    view.histories[0].values[-1] = np.nan
+    view.scores.values[0] = np.nan
 
-    assert len(glimpse_lines(seen, Screen(80, 24))) > 20
+    assert len(glimpse_lines(view, Screen(80, 24))) > 20
 
 
-def watched(
+def watch_training(
     size: tuple[int, int], answer: Callable[[bytes], bytes], **more: str
 ) -> tuple[str, int]:
     command = [sys.executable, "-m", "attnviz", *ENDLESS]
     return shown_on_terminal(command, {"ATTNVIZ_THEME": "dark", **more}, answer, size)
 
 
-def interrupted() -> Callable[[bytes], bytes]:
+def interrupt_once_learning() -> Callable[[bytes], bytes]:
     """Ctrl-C, once some steps are learned."""
     return once(b"\x03", b"steps/s")
 
@@ -206,21 +206,21 @@ def interrupted() -> Callable[[bytes], bytes]:
 def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
     size: tuple[int, int], more: dict[str, str]
 ) -> None:
-    text, status = watched(size, interrupted(), **more)
+    text, status = watch_training(size, interrupt_once_learning(), **more)
     screen = terminals.Screen(*size).write(text)
 
     assert status == 0, text
     assert screen.broken == 0
     assert screen.beyond == 0
     assert not screen.hidden
-    shown = [line for line in screen.text if line]
-    assert shown[0].startswith("learning reverse")
-    assert [line for line in shown if line.startswith("step ")] == [shown[1]]
-    told = " ".join(" ".join(shown).split())
+    lines = [line for line in screen.text if line]
+    assert lines[0].startswith("learning reverse")
+    assert [line for line in lines if line.startswith("step ")] == [lines[1]]
+    output = " ".join(" ".join(lines).split())
     accuracy = (
         r"([\d.]+ % of the letters are|every letter is) right"  # a quick machine learns it all
     )
-    assert re.search(rf"Stopped after \d+ steps: {accuracy}", told)
+    assert re.search(rf"Stopped after \d+ steps: {accuracy}", output)
     assert text.count("step ") > 3  # it was drawn several times
     assert ("\x1b[38;2;" in text) == (not more)
 
@@ -244,7 +244,7 @@ def test_a_second_ctrl_c_leaves_as_ever() -> None:
     first, second = once(b"\x03", b"begun\r\n"), once(b"\x03", b"stopped\r\n")
 
     text, status = shown_on_terminal(
-        [sys.executable, "-c", STOPPING], {}, lambda shown: first(shown) or second(shown)
+        [sys.executable, "-c", STOPPING], {}, lambda output: first(output) or second(output)
     )
 
     assert status == 130
@@ -252,7 +252,7 @@ def test_a_second_ctrl_c_leaves_as_ever() -> None:
 
 
 def test_who_ignores_ctrl_c_is_not_stopped_by_it() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handler_before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with exit_handling.stop_on_interrupt() as stopped:
             signal.raise_signal(signal.SIGINT)
@@ -260,7 +260,7 @@ def test_who_ignores_ctrl_c_is_not_stopped_by_it() -> None:
         with exit_handling.stop_on_interrupt():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler_before)
 
 
 class Tty(io.StringIO):
@@ -275,15 +275,15 @@ def test_long_work_is_said_on_a_terminal_and_goes_from_it(
     monkeypatch.setattr(messages, "SECONDS_BEFORE_TIMER", 0.0)
     monkeypatch.setattr("sys.stderr", Tty())
     monkeypatch.setenv("TERM", "xterm")
-    shown, end = sys.stderr, time.monotonic() + LONGEST
-    assert isinstance(shown, Tty)
+    terminal, end = sys.stderr, time.monotonic() + LONGEST
+    assert isinstance(terminal, Tty)
 
     with messages.with_timer("writing", quiet=quiet):
-        while not (quiet or "writing" in shown.getvalue()) and time.monotonic() < end:
+        while not (quiet or "writing" in terminal.getvalue()) and time.monotonic() < end:
             time.sleep(0.01)
 
-    assert ("writing" in shown.getvalue()) == (not quiet)
-    assert shown.getvalue().endswith("" if quiet else "\x1b[2K")
+    assert ("writing" in terminal.getvalue()) == (not quiet)
+    assert terminal.getvalue().endswith("" if quiet else "\x1b[2K")
 
 
 def test_work_that_is_soon_done_and_work_that_nobody_sees_say_nothing(

@@ -18,7 +18,7 @@ LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "hint"),
     [
         ("Q", "did you mean 'queries'?"),
         ("W_q", f"did you mean 'w_query'?{LINEAR}"),
@@ -34,8 +34,8 @@ LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
         ("x_2", "did you mean 'key_embeddings'?"),
     ],
 )
-def test_what_is_called_so_elsewhere_has_a_name_here(name: str, told: str) -> None:
-    assert alias_hint(name) == told
+def test_what_is_called_so_elsewhere_has_a_name_here(name: str, hint: str) -> None:
+    assert alias_hint(name) == hint
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_nobody_knows_every_name() -> None:
 
 
 def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
-    here = [*table.MATRIX_ALIASES, *(name for names in table.LAYER_ALIASES for name in names)]
-    elsewhere = [
+    names_with_alias = [*table.MATRIX_ALIASES, *(name for names in table.LAYER_ALIASES for name in names)]
+    aliases = [
         other
         for names in (
             *table.MATRIX_ALIASES.values(),
@@ -72,14 +72,14 @@ def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
         )
         for other in names
     ]
-    assert set(here) <= set(GIVEN_NAMES)
-    assert not set(elsewhere) & set(GIVEN_NAMES)
+    assert set(names_with_alias) <= set(GIVEN_NAMES)
+    assert not set(aliases) & set(GIVEN_NAMES)
 
 
 def test_a_file_of_matrices_says_so_in_two_lines(attnviz: Attnviz, tmp_path: Path) -> None:
-    given = tmp_path / "course.json"
-    given.write_text(json.dumps({"valid_lens": [2, 3]}))
-    result = attnviz("run", "--given", str(given))
+    path = tmp_path / "course.json"
+    path.write_text(json.dumps({"valid_lens": [2, 3]}))
+    result = attnviz("run", "--given", str(path))
     assert result.status == 2
     problem, hint = result.err.splitlines()
     assert "there is no matrix 'valid_lens' to give" in problem
@@ -87,9 +87,9 @@ def test_a_file_of_matrices_says_so_in_two_lines(attnviz: Attnviz, tmp_path: Pat
 
 
 def test_what_nobody_knows_gets_the_names_that_there_are() -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         parse_matrices({"colour": [1]})
-    assert "known: tokens, key_tokens" in refused.value.hint
+    assert "known: tokens, key_tokens" in error.value.hint
 
 
 def test_a_lesson_says_so_too(attnviz: Attnviz, tmp_path: Path) -> None:

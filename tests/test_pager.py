@@ -16,7 +16,7 @@ from tests.terminals import once, shown_on_terminal
 pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
 CODES = re.compile(r"\x1b\[[\d;]*m")
-PAGED = (
+SHOW_IN_PAGER = (
     "from attnviz.cli.messages import show_in_pager; "
     "print(['to be printed', 'was shown'][show_in_pager('text ✓\\n')])"
 )
@@ -44,7 +44,7 @@ def counting(pager: Callable[[str], str]) -> str:
     )
 
 
-def shown(*arguments: str, lines: int = 24, **environment: str) -> str:
+def output(*arguments: str, lines: int = 24, **environment: str) -> str:
     text, status = shown_on_terminal(
         [sys.executable, "-m", "attnviz", *arguments],
         {"ATTNVIZ_THEME": "dark", **environment},
@@ -54,17 +54,17 @@ def shown(*arguments: str, lines: int = 24, **environment: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def page(
+def show_text_in_pager(
     answer: Callable[[bytes], bytes] = lambda shown: b"", **environment: str
 ) -> tuple[str, int]:
     """What is seen of a page alone, and what is said of it."""
-    text, status = shown_on_terminal([sys.executable, "-c", PAGED], environment, answer)
+    text, status = shown_on_terminal([sys.executable, "-c", SHOW_IN_PAGER], environment, answer)
     assert "Traceback" not in text
     return text.replace("\r\n", "\n"), status
 
 
 def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(counting: str) -> None:
-    text = shown(*STEPS, PAGER=counting)
+    text = output(*STEPS, PAGER=counting)
 
     assert text.startswith("paged ")
     assert text.endswith("with LESS=FRX\ncoloured\n")
@@ -82,10 +82,10 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(countin
 def test_lists_that_are_longer_than_the_screen_go_through_the_pager(
     counting: str, arguments: tuple[str, ...]
 ) -> None:
-    assert shown(*arguments, PAGER=counting, LESS="FRX").startswith("paged ")
-    fits = shown(*arguments, PAGER=counting, lines=400)
-    assert "paged" not in fits
-    assert len(fits.splitlines()) > 23
+    assert output(*arguments, PAGER=counting, LESS="FRX").startswith("paged ")
+    output = output(*arguments, PAGER=counting, lines=400)
+    assert "paged" not in output
+    assert len(output.splitlines()) > 23
 
 
 def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
@@ -94,16 +94,16 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
     arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
     answer = 'At "?" the model answers: are (99.9\u00a0%)'
 
-    first = shown(*arguments, PAGER=pager("cat"))
-    last = shown(*arguments, PAGER="cat")
-    assert first.count(answer) == last.count(answer) == 1
-    assert first.index(answer) < first.index("row = query")
-    assert last.index(answer) > last.index("row = query")
-    assert sorted(first.split("\n")) == sorted(last.split("\n"))
+    output_of_pager = output(*arguments, PAGER=pager("cat"))
+    output_without_pager = output(*arguments, PAGER="cat")
+    assert output_of_pager.count(answer) == output_without_pager.count(answer) == 1
+    assert output_of_pager.index(answer) < output_of_pager.index("row = query")
+    assert output_without_pager.index(answer) > output_without_pager.index("row = query")
+    assert sorted(output_of_pager.split("\n")) == sorted(output_without_pager.split("\n"))
 
 
 def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: str) -> None:
-    text = shown("run", " ".join("a" * 17), "-t", "words", PAGER=counting)
+    text = output("run", " ".join("a" * 17), "-t", "words", PAGER=counting)
     lines = CODES.sub("", text).rstrip("\n").split("\n")
 
     assert "paged" not in text
@@ -116,22 +116,22 @@ def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: 
 
 
 def test_no_pager_prints(counting: str) -> None:
-    text = shown(*STEPS, "--no-pager", PAGER=counting)
+    text = output(*STEPS, "--no-pager", PAGER=counting)
 
     assert "paged" not in text
     assert "10 context vectors" in text
 
 
 def test_what_fits_is_printed(counting: str) -> None:
-    assert "10 context vectors" in shown(*STEPS, PAGER=counting, lines=500)
+    assert "10 context vectors" in output(*STEPS, PAGER=counting, lines=500)
 
 
 def test_without_a_pager_it_is_printed() -> None:
-    assert shown(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
+    assert output(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
 
 
 def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(counting: str) -> None:
-    text = shown("run", " ".join("a" * 40), "-t", "words", PAGER=counting)
+    text = output("run", " ".join("a" * 40), "-t", "words", PAGER=counting)
 
     assert "paged" not in text
     assert "▀" in text
@@ -140,31 +140,31 @@ def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(countin
 
 
 def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting: str) -> None:
-    assert page(PAGER=counting, LESS="R") == ("paged 1 lines with LESS=R\nwas shown\n", 0)
+    assert show_text_in_pager(PAGER=counting, LESS="R") == ("paged 1 lines with LESS=R\nwas shown\n", 0)
 
 
-@pytest.mark.parametrize("none", ["", "cat", " "])
-def test_whoever_wants_no_pager_has_none(none: str) -> None:
-    assert page(PAGER=none) == ("to be printed\n", 0)
+@pytest.mark.parametrize("pager_name", ["", "cat", " "])
+def test_whoever_wants_no_pager_has_none(pager_name: str) -> None:
+    assert show_text_in_pager(PAGER=pager_name) == ("to be printed\n", 0)
 
 
 def test_a_pager_that_is_missing_shows_nothing(tmp_path: Path) -> None:
-    assert page(PATH=str(tmp_path)) == ("to be printed\n", 0)
-    text, status = page(PAGER="no-such-pager --wide")
+    assert show_text_in_pager(PATH=str(tmp_path)) == ("to be printed\n", 0)
+    text, status = show_text_in_pager(PAGER="no-such-pager --wide")
     assert text.endswith("to be printed\n")
     assert status == 0
 
 
-@pytest.mark.parametrize("broken", ["false", "'", "exit 3"])
-def test_what_a_broken_pager_does_not_show_is_printed(broken: str) -> None:
-    text, status = page(PAGER=broken)
+@pytest.mark.parametrize("command", ["false", "'", "exit 3"])
+def test_what_a_broken_pager_does_not_show_is_printed(command: str) -> None:
+    text, status = show_text_in_pager(PAGER=command)
 
     assert text.endswith("to be printed\n")
     assert status == 0
 
 
 def test_less_shows_what_fits_and_leaves() -> None:
-    text, status = page()
+    text, status = show_text_in_pager()
 
     assert status == 0
     assert text.endswith("was shown\n" if shutil.which("less") else "to be printed\n")
@@ -172,12 +172,12 @@ def test_less_shows_what_fits_and_leaves() -> None:
 
 
 def test_who_quits_early_has_had_enough() -> None:
-    assert page(PAGER="true") == ("was shown\n", 0)
+    assert show_text_in_pager(PAGER="true") == ("was shown\n", 0)
 
 
 def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str]) -> None:
-    waiting = pager("trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done")
-    text, status = page(once(b"\x03", b"ready"), PAGER=waiting)
+    waiting_pager = pager("trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done")
+    text, status = show_text_in_pager(once(b"\x03", b"ready"), PAGER=waiting_pager)
 
     assert text.endswith("got it\nwas shown\n")
     assert status == 0
@@ -186,15 +186,15 @@ def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str])
 def test_a_screen_that_is_said_to_have_no_columns_shows_as_much_as_before() -> None:
     arguments = ("run", "I am", "--variant", "plain", "--no-pager")
 
-    assert shown(*arguments, COLUMNS="0", LINES="0") == shown(*arguments)
+    assert output(*arguments, COLUMNS="0", LINES="0") == output(*arguments)
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "²", "1e3", "9" * 20, "wide", ""])
 def test_columns_and_lines_that_are_no_size_are_ignored(
     size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as screen:  # pytest itself reads them when it reports a test
-        screen.setenv("COLUMNS", size)
-        screen.setenv("LINES", "24")
+    with monkeypatch.context() as environment:  # pytest itself reads them when it reports a test
+        environment.setenv("COLUMNS", size)
+        environment.setenv("LINES", "24")
 
         assert invalid_terminal_sizes() == ["COLUMNS"]
