@@ -26,10 +26,10 @@ from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
-from tests.test_looking import looked, made, weights
+from tests.test_looking import inspect_trace, small_trace, stacked_weights
 
 SENTENCE = "The animal didn't cross the street because it was too tired"
-SMALL = Screen(80, 24)
+SMALL_SCREEN = Screen(80, 24)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def eager(minilm: Inspection) -> np.ndarray:
     return np.stack([each[0].numpy() for each in attentions])
 
 
-def screen_lines(view: View, screen: Screen = SMALL) -> list[str]:
+def screen_lines(view: View, screen: Screen = SMALL_SCREEN) -> list[str]:
     return [line.plain.rstrip() for line in view_lines(view, screen)]
 
 
@@ -77,7 +77,7 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
     lifts = [lift_of(each, 10, 2, special=(0, 14)) for each in theirs]
     best = int(np.argmax(lifts))
     weight = theirs[best, 10, 2]
-    view = looked(minilm.trace, source="it", to="animal").view()
+    view = inspect_trace(minilm.trace, source="it", to="animal").view()
     result = attnviz("inspect", SENTENCE, "--from", "it", "--to", "animal")
 
     assert minilm.trace.tokens.labels[10] == "it"
@@ -99,7 +99,7 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
 
 def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnviz) -> None:
     theirs = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
-    view = looked(minilm.trace, source="it", to="animal", rank="weight").view()
+    view = inspect_trace(minilm.trace, source="it", to="animal", rank="weight").view()
     ranked = view.screen.panels[0]
     assert isinstance(ranked, RankedBars)
 
@@ -127,11 +127,11 @@ def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnv
     ],
 )
 def test_what_matters_fits_a_small_terminal(minilm: Inspection, choices: dict[str, Any]) -> None:
-    view = looked(minilm.trace, **choices).view()
+    view = inspect_trace(minilm.trace, **choices).view()
     lines = screen_lines(view)
     heading = lines.index("") + 1 if "" in lines else 0  # empty lines are left out to make room
 
-    assert len(lines) - heading <= SMALL.rows
+    assert len(lines) - heading <= SMALL_SCREEN.rows
     assert max(map(len, lines)) <= 80
 
 
@@ -174,12 +174,12 @@ def test_special_tokens_are_said_to_be_read_most_where_they_are(minilm: Inspecti
     rows = eager(minilm)[:, :, 10].reshape(72, -1)
     most = int(np.isin(rows.argmax(-1), (0, 14)).sum())
 
-    view = looked(minilm.trace, query="it").view()
+    view = inspect_trace(minilm.trace, query="it").view()
 
     start = f'In {most} of 72 heads, "it" attends most to [CLS] or [SEP]; --hide-special leaves out'
     assert view.closing[0].startswith(start)
     assert most > 36
-    assert not looked(made(), query="done").view().closing
+    assert not inspect_trace(small_trace(), query="done").view().closing
 
 
 def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens_do_not(
@@ -193,11 +193,13 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
     heads = np.argsort(-lifts.max(-1))[:20]
     labels = minilm.trace.tokens.labels
 
-    view = looked(minilm.trace, query="it").view()
+    view = inspect_trace(minilm.trace, query="it").view()
     by_token, by_head = (each for each in view.screen.panels if isinstance(each, RankedBars))
-    ranked_links = looked(minilm.trace, query="it").ranking
+    ranked_links = inspect_trace(minilm.trace, query="it").ranking
 
-    assert [link.name for link in ranked_links[:20]] == [f"L{head // 12}H{head % 12}" for head in heads]
+    assert [link.name for link in ranked_links[:20]] == [
+        f"L{head // 12}H{head % 12}" for head in heads
+    ]
     assert view.headline.startswith(f'In {ranked_links[0].name}, "it" gives "because" over 99.9')
     targets = [labels[lifts[head].argmax()] for head in heads]
     assert [words.split()[-1].strip('"') for words in by_head.remarks[:20]] == targets
@@ -210,8 +212,8 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
 def test_a_sink_that_is_all_there_is_and_a_token_that_sees_no_other_are_stated() -> None:
     sink = np.zeros((1, 2, 4, 4))
     sink[..., 0] = 1  # every token attends to the first alone
-    sink_view = looked(from_weights(sink, ["The", "sky", "is", "blue"]), query="blue").view()
-    alone_view = looked(made(variant="causal"), query=0).view()
+    sink_view = inspect_trace(from_weights(sink, ["The", "sky", "is", "blue"]), query="blue").view()
+    alone_view = inspect_trace(small_trace(variant="causal"), query=0).view()
 
     assert sink_view.headline == (
         'In no head does "blue" attend to any token more than other tokens do'
@@ -219,7 +221,7 @@ def test_a_sink_that_is_all_there_is_and_a_token_that_sees_no_other_are_stated()
     assert sink_view.closing == (
         'In both heads, "blue" attends most to the first token, "The"; --hide-first leaves it out.',
     )
-    first = made().tokens.labels[0]
+    first = small_trace().tokens.labels[0]
     assert alone_view.headline == f'"{first}" can attend only to itself, in every head'
     assert not alone_view.closing
 
@@ -229,10 +231,12 @@ def test_how_much_is_left_out_is_said_of_the_token_that_is_asked_for_or_of_all(
 ) -> None:
     shares = eager(minilm)[..., [0, 14]].sum(-1)
     shares_by_wording = {"": shares[:, :, 1:-1].mean(-1), ' of "it"': shares[:, :, 10]}
-    for (of_token, shares_by_head), query in zip(shares_by_wording.items(), (None, "it"), strict=True):
+    for (of_token, shares_by_head), query in zip(
+        shares_by_wording.items(), (None, "it"), strict=True
+    ):
         layer, head = np.unravel_index(shares_by_head.argmax(), shares_by_head.shape)
         mean, most = map(in_per_cent, (shares_by_head.mean(), shares_by_head.max()))
-        sentence = looked(minilm.trace, query=query, hide_special=True).view().closing[-1]
+        sentence = inspect_trace(minilm.trace, query=query, hide_special=True).view().closing[-1]
         assert sentence == (
             f"Left out: [CLS] and [SEP]; on average over 72 heads they get {mean} of the attention"
             f"{of_token} (most in L{layer}H{head}: {most}); the other numbers are unchanged."
@@ -240,18 +244,28 @@ def test_how_much_is_left_out_is_said_of_the_token_that_is_asked_for_or_of_all(
 
 
 def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspection) -> None:
-    rollout_row = looked(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
-    closing = looked(minilm.trace, merge="rollout", query="it", hide_special=True).view().closing[-1]
-    start = f"in the rollout through 6 layers they get {in_per_cent(rollout_row[0] + rollout_row[14])}"
+    rollout_row = inspect_trace(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
+    closing = (
+        inspect_trace(minilm.trace, merge="rollout", query="it", hide_special=True)
+        .view()
+        .closing[-1]
+    )
+    start = (
+        f"in the rollout through 6 layers they get {in_per_cent(rollout_row[0] + rollout_row[14])}"
+    )
     assert f'{start} of what "it" draws on' in closing
-    heads = [each.cells.row(10).values[0] for each in looked(minilm.trace, weigh="norm").maps]
+    heads = [
+        each.cells.row(10).values[0] for each in inspect_trace(minilm.trace, weigh="norm").maps
+    ]
     mean = np.mean([(row[0] + row[14]) / row.sum() for row in heads])
-    closing_by_norm = looked(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
+    closing_by_norm = (
+        inspect_trace(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
+    )
     start = f'they get {in_per_cent(mean)} of the weight × length of "it"'
     assert any(start in sentence for sentence in closing_by_norm)
 
 
-LINK = re.compile(
+LINK_HEADLINE = re.compile(
     r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention '
     r"\((?:other tokens: (\d+)\u00a0%|(no third token can attend to it))\)"
 )
@@ -261,9 +275,9 @@ LINK = re.compile(
 @pytest.mark.parametrize("variant", ["scaled", "causal", "average"])
 @pytest.mark.parametrize("rank", ["lift", "weight"])
 def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> None:
-    trace = made("a cat sat on a mat", variant=variant, seed=seed)
-    view = looked(trace, source="mat", to="cat", rank=rank).view()
-    heads = weights(trace).reshape(6, 6, 6)
+    trace = small_trace("a cat sat on a mat", variant=variant, seed=seed)
+    view = inspect_trace(trace, source="mat", to="cat", rank=rank).view()
+    heads = stacked_weights(trace).reshape(6, 6, 6)
     lifts = np.array([lift_of(each, 5, 1) for each in heads])
     link_weights = heads[:, 5, 1]
     if lifts.max() <= 1e-6:
@@ -272,32 +286,39 @@ def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> Non
         return
     score = lifts if rank == "lift" else link_weights
     best = int(score.argmax())
-    match = LINK.match(view.headline)
+    match = LINK_HEADLINE.match(view.headline)
     assert match, view.headline
     assert match[1] == f"L{best // 3}H{best % 3}"
-    assert [match[2], match[3]] == [f"{100 * n:.0f}" for n in (link_weights[best], (link_weights - lifts)[best])]
+    assert [match[2], match[3]] == [
+        f"{100 * n:.0f}" for n in (link_weights[best], (link_weights - lifts)[best])
+    ]
     assert f"the mean of all heads is {in_per_cent(link_weights.mean())}" in view.closing[1]
     following = int(np.argsort(-score)[1])
     assert view.closing[1].startswith(f"L{following // 3}H{following % 3} follows with ")
-    assert ("no more than even attention" in " ".join(view.closing)) == (link_weights[best] <= 1 / 6)
+    assert ("no more than even attention" in " ".join(view.closing)) == (
+        link_weights[best] <= 1 / 6
+    )
 
 
 def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() -> None:
     """Causal: the last token is seen by itself alone, the one before it by the last as well."""
-    trace = made("a cat sat", variant="causal")
+    trace = small_trace("a cat sat", variant="causal")
     for key, others in (("sat", 0), ("cat", 0), ("a", 1)):
-        view = looked(trace, source="sat", to=key).view()
+        view = inspect_trace(trace, source="sat", to=key).view()
         assert ("(no third token can attend to it)" in view.headline) == (others == 0)
-    ranked = looked(trace, source="sat", to="cat").view().screen.panels[0]
+    ranked = inspect_trace(trace, source="sat", to="cat").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
-    assert ranked.grid.values[:, 0].tolist() == sorted(weights(trace)[:, :, 2, 1].ravel())[::-1]
+    assert (
+        ranked.grid.values[:, 0].tolist()
+        == sorted(stacked_weights(trace)[:, :, 2, 1].ravel())[::-1]
+    )
     assert np.isnan(ranked.grid.values[:, 1]).all()
 
 
 @pytest.mark.parametrize("choices", [{"words": True}, {"weigh": "norm"}, {"merge": "mean"}])
 def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict[str, Any]) -> None:
     """With loops, over the maps as they are looked at."""
-    looking = looked(minilm.trace, source="it", to="animal", **choices)
+    looking = inspect_trace(minilm.trace, source="it", to="animal", **choices)
     rows = looking.maps[0].rows
     left_out = {"it", "animal", "[CLS]", "[SEP]"}
     ranked = {each.map.name: each for each in build_link(looking).ranked_links}
@@ -313,17 +334,19 @@ def test_what_other_tokens_give_each_key_is_as_of_each_link(
     minilm: Inspection, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 40)  # several bands
-    inspection = looked(minilm.trace, query="it", layer=5, **choices)
+    inspection = inspect_trace(minilm.trace, query="it", layer=5, **choices)
     reading = token_query.build_token_query(inspection, "it").map_rows[11]
     for key, label in enumerate(reading.map.columns.labels):
         number = str(reading.map.columns.numbers[key])
         name = label if label == "animal" else number
-        link = build_link(looked(minilm.trace, source="it", to=name, layer=5, head=11, **choices))
+        link = build_link(
+            inspect_trace(minilm.trace, source="it", to=name, layer=5, head=11, **choices)
+        )
         assert reading.other_weights[key] == pytest.approx(link.ranked_links[0].others.mean)
 
 
 def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: Inspection) -> None:
-    view = looked(minilm.trace, query="it", layer=5, head=11).view()
+    view = inspect_trace(minilm.trace, query="it", layer=5, head=11).view()
     rows = [*csv.reader(io.StringIO(view.render(".csv").decode()))]
     [animal] = [row for row in rows if row[4] == "animal"]
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
@@ -332,8 +355,8 @@ def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: I
 
 
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
-    inspection = inspect("the cat saw the dog", model=str(small_transformer("gpt2")), weigh="gradient",
-                    words=True, source="dog", to="cat")  # fmt: skip
+    inspection = inspect("the cat saw the dog", model=str(small_transformer("gpt2")),
+                         weigh="gradient", words=True, source="dog", to="cat")  # fmt: skip
     lifts = [each.lift for each in build_link(inspection).ranked_links]
 
     assert min(lifts) < 0 < max(lifts)
@@ -345,7 +368,7 @@ def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
     minilm: Inspection,
 ) -> None:
     theirs = eager(minilm).reshape(72, 15, 15)
-    ranked = looked(minilm.trace, source="it", to="animal").view().screen.panels[0]
+    ranked = inspect_trace(minilm.trace, source="it", to="animal").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
     for name, remark in zip(ranked.grid.rows.labels, ranked.remarks, strict=True):
@@ -359,23 +382,23 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
     monkeypatch.setattr(patterns, "MAX_SAMPLED_CELLS", 1)
     monkeypatch.setattr(patterns, "MIN_SAMPLED_QUERIES", 4)
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 16)  # a band of two rows
-    trace = made("a b c d e f g h", tokenizer="words")
-    looking = looked(trace, source="h", to="b")
+    trace = small_trace("a b c d e f g h", tokenizer="words")
+    looking = inspect_trace(trace, source="h", to="b")
     first = build_link(looking).ranked_links[0]
     layer, head = int(first.map.name[1]), int(first.map.name[3])
     assert first.others.count == 4  # the first of each two, of which none is one of the link
-    assert first.others.mean == pytest.approx(weights(trace)[layer, head, ::2, 1].mean())
+    assert first.others.mean == pytest.approx(stacked_weights(trace)[layer, head, ::2, 1].mean())
     note = looking.view().screen.panels[0].grid.note  # type: ignore[union-attr]
     assert 'every 2nd of the other tokens give "b" (not "b" itself)' in note
 
 
 def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
-    alone, *more = looked(made(), query="done", layer=1, head=2).view().screen.panels
+    alone, *more = inspect_trace(small_trace(), query="done", layer=1, head=2).view().screen.panels
     assert isinstance(alone, Sentence)
     assert alone.has_bars
     assert not more
 
-    sentence, tokens, heads = looked(made(), query="done").view().screen.panels
+    sentence, tokens, heads = inspect_trace(small_trace(), query="done").view().screen.panels
     assert isinstance(sentence, Sentence)
     assert not sentence.has_bars
     assert isinstance(tokens, RankedBars)
@@ -385,12 +408,17 @@ def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:
-    lines = screen_lines(looked(made(variant="causal"), source="done", to="now").view())
+    lines = screen_lines(
+        inspect_trace(small_trace(variant="causal"), source="done", to="now").view()
+    )
     bars = [re.match(r"L\dH\d \.(\d\d) (.*?)  others \.(\d\d)", line) for line in lines]
     weights_and_bars = [(int(bar[1]), int(bar[3]), bar[2]) for bar in bars if bar]
 
     assert len(weights_and_bars) >= 5
-    reach, room = max(max(pair[:2]) for pair in weights_and_bars), max(len(bar) for *_, bar in weights_and_bars)
+    reach, room = (
+        max(max(pair[:2]) for pair in weights_and_bars),
+        max(len(bar) for *_, bar in weights_and_bars),
+    )
     for weight, others, bar in weights_and_bars:
         drawn_bar = re.sub(r"│(?=[█▏▎▍▌▋▊▉])", "█", bar).rstrip(" │")
         assert abs(len(drawn_bar) - weight / reach * room) <= 2
@@ -400,7 +428,7 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".txt", ".json", ".csv", ".npz"])
 def test_every_kind_of_file_has_a_ranking(suffix: str) -> None:
     choices = {"query": "done"} if suffix in (".svg", ".md") else {"source": "done", "to": "now"}
-    content = looked(made(), **choices).view().render(suffix)
+    content = inspect_trace(small_trace(), **choices).view().render(suffix)
 
     assert len(content) > 100
     if suffix in (".svg", ".md", ".txt"):
@@ -410,44 +438,46 @@ def test_every_kind_of_file_has_a_ranking(suffix: str) -> None:
 
 
 def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
-    trace = made()
+    trace = small_trace()
     rows = list(csv.DictReader(io.StringIO(csv_of(trace, source="done", to="now"))))
-    link_weights = weights(trace)[:, :, -1, 3]
+    link_weights = stacked_weights(trace)[:, :, -1, 3]
 
     assert sorted(float(row["weight"]) for row in rows) == sorted(link_weights.ravel().tolist())
     assert [float(row["lift"]) for row in rows] == sorted(
         (float(row["lift"]) for row in rows), reverse=True
     )
     for row in rows:
-        matrix = weights(trace)[int(row["head"][1]), int(row["head"][3])]
+        matrix = stacked_weights(trace)[int(row["head"][1]), int(row["head"][3])]
         lift = lift_of(matrix, len(matrix) - 1, 3)
         assert float(row["lift"]) == pytest.approx(lift)
         assert float(row["weight"]) - float(row["others"]) == pytest.approx(lift)
         layer, head = map(int, re.findall(r"\d", row["head"]))
         assert float(row["weight"]) == pytest.approx(link_weights[layer, head])
-        whole = weights(trace)[layer, head, -1]
+        whole = stacked_weights(trace)[layer, head, -1]
         assert float(row["rank in its row"]) == 1 + (whole > link_weights[layer, head]).sum()
         assert row["most read"].startswith(f"{whole.argmax() + 1} ")
 
 
 def test_a_line_of_data_for_each_weight_that_is_looked_at() -> None:
-    trace = made()
+    trace = small_trace()
     rows = list(csv.DictReader(io.StringIO(csv_of(trace, layer=1, head=0, hide_first=True))))
 
     assert len(rows) == (len(trace.tokens) - 1) ** 2
     assert (rows[0]["head"], rows[0]["query number"], rows[0]["key number"]) == ("L1H0", "2", "2")
     assert_allclose(
-        [float(row["weight"]) for row in rows], weights(trace)[1, 0, 1:, 1:].ravel(), atol=1e-7
+        [float(row["weight"]) for row in rows],
+        stacked_weights(trace)[1, 0, 1:, 1:].ravel(),
+        atol=1e-7,
     )
 
 
 def csv_of(trace: Any, **choices: Any) -> str:
-    return looked(trace, **choices).view().render(".csv").decode()
+    return inspect_trace(trace, **choices).view().render(".csv").decode()
 
 
 def test_data_hold_the_trace_and_what_was_looked_at(attnviz: Attnviz, tmp_path: Path) -> None:
     file = tmp_path / "looked.json"
-    looked(made(), words=True, merge="mean").view().save(file)
+    inspect_trace(small_trace(), words=True, merge="mean").view().save(file)
     document = json.loads(file.read_text())
 
     assert document["inspection"]["looking"] == {"merge": "mean", "words": True}
@@ -459,13 +489,17 @@ def test_data_hold_the_trace_and_what_was_looked_at(attnviz: Attnviz, tmp_path: 
 
 
 def test_colours_by_the_logarithm_change_no_number() -> None:
-    plain_view, log_view = (looked(made(), merge="mean", log=each).view() for each in (False, True))
+    plain_view, log_view = (
+        inspect_trace(small_trace(), merge="mean", log=each).view() for each in (False, True)
+    )
     plain_grid, log_grid = plain_view.screen.panels[0], log_view.screen.panels[0]
 
     assert (plain_grid.scale.bend, log_grid.scale.bend) == ("straight", "log")  # type: ignore[union-attr]
     assert log_grid.scale.low == pytest.approx(1e-3)  # type: ignore[union-attr]
     assert plain_view.render(".txt") == log_view.render(".txt")
-    assert screen_lines(plain_view, Screen(80, 24, numbers=True)) == screen_lines(log_view, Screen(80, 24, numbers=True))
+    assert screen_lines(plain_view, Screen(80, 24, numbers=True)) == screen_lines(
+        log_view, Screen(80, 24, numbers=True)
+    )
 
 
 def test_formulas_stand_in_captions() -> None:
@@ -474,12 +508,12 @@ def test_formulas_stand_in_captions() -> None:
         ("max", "the largest"),
         ("rollout", "½ mean"),
     ):
-        assert formula in looked(made(), merge=merge).view().picture.caption
+        assert formula in inspect_trace(small_trace(), merge=merge).view().picture.caption
 
 
 def test_query_heads_say_whose_keys_they_share() -> None:
-    trace = made(heads=4, kv_heads=2)
-    lines = screen_lines(looked(trace, source="done", to="now").view(), Screen(80))
+    trace = small_trace(heads=4, kv_heads=2)
+    lines = screen_lines(inspect_trace(trace, source="done", to="now").view(), Screen(80))
 
     assert {"L0H0 (kv 0)", "L0H1 (kv 0)", "L0H2 (kv 1)", "L0H3 (kv 1)"} <= {
         " ".join(line.split()[:3]) for line in lines
@@ -498,14 +532,16 @@ def test_the_command_makes_the_same_again(attnviz: Attnviz, tmp_path: Path) -> N
 
 
 def test_the_library_knows_the_command_as_well(minilm: Inspection) -> None:
-    command = looked(minilm.trace, source="it", to="animal", hide_special=True).view().command
+    command = (
+        inspect_trace(minilm.trace, source="it", to="animal", hide_special=True).view().command
+    )
 
     assert command is not None
     assert command.line.endswith("--model minilm --from it --to animal --hide-special")
 
 
 def test_what_is_weighed_is_said_to_be() -> None:
-    view = looked(made(), source="done", to="now", weigh="norm").view()
+    view = inspect_trace(small_trace(), source="done", to="now", weigh="norm").view()
 
     assert "a weight × length of" in view.closing[0]
     assert "weight × length = length of the vector" in view.picture.caption

@@ -26,7 +26,7 @@ from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import POSITIONS
 
 TEXT = "I am learning this"
-KINDS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
     "plain": {"variant": "plain"},
     "causal": {"variant": "causal"},
     "multi-head": {"variant": "multi-head"},
@@ -66,10 +66,13 @@ def weighted_sum(outputs: Tensor) -> Tensor:
     return (outputs * random_tensor(*outputs.shape, seed=9)).sum()
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_gradients_flow_through_all_layers(name: str) -> None:
-    plan = plan_of(8, **KINDS[name])
-    inputs, memory = random_tensor(4, 8).requires_grad_(), random_tensor(3, 8, seed=1).requires_grad_()
+    plan = plan_of(8, **SETTINGS_BY_KIND[name])
+    inputs, memory = (
+        random_tensor(4, 8).requires_grad_(),
+        random_tensor(3, 8, seed=1).requires_grad_(),
+    )
 
     sources = [inputs, memory] if plan.settings.memory else [inputs]
     for gradient in torch.autograd.grad(weighted_sum(outputs_of(plan, inputs, memory)), sources):
@@ -77,17 +80,20 @@ def test_gradients_flow_through_all_layers(name: str) -> None:
         assert (gradient.abs() > 1e-6).any(-1).all()  # every token has a part in it
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_gradients_are_those_of_small_differences(name: str) -> None:
-    plan = plan_of(4, **KINDS[name])
-    inputs, memory = random_tensor(3, 4).requires_grad_(), random_tensor(2, 4, seed=1).requires_grad_()
+    plan = plan_of(4, **SETTINGS_BY_KIND[name])
+    inputs, memory = (
+        random_tensor(3, 4).requires_grad_(),
+        random_tensor(2, 4, seed=1).requires_grad_(),
+    )
 
     assert gradcheck(lambda *vectors: outputs_of(plan, *vectors), (inputs, memory))
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_no_gradient_reaches_the_future(name: str) -> None:
-    plan = plan_of(8, **KINDS[name])
+    plan = plan_of(8, **SETTINGS_BY_KIND[name])
     inputs, memory = random_tensor(4, 8).requires_grad_(), random_tensor(3, 8, seed=1)
 
     (gradient,) = torch.autograd.grad(weighted_sum(outputs_of(plan, inputs, memory)[1]), inputs)
@@ -100,7 +106,9 @@ Sizes = tuple[int, int, int, int]
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(1, 4))
 
 
-def assert_as_alone(compute: Callable[..., Tensor], batch: tuple[int, ...], *together: Tensor) -> None:
+def assert_as_alone(
+    compute: Callable[..., Tensor], batch: tuple[int, ...], *together: Tensor
+) -> None:
     """A batch gives for each item what the item gives by itself."""
     whole = compute(*together)
     for item in product(*map(range, batch)):
@@ -112,7 +120,10 @@ def test_a_batch_is_projected_and_split_as_each_item_alone(
     batch: tuple[int, ...], sizes: Sizes
 ) -> None:
     heads, tokens, dim, width = sizes
-    inputs, matrix = random_tensor(*batch, tokens, dim), random_tensor(*batch, dim, heads * width, seed=1)
+    inputs, matrix = (
+        random_tensor(*batch, tokens, dim),
+        random_tensor(*batch, dim, heads * width, seed=1),
+    )
     shared_matrix, bias = matrix[(0,) * len(batch)], random_tensor(heads * width, seed=2)
 
     assert_as_alone(arithmetic.project, batch, inputs, matrix)
@@ -131,8 +142,14 @@ def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
     heads, tokens, keys, width = sizes
     variant = replace(VARIANTS["scaled"], causal=causal)
     visible = arithmetic.visible_cells(variant, tokens, torch.device("cpu"), keys)
-    queries, key_vectors = random_tensor(*batch, heads, tokens, width), random_tensor(*batch, heads, keys, width, seed=1)
-    scores, values = arithmetic.similarity(queries, key_vectors), random_tensor(*batch, heads, keys, 2, seed=2)
+    queries, key_vectors = (
+        random_tensor(*batch, heads, tokens, width),
+        random_tensor(*batch, heads, keys, width, seed=1),
+    )
+    scores, values = (
+        arithmetic.similarity(queries, key_vectors),
+        random_tensor(*batch, heads, keys, 2, seed=2),
+    )
 
     assert_as_alone(arithmetic.similarity, batch, queries, key_vectors)
     assert_as_alone(lambda x: arithmetic.attention_weights(x, visible), batch, scores)
@@ -148,9 +165,14 @@ def test_a_batch_attends_as_each_item_alone(
     """With a bias, and with what dropout leaves, of each item's own or the same for all."""
     heads, tokens, keys, width = sizes
     shape = (heads, tokens, keys)
-    scores, values = random_tensor(*batch, *shape), random_tensor(*batch, heads, keys, width, seed=1)
+    scores, values = (
+        random_tensor(*batch, *shape),
+        random_tensor(*batch, heads, keys, width, seed=1),
+    )
     visible = torch.ones(tokens, keys, dtype=torch.bool)
-    bias, factors = (random_tensor(*(() if shared else batch), *shape, seed=seed) for seed in (2, 3))
+    bias, factors = (
+        random_tensor(*(() if shared else batch), *shape, seed=seed) for seed in (2, 3)
+    )
 
     def contexts(scores: Tensor, values: Tensor, *own: Tensor) -> Tensor:
         own_bias, own_factors = own or (bias, factors)
@@ -203,9 +225,9 @@ def test_a_batch_is_scored_against_other_tokens_as_each_item_alone(
     assert_as_alone(scores, batch, inputs, memory)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_a_batch_goes_through_all_layers_as_each_item_alone(name: str) -> None:
-    plan = plan_of(8, **KINDS[name])
+    plan = plan_of(8, **SETTINGS_BY_KIND[name])
 
     def outputs(inputs: Tensor, memory: Tensor) -> Tensor:
         return outputs_of(plan, inputs, memory)
@@ -217,7 +239,10 @@ def test_a_batch_goes_through_all_layers_as_each_item_alone(name: str) -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str | None) -> None:
     settings = Settings(variant="multi-head", layers=3, memory=memory)
-    right_layers, wrong_layers = trace(TEXT, settings).layers, trace(TEXT, settings, mistake=name).layers
+    right_layers, wrong_layers = (
+        trace(TEXT, settings).layers,
+        trace(TEXT, settings, mistake=name).layers,
+    )
 
     assert [layer.mistake for layer in wrong_layers] == [name] * 3
     assert torch.equal(right_layers[0].inputs, wrong_layers[0].inputs)

@@ -23,12 +23,12 @@ from attnviz.traces.models import folder
 from attnviz.traces.settings import Settings
 from tests.conftest import Attnviz, unchecked
 
-ALL = Choices(steps=40, until=math.inf)  # of reverse, which is learned after 22
+FORTY_STEPS = Choices(steps=40, until=math.inf)  # of reverse, which is learned after 22
 
 
 def stopped_training(at: int) -> Training:
     """Reversing letters, until somebody stops it at a moment."""
-    training = Training(task_of("reverse"), choices=ALL)
+    training = Training(task_of("reverse"), choices=FORTY_STEPS)
     training.stopped = lambda: training.moments[-1].step >= at
     with unchecked():
         for _ in training:
@@ -94,7 +94,9 @@ def test_json_is_all_that_stands_on_standard_output(attnviz: Attnviz) -> None:
     assert result.err.startswith("step 0")
 
 
-def test_files_are_written_and_what_was_learned_is_said(attnviz: Attnviz, work_folder: Path) -> None:
+def test_files_are_written_and_what_was_learned_is_said(
+    attnviz: Attnviz, work_folder: Path
+) -> None:
     result = attnviz("learn", "reverse", "--steps", "3", "-o", "a.json", "-o", "a.txt")
 
     assert "wrote a.json\nwrote a.txt\n" in result.err
@@ -143,7 +145,9 @@ def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> No
     assert "if not 8" not in attnviz("learn", "--help").out
 
 
-def test_lines_that_are_held_out_are_measured_once_each(attnviz: Attnviz, work_folder: Path) -> None:
+def test_lines_that_are_held_out_are_measured_once_each(
+    attnviz: Attnviz, work_folder: Path
+) -> None:
     """Of 20 lines two are held out: the accuracy is a share of their 5 answers, ends included."""
     held_out = {10: "red green", 20: "one two three"}
     lines = [held_out.get(number, f"a b c{number}") for number in range(1, 21)]
@@ -154,7 +158,8 @@ def test_lines_that_are_held_out_are_measured_once_each(attnviz: Attnviz, work_f
 
     assert "loss on the sentences learned from · accuracy in 2 held-out sentences" in output
     accuracies = [
-        float(row["accuracy"]) for row in csv.DictReader((work_folder / "a.csv").read_text().splitlines())
+        float(row["accuracy"])
+        for row in csv.DictReader((work_folder / "a.csv").read_text().splitlines())
     ]
     assert all(5 * share == pytest.approx(round(5 * share), abs=1e-5) for share in accuracies)
     assert out.startswith("After 9 steps, ")
@@ -220,7 +225,7 @@ def test_attention_alone_learns_as_well(tmp_path: Path) -> None:
     )
 
 
-REFUSED = {
+REFUSALS = {
     "no task": (["--steps", "3"], "there is no task to learn", "name one of: reverse, "),
     "task": (["revers"], "there is no task 'revers'", "did you mean 'reverse'? known: "),
     "own task": (
@@ -276,9 +281,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSALS)
 def test_a_mistake_gets_two_lines(attnviz: Attnviz, work_folder: Path, name: str) -> None:
-    arguments, problem, hint = REFUSED[name]
+    arguments, problem, hint = REFUSALS[name]
     (work_folder / "file").write_text("x")
     (work_folder / "full").mkdir()
     (work_folder / "full" / "config.json").write_text("{}")
@@ -301,7 +306,9 @@ def test_what_was_broken_off_goes_on_to_the_same_end(
     progress.write_progress(tmp_path, part.progress())
 
     checkpoint = progress.read_progress(tmp_path)
-    rest = Training(part.task, checkpoint.model.settings, checkpoint.choices, checkpoint.watch, checkpoint)
+    rest = Training(
+        part.task, checkpoint.model.settings, checkpoint.choices, checkpoint.watch, checkpoint
+    )
     steps = [each.step for each in rest]
 
     assert steps[0] == next(each.step for each in uninterrupted.moments if each.step > stop_at)
@@ -352,7 +359,9 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, work_folder: Path) -
     )
 
 
-def test_what_was_learned_is_drawn_later_from_what_was_kept(attnviz: Attnviz, work_folder: Path) -> None:
+def test_what_was_learned_is_drawn_later_from_what_was_kept(
+    attnviz: Attnviz, work_folder: Path
+) -> None:
     first = attnviz("learn", "reverse", "--steps", "30", "--save", "done", "-o", "then.csv")
     later = attnviz("learn", "--from", "done", "-o", "later.csv")
 
@@ -363,13 +372,20 @@ def test_what_was_learned_is_drawn_later_from_what_was_kept(attnviz: Attnviz, wo
 
 def test_a_training_that_is_damaged_is_refused(attnviz: Attnviz, work_folder: Path) -> None:
     attnviz("learn", "reverse", "--steps", "2", "--save", "m")
-    history, state = (work_folder / "m" / name for name in ("training.json", "training.safetensors"))
+    history, state = (
+        work_folder / "m" / name for name in ("training.json", "training.safetensors")
+    )
     intact_contents = {path: path.read_bytes() for path in (history, state)}
     history_data = json.loads(intact_contents[history])
     damages = {
         history: [b"", b"[]", b"{}", b'{"format": 2}', intact_contents[history][:200]]
         + [json.dumps({**history_data, name: 3}).encode() for name in history_data],
-        state: [b"", b"x" * 99, intact_contents[state][:-5], (work_folder / "m" / "model.safetensors").read_bytes()],
+        state: [
+            b"",
+            b"x" * 99,
+            intact_contents[state][:-5],
+            (work_folder / "m" / "model.safetensors").read_bytes(),
+        ],
     }
     for path, contents in damages.items():
         for content in contents:

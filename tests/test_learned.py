@@ -30,7 +30,7 @@ HEAD = r"L\d+H\d+"
 
 
 @pytest.fixture(scope="module")
-def reversed_letters() -> Learned:
+def reverse_training() -> Learned:
     with unchecked():
         return learn(task_of("reverse"))
 
@@ -205,7 +205,10 @@ def test_a_film_has_the_first_moment_the_last_and_no_more_than_it_may(
 def test_a_film_lingers_where_weights_change() -> None:
     """Of a thousand steps that change nothing few are shown, of ten that do most."""
     unchanging = learned(steps=tuple(range(0, 1000, 10)))
-    unchanging_weights, changing = unchanging.moments[0].weights, learned(steps=tuple(range(11))).moments
+    unchanging_weights, changing = (
+        unchanging.moments[0].weights,
+        learned(steps=tuple(range(11))).moments,
+    )
     moments = [
         *(changed_moment(each, unchanging_weights) for each in unchanging.moments),
         *(changed_moment(each, each.weights, 1000 + each.step) for each in changing[1:]),
@@ -291,25 +294,25 @@ def test_csv_has_a_line_for_each_moment() -> None:
     assert float(rows[3]["accuracy"]) == training.moments[3].accuracy
 
 
-def test_texts_have_the_sentence_the_heads_and_the_way(reversed_letters: Learned) -> None:
+def test_texts_have_the_sentence_the_heads_and_the_way(reverse_training: Learned) -> None:
     """Of a training that took place."""
-    view = reversed_letters.view()
+    view = reverse_training.view()
     text = view.render(".txt").decode()
 
     assert view.title == "learned reverse: eight letters, backwards"
-    assert text.splitlines()[0] == training_sentence(reversed_letters).removesuffix(".")
+    assert text.splitlines()[0] == training_sentence(reverse_training).removesuffix(".")
     for part in ("\nheads\n", "\non the way\n", "\nstep 0 ", "\nL0H0 ", "held-out"):
         assert part in text
-    last = reversed_letters.moments[-1]
+    last = reverse_training.moments[-1]
     assert f"\nstep {last.step:,} " in text
     assert f"{last.accuracy:.3f}" in text
 
 
-def test_the_weights_of_a_text_are_those_of_the_last_moment(reversed_letters: Learned) -> None:
-    weights, *_ = reversed_letters.view().screen.panels
+def test_the_weights_of_a_text_are_those_of_the_last_moment(reverse_training: Learned) -> None:
+    weights, *_ = reverse_training.view().screen.panels
 
     assert isinstance(weights, Grid)
-    assert np.allclose(weights.values, reversed_letters.moments[-1].weights[0][0], atol=1e-6)
+    assert np.allclose(weights.values, reverse_training.moments[-1].weights[0][0], atol=1e-6)
 
 
 def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
@@ -336,13 +339,17 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     assert grid.rows.labels[-1] == f"? → {answer.word} {likely}"
     assert "are" not in view.picture.panels[0].rows.labels  # type: ignore[union-attr]
     assert view.picture.groups[0].panel_titles[0].text == f"step 0: {answer.word} {likely}"
-    label_widths = {grid.rows.reserved_labels for shot in view.shots for grid in shot.groups[0].panels}  # type: ignore[union-attr]
+    label_widths = {
+        grid.rows.reserved_labels for shot in view.shots for grid in shot.groups[0].panels
+    }  # type: ignore[union-attr]
     assert len(label_widths) == 1  # so that nothing moves from one moment to the next
     last = training.moments[-1].answers[0]
     prediction = LearnedHeads(training).trace.prediction
     assert prediction is not None
     assert prediction.answers[prediction.best(last.place, 1)[0]] == last.word
-    assert float(prediction.probabilities[last.place].max()) == pytest.approx(last.probability, abs=1e-5)
+    assert float(prediction.probabilities[last.place].max()) == pytest.approx(
+        last.probability, abs=1e-5
+    )
 
 
 def test_training_takes_one_thread_and_gives_the_others_back() -> None:
@@ -356,7 +363,9 @@ def test_training_takes_one_thread_and_gives_the_others_back() -> None:
         training = Training(task_of("sort"), choices=Choices(steps=2))
         learner, thread_counts = training._learner, list[int]()
         run_learner = learner.run
-        learner.run = lambda ids: (thread_counts.append(torch.get_num_threads()), run_learner(ids))[1]  # type: ignore
+        learner.run = lambda ids: (thread_counts.append(torch.get_num_threads()), run_learner(ids))[
+            1
+        ]  # type: ignore
         for _ in training:
             assert torch.get_num_threads() == 2
         assert set(thread_counts[1:]) == {1}

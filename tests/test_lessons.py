@@ -13,7 +13,7 @@ from attnviz.traces import toml_reader as toml
 from tests.conftest import ROOT, Attnviz
 
 TEXT = '[[texts]]\ntext = "I am learning this"\n'
-ASK = f"{TEXT}[[texts.ask]]\n"
+TEXT_AND_QUESTION = f"{TEXT}[[texts.ask]]\n"
 
 
 def lesson_of_docs() -> str:
@@ -46,7 +46,10 @@ def test_the_lesson_of_the_docs_has_every_key_and_asks_what_it_says(attnviz: Att
     assert own_question["question"].startswith("The verb at ? needs its subject.")
     assert own_question["answers"][ord(own_question["right"]) - ord("a")] == "keys"
     assert own_question["reason"].startswith("Only the subject tells")
-    assert ablation_question["answers"][ord(ablation_question["right"]) - ord("a")] == "the verb would be guessed"
+    assert (
+        ablation_question["answers"][ord(ablation_question["right"]) - ord("a")]
+        == "the verb would be guessed"
+    )
 
 
 def test_a_seed_and_a_count_typed_replace_those_of_the_lesson(
@@ -74,17 +77,26 @@ def test_a_seed_and_a_count_typed_replace_those_of_the_lesson(
         (TEXT + "settings = { dim = 0 }\n", "line 3 of 'lesson.toml': dim is 0"),
         (TEXT + 'model = "toyy"\n', "line 3 of 'lesson.toml': the model 'toyy' is named in a"),
         ("questions = 0\n" + TEXT, "line 1 of 'lesson.toml': 'questions' is not a whole number"),
-        (ASK, "line 3 of 'lesson.toml': this question has neither 'kind' nor 'question'"),
-        (ASK + 'kind = "token"\nright = "a"\n', "line 5 of 'lesson.toml': 'right' has no meaning"),
         (
-            ASK + 'question = "?"\nanswers = ["a", "b"]\nright = "c"\n',
+            TEXT_AND_QUESTION,
+            "line 3 of 'lesson.toml': this question has neither 'kind' nor 'question'",
+        ),
+        (
+            TEXT_AND_QUESTION + 'kind = "token"\nright = "a"\n',
+            "line 5 of 'lesson.toml': 'right' has no meaning",
+        ),
+        (
+            TEXT_AND_QUESTION + 'question = "?"\nanswers = ["a", "b"]\nright = "c"\n',
             "line 6 of 'lesson.toml': 'right' is none of the answers",
         ),
         (
-            ASK + 'question = "?"\nanswers = ["a"]\nright = "a"\n',
+            TEXT_AND_QUESTION + 'question = "?"\nanswers = ["a"]\nright = "a"\n',
             "line 5 of 'lesson.toml': 'answers' has 1 answer",
         ),
-        (ASK + 'kind = "mask"\n', "line 3 of 'lesson.toml': no 'mask' question about this text"),
+        (
+            TEXT_AND_QUESTION + 'kind = "mask"\n',
+            "line 3 of 'lesson.toml': no 'mask' question about this text",
+        ),
     ],
 )
 def test_mistakes_in_a_lesson_are_two_lines_with_the_line_of_the_file(

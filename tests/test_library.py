@@ -26,14 +26,14 @@ from tests import LONGEST
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
-WITH_EXAMPLES = [
+MODULES_WITH_EXAMPLES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(PACKAGE.rglob("*.py"))
     if ">>>" in path.read_text("utf-8")
 ]
 
 
-@pytest.mark.parametrize("module", WITH_EXAMPLES)
+@pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
 @pytest.mark.usefixtures("quick")
 def test_examples_in_docstrings_are_true(module: str) -> None:
     results = doctest.testmod(importlib.import_module(module), verbose=False)
@@ -49,13 +49,15 @@ def test_every_name_of_the_door_has_an_example_that_comes_in_by_the_door(name: s
     imported = " ".join(re.findall(r">>> from attnviz import (.*)", docstring))
     assert ">>> " in docstring
     assert imported
-    assert getattr(attnviz, name).__module__ in WITH_EXAMPLES
+    assert getattr(attnviz, name).__module__ in MODULES_WITH_EXAMPLES
 
 
 @pytest.mark.parametrize("name", attnviz.__all__)
 def test_every_name_of_the_door_says_its_types(name: str) -> None:
     public_object = getattr(attnviz, name)
-    attributes = {name: each for name, each in vars(public_object).items() if not name.startswith("__")}
+    attributes = {
+        name: each for name, each in vars(public_object).items() if not name.startswith("__")
+    }
     methods = [each for each in attributes.values() if isinstance(each, FunctionType)]
     functions = [public_object] if isinstance(public_object, FunctionType) else methods
 
@@ -64,7 +66,9 @@ def test_every_name_of_the_door_says_its_types(name: str) -> None:
 
 def _is_typed(function: FunctionType) -> bool:
     signature = inspect.signature(function)
-    parameters = [each for name, each in signature.parameters.items() if name not in ("self", "cls")]
+    parameters = [
+        each for name, each in signature.parameters.items() if name not in ("self", "cls")
+    ]
     empty = inspect.Parameter.empty
     return signature.return_annotation is not empty and all(
         each.annotation is not empty for each in parameters
@@ -73,7 +77,9 @@ def _is_typed(function: FunctionType) -> bool:
 
 def test_the_door_has_what_type_checkers_see() -> None:
     source = (PACKAGE / "__init__.py").read_text("utf-8")
-    imported_names = set(re.findall(r"^    from attnviz\S* import (\w+) as \1$", source, re.MULTILINE))
+    imported_names = set(
+        re.findall(r"^    from attnviz\S* import (\w+) as \1$", source, re.MULTILINE)
+    )
 
     assert imported_names == {*attnviz.__all__}
 
@@ -96,7 +102,7 @@ def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
 
 
 STORY = "The animal was too tired"
-REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
+REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a setting that nobody knows": (
         lambda: attnviz.trace("I am", seeed=1),  # type: ignore[call-arg]
         "there is no keyword 'seeed'",
@@ -243,9 +249,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSALS)
 def test_what_the_library_is_given_wrongly_is_refused_in_two_lines(name: str) -> None:
-    call, problem, hint = REFUSED[name]
+    call, problem, hint = REFUSALS[name]
     with pytest.raises(attnviz.AttnvizError) as error:
         call()
 
@@ -303,7 +309,9 @@ def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
         "line 3: attnviz.trace('I', variant='casual')",
     ]
     assert traceback_lines[-2:] == ["AttnvizError: there is no variant 'casual'", error.value.hint]
-    assert not any(f"{ROOT}/attnviz/" in each for each in traceback_lines)  # nothing of the way through it
+    assert not any(
+        f"{ROOT}/attnviz/" in each for each in traceback_lines
+    )  # nothing of the way through it
 
 
 def test_what_is_worth_saying_of_a_file_is_said(
@@ -315,7 +323,7 @@ def test_what_is_worth_saying_of_a_file_is_said(
         attnviz.trace("I am", heads=2).save(tmp_path / "deck.pptx")
 
 
-INSIDE = """
+NOTE_SCRIPT = """
 from attnviz.errors import warn_with_note as mention
 inside = {"__name__": "attnviz.inside", "mention": mention}
 exec("def made(): mention('so it is')", inside)
@@ -325,7 +333,11 @@ inside["made"]()
 
 def test_it_is_said_at_the_line_that_asked_for_it() -> None:
     process = subprocess.run(
-        [sys.executable, "-c", INSIDE], capture_output=True, text=True, check=True, timeout=LONGEST
+        [sys.executable, "-c", NOTE_SCRIPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST,
     )
 
     assert process.stderr.splitlines()[0] == "<string>:5: Note: so it is"

@@ -21,8 +21,6 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
 
-SEVERAL = ("t5", "bart")  # have an encoder and a decoder
-
 
 @cache
 def unchanged_model(folder: Path) -> Any:
@@ -108,7 +106,9 @@ def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transforme
     left_shares = logits / (logits + attended.sink.exp()[:, None])
     assert torch.allclose(attended.weights.sum(-1), left_shares, atol=1e-5)
     assert left_shares.min() < 0.9
-    assert any("including the share of the sink" in each.claim for each in verify_trace(model_trace))
+    assert any(
+        "including the share of the sink" in each.claim for each in verify_trace(model_trace)
+    )
 
 
 def test_where_a_sink_takes_a_share_no_row_is_said_to_sum_to_1(
@@ -120,9 +120,13 @@ def test_where_a_sink_takes_a_share_no_row_is_said_to_sum_to_1(
         output = attnviz("inspect", "the animal", *one_layer, *choice).out.replace("\n", " ")
         assert "the rest goes to the model's attention sinks" in output
         assert "sums to 1" not in output
-    output_without_first = attnviz("inspect", "the animal", *one_layer, "--head", "1", "--hide-first").out
+    output_without_first = attnviz(
+        "inspect", "the animal", *one_layer, "--head", "1", "--hide-first"
+    ).out
     assert "missing to 1" not in output_without_first
-    output_without_sinks = attnviz("inspect", "the animal", "--model", str(small_transformer("gpt2")), *one_layer[2:])
+    output_without_sinks = attnviz(
+        "inspect", "the animal", "--model", str(small_transformer("gpt2")), *one_layer[2:]
+    )
     assert "sinks" not in output_without_sinks.out
     assert "sums to 1" in output_without_sinks.out
 
@@ -276,7 +280,9 @@ def test_one_layer_that_is_looked_at_is_all_that_is_kept(small_transformer: Save
 
     assert [layer.layer for layer in one_layer.trace.layers] == [1]
     assert one_layer.trace.trained == all_layers.trace.trained
-    assert torch.equal(one_layer.trace.layers[0].attended.weights, all_layers.trace.layers[1].attended.weights)
+    assert torch.equal(
+        one_layer.trace.layers[0].attended.weights, all_layers.trace.layers[1].attended.weights
+    )
     assert [each.name for each in one_layer.maps] == ["L1H0", "L1H1", "L1H2", "L1H3"]
 
 

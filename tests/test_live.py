@@ -28,8 +28,8 @@ from tests import LONGEST, terminals
 from tests.terminals import once, shown_on_terminal
 
 WEIGHT = Scale("weight", 0.0, 1.0)
-KEYS = ["the", "old", "keys", "near", "the", "small", "cabinet", "?"]
-ENDLESS = ("learn", "reverse", "--layers", "2", "--heads", "2", "--steps", "1000000")
+WORDS = ["the", "old", "keys", "near", "the", "small", "cabinet", "?"]
+ENDLESS_COMMAND = ("learn", "reverse", "--layers", "2", "--heads", "2", "--steps", "1000000")
 
 
 def glimpse(
@@ -109,7 +109,7 @@ def test_it_fits_any_screen(
 
 
 def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(80, 24, colors="truecolor")))
+    lines = plain(glimpse_lines(glimpse(WORDS), Screen(80, 24, colors="truecolor")))
     text = "\n".join(lines)
 
     assert "learning keys: what keys are for\nstep 310 of 1,500 · 412 steps/s" in text
@@ -124,7 +124,7 @@ def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
 
 
 def test_on_a_small_one_every_head_is_still_there() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(40, 12, colors="256")))
+    lines = plain(glimpse_lines(glimpse(WORDS), Screen(40, 12, colors="256")))
 
     assert lines[0] == "learning keys: what keys are for"
     assert " ".join(lines[2].split()) == "L0H0 L0H1 L1H0 L1H1"
@@ -132,7 +132,7 @@ def test_on_a_small_one_every_head_is_still_there() -> None:
 
 
 def test_where_there_is_no_room_the_head_that_does_most_is_seen() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(30, 12)))
+    lines = plain(glimpse_lines(glimpse(WORDS), Screen(30, 12)))
 
     assert "L1H1" in lines[2]
     assert not any("L0H0" in line for line in lines)
@@ -148,14 +148,14 @@ def test_names_of_readings_are_whole_where_all_of_them_fit() -> None:
 
 
 def test_on_the_smallest_what_is_right_is_said() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(24, 8)))
+    lines = plain(glimpse_lines(glimpse(WORDS), Screen(24, 8)))
 
     assert lines[-1] == "verbs right 99.6\u00a0%"
 
 
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     """The brightest of a row is what it reads with .75."""
-    lines = glimpse_lines(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
+    lines = glimpse_lines(glimpse(WORDS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
     row = next(line for line in lines if line.plain.startswith("2 old"))
     start = len("7 cabinet ")
     styles = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
@@ -165,7 +165,7 @@ def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
 
 
 def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(40, 12, colors="256")))
+    lines = plain(glimpse_lines(glimpse(WORDS), Screen(40, 12, colors="256")))
     loss, right = (line.split()[-1] for line in lines[-2:])
 
     assert loss[0] == "█"
@@ -175,7 +175,7 @@ def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
 
 
 def test_a_number_that_is_none_leaves_its_place_empty() -> None:
-    view = glimpse(KEYS)
+    view = glimpse(WORDS)
     view.histories[0].values[-1] = np.nan
     view.scores.values[0] = np.nan
 
@@ -185,7 +185,7 @@ def test_a_number_that_is_none_leaves_its_place_empty() -> None:
 def watch_training(
     size: tuple[int, int], answer: Callable[[bytes], bytes], **more: str
 ) -> tuple[str, int]:
-    command = [sys.executable, "-m", "attnviz", *ENDLESS]
+    command = [sys.executable, "-m", "attnviz", *ENDLESS_COMMAND]
     return shown_on_terminal(command, {"ATTNVIZ_THEME": "dark", **more}, answer, size)
 
 
@@ -225,7 +225,7 @@ def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
     assert ("\x1b[38;2;" in text) == (not more)
 
 
-STOPPING = """
+STOPPING_SCRIPT = """
 import os, time
 from attnviz.machine.exit_handling import exit_on_signals, stop_on_interrupt, undo_on_signal
 exit_on_signals()
@@ -244,7 +244,7 @@ def test_a_second_ctrl_c_leaves_as_ever() -> None:
     first, second = once(b"\x03", b"begun\r\n"), once(b"\x03", b"stopped\r\n")
 
     text, status = shown_on_terminal(
-        [sys.executable, "-c", STOPPING], {}, lambda output: first(output) or second(output)
+        [sys.executable, "-c", STOPPING_SCRIPT], {}, lambda output: first(output) or second(output)
     )
 
     assert status == 130

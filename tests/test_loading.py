@@ -31,11 +31,11 @@ from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
 WEIGHTS = "model.safetensors"
-SHORT = "the animal was tired"
+SHORT_TEXT = "the animal was tired"
 
 
 @pytest.fixture
-def copied(small_transformer: Saved, tmp_path: Path) -> Path:
+def bert_folder(small_transformer: Saved, tmp_path: Path) -> Path:
     """The folder of a small BERT, to be spoiled."""
     folder = tmp_path / "mine"
     shutil.copytree(small_transformer("bert"), folder)
@@ -135,7 +135,7 @@ def replace_weights_by_gguf(folder: Path) -> None:
     (folder / "model-Q4.gguf").write_bytes(b"GGUF")
 
 
-CODE = """
+MODEL_CODE = """
 import os
 os.mkdir(os.environ["RUN"])
 print("hello from far away")
@@ -150,40 +150,61 @@ class Mine(BertModel):
 def add_own_code(folder: Path) -> None:
     auto = {"AutoConfig": "mine.MineConfig", "AutoModel": "mine.Mine"}
     change_config(model_type="mine", architectures=["Mine"], auto_map=auto)(folder)
-    (folder / "mine.py").write_text(CODE)
+    (folder / "mine.py").write_text(MODEL_CODE)
 
 
 PROBLEMS_OF_SPOILED_FOLDERS = {
-    remove_files("config.json"): "the folder '{}' has no config.json, which says what kind of model",
+    remove_files(
+        "config.json"
+    ): "the folder '{}' has no config.json, which says what kind of model",
     remove_files(WEIGHTS): f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin",
-    replace_weights_by_gguf: f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin, but those "
-    "of llama.cpp",
+    replace_weights_by_gguf: f"the folder '{{}}' has no weights: no {WEIGHTS}, no "
+    "pytorch_model.bin, but those of llama.cpp",
     remove_files("tokenizer.json", "tokenizer_config.json"): "the folder '{}' has no tokenizer: no "
     "tokenizer.json, no vocabulary",
-    remove_files("tokenizer.json"): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
-    cut_weights_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
-    garble_weights: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
+    remove_files(
+        "tokenizer.json"
+    ): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
+    cut_weights_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header "
+    "gives another size than",
+    garble_weights: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header "
+    "gives another size than",
     pickle_code: "the torch file in '{}' is refused: it holds more than numbers",
     pickle_code_with_torch: "the torch file in '{}' is refused: it holds more than numbers",
-    lose_second_part: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
-    move_weights_outside: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
+    lose_second_part: "the folder '{}' lacks model-00002-of-00002.safetensors: its "
+    "weights are in 2 files",
+    move_weights_outside: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', "
+    "which is not in",
     write_pointer_as_weights: f"'{{}}/{WEIGHTS}' holds no weights: it is a Git LFS pointer",
-    make_a_weight_infinite: "the model 'mine' (bert) has weights that are infinite or not a number (NaN), in "
-    "bert.encoder.layer.1.output.dense.bias",
+    make_a_weight_infinite: "the model 'mine' (bert) has weights that are infinite or not a "
+    "number (NaN), in bert.encoder.layer.1.output.dense.bias",
     drop_a_weight: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",
     add_own_code: "the model 'mine' comes with Python code of its own, which is not run by default",
-    change_config(model_type="wonder"): "the model 'mine' is of a kind that transformers does not know "
-    "(wonder)",
+    change_config(
+        model_type="wonder"
+    ): "the model 'mine' is of a kind that transformers does not know (wonder)",
     change_config(model_type=""): "the config.json in '{}' does not say which kind of model it is",
-    change_config(num_hidden_layers=-1): "the config.json in '{}' says that num_hidden_layers is -1",
-    change_config(num_hidden_layers=10**9): "the config.json in '{}' says that num_hidden_layers is 1000",
-    change_config(num_hidden_layers=3): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
-    change_config(num_attention_heads=3): "the model 'mine' could not be loaded: ValueError: The hidden",
+    change_config(
+        num_hidden_layers=-1
+    ): "the config.json in '{}' says that num_hidden_layers is -1",
+    change_config(
+        num_hidden_layers=10**9
+    ): "the config.json in '{}' says that num_hidden_layers is 1000",
+    change_config(
+        num_hidden_layers=3
+    ): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
+    change_config(
+        num_attention_heads=3
+    ): "the model 'mine' could not be loaded: ValueError: The hidden",
     change_config(num_attention_heads=0): "the model 'mine' could not be loaded: ZeroDivisionError",
     change_config(hidden_size=10**9): "the config.json in '{}' gives other sizes than the weights",
-    change_config(hidden_size="big"): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
-    change_config(quantization_config={"quant_method": "gptq", "bits": 4}): "the model 'mine' needs optim",
+    change_config(
+        hidden_size="big"
+    ): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
+    change_config(
+        quantization_config={"quant_method": "gptq", "bits": 4}
+    ): "the model 'mine' needs optim",
     replace_config("[]"): "'{}/config.json' is not JSON that describes a model",
     replace_config("{"): "'{}/config.json' is not JSON that describes a model",
 }
@@ -191,52 +212,61 @@ PROBLEMS_OF_SPOILED_FOLDERS = {
 
 @pytest.mark.parametrize("spoil", PROBLEMS_OF_SPOILED_FOLDERS)
 def test_what_is_wrong_with_a_folder_is_said_in_two_lines(
-    spoil: Callable[[Path], None], copied: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+    spoil: Callable[[Path], None],
+    bert_folder: Path,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RUN", str(copied / "run"))
-    spoil(copied)
+    monkeypatch.setenv("RUN", str(bert_folder / "run"))
+    spoil(bert_folder)
 
-    result = attnviz("inspect", SHORT, "--model", str(copied))
+    result = attnviz("inspect", SHORT_TEXT, "--model", str(bert_folder))
 
     assert result.status == 2
     assert result.out == ""
     first, second = result.err.splitlines()
-    assert first.startswith(f"error: {PROBLEMS_OF_SPOILED_FOLDERS[spoil].format(copied)}")
+    assert first.startswith(f"error: {PROBLEMS_OF_SPOILED_FOLDERS[spoil].format(bert_folder)}")
     assert second.startswith(" hint: ")
-    assert not (copied / "run").exists()
+    assert not (bert_folder / "run").exists()
 
 
 def test_code_of_a_model_runs_when_somebody_trusts_it_and_prints_nothing(
-    copied: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+    bert_folder: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RUN", str(copied / "run"))
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(copied / "own"))
+    monkeypatch.setenv("RUN", str(bert_folder / "run"))
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(bert_folder / "own")
+    )
     monkeypatch.setattr(sys, "path", [*sys.path])
-    add_own_code(copied)
+    add_own_code(bert_folder)
 
     one_head = ("--layer", "0", "--head", "0")
-    result = attnviz("inspect", SHORT, "--model", str(copied), "--trust-remote-code", *one_head)
+    result = attnviz(
+        "inspect", SHORT_TEXT, "--model", str(bert_folder), "--trust-remote-code", *one_head
+    )
 
-    assert (copied / "run").exists()
+    assert (bert_folder / "run").exists()
     assert result.status == 0
     assert "far away" not in result.out + result.err
 
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_weights_in_a_torch_file_are_read_where_they_are_numbers(
-    zipped: bool, copied: Path, small_transformer: Saved
+    zipped: bool, bert_folder: Path, small_transformer: Saved
 ) -> None:
     torch.save(
-        load_file(copied / WEIGHTS),
-        copied / "pytorch_model.bin",
+        load_file(bert_folder / WEIGHTS),
+        bert_folder / "pytorch_model.bin",
         _use_new_zipfile_serialization=zipped,
     )
-    (copied / WEIGHTS).unlink()
+    (bert_folder / WEIGHTS).unlink()
 
-    from_torch_file = trace(SHORT, model=str(copied))
+    from_torch_file = trace(SHORT_TEXT, model=str(bert_folder))
 
-    from_safetensors = trace(SHORT, model=str(small_transformer("bert")))
-    assert torch.equal(from_torch_file.layers[1].attended.weights, from_safetensors.layers[1].attended.weights)
+    from_safetensors = trace(SHORT_TEXT, model=str(small_transformer("bert")))
+    assert torch.equal(
+        from_torch_file.layers[1].attended.weights, from_safetensors.layers[1].attended.weights
+    )
 
 
 def test_a_checkpoint_in_16_bits_is_computed_with_32_and_said_to_have_16(tmp_path: Path) -> None:
@@ -252,18 +282,20 @@ def test_a_checkpoint_in_16_bits_is_computed_with_32_and_said_to_have_16(tmp_pat
     assert trace_in_16_bits.layers[0].attended.weights.dtype == torch.bfloat16
     assert trace_in_16_bits.trained is not None
     assert not trace_in_16_bits.trained.fallback
-    differences = trace_in_16_bits.layers[0].attended.weights.float() - model_trace.layers[0].attended.weights
+    differences = (
+        trace_in_16_bits.layers[0].attended.weights.float() - model_trace.layers[0].attended.weights
+    )
     assert differences.abs().max() < 0.1
 
 
 def test_the_dtype_of_a_checkpoint_is_what_its_file_says_whatever_its_config_does(
-    copied: Path,
+    bert_folder: Path,
 ) -> None:
-    half_weights = {name: each.half() for name, each in load_file(copied / WEIGHTS).items()}
-    save_file(half_weights, copied / WEIGHTS, {"format": "pt"})
+    half_weights = {name: each.half() for name, each in load_file(bert_folder / WEIGHTS).items()}
+    save_file(half_weights, bert_folder / WEIGHTS, {"format": "pt"})
 
-    assert find_weights_dtype(copied) == "float16"
-    assert load_transformer(Settings(model=str(copied))).stored_as == "float16"
+    assert find_weights_dtype(bert_folder) == "float16"
+    assert load_transformer(Settings(model=str(bert_folder))).stored_as == "float16"
 
 
 @pytest.fixture
@@ -293,7 +325,7 @@ def test_a_model_in_the_cache_of_a_hub_is_taken_from_there_and_nobody_is_asked(
     add_to_cache(small_transformer("bert"), cache, name)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", refuse_network)
 
-    model_trace = trace(SHORT, model=name)
+    model_trace = trace(SHORT_TEXT, model=name)
 
     assert model_trace.trained is not None
     assert model_trace.trained.name == name
@@ -308,7 +340,7 @@ def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", refuse_network)
 
     for name in ("owner/absent", "owner/half"):
-        result = attnviz("inspect", SHORT, "--model", name)
+        result = attnviz("inspect", SHORT_TEXT, "--model", name)
         assert result.status == 2
         assert result.err == (
             f"error: the model '{name}' is not in the cache of this machine, or is incomplete "
@@ -339,11 +371,11 @@ def test_what_a_hub_answers_is_said_in_two_lines(
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", answer)
 
-    told = attnviz("inspect", SHORT, "--model", "o/n")
+    result = attnviz("inspect", SHORT_TEXT, "--model", "o/n")
 
-    assert told.status == 2
-    assert message in told.err.splitlines()[0]
-    assert len(told.err.splitlines()) == 2
+    assert result.status == 2
+    assert message in result.err.splitlines()[0]
+    assert len(result.err.splitlines()) == 2
 
 
 def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
@@ -372,7 +404,7 @@ def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
         transformers.ViTModel(config).save_pretrained(tmp_path / "vit")
     (tmp_path / "vit" / "tokenizer.json").write_text("{}")
 
-    result = attnviz("inspect", SHORT, "--model", str(tmp_path / "vit"))
+    result = attnviz("inspect", SHORT_TEXT, "--model", str(tmp_path / "vit"))
 
     assert result.err.splitlines()[0] == (
         "error: the model 'vit' (vit) does not read text: it takes pixel_values"
@@ -384,7 +416,7 @@ def test_without_transformers_the_extra_is_named(
 ) -> None:
     monkeypatch.setattr("attnviz.traces.early_checks.find_spec", lambda name: None)
 
-    result = attnviz("inspect", SHORT)
+    result = attnviz("inspect", SHORT_TEXT)
 
     assert result.err == (
         "error: trained models need transformers, which is not installed (--model minilm)\n"
@@ -408,7 +440,7 @@ def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
     )
     model_location._package_folder.cache_clear()
 
-    result = attnviz("inspect", SHORT)
+    result = attnviz("inspect", SHORT_TEXT)
 
     model_location._package_folder.cache_clear()
     assert result.status == 2
@@ -426,9 +458,9 @@ def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.setattr(model_location, "_package_folder", lambda model: tmp_path)
     (tmp_path / name).unlink()
-    missing_result = attnviz("inspect", SHORT)
+    missing_result = attnviz("inspect", SHORT_TEXT)
     (tmp_path / name).write_bytes(b"{}")
-    altered_result = attnviz("run", SHORT, "--embeddings", "minilm")
+    altered_result = attnviz("run", SHORT_TEXT, "--embeddings", "minilm")
 
     assert altered_result == missing_result
     assert (missing_result.status, missing_result.out) == (2, "")
@@ -447,7 +479,9 @@ def test_the_files_of_minilm_are_read_again_once_they_change(
     for name in weights.sha256:
         (tmp_path / name).write_bytes(b"")
     sums_of_empty_files = dict.fromkeys(weights.sha256, hashlib.sha256().hexdigest())
-    monkeypatch.setitem(model_location.WEIGHTS_PACKAGES, "minilm", replace(weights, sha256=sums_of_empty_files))
+    monkeypatch.setitem(
+        model_location.WEIGHTS_PACKAGES, "minilm", replace(weights, sha256=sums_of_empty_files)
+    )
     monkeypatch.setattr(model_location, "_package_folder", lambda model: tmp_path)
     model_location._refuse_altered_package.cache_clear()
 
@@ -496,7 +530,9 @@ def test_a_model_without_a_limit_takes_a_long_text(small_transformer: Saved) -> 
     assert len(model_trace.tokens) == 121
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "the text is empty"), ("  ", "the text is blank")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "the text is empty"), ("  ", "the text is blank")]
+)
 def test_nothing_is_no_text(text: str, message: str, small_transformer: Saved) -> None:
     with pytest.raises(AttnvizError, match=message):
         trace(text, model=str(small_transformer("bert")))
@@ -513,19 +549,23 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
         return attend(self, module, query, *rest)
 
     monkeypatch.setattr(Listener, "attend", attend_to_few_tokens)
-    with pytest.raises(AttnvizError, match="cpu does not have enough memory for 19 tokens") as error:
+    with pytest.raises(
+        AttnvizError, match="cpu does not have enough memory for 19 tokens"
+    ) as error:
         trace(TEXT, model=str(small_transformer("gpt2")))
 
     assert error.value.hint.startswith('the first 4 of them fit; or try dtype="bfloat16"')
 
 
 def test_more_weights_than_there_is_memory_for_are_not_loaded(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
+    bert_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 10_000)
 
-    with pytest.raises(AttnvizError, match=r"the model in .* numbers as float32, takes about") as error:
-        trace(SHORT, model=str(copied))
+    with pytest.raises(
+        AttnvizError, match=r"the model in .* numbers as float32, takes about"
+    ) as error:
+        trace(SHORT_TEXT, model=str(bert_folder))
 
     assert error.value.hint == "close other programs, or take a machine with more memory"
 
@@ -542,12 +582,12 @@ def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> N
 
 
 def test_a_model_that_was_written_anew_is_loaded_anew(
-    small_transformer: Saved, copied: Path, monkeypatch: pytest.MonkeyPatch
+    small_transformer: Saved, bert_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after more training; and one of the same name, seen from another folder, is another."""
-    first = load_transformer(Settings(model=str(copied)))
-    save(KINDS["gpt2"], copied)
-    second = load_transformer(Settings(model=str(copied)))
+    first = load_transformer(Settings(model=str(bert_folder)))
+    save(KINDS["gpt2"], bert_folder)
+    second = load_transformer(Settings(model=str(bert_folder)))
     assert (first.config.model_type, second.config.model_type) == ("bert", "gpt2")
     model_types = []
     for name in ("bert", "gpt2"):
@@ -560,12 +600,12 @@ def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
     small_transformer: Saved,
 ) -> None:
     with pytest.raises(AttnvizError, match="no attention can be found"):
-        trace(SHORT, model=str(small_transformer("mamba")), without="L0H0")
+        trace(SHORT_TEXT, model=str(small_transformer("mamba")), without="L0H0")
 
 
 def test_a_dtype_that_a_part_of_a_model_cannot_do_is_refused(small_transformer: Saved) -> None:
     with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be run as float64") as error:
-        trace(SHORT, model=str(small_transformer("gpt-oss")), dtype="float64")
+        trace(SHORT_TEXT, model=str(small_transformer("gpt-oss")), dtype="float64")
     assert error.value.hint == "leave 'dtype' out"
 
 
@@ -578,7 +618,7 @@ def test_rows_of_a_model_without_a_word_of_its_tokenizer_are_answers_by_number(
     options: dict[str, Any] = {"attention": "decoder"} if kind == "t5" else {"generate": 3}
     note = r"⟨id \d+⟩ is no word: the model 'mine' chooses among 3,000 ids, and its vocabulary has "
     with pytest.warns(Note, match=note):
-        model_trace = trace(SHORT, model=str(folder), **options)
+        model_trace = trace(SHORT_TEXT, model=str(folder), **options)
     assert model_trace.prediction is not None
     assert any(each.startswith("⟨id ") for each in model_trace.prediction.answers)
     assert model_trace.view(predict=True).closing
@@ -590,4 +630,4 @@ def test_a_config_of_what_cannot_be_is_refused_when_the_model_is_run(
     folder = shutil.copytree(small_transformer("gpt-oss"), tmp_path / "mine")
     change_config(num_experts_per_tok=9)(folder)
     with pytest.raises(AttnvizError, match=r"cannot be run on this text: selected index k out of"):
-        trace(SHORT, model=str(folder))
+        trace(SHORT_TEXT, model=str(folder))

@@ -208,10 +208,12 @@ def test_maxima_of_blocks_are_those_of_the_matrix(
     assert_close(summary.pooled, torch.from_numpy(expected), atol=1e-12, rtol=1e-10)
 
 
-WINDOWED = Variant("windowed", "", window=7), Variant("local", "", window=7, causal=True)
+WINDOWED_VARIANTS = Variant("windowed", "", window=7), Variant("local", "", window=7, causal=True)
 
 
-@pytest.mark.parametrize("variant", [*VARIANTS.values(), *WINDOWED], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "variant", [*VARIANTS.values(), *WINDOWED_VARIANTS], ids=lambda each: each.name
+)
 def test_each_variant_hides_what_it_does_not_see(variant: Variant) -> None:
     rule = MaskRule.of_variant(variant)
     hidden = rule.hidden(slice(3, 30), slice(0, 25), torch.device("cpu"))
@@ -347,7 +349,7 @@ def _fresh_kernel_check() -> Iterator[None]:
 RULES = (MaskRule(), MaskRule(after=0), MaskRule(before=9, after=2), MaskRule(after=0, offset=7))
 
 
-@pytest.mark.usefixtures("_fused")
+@pytest.mark.usefixtures("_fresh_kernel_check")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_fused_calls_and_tiles_agree(
@@ -376,7 +378,7 @@ def _inexact_kernel(*vectors: Tensor) -> tuple[Tensor, Tensor]:
     return contexts, log_sums * 1.001
 
 
-@pytest.mark.usefixtures("_fused")
+@pytest.mark.usefixtures("_fresh_kernel_check")
 @pytest.mark.parametrize("kernel", [_missing_kernel, _inexact_kernel])
 def test_a_fused_call_that_is_missing_or_wrong_is_not_used(
     kernel: Any, monkeypatch: pytest.MonkeyPatch

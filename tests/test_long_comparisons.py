@@ -24,10 +24,10 @@ from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.long_map import LongMap
 from attnviz.views.long_comparison import compared_sides, row_measure_means
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 2
-WAYS: dict[str, dict[str, Any]] = {
+CHOICES_BY_COMPARISON: dict[str, dict[str, Any]] = {
     "scale": {},
     "variant": {},
     "mask": {"values": ["causal", "none", "window"]},
@@ -40,17 +40,21 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def both_comparisons(by: str, text: str = TEXT, **choices: Any) -> tuple[Comparison, LongComparison]:
+def both_comparisons(
+    by: str, text: str = TEXT, **choices: Any
+) -> tuple[Comparison, LongComparison]:
     """The comparison with matrices, and the one without."""
-    with_matrices, streamed = (compare(text, by=by, stream=each, **choices) for each in (False, True))
+    with_matrices, streamed = (
+        compare(text, by=by, stream=each, **choices) for each in (False, True)
+    )
     assert isinstance(with_matrices, Comparison)
     assert isinstance(streamed, LongComparison)
     return with_matrices, streamed
 
 
-@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("by", CHOICES_BY_COMPARISON)
 def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
-    with_matrices, streamed = both_comparisons(by, **WAYS[by])
+    with_matrices, streamed = both_comparisons(by, **CHOICES_BY_COMPARISON[by])
     sides = compared_sides(streamed, mean=False)
 
     for index, (expected_way, other) in enumerate(
@@ -87,13 +91,15 @@ def test_a_row_is_compared_as_it_is_in_the_whole_text() -> None:
         assert (row_change is None) == (all_changes is None)
         if row_change is not None and all_changes is not None:
             assert torch.allclose(row_change.moved[:, 0], all_changes.moved[:, 11], atol=1e-5)
-            assert torch.allclose(row_change.divergence[:, 0], all_changes.divergence[:, 11], atol=1e-5)
+            assert torch.allclose(
+                row_change.divergence[:, 0], all_changes.divergence[:, 11], atol=1e-5
+            )
             assert row_change.largest.query == 11
 
 
 def test_no_matrix_of_a_long_text_is_made() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
-    with Largest() as largest:  # type: ignore[no-untyped-call]
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
         comparison = compare(text, by="mask", tokenizer="spaces", stream=True, resolution=64)
         assert comparison.view().render(".txt")
 
@@ -148,7 +154,9 @@ def test_titles_are_true_of_few_tokens(text: str, choices: dict[str, Any], title
 
 
 def test_a_token_whose_keys_are_all_masked_has_no_change() -> None:
-    masked_matrices = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
+    masked_matrices = Matrices(
+        embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool()
+    )
     comparison = compare(trace("a b", tokenizer="spaces", given=masked_matrices), stream=True)
 
     assert comparison.view(query=1).headline == (

@@ -16,10 +16,10 @@ from attnviz import Trace, read, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.long_weights import MEASURED_NAMES, LongWeights
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 3
-KINDS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
     "scaled": {},
     "causal with ALiBi and a cap": {
         "causal": True, "heads": 2, "positions": "alibi", "soft_cap": 2.0,
@@ -39,7 +39,9 @@ def long_weights(long_trace: Trace) -> LongWeights:
 
 
 def test_a_summary_has_plain_names_and_the_numbers_of_the_weights() -> None:
-    streamed, with_matrices = (trace(TEXT, stream=each, heads=2, causal=True) for each in (True, False))
+    streamed, with_matrices = (
+        trace(TEXT, stream=each, heads=2, causal=True) for each in (True, False)
+    )
     summary, weights = streamed.summary, with_matrices.weights[0]
 
     assert torch.allclose(summary.map, weights.double(), atol=1e-6)
@@ -108,7 +110,7 @@ def test_an_index_gives_the_weights_of_a_long_text(key: Any) -> None:
 def test_an_index_of_a_row_computes_that_row_alone() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
     streamed = trace(text, tokenizer="spaces", stream=True)
-    with Largest() as largest:  # type: ignore[no-untyped-call]
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
         assert streamed["L0H0", 2000].shape == (2500,)
         assert repr(streamed).startswith("<Trace 'w0 w1")
 
@@ -116,11 +118,11 @@ def test_an_index_of_a_row_computes_that_row_alone() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_a_long_text_is_saved_and_read_without_measuring_it_again(
     kind: str, suffix: str, tmp_path: Path
 ) -> None:
-    saved_trace = trace(TEXT, stream=True, **KINDS[kind])
+    saved_trace = trace(TEXT, stream=True, **SETTINGS_BY_KIND[kind])
     path = tmp_path / f"a{suffix}"
     saved_trace.save(path)
     read_trace = read(str(path))
@@ -130,7 +132,9 @@ def test_a_long_text_is_saved_and_read_without_measuring_it_again(
         assert isinstance(weights, LongWeights)
         assert "summary" in vars(weights)
         for name in MEASURED_NAMES:
-            first, second = (getattr(each.summary, name).double() for each in (saved_layer, read_layer))
+            first, second = (
+                getattr(each.summary, name).double() for each in (saved_layer, read_layer)
+            )
             assert torch.allclose(first, second, atol=1e-6), name
         assert torch.allclose(saved_layer.summary.rows(7), read_layer.summary.rows(7), atol=1e-6)
         del vars(weights)["summary"]  # what was saved gives the same once more

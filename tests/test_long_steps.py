@@ -17,10 +17,10 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.section import Section
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 3
-KINDS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
     "scaled": {},
     "causal with ALiBi and a cap": {
         "causal": True, "heads": 2, "positions": "alibi", "soft_cap": 2.0,
@@ -40,9 +40,9 @@ def both_traces(**choices: Any) -> tuple[Trace, Trace]:
     return streamed, with_matrices
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_queries_alone_have_the_stages_of_the_whole_text(kind: str) -> None:
-    streamed, with_matrices = both_traces(**KINDS[kind])
+    streamed, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
 
     for one, other in zip(streamed.layers, with_matrices.layers, strict=True):
         rows = [3, 20]
@@ -52,9 +52,9 @@ def test_queries_alone_have_the_stages_of_the_whole_text(kind: str) -> None:
             assert torch.allclose(getattr(some_stages, name), expected, atol=1e-5), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_the_steps_of_a_token_are_written_with_its_numbers(kind: str) -> None:
-    streamed, with_matrices = both_traces(**KINDS[kind])
+    streamed, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
     sections = {each.name: each for each in steps(streamed, query=20, digits=6).sections}
     weights = with_matrices.layers[0].attended.weights[:, 20]
     heads = len(weights)
@@ -80,7 +80,8 @@ def _right_sides_are_true(softmax: Section, head: int, heads: int) -> bool:
     assert total.left.startswith("sum")
     assert np.isclose(float(eval_text(total.right)), float(total.result), rtol=1e-4)
     return all(
-        np.isclose(float(eval_text(each.right)), float(each.result), atol=2e-5) for each in weight_sums
+        np.isclose(float(eval_text(each.right)), float(each.result), atol=2e-5)
+        for each in weight_sums
     )
 
 
@@ -101,8 +102,8 @@ def test_what_is_left_out_is_said_and_adds_up() -> None:
 
     assert written_keys <= 8
     assert sections["softmax"].remarks == (
-        f"written out: {written_keys} keys with {share:.1f}\xa0% of the weight; {count - written_keys} other "
-        "visible keys together have the rest",
+        f"written out: {written_keys} keys with {share:.1f}\xa0% of the weight; "
+        f"{count - written_keys} other visible keys together have the rest",
         f"the last term of the sum: {count - written_keys} other keys together",
     )
     assert len(sections["softmax"].sums) == written_keys + 1
@@ -120,8 +121,12 @@ def test_the_first_token_of_a_causal_text_reads_itself_alone() -> None:
 
 
 def test_a_token_that_reads_nothing_has_no_softmax() -> None:
-    masked_matrices = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
-    sections = steps(trace("a b", tokenizer="spaces", given=masked_matrices, stream=True), query=1).sections
+    masked_matrices = Matrices(
+        embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool()
+    )
+    sections = steps(
+        trace("a b", tokenizer="spaces", given=masked_matrices, stream=True), query=1
+    ).sections
 
     assert sections[-1].about == (
         "Every key is masked: 2 b attends to nothing, and its context vector is 0."
@@ -140,7 +145,7 @@ def test_steps_without_a_token_are_refused_before_anything_is_computed(attnviz: 
 
 def test_no_matrix_is_made_for_the_steps_of_a_token() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
-    with Largest() as largest:  # type: ignore[no-untyped-call]
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
         walk = steps(text, tokenizer="spaces", stream=True, query=2000)
         assert walk.view().render(".txt")
 
@@ -164,9 +169,9 @@ def test_files_of_steps_have_the_row(attnviz: Attnviz, tmp_path: Path) -> None:
     assert np.allclose(weights, with_matrices.layers[0].attended.weights[0, 20], atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_checks_of_a_long_text_hold(kind: str) -> None:
-    streamed, _ = both_traces(**KINDS[kind])
+    streamed, _ = both_traces(**SETTINGS_BY_KIND[kind])
     checks = verify_trace(streamed)
 
     assert [check.text for check in checks if not check.passed] == []

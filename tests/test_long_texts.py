@@ -77,7 +77,7 @@ def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
 
 
 WORDS = "one two three four five six seven eight " * 3
-WAYS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_NAME: dict[str, dict[str, Any]] = {
     "one head": {},
     "causal heads that share keys": {"causal": True, "heads": 4, "kv_heads": 2, "dim": 16},
     "capped": {"soft_cap": 0.5, "temperature": 0.3},
@@ -90,13 +90,13 @@ WAYS: dict[str, dict[str, Any]] = {
 STAGES: tuple[Stage, ...] = ("scores", "scaled scores", "masked scores", "exponents", "mixing")
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", SETTINGS_BY_NAME)
 def test_streamed_weights_are_those_of_matrices(
     name: str, monkeypatch: pytest.MonkeyPatch, quick: None
 ) -> None:
-    with_matrices = trace(WORDS, **WAYS[name])
+    with_matrices = trace(WORDS, **SETTINGS_BY_NAME[name])
     _read_in_bands(monkeypatch, 50)
-    streamed = trace(WORDS, stream=True, **WAYS[name])
+    streamed = trace(WORDS, stream=True, **SETTINGS_BY_NAME[name])
 
     for one, other in zip(streamed.attention_layers, with_matrices.attention_layers, strict=True):
         assert one.weights_on_demand is not None
@@ -104,13 +104,18 @@ def test_streamed_weights_are_those_of_matrices(
         assert torch.allclose(one.context, other.context, atol=1e-6)
         assert torch.allclose(one.attended.weights, other.attended.weights, atol=1e-6)
         for head in range(one.heads):
-            streamed_cells, stored_cells = (each.weights.cells("mixing", head) for each in (one, other))
+            streamed_cells, stored_cells = (
+                each.weights.cells("mixing", head) for each in (one, other)
+            )
             bands = [*streamed_cells.bands()]
             assert len(bands) > 1
             values = np.vstack([each.values for each in bands])
             assert np.allclose(values, all_cells(stored_cells).values, atol=1e-5)
             assert np.array_equal(all_cells(streamed_cells).hidden, all_cells(stored_cells).hidden)
-    texts = [each.view(show=["weights"], as_="heatmap").render(".txt") for each in (streamed, with_matrices)]
+    texts = [
+        each.view(show=["weights"], as_="heatmap").render(".txt")
+        for each in (streamed, with_matrices)
+    ]
     assert texts[0] == texts[1]
 
 
@@ -177,4 +182,6 @@ def test_weights_alone_are_cut_into_rows_as_any_others(monkeypatch: pytest.Monke
     rows = layer.weights.cells("weights", 1)
 
     assert not isinstance(rows, cells.StoredCells)
-    np.testing.assert_array_equal(rows.window(slice(7, 9), slice(None)).values, given_weights[1, 7:9])
+    np.testing.assert_array_equal(
+        rows.window(slice(7, 9), slice(None)).values, given_weights[1, 7:9]
+    )

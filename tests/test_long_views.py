@@ -307,11 +307,17 @@ def test_titles_are_true_of_short_texts(text: str, settings: dict[str, Any], tit
 
 def test_a_query_says_which_keys_tie_and_that_all_are_masked() -> None:
     even_trace_view = trace("I am learning this", variant="average", stream=True).view(query=3)
-    masked_matrices = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
+    masked_matrices = Matrices(
+        embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool()
+    )
     blind_trace = trace("a b", tokenizer="spaces", given=masked_matrices, stream=True)
 
-    assert even_trace_view.headline == ('"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each')
-    assert blind_trace.view(query=1).headline == ('"b" (token 2) attends to nothing: every key is masked')
+    assert even_trace_view.headline == (
+        '"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each'
+    )
+    assert blind_trace.view(query=1).headline == (
+        '"b" (token 2) attends to nothing: every key is masked'
+    )
     assert "each row sums to 1" not in blind_trace.view().grids()[0].note
 
 

@@ -27,13 +27,13 @@ from attnviz.views.inspection.map_numbers import rollout_scale
 from tests.small_transformers import Saved
 
 TEXT = "Don't stop now, my friend: we aren't done"
-GIVEN: dict[str, Any] = {"tokenizer": "gpt2", "heads": 3, "layers": 2, "dim": 12}
+TRACE_SETTINGS: dict[str, Any] = {"tokenizer": "gpt2", "heads": 3, "layers": 2, "dim": 12}
 
 
 @cache
 def small_trace(text: str = TEXT, special: tuple[int, ...] = (), **changes: Any) -> Trace:
     """Attention of two layers, of whose tokens some count as those of a tokenizer."""
-    plain_trace = trace(text, **{**GIVEN, **changes})
+    plain_trace = trace(text, **{**TRACE_SETTINGS, **changes})
     tokens = replace(plain_trace.tokens, special=frozenset(special))
     return replace(plain_trace, tokens=tokens, keys=tokens)
 
@@ -54,7 +54,9 @@ def stacked_weights(trace: Trace) -> np.ndarray:
 def cut_into_tokens(text: str, cuts: list[int]) -> Tokens:
     """The words of a text, cut up further after so many letters each."""
     pieces, starts_after_space = [], []
-    for place, (piece, has_space) in enumerate(zip(words(text).pieces, words(text).spaced, strict=True)):
+    for place, (piece, has_space) in enumerate(
+        zip(words(text).pieces, words(text).spaced, strict=True)
+    ):
         cut = min(cuts[place % len(cuts)], len(piece))
         parts = [part for part in (piece[:cut], piece[cut:]) if part]
         pieces += parts
@@ -123,10 +125,14 @@ def test_what_is_left_is_divided_into_the_softmax_of_what_is_left() -> None:
     maps = inspect_trace(trace, hide_special=True, renormalise=True).maps
 
     scores = np.stack([layer.attended.logits.numpy() for layer in trace.layers])
-    exponents = np.exp(scores[..., remaining, :][..., remaining]).reshape(6, len(remaining), len(remaining))
+    exponents = np.exp(scores[..., remaining, :][..., remaining]).reshape(
+        6, len(remaining), len(remaining)
+    )
 
     assert_allclose(
-        np.stack([map_values(each) for each in maps]), exponents / exponents.sum(-1, keepdims=True), atol=1e-6
+        np.stack([map_values(each) for each in maps]),
+        exponents / exponents.sum(-1, keepdims=True),
+        atol=1e-6,
     )
     assert maps[0].columns.numbers == tuple(place + 1 for place in remaining)
 
@@ -203,7 +209,8 @@ def test_colours_of_a_rollout_fit_what_does_not_come_from_a_sink_and_its_title_n
     (rollout,) = inspect_trace(trace, merge="rollout").maps
     sink_weights = np.array([[0.909, 0.031, 0.03, 0.03]] * 4)
     sink_map, even_map = (
-        replace(rollout, cells=unmasked_cells(each)) for each in (sink_weights, sink_weights * 0 + 0.24)
+        replace(rollout, cells=unmasked_cells(each))
+        for each in (sink_weights, sink_weights * 0 + 0.24)
     )
 
     scale = rollout_scale(sink_map, InspectOptions(merge="rollout"))
@@ -248,8 +255,13 @@ def test_heads_are_ranked_by_one_weight() -> None:
     link_weights = stacked_weights(trace)[:, :, row, column].ravel()
 
     assert trace.tokens.labels[column] == "now"
-    assert [each.weight for each in link.ranked_links] == sorted(link_weights.tolist(), reverse=True)
-    assert link.ranked_links[0].map.name == f"L{link_weights.argmax() // 3}H{link_weights.argmax() % 3}"
+    assert [each.weight for each in link.ranked_links] == sorted(
+        link_weights.tolist(), reverse=True
+    )
+    assert (
+        link.ranked_links[0].map.name
+        == f"L{link_weights.argmax() // 3}H{link_weights.argmax() % 3}"
+    )
     assert link.mean == pytest.approx(link_weights.mean())
     best = stacked_weights(trace)[link_weights.argmax() // 3, link_weights.argmax() % 3, row]
     assert link.ranked_links[0].rank == 1 + (best > link_weights.max()).sum()
@@ -261,7 +273,9 @@ def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
     peaks = stacked_weights(trace)[:, :, -1].max(-1).ravel()
 
     assert [each.peak for each in token_query.by_peak] == sorted(peaks.tolist(), reverse=True)
-    assert_allclose(token_query.mean.patch.values[0], stacked_weights(trace)[:, :, -1].mean((0, 1)), atol=1e-6)
+    assert_allclose(
+        token_query.mean.patch.values[0], stacked_weights(trace)[:, :, -1].mean((0, 1)), atol=1e-6
+    )
 
 
 def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -> None:
@@ -329,7 +343,9 @@ def test_a_token_is_left_out_by_the_options_that_are_given(
 ) -> None:
     for choices in ({"query": token}, {"source": "my", "to": token}):
         with pytest.raises(AttnvizError) as error:
-            inspect_trace(small_trace(special=(0, 2)), **choices, **dict.fromkeys(hides, True)).view()
+            inspect_trace(
+                small_trace(special=(0, 2)), **choices, **dict.fromkeys(hides, True)
+            ).view()
         assert str(error.value).splitlines()[0] == f"'{token}' is left out ({options})"
         assert error.value.hint == f"leave {options} out, or ask for another token"
 

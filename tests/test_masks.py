@@ -27,7 +27,7 @@ from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
 
 LOW = -1e9
-ONE_BLIND = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
+ONE_BLIND_ROW = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
 
 
 def random_vectors(heads: int, tokens: int, width: int = 4, seed: int = 0) -> dict[str, Any]:
@@ -54,7 +54,9 @@ def test_a_mask_of_yes_and_no_for_each_head_is_torchs(heads: int, tokens: int, s
     layer = trace_of({**contents, "visible": visible}).layers[0]
 
     visible_cells = torch.from_numpy(visible)
-    expected = torch_attention(contents, visible_cells).masked_fill(~visible_cells.any(-1, keepdim=True), 0)
+    expected = torch_attention(contents, visible_cells).masked_fill(
+        ~visible_cells.any(-1, keepdim=True), 0
+    )
     assert_close(layer.attended.contexts, expected)
 
 
@@ -73,7 +75,7 @@ def test_a_mask_of_numbers_is_added_as_torch_adds_it(heads: int, tokens: int, se
 
 
 def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
-    contents, mask = random_vectors(2, 3), np.array(ONE_BLIND)
+    contents, mask = random_vectors(2, 3), np.array(ONE_BLIND_ROW)
 
     shared_trace, trace_by_head = (
         trace_of({**contents, "visible": mask}),
@@ -111,7 +113,10 @@ def test_a_mask_is_added_after_scaling_and_hides_beside_a_causal_one() -> None:
 def test_what_is_hidden_is_the_opposite_of_what_is_visible() -> None:
     contents, hidden = random_vectors(2, 3), np.triu(np.ones((3, 3)), 1)
 
-    trace_with_hidden, trace_with_visible = trace_of({**contents, "hidden": hidden}), trace_of({**contents, "visible": 1 - hidden})
+    trace_with_hidden, trace_with_visible = (
+        trace_of({**contents, "hidden": hidden}),
+        trace_of({**contents, "visible": 1 - hidden}),
+    )
 
     assert torch.equal(trace_with_hidden.layers[0].visible, trace_with_visible.layers[0].visible)
     assert_close(trace_with_hidden.layers[0].context, trace_with_visible.layers[0].context)
@@ -127,7 +132,11 @@ def test_a_low_number_takes_all_weight_and_hides_nothing() -> None:
 
 
 def test_every_layer_has_the_mask() -> None:
-    contents = {"embeddings": np.ones((3, 8)), "mask": [[0, LOW, LOW]] * 3, "visible": ONE_BLIND}
+    contents = {
+        "embeddings": np.ones((3, 8)),
+        "mask": [[0, LOW, LOW]] * 3,
+        "visible": ONE_BLIND_ROW,
+    }
 
     masked_trace = trace_of(contents, layers=2)
 
@@ -137,7 +146,9 @@ def test_every_layer_has_the_mask() -> None:
 
 def test_a_row_that_sees_nothing_is_zero_and_said_to_be(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "blind.toml"
-    path.write_text(f"scores = {[[1, 2, 3]] * 3}\nvalues = {[[1, 2]] * 3}\nvisible = {ONE_BLIND}")
+    path.write_text(
+        f"scores = {[[1, 2, 3]] * 3}\nvalues = {[[1, 2]] * 3}\nvisible = {ONE_BLIND_ROW}"
+    )
 
     result = attnviz("run", "--given", str(path), "--verify")
 
@@ -157,7 +168,7 @@ def test_nothing_is_said_of_blind_rows_where_there_are_none() -> None:
 
 
 def test_only_the_head_that_is_blind_is_said_to_be() -> None:
-    contents = {**random_vectors(2, 3), "visible": [ONE_BLIND, np.ones((3, 3)).tolist()]}
+    contents = {**random_vectors(2, 3), "visible": [ONE_BLIND_ROW, np.ones((3, 3)).tolist()]}
 
     notes = _all_notes(trace_of(contents))
 
@@ -168,7 +179,7 @@ def test_only_the_head_that_is_blind_is_said_to_be() -> None:
 
 
 def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path: Path) -> None:
-    blind_trace = trace_of({**random_vectors(2, 3), "visible": [ONE_BLIND, ONE_BLIND]})
+    blind_trace = trace_of({**random_vectors(2, 3), "visible": [ONE_BLIND_ROW, ONE_BLIND_ROW]})
 
     for form in ("heatmap", "arcs", "sentence"):
         view = blind_trace.view(query="2", as_=form)
@@ -179,7 +190,7 @@ def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path:
 
 
 def test_the_arithmetic_of_a_blind_row_is_nothing_to_share_out() -> None:
-    sections = _sections(trace_of({**random_vectors(1, 3), "visible": ONE_BLIND}), query="2")
+    sections = _sections(trace_of({**random_vectors(1, 3), "visible": ONE_BLIND_ROW}), query="2")
 
     assert sections["softmax"].sums == ()
     assert [each.text for each in sections["context"].sums] == ["context(x2) = [0 0 0 0]"]
@@ -199,14 +210,18 @@ def test_the_arithmetic_of_a_mask_of_numbers_is_written_out() -> None:
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
     mask = [[0, -1.5, 0], [0, 0, float("-inf")], [0, 0, 0]]
-    saved_trace = trace_of({**random_vectors(2, 3), "mask": mask, "visible": [ONE_BLIND, np.tri(3).tolist()]})
+    saved_trace = trace_of(
+        {**random_vectors(2, 3), "mask": mask, "visible": [ONE_BLIND_ROW, np.tri(3).tolist()]}
+    )
     path = tmp_path / f"trace{suffix}"
     saved_trace.view().save(path)
 
     read_trace = library.read(str(path))
 
     for name in ("visible", "context"):
-        assert torch.equal(getattr(read_trace.layers[0], name), getattr(saved_trace.layers[0], name))
+        assert torch.equal(
+            getattr(read_trace.layers[0], name), getattr(saved_trace.layers[0], name)
+        )
     assert read_trace.layers[0].attended.mask is not None
     assert torch.equal(read_trace.layers[0].attended.logits, saved_trace.layers[0].attended.logits)
     assert "Infinity" not in path.read_text("latin-1")

@@ -82,7 +82,8 @@ def test_sums_of_neighbours_are_tested_as_their_texts_are() -> None:
     changes = np.random.default_rng(3).normal([0.0, 0.5], 1.0, (400, 2))
     both_columns = np.ones(2, bool)
     p_values_of_texts, p_values_of_sums = (
-        sign_flip_p_values(rows, both_columns, 42) for rows in (changes, changes.reshape(50, 8, 2).sum(1))
+        sign_flip_p_values(rows, both_columns, 42)
+        for rows in (changes, changes.reshape(50, 8, 2).sum(1))
     )
     assert (p_values_of_texts[1], p_values_of_sums[1]) == (1e-4, 1e-4)
     assert min(p_values_of_texts[0], p_values_of_sums[0]) > 0.05

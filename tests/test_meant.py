@@ -14,16 +14,19 @@ from attnviz.traces.matrix_names import alias_hint
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import Attnviz
 
-LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
+TRANSPOSE_HINT = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("Q", "did you mean 'queries'?"),
-        ("W_q", f"did you mean 'w_query'?{LINEAR}"),
-        ("model.layers.0.self_attn.o_proj.weight", f"did you mean 'w_out'?{LINEAR}"),
-        ("bert.encoder.layer.0.attention.self.query.weight", f"did you mean 'w_query'?{LINEAR}"),
+        ("W_q", f"did you mean 'w_query'?{TRANSPOSE_HINT}"),
+        ("model.layers.0.self_attn.o_proj.weight", f"did you mean 'w_out'?{TRANSPOSE_HINT}"),
+        (
+            "bert.encoder.layer.0.attention.self.query.weight",
+            f"did you mean 'w_query'?{TRANSPOSE_HINT}",
+        ),
         ("attention.self.value.bias", "did you mean 'b_value'?"),
         ("h.0.attn.c_proj.weight", "did you mean 'w_out'?"),
         ("h.0.mlp.c_proj.weight", "did you mean 'w_2'?"),
@@ -62,7 +65,10 @@ def test_nobody_knows_every_name() -> None:
 
 
 def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
-    names_with_alias = [*table.MATRIX_ALIASES, *(name for names in table.LAYER_ALIASES for name in names)]
+    names_with_alias = [
+        *table.MATRIX_ALIASES,
+        *(name for names in table.LAYER_ALIASES for name in names),
+    ]
     aliases = [
         other
         for names in (
@@ -96,4 +102,4 @@ def test_a_lesson_says_so_too(attnviz: Attnviz, tmp_path: Path) -> None:
     lesson = tmp_path / "lesson.toml"
     lesson.write_text('title = "t"\n[given]\nW_q = [[1]]\n')
     result = attnviz("example", "check", str(lesson))
-    assert f"did you mean 'w_query'?{LINEAR}" in " ".join(result.err.split())
+    assert f"did you mean 'w_query'?{TRANSPOSE_HINT}" in " ".join(result.err.split())

@@ -23,7 +23,9 @@ def all_visible(keys: int) -> Tensor:
     return torch.ones(1, keys, dtype=torch.bool)
 
 
-def measure_means(weights: Tensor, visible: Tensor, reference: Tensor | None = None) -> dict[str, float]:
+def measure_means(
+    weights: Tensor, visible: Tensor, reference: Tensor | None = None
+) -> dict[str, float]:
     return measures.measure_weights(weights, visible, reference).means()
 
 
@@ -60,8 +62,12 @@ def test_the_share_is_of_what_the_visible_keys_allow_and_one_key_allows_nothing(
 
 
 def test_rows_that_share_no_token_are_one_bit_apart() -> None:
-    assert_close(measure_means(single_row(0.0, 1.0), all_visible(2), single_row(1.0, 0.0))["divergence"], 1.0)
-    assert measure_means(single_row(0.3, 0.7), all_visible(2), single_row(0.3, 0.7))["divergence"] == 0
+    assert_close(
+        measure_means(single_row(0.0, 1.0), all_visible(2), single_row(1.0, 0.0))["divergence"], 1.0
+    )
+    assert (
+        measure_means(single_row(0.3, 0.7), all_visible(2), single_row(0.3, 0.7))["divergence"] == 0
+    )
 
 
 def test_weight_on_what_is_hidden_and_rows_that_do_not_sum_to_1_are_seen() -> None:

@@ -28,12 +28,12 @@ from attnviz.traces.settings import Settings
 from tests import LONGEST
 from tests.conftest import Attnviz
 
-FREE = 8_000_000
+FREE_BYTES = 8_000_000
 
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda: FREE)
+    monkeypatch.setattr(memory, "free_bytes", lambda: FREE_BYTES)
 
 
 def array_bytes(settings: Settings, text: str) -> int:
@@ -76,12 +76,14 @@ def test_wider_feed_forward_more_layers_and_a_second_sentence_need_more() -> Non
 
     bytes_of_one_layer = bytes_needed(layers=1)
     assert bytes_needed(layers=1, feed_forward=4096) > bytes_of_one_layer + 2 * 4096 * 8 * 4
-    assert bytes_needed(layers=8) - bytes_needed(layers=2) == 6 * (bytes_needed(layers=2) - bytes_of_one_layer)
+    assert bytes_needed(layers=8) - bytes_needed(layers=2) == 6 * (
+        bytes_needed(layers=2) - bytes_of_one_layer
+    )
     assert bytes_needed(layers=1, memory="you are teaching it") > bytes_of_one_layer
 
 
 def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, little: None
+    monkeypatch: pytest.MonkeyPatch, little_memory: None
 ) -> None:
     def refuse_to_draw(*arguments: object) -> None:
         raise AssertionError("drawn")
@@ -92,7 +94,7 @@ def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
         trace("a " * 100, tokenizer="spaces", dim=65_536, head_dim=1, variant="scaled", layers=1)
 
 
-def test_ways_that_fit_one_by_one_are_refused_side_by_side(little: None) -> None:
+def test_ways_that_fit_one_by_one_are_refused_side_by_side(little_memory: None) -> None:
     text = "a b c d e " * 50
 
     trace(text, tokenizer="spaces", memory_budget="8MB")
@@ -101,7 +103,7 @@ def test_ways_that_fit_one_by_one_are_refused_side_by_side(little: None) -> None
     assert error.value.hint.startswith("give at most about ")
 
 
-def test_the_steps_of_a_trace_that_fits_need_more(little: None) -> None:
+def test_the_steps_of_a_trace_that_fits_need_more(little_memory: None) -> None:
     small_trace = trace("a b c d e " * 90, tokenizer="spaces", memory_budget="8MB")
 
     with pytest.raises(AttnvizError, match=r"^every number of the steps takes 8\.9 MB"):
@@ -128,7 +130,7 @@ def test_keys_of_other_tokens_count() -> None:
 
 
 def test_of_a_long_text_only_the_beginning_is_cut(
-    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little: None
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little_memory: None
 ) -> None:
     (tmp_path / "long.txt").write_text("a" * 3_000_000, encoding="utf-8")
 
@@ -281,7 +283,9 @@ def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+def write_machine_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, str]], None]:
     """A machine whose files say what a test wants, and nothing else."""
     monkeypatch.setattr(memory, "PROC_FOLDER", tmp_path / "proc")
     monkeypatch.setattr(memory, "GROUPS_FOLDER", tmp_path / "groups")
@@ -296,7 +300,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[s
 
 
 MEMINFO = {"proc/meminfo": "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n"}
-SECOND = {
+GROUPS_VERSION_2 = {
     "proc/self/cgroup": "0::/user/job\n",
     "groups/user/job/memory.max": "max\n",
     "groups/user/job/memory.current": "900\n",
@@ -304,7 +308,7 @@ SECOND = {
     "groups/user/memory.current": "700\n",
     "groups/user/memory.stat": "anon 100\ninactive_file 400\n",
 }
-FIRST = {
+GROUPS_VERSION_1 = {
     "proc/self/cgroup": "9:name=systemd:/\n4:memory:/job\n0::/\n",
     "groups/memory/job/memory.limit_in_bytes": "5000\n",
     "groups/memory/job/memory.usage_in_bytes": "4000\n",
@@ -317,16 +321,16 @@ FIRST = {
     ("contents", "free"),
     [
         (MEMINFO, 1_024_000),
-        (MEMINFO | SECOND, 700),  # a limit of a group around; cached files make room
-        (MEMINFO | FIRST, 1000),
-        (FIRST, 1000),
-        (MEMINFO | SECOND | {"groups/user/memory.max": "10\n"}, 1),
+        (MEMINFO | GROUPS_VERSION_2, 700),  # a limit of a group around; cached files make room
+        (MEMINFO | GROUPS_VERSION_1, 1000),
+        (GROUPS_VERSION_1, 1000),
+        (MEMINFO | GROUPS_VERSION_2 | {"groups/user/memory.max": "10\n"}, 1),
     ],
 )
 def test_free_is_what_the_machine_and_every_group_around_leave(
-    machine: Callable[[dict[str, str]], None], contents: dict[str, str], free: int
+    write_machine_files: Callable[[dict[str, str]], None], contents: dict[str, str], free: int
 ) -> None:
-    machine(contents)
+    write_machine_files(contents)
 
     assert memory.free_bytes() == free
 
@@ -342,9 +346,15 @@ def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
         files.read_stream(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
 
 
-@pytest.mark.parametrize(("free_addresses", "threads", "starts"), [(10**9, "1", True), (10**9, "8", False)])
+@pytest.mark.parametrize(
+    ("free_addresses", "threads", "starts"), [(10**9, "1", True), (10**9, "8", False)]
+)
 def test_where_libraries_have_no_addresses_nothing_is_loaded(
-    free_addresses: int, threads: str, starts: bool, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
+    free_addresses: int,
+    threads: str,
+    starts: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    attnviz: Attnviz,
 ) -> None:
     monkeypatch.setattr(memory, "sys", SimpleNamespace(modules={}))
     monkeypatch.setattr(memory, "_free_addresses", lambda: free_addresses)
@@ -357,7 +367,7 @@ def test_where_libraries_have_no_addresses_nothing_is_loaded(
 
 
 # In a process of its own, whose addresses end: each run has the room that is counted for it.
-LIMITED = """
+LIMITED_SCRIPT = """
 import resource, sys
 from attnviz import trace
 from attnviz.machine import memory
@@ -399,7 +409,7 @@ print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q", *WHOLE]), file=sy
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
 def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", LIMITED],
+        [sys.executable, "-c", LIMITED_SCRIPT],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -47,7 +47,7 @@ def write_model(model: Model, place: Path) -> Path:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def saved_folder(tmp_path: Path) -> Path:
     return write_model(load_model("reverse"), tmp_path / "mine")
 
 
@@ -58,7 +58,10 @@ def test_a_model_is_computed_as_torch_computes_it() -> None:
     """Two pre-norm layers of two causal heads, written once more with torch's own modules."""
     model, model_trace = load_model("agreement"), trace(AGREEMENT, model="agreement")
     numbers = model.parameters
-    x = numbers["embeddings"][list(model_trace.tokens.ids)] + numbers["positions"][: len(model_trace.tokens)]
+    x = (
+        numbers["embeddings"][list(model_trace.tokens.ids)]
+        + numbers["positions"][: len(model_trace.tokens)]
+    )
     for layer in range(2):
         layer_parameters = {
             name.rpartition(".")[2]: each
@@ -74,9 +77,13 @@ def test_a_model_is_computed_as_torch_computes_it() -> None:
     assert torch.allclose(model_trace.prediction.probabilities, expected, atol=1e-5)
 
 
-def transformer_block(x: torch.Tensor, parameters: dict[str, torch.Tensor], temperature: float) -> torch.Tensor:
+def transformer_block(
+    x: torch.Tensor, parameters: dict[str, torch.Tensor], temperature: float
+) -> torch.Tensor:
     width = x.shape[-1:]
-    normalized = nn.functional.layer_norm(x, width, parameters["attention_gain"], parameters["attention_shift"])
+    normalized = nn.functional.layer_norm(
+        x, width, parameters["attention_gain"], parameters["attention_shift"]
+    )
     query, key, value = (
         (normalized @ parameters[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS
     )
@@ -84,8 +91,14 @@ def transformer_block(x: torch.Tensor, parameters: dict[str, torch.Tensor], temp
         query, key, value, is_causal=True, scale=1 / (query.shape[-1] ** 0.5 * temperature)
     )
     x = x + contexts.transpose(0, 1).reshape(len(x), -1) @ parameters["w_out"]
-    normalized = nn.functional.layer_norm(x, width, parameters["feed_forward_gain"], parameters["feed_forward_shift"])
-    return x + (normalized @ parameters["w_1"] + parameters["b_1"]).relu() @ parameters["w_2"] + parameters["b_2"]
+    normalized = nn.functional.layer_norm(
+        x, width, parameters["feed_forward_gain"], parameters["feed_forward_shift"]
+    )
+    return (
+        x
+        + (normalized @ parameters["w_1"] + parameters["b_1"]).relu() @ parameters["w_2"]
+        + parameters["b_2"]
+    )
 
 
 KINDS = ("query", "key", "value")
@@ -99,19 +112,21 @@ def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
     subject = model_trace.tokens.labels.index("keys")
     assert max(float(head[-1, subject]) for head in model_trace.layers[1].attended.weights) > 0.9
     assert 'At "?" the model answers: are' in result.out
-    assert "causal attention of the model agreement" in result.out or "model agreement" in result.out
+    assert (
+        "causal attention of the model agreement" in result.out or "model agreement" in result.out
+    )
 
 
-def test_a_folder_is_the_same_model(saved: Path) -> None:
-    from_folder, shipped = trace(LETTERS, model=str(saved)), trace(LETTERS, model="reverse")
+def test_a_folder_is_the_same_model(saved_folder: Path) -> None:
+    from_folder, shipped = trace(LETTERS, model=str(saved_folder)), trace(LETTERS, model="reverse")
 
     assert torch.equal(from_folder.layers[0].attended.weights, shipped.layers[0].attended.weights)
 
 
-def test_what_is_written_is_read_again_to_the_byte(saved: Path) -> None:
-    rewritten = folder.model_files(folder.read_learned_model(saved))
+def test_what_is_written_is_read_again_to_the_byte(saved_folder: Path) -> None:
+    rewritten = folder.model_files(folder.read_learned_model(saved_folder))
 
-    assert rewritten == {name: (saved / name).read_bytes() for name in rewritten}
+    assert rewritten == {name: (saved_folder / name).read_bytes() for name in rewritten}
 
 
 def test_nothing_of_a_model_is_random(attnviz: Attnviz) -> None:
@@ -140,17 +155,19 @@ def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -
 
     assert second_file.read_bytes() == file.read_bytes()
     assert read_trace.view().closing == saved_trace.view().closing
-    read_differences, saved_differences = (compare(each).differences[1] for each in (saved_trace, read_trace))
+    read_differences, saved_differences = (
+        compare(each).differences[1] for each in (saved_trace, read_trace)
+    )
     assert read_differences is not None
     assert saved_differences is not None
     assert torch.equal(read_differences, saved_differences)
 
 
-def test_the_command_makes_it_again(attnviz: Attnviz, saved: Path) -> None:
+def test_the_command_makes_it_again(attnviz: Attnviz, saved_folder: Path) -> None:
     view = trace(LETTERS, model="reverse", temperature=2.0).view()
     assert view.command is not None
     assert view.command.line == f"attnviz run '{LETTERS}' --temperature 2.0 --model reverse"
-    folder_command = trace(LETTERS, model=str(saved)).view().command
+    folder_command = trace(LETTERS, model=str(saved_folder)).view().command
     assert folder_command is not None
     assert folder_command.line == f"attnviz run '{LETTERS}' --model ./mine"
 
@@ -158,7 +175,7 @@ def test_the_command_makes_it_again(attnviz: Attnviz, saved: Path) -> None:
 # What a model has decided, and what can be asked of it.
 
 
-FIXED = {
+REFUSALS_OF_OPTIONS = {
     ("--dim", "16"): ("--dim is 16, but the model 'reverse' has 32", "leave --dim out, or --model"),
     ("--heads", "2"): (
         "--heads is 2, but the model 'reverse' has 1",
@@ -191,12 +208,12 @@ FIXED = {
 }
 
 
-@pytest.mark.parametrize("option", FIXED, ids=" ".join)
+@pytest.mark.parametrize("option", REFUSALS_OF_OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("command", ["run", "steps"])
 def test_what_a_model_has_decided_is_not_asked_for(
     attnviz: Attnviz, command: str, option: tuple[str, str]
 ) -> None:
-    problem, hint = FIXED[option]
+    problem, hint = REFUSALS_OF_OPTIONS[option]
     result = attnviz(command, LETTERS, "--model", "reverse", *option)
 
     assert result.status == 2
@@ -228,7 +245,9 @@ def test_what_a_model_can_be_asked_changes_its_weights(choices: dict[str, Any]) 
     changed_trace = trace(LETTERS, model="reverse", **choices)
     plain_trace = trace(LETTERS, model="reverse")
 
-    assert not torch.equal(changed_trace.layers[0].attended.weights, plain_trace.layers[0].attended.weights)
+    assert not torch.equal(
+        changed_trace.layers[0].attended.weights, plain_trace.layers[0].attended.weights
+    )
 
 
 def test_matrices_of_ones_own_are_no_models() -> None:
@@ -262,7 +281,7 @@ def test_there_is_a_text(attnviz: Attnviz) -> None:
     assert "there is no text" in attnviz("run", "--model", "reverse").err
 
 
-NEVER = "a length it never saw in training"
+UNSEEN_LENGTH = "a length it never saw in training"
 
 
 @pytest.mark.parametrize(("text", "is_shorter"), [("a b c", True), (LETTERS, False)])
@@ -271,7 +290,7 @@ def test_a_text_shorter_than_any_that_it_saw_is_said_to_be(
 ) -> None:
     output = " ".join(attnviz("run", text, "--model", "reverse").out.split())
 
-    assert (NEVER in output) == is_shorter
+    assert (UNSEEN_LENGTH in output) == is_shorter
     if is_shorter:
         assert "reverse was trained on sentences of 8 tokens; this one has 3" in output
 
@@ -281,7 +300,7 @@ def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() 
     view = trace(task_of("sort").watch.split()[0], model="sort").view()
 
     assert model.vocabulary.predicts == "next"
-    assert NEVER not in view.screen.caveat
+    assert UNSEEN_LENGTH not in view.screen.caveat
 
 
 # Models that are not there, and folders in which nobody should have had their hands.
@@ -322,7 +341,8 @@ def test_a_well_known_model_is_named_with_its_owner(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
 
     assert attnviz("run", "a", "--model", name).err == (
-        f"error: there is no model '{name}'\n hint: use its full name on the hub: --model {full_name}\n"
+        f"error: there is no model '{name}'\n"
+        f" hint: use its full name on the hub: --model {full_name}\n"
     )
     assert HUB_NAME.fullmatch(full_name)
 
@@ -388,11 +408,14 @@ def make_config_a_folder(place: Path) -> None:
     (place / CONFIG_FILE).mkdir()
 
 
-DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut off": (cut_off_tensors, "is not a safetensors file"),
     "empty": (replace_file(TENSORS_FILE, b""), "is not a safetensors file"),
     "a pickle": (replace_file(TENSORS_FILE, b"\x80\x04]\x94."), "is not a safetensors file"),
-    "a huge header": (replace_file(TENSORS_FILE, struct.pack("<Q", 2**62)), "is not a safetensors file"),
+    "a huge header": (
+        replace_file(TENSORS_FILE, struct.pack("<Q", 2**62)),
+        "is not a safetensors file",
+    ),
     "no numbers": (delete_file(TENSORS_FILE), "it has no file model.safetensors"),
     "no words": (delete_file(VOCABULARY_FILE), "it has no file vocabulary.json"),
     "no config": (delete_file(CONFIG_FILE), "it has no file config.json"),
@@ -402,7 +425,10 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a list": (replace_file(CONFIG_FILE, b"[]"), "contains no names"),
     "no UTF-8": (replace_file(VOCABULARY_FILE, b"\xff"), "is not UTF-8"),
     "nested": (replace_file(CONFIG_FILE, b"[" * 100_000), "is nested too deep"),
-    "of somebody else": (replace_file(CONFIG_FILE, b'{"model_type": "bert"}'), "of the model's weights"),
+    "of somebody else": (
+        replace_file(CONFIG_FILE, b'{"model_type": "bert"}'),
+        "of the model's weights",
+    ),
     "another format": (change_config(format=2), "is not the config of an attnviz model"),
     "a number for a name": (change_config(name=3), "is not as attnviz wrote it"),
     "no settings": (change_config(settings=[]), "is not as attnviz wrote it"),
@@ -441,14 +467,14 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved: Path) -> None:
-    config = json.loads((saved / CONFIG_FILE).read_text())
+def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved_folder: Path) -> None:
+    config = json.loads((saved_folder / CONFIG_FILE).read_text())
     config |= {"heads": {"L0H0": "reads the opposite letter"}}
     for score, sentences in ((7.0, 128), (0.9, -3)):
         config["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
-        (saved / CONFIG_FILE).write_text(json.dumps(config))
+        (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
 
-        assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved)).out
+        assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved_folder)).out
 
 
 @pytest.mark.parametrize("model", ["toy", *TASKS])
@@ -461,13 +487,16 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
     assert model not in TASKS or TASKS[model].watch == task_of(model).watch
 
 
-def test_the_sentence_of_a_task_is_not_named_for_other_words(attnviz: Attnviz, saved: Path) -> None:
-    config = json.loads((saved / CONFIG_FILE).read_text())
+def test_the_sentence_of_a_task_is_not_named_for_other_words(
+    attnviz: Attnviz, saved_folder: Path
+) -> None:
+    config = json.loads((saved_folder / CONFIG_FILE).read_text())
     config["facts"]["task"] = "agreement"
-    (saved / CONFIG_FILE).write_text(json.dumps(config))
+    (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
 
     assert (
-        f"such as: attnviz run 'a b c' --model {saved}" in attnviz("run", "--model", str(saved)).err
+        f"such as: attnviz run 'a b c' --model {saved_folder}"
+        in attnviz("run", "--model", str(saved_folder)).err
     )
 
 
@@ -478,13 +507,13 @@ def test_no_name_is_no_model(attnviz: Attnviz) -> None:
     assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in output
 
 
-@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_folder_is_refused_in_two_lines(
-    attnviz: Attnviz, saved: Path, damage: str
+    attnviz: Attnviz, saved_folder: Path, damage: str
 ) -> None:
-    change, problem = DAMAGED[damage]
-    change(saved)
-    result = attnviz("run", LETTERS, "--model", str(saved))
+    change, problem = DAMAGES[damage]
+    change(saved_folder)
+    result = attnviz("run", LETTERS, "--model", str(saved_folder))
 
     assert result.status == 2
     assert problem in result.err
@@ -595,7 +624,7 @@ def test_a_layer_belongs_to_a_model(attnviz: Attnviz) -> None:
 # Others that learned something else.
 
 
-SHAPES: dict[str, dict[str, Any]] = {
+SETTINGS_BY_SHAPE: dict[str, dict[str, Any]] = {
     "post-norm": {"norm": "post"},
     "no norm": {"norm": "none"},
     "feed-forward": {"attention_only": False, "feed_forward": 5, "activation": "gelu"},
@@ -607,10 +636,10 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SETTINGS_BY_SHAPE)
 def test_models_of_other_shapes_are_written_and_read(tmp_path: Path, shape: str) -> None:
     task = task_of("reverse")
-    model = new_model(task, replace(task.settings, **SHAPES[shape]))
+    model = new_model(task, replace(task.settings, **SETTINGS_BY_SHAPE[shape]))
     place = write_model(model, tmp_path / "mine")
     model_trace = trace(LETTERS, model=str(place))
 

@@ -122,7 +122,7 @@ def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
         assert session.page.frames[1].url == "about:srcdoc"
 
 
-WITHOUT_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
+TRY_OWN_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
   try { return typeof reach(); } catch (error) { return error.name; }
 })"""
 
@@ -147,7 +147,7 @@ def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -
         with session.page.expect_download() as download:
             first_frame.get_by_label("save: Matrix as PNG").click()
         assert download.value.path().read_bytes().startswith(b"\x89PNG")
-        assert first_frame.evaluate(WITHOUT_ORIGIN) == ["SecurityError", "SecurityError"]
+        assert first_frame.evaluate(TRY_OWN_ORIGIN) == ["SecurityError", "SecurityError"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -180,7 +180,9 @@ def test_grids_have_the_weights_under_the_names_of_their_tokens() -> None:
     first_grid, second_grid = heads_trace.grids(show=["weights"])
 
     assert first_grid.rows.labels == first_grid.columns.labels == ("I", "am", "learning")
-    assert np.array_equal(np.stack([first_grid.values, second_grid.values]), heads_trace.weights[0].numpy())
+    assert np.array_equal(
+        np.stack([first_grid.values, second_grid.values]), heads_trace.weights[0].numpy()
+    )
 
 
 def test_saving_takes_what_is_shown_and_how_it_looks(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
 
 
 @pytest.fixture
-def at_home(
+def work_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
 ) -> Iterator[Path]:
     """A folder to write into, in which `gpt2` is a small model."""
@@ -263,16 +265,18 @@ def copy_short_samples(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_page_about_the_library_is_true(at_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_about_the_library_is_true(
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells, page = Cells(), LIBRARY.read_text("utf-8")
-    copy_short_samples(at_home)
+    copy_short_samples(work_folder)
     if find_spec("pandas") is None:
         monkeypatch.setitem(sys.modules, "pandas", _pandas())
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         form_of(cells.run(code))
 
     assert repr(cells.known["attention"]) in page
-    file_names = {path.name for path in at_home.iterdir()} - {"gpt2"}
+    file_names = {path.name for path in work_folder.iterdir()} - {"gpt2"}
     assert file_names >= {"head.pdf", "weights.svg", "page.html", "numbers.npz", "reverse.gif"}
 
 
@@ -281,21 +285,21 @@ RESEARCH = (ROOT / "docs" / "research.md").read_text("utf-8")
 
 @pytest.mark.usefixtures("quick")
 def test_ten_tasks_of_research_take_ten_lines_each(
-    at_home: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
 ) -> None:
     from transformers import AutoModelForCausalLM
 
     if find_spec("pandas") is None:
         monkeypatch.setitem(sys.modules, "pandas", _pandas())
-    (at_home / "t5").symlink_to(small_transformer("t5"))
-    copy_short_samples(at_home)
-    (at_home / "run").mkdir()
-    (at_home / "run" / "step-100").symlink_to(small_transformer("gpt2"))
-    shutil.copytree(small_transformer("gpt2"), at_home / "run" / "step-200")
+    (work_folder / "t5").symlink_to(small_transformer("t5"))
+    copy_short_samples(work_folder)
+    (work_folder / "run").mkdir()
+    (work_folder / "run" / "step-100").symlink_to(small_transformer("gpt2"))
+    shutil.copytree(small_transformer("gpt2"), work_folder / "run" / "step-200")
     larger_model = AutoModelForCausalLM.from_pretrained("gpt2")
     for weight in larger_model.parameters():
         weight.data.mul_(1.5)
-    larger_model.save_pretrained(at_home / "run" / "step-200")
+    larger_model.save_pretrained(work_folder / "run" / "step-200")
 
     cells, blocks = Cells(), re.findall(r"```python\n(.*?)```", RESEARCH, re.DOTALL)
     for code in blocks:
@@ -305,8 +309,15 @@ def test_ten_tasks_of_research_take_ten_lines_each(
     assert len(blocks) == len(re.findall(r"^## \d+\. ", RESEARCH, re.MULTILINE)) == 10
     assert cells.known["result"].following == ()
     assert cells.known["both"].changes
-    file_names = {path.name for path in at_home.iterdir()}
-    assert file_names >= {"pairs.csv", "head.html", "cross.png", "run.gif", "figure.pdf", "heads.csv"}
+    file_names = {path.name for path in work_folder.iterdir()}
+    assert file_names >= {
+        "pairs.csv",
+        "head.html",
+        "cross.png",
+        "run.gif",
+        "figure.pdf",
+        "heads.csv",
+    }
 
 
 def cells_of_notebook() -> list[dict[str, Any]]:
@@ -315,7 +326,7 @@ def cells_of_notebook() -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_notebook_shows_what_is_stored_in_it(at_home: Path) -> None:
+def test_the_notebook_shows_what_is_stored_in_it(work_folder: Path) -> None:
     cells, forms = Cells(), []
     code = [each for each in cells_of_notebook() if each["cell_type"] == "code"]
     for count, cell in enumerate(code, start=1):

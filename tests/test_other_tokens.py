@@ -49,7 +49,9 @@ def test_positions_are_added_to_them_too() -> None:
 
 def test_nothing_is_random_where_all_vectors_and_matrices_are_given() -> None:
     assert not list(random_weight_sources(trace_of(cross_arrays()), by_hand=False))
-    without_embeddings = trace_of({name: each for name, each in cross_arrays().items() if name != "embeddings"})
+    without_embeddings = trace_of(
+        {name: each for name, each in cross_arrays().items() if name != "embeddings"}
+    )
     assert list(random_weight_sources(without_embeddings, by_hand=False))
 
 
@@ -78,5 +80,7 @@ def test_a_comparison_reads_them_as_well() -> None:
 def test_a_trace_that_was_written_still_knows_them(tmp_path: Path) -> None:
     trace_of(cross_arrays()).view().save(tmp_path / "cross.npz")
     read_trace = read(str(tmp_path / "cross.npz"))
-    assert_close(read_trace.layers[0].key_inputs, torch.from_numpy(cross_arrays()["key_embeddings"]))
+    assert_close(
+        read_trace.layers[0].key_inputs, torch.from_numpy(cross_arrays()["key_embeddings"])
+    )
     assert "key_embeddings" in read_trace.layers[0].given

@@ -39,7 +39,7 @@ from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, ove
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
 ANIMAL = "The animal didn't cross the street because it was too tired"
-OF_MANY_SIZES: dict[str, dict[str, Any]] = {
+ARGUMENTS_BY_NAME: dict[str, dict[str, Any]] = {
     "6 × 12": {"layers": 6, "heads": 12},
     "12 × 12, causal": {"layers": 12, "heads": 12, "queries": 40, "causal": True},
     "2 × 4": {"layers": 2, "heads": 4, "queries": 6, "causal": True},
@@ -52,20 +52,22 @@ OF_MANY_SIZES: dict[str, dict[str, Any]] = {
     "without flags": {"layers": 6, "heads": 12, "flags": 0},
     "hostile words": {"layers": 2, "heads": 2, "queries": len(HOSTILE), "words": HOSTILE},
 }
-every_overview = pytest.mark.parametrize("name", OF_MANY_SIZES)
+every_overview = pytest.mark.parametrize("name", ARGUMENTS_BY_NAME)
 COLORS: tuple[ColorDepth, ...] = ("none", "16", "256", "truecolor")
 
 
 @cache
 def overview_of(name: str) -> Overview:
-    return overview_by_hand(**OF_MANY_SIZES[name])
+    return overview_by_hand(**ARGUMENTS_BY_NAME[name])
 
 
 # What maps hold.
 
 
 @given(high=st.integers(1, 20), wide=st.integers(1, 20), queries=st.integers(1, 17))
-def test_rows_of_maps_sum_to_1_however_small_they_are(height: int, width: int, queries: int) -> None:
+def test_rows_of_maps_sum_to_1_however_small_they_are(
+    height: int, width: int, queries: int
+) -> None:
     pooled = overview_by_hand(2, 5, queries, queries + 3).pooled_to(height, width)
 
     assert pooled.shape == (min(height, queries), min(width, queries + 3))
@@ -113,7 +115,9 @@ def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand
 
     (pooled_map,) = blocks.pooled_to(1, 3).values
 
-    np.testing.assert_allclose(pooled_map[0], np.array([0.4, 0.4, 0.2]) @ blocks.values[0], atol=1e-6)
+    np.testing.assert_allclose(
+        pooled_map[0], np.array([0.4, 0.4, 0.2]) @ blocks.values[0], atol=1e-6
+    )
 
 
 def test_a_map_with_room_for_its_cells_is_what_it_was() -> None:
@@ -127,7 +131,9 @@ def test_a_cell_is_hidden_where_all_of_it_is() -> None:
     pooled = overview_by_hand(1, 1, 6, causal=True).pooled_to(3, 3)
 
     assert pooled.hidden[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
-    pooled_corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).pooled_to(2, 2)
+    pooled_corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).pooled_to(
+        2, 2
+    )
     assert pooled_corner.hidden[0].tolist() == [[False, True], [True, True]]
 
 
@@ -145,7 +151,11 @@ def test_numbers_of_any_sign_have_two_colours() -> None:
     overview = overview_by_hand(1, 2, 4, measure="weight × gradient", share=False)
     overview.values[0, 0, 0] = -2.0
 
-    assert (overview.scale.kind, overview.scale.low, overview.scale.high) == ("diverging", -2.0, 2.0)
+    assert (overview.scale.kind, overview.scale.low, overview.scale.high) == (
+        "diverging",
+        -2.0,
+        2.0,
+    )
 
 
 def test_numbers_that_are_no_shares_reach_as_far_as_they_go() -> None:
@@ -180,7 +190,8 @@ def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: ColorDe
 @pytest.mark.parametrize("colors", COLORS)
 def test_144_heads_stand_in_80_columns(colors: ColorDepth) -> None:
     lines = [
-        line.plain for line in overview_lines(overview_of("12 × 12, causal"), Screen(80, 24, colors), 20)
+        line.plain
+        for line in overview_lines(overview_of("12 × 12, causal"), Screen(80, 24, colors), 20)
     ]
 
     assert sum(line.startswith("L") for line in lines) == 12
@@ -247,10 +258,14 @@ def test_every_cell_has_the_colour_of_its_number() -> None:
     for place, style in enumerate(letters):
         line, column = divmod(place, 5)
         assert style.color is not None
-        assert tuple(style.color.get_truecolor()) == tuple(expected_colors[2 * line, column].tolist())
+        assert tuple(style.color.get_truecolor()) == tuple(
+            expected_colors[2 * line, column].tolist()
+        )
         if line < 2:
             assert style.bgcolor is not None
-            assert tuple(style.bgcolor.get_truecolor()) == tuple(expected_colors[2 * line + 1, column])
+            assert tuple(style.bgcolor.get_truecolor()) == tuple(
+                expected_colors[2 * line + 1, column]
+            )
 
 
 def _letters(line: Text) -> list[Style]:
@@ -266,7 +281,9 @@ def test_without_colours_the_more_the_darker() -> None:
 
 
 def test_heads_that_share_keys_stand_under_their_name() -> None:
-    group_line, head_line, *_ = overview_lines(overview_of("4 × 16, grouped"), Screen(80, 24, "16"), 20)
+    group_line, head_line, *_ = overview_lines(
+        overview_of("4 × 16, grouped"), Screen(80, 24, "16"), 20
+    )
 
     for group in range(4):
         assert group_line.plain.index(f"kv {group} ") == head_line.plain.index(f"H{group * 4}")
@@ -305,7 +322,9 @@ def test_every_renderer_takes_an_overview(suffix: str) -> None:
 
 
 def test_who_does_not_see_it_hears_which_head_does_what() -> None:
-    svg = render(view_of(overview_of("6 × 12"), description=description_of("6 × 12")), ".svg").decode()
+    svg = render(
+        view_of(overview_of("6 × 12"), description=description_of("6 × 12")), ".svg"
+    ).decode()
 
     assert "72 small maps of 15 × 15 tokens" in svg
     assert "previous token L0H0 (.98), next token L0H7 (.98)" in svg
@@ -320,7 +339,9 @@ def description_of(name: str) -> str:
 
 @cache
 def layout_of_overview(name: str, size: str) -> Layout:
-    view = view_of(overview_of(name), headline="In 57 of the 72 heads the first token stands out most.")
+    view = view_of(
+        overview_of(name), headline="In 57 of the 72 heads the first token stands out most."
+    )
     return layout_of(view, Look(size=SIZES[size]))
 
 
@@ -330,7 +351,9 @@ every_size = pytest.mark.parametrize("size", SIZES)
 @every_size
 @every_overview
 def test_no_two_texts_overlap(name: str, size: str) -> None:
-    outside_maps = [word for word in layout_of_overview(name, size).words if word.background_series is None]
+    outside_maps = [
+        word for word in layout_of_overview(name, size).words if word.background_series is None
+    ]
 
     assert list(overlapping(outside_maps)) == []
 
@@ -372,7 +395,10 @@ def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size
         is_apart = (lefts >= left + width) | (left >= lefts + widths)
         is_apart |= (bottoms >= bottom + height) | (bottom >= bottoms + heights)
         assert is_apart[[each for each in range(len(lefts)) if each != place]].all()
-    assert min(widths.min(), heights.min()) * SLIDE_WIDTH / layout_of_overview(name, size).size[0] > 0.08
+    assert (
+        min(widths.min(), heights.min()) * SLIDE_WIDTH / layout_of_overview(name, size).size[0]
+        > 0.08
+    )
 
 
 def test_every_flag_is_framed_where_its_head_stands_and_explained_in_its_colour() -> None:
@@ -458,7 +484,10 @@ def test_270_heads_stand_in_banks_in_which_every_layer_and_head_has_its_name(siz
 
 
 def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() -> None:
-    layout_of_few, layout_of_many = layout_of_overview("2 × 4", "16:9"), layout_of_overview("6 × 12", "16:9")
+    layout_of_few, layout_of_many = (
+        layout_of_overview("2 × 4", "16:9"),
+        layout_of_overview("6 × 12", "16:9"),
+    )
 
     assert sum(word.text == "word3" for word in layout_of_few.words) == 2 + 4
     assert any(word.text.startswith("word0 word1 word2") for word in layout_of_many.words)

@@ -20,7 +20,7 @@ from attnviz.learning.task_names import LINE_PIECES
 from attnviz.learning.training import Choices, learn
 from tests.conftest import ROOT, Attnviz
 
-MINE = """
+TASK_SOURCE = """
 import torch
 from beside import LETTERS
 from attnviz import Examples, Reading, Settings, Task, Vocabulary
@@ -51,11 +51,11 @@ def own_task(text: str) -> Task:
     return task_of("mine.py")
 
 
-def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(there: Path) -> None:
-    learned = learn(own_task(MINE), choices=Choices(steps=20, until=math.inf))
+def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(work_folder: Path) -> None:
+    learned = learn(own_task(TASK_SOURCE), choices=Choices(steps=20, until=math.inf))
 
     assert learned.moments[-1].accuracy > learned.moments[0].accuracy
-    assert sorted(path.name for path in there.iterdir()) == ["beside.py", "mine.py"]
+    assert sorted(path.name for path in work_folder.iterdir()) == ["beside.py", "mine.py"]
 
 
 PROBLEMS_OF_TASKS = {  # what is written in place of what, what is said, what to try
@@ -98,10 +98,10 @@ PROBLEMS_OF_TASKS = {  # what is written in place of what, what is said, what to
 @pytest.mark.parametrize("case", PROBLEMS_OF_TASKS)
 def test_what_is_wrong_in_a_python_file_is_said_with_its_line(case: str) -> None:
     before, after, problem, hint = PROBLEMS_OF_TASKS[case]
-    assert before in MINE
+    assert before in TASK_SOURCE
 
     with pytest.raises(AttnvizError) as error:
-        own_task(MINE.replace(before, after, 1))
+        own_task(TASK_SOURCE.replace(before, after, 1))
 
     assert problem in str(error.value)
     assert "'mine.py'" in str(error.value)
@@ -145,7 +145,10 @@ def drawn_lines(task: Task, *, held_out: bool) -> set[str]:
 
 def test_of_lines_one_in_ten_is_held_out_and_none_is_in_both() -> None:
     task = task_of_lines("\n\n".join(SENTENCES))
-    training_lines, held_out_lines = drawn_lines(task, held_out=False), drawn_lines(task, held_out=True)
+    training_lines, held_out_lines = (
+        drawn_lines(task, held_out=False),
+        drawn_lines(task, held_out=True),
+    )
 
     assert held_out_lines == {f"{SENTENCES[9]} ↵", f"{SENTENCES[19]} ↵"}
     assert training_lines == {f"{each} ↵" for each in SENTENCES} - held_out_lines
@@ -168,7 +171,10 @@ def test_what_ends_a_line_is_never_one_of_its_tokens() -> None:
 def test_a_line_that_comes_twice_is_learned_from_or_held_out() -> None:
     task = task_of_lines("a b\nc d\na b\nc d")
 
-    assert (drawn_lines(task, held_out=False), drawn_lines(task, held_out=True)) == ({"a b ↵"}, {"c d ↵"})
+    assert (drawn_lines(task, held_out=False), drawn_lines(task, held_out=True)) == (
+        {"a b ↵"},
+        {"c d ↵"},
+    )
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
@@ -196,7 +202,10 @@ def test_nothing_is_read_behind_the_end_of_a_line() -> None:
 
 
 def test_what_seldom_can_be_read_is_not_measured() -> None:
-    assert [each.name for each in task_of_lines("\n".join(SENTENCES)).readings] == ["previous", "first"]
+    assert [each.name for each in task_of_lines("\n".join(SENTENCES)).readings] == [
+        "previous",
+        "first",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,16 +228,16 @@ def test_lines_that_cannot_be_learned_from_are_refused(text: str, problem: str, 
     assert hint in error.value.hint
 
 
-REFUSED = {
+REFUSALS = {
     "words": (["--watch", "a zebra"], "the model has never seen 'zebra'", "it knows: the cat"),
     "cut": (["-t", "wrds"], "there is no way to cut lines up 'wrds'", "did you mean 'words'?"),
     "both": (["reverse"], "--file and a task are both given: reverse", "leave one"),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REFUSALS)
 def test_odd_calls_with_lines_are_refused_in_two_lines(case: str, attnviz: Attnviz) -> None:
-    arguments, problem, hint = REFUSED[case]
+    arguments, problem, hint = REFUSALS[case]
     Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
 
     result = attnviz("learn", *arguments, "--file", "lines.txt")

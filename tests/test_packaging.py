@@ -28,10 +28,15 @@ TO_RUN, TO_TEST, FOR_CUDA = LOCKS = (
     "requirements-dev.lock",
     "requirements-cuda.lock",
 )
-FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+ISSUE_FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 KINDS_OF_FIELDS = {"markdown", "textarea", "input", "dropdown", "checkboxes"}
-ALWAYS = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}  # hatchling adds them to an sdist
-PINNED = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^;\\]+)?")
+ALWAYS_IN_SDIST = {
+    ".gitignore",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+}  # hatchling adds them to an sdist
+PINNED_REQUIREMENT = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^;\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
@@ -59,14 +64,17 @@ def group(name: str) -> list[str]:
     """What a dependency group asks for, with the groups that it includes."""
     members = project()["dependency-groups"][name]
     return [each for each in members if isinstance(each, str)] + [
-        each for member in members if isinstance(member, dict) for each in group(member["include-group"])
+        each
+        for member in members
+        if isinstance(member, dict)
+        for each in group(member["include-group"])
     ]
 
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_line_of_a_lock_is_one_version_with_its_hashes_and_no_address(name: str) -> None:
     for requirement, hashes in hashes_by_requirement(name).items():
-        assert PINNED.fullmatch(requirement), requirement
+        assert PINNED_REQUIREMENT.fullmatch(requirement), requirement
         assert hashes, requirement
         assert all(map(HASH.fullmatch, hashes)), requirement
 
@@ -115,7 +123,13 @@ def test_the_constraints_are_the_versions_of_both_locks() -> None:
 
 
 def test_what_only_tests_need_is_in_a_lock_of_its_own() -> None:
-    assert not requirements_here(TO_RUN).keys() & {"mypy", "playwright", "pytest", "ruff", "transformers"}
+    assert not requirements_here(TO_RUN).keys() & {
+        "mypy",
+        "playwright",
+        "pytest",
+        "ruff",
+        "transformers",
+    }
     assert not hashes_by_requirement(TO_RUN).keys() & hashes_by_requirement(TO_TEST).keys()
 
 
@@ -132,7 +146,9 @@ def test_what_only_cuda_needs_is_in_a_lock_of_its_own() -> None:
 
     assert not re.search("nvidia|cuda|triton", cpu_requirements)
     assert re.search("nvidia", " ".join(hashes_by_requirement(FOR_CUDA)))
-    assert hashes_by_requirement(TO_RUN).keys() & hashes_by_requirement(FOR_CUDA).keys() >= {"torch==2.13.0"}
+    assert hashes_by_requirement(TO_RUN).keys() & hashes_by_requirement(FOR_CUDA).keys() >= {
+        "torch==2.13.0"
+    }
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows what belongs to it")
@@ -149,7 +165,7 @@ def test_the_source_distribution_has_every_file_of_a_clone() -> None:
 
     included = {each.distribution_path for each in SdistBuilder(str(ROOT)).recurse_included_files()}
 
-    assert tracked - included == ALWAYS
+    assert tracked - included == ALWAYS_IN_SDIST
 
 
 def test_the_wheel_has_the_package_and_its_notices_and_nothing_else(tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def test_the_citation_says_what_the_package_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [each for each in FORMS if each.stem != "config"], ids=lambda path: path.stem
+    "path", [each for each in ISSUE_FORMS if each.stem != "config"], ids=lambda path: path.stem
 )
 def test_an_issue_form_has_the_fields_that_forms_can_have(path: Path) -> None:
     form = yaml.safe_load(path.read_text("utf-8"))

@@ -67,15 +67,23 @@ def stored_cells(draw: some.DrawFn, elements: some.SearchStrategy[float] = FLOAT
 def softmax(scores: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     visible_scores = np.where(hidden, -np.inf, scores)
     with np.errstate(invalid="ignore"):
-        powers = np.where(hidden, 0, np.exp(visible_scores - visible_scores.max(axis=1, keepdims=True)))
+        powers = np.where(
+            hidden, 0, np.exp(visible_scores - visible_scores.max(axis=1, keepdims=True))
+        )
     shares: np.ndarray = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-30)
     return shares
 
 
 def head(values: np.ndarray, hidden: np.ndarray, **options: Any) -> HeadMap:
-    query_axis, key_axis = (plain_axis("token", [str(n) for n in range(count)]) for count in values.shape)
+    query_axis, key_axis = (
+        plain_axis("token", [str(n) for n in range(count)]) for count in values.shape
+    )
     return HeadMap(
-        name="head", query_axis=query_axis, key_axis=key_axis, weights=StoredCells(values, hidden), **options
+        name="head",
+        query_axis=query_axis,
+        key_axis=key_axis,
+        weights=StoredCells(values, hidden),
+        **options,
     )
 
 
@@ -85,7 +93,9 @@ def random_heads(
     """Causal heads of random scores, and these."""
     generator, key_count = np.random.default_rng(seed), columns or tokens
     hidden = np.triu(np.ones((tokens, key_count), dtype=bool), 1)
-    scores = [generator.standard_normal((tokens, key_count), dtype=np.float32) for _ in range(count)]
+    scores = [
+        generator.standard_normal((tokens, key_count), dtype=np.float32) for _ in range(count)
+    ]
     sides = head(scores[0], hidden)
     maps = [
         replace(
@@ -219,7 +229,9 @@ def test_a_small_page_has_every_number_and_every_score() -> None:
         nan_where_hidden = np.where(each.weights.window(slice(None), slice(None)).hidden, np.nan, 1)
         weights = each.weights.window(slice(None), slice(None)).values.astype(np.float32)
         weights_read = unpack_table(about, blocks, f"weights-{number}")
-        assert np.array_equal(weights_read.astype(np.float32), weights * nan_where_hidden, equal_nan=True)
+        assert np.array_equal(
+            weights_read.astype(np.float32), weights * nan_where_hidden, equal_nan=True
+        )
         scores_read = unpack_table(about, blocks, f"scores-{number}")
         assert np.array_equal(scores_read, scores[number] * nan_where_hidden, equal_nan=True)
 
@@ -342,9 +354,9 @@ def test_of_a_long_text_a_page_says_what_one_cell_is_and_which_rows_it_has(
     first_head, spread_rows = about["heads"][0], about["heads"][0]["kept"][-1]
 
     assert about["note"] == (
-        f"one cell = {first_head['tall']} × {first_head['wide']} tokens: weights added over the keys, averaged "
-        f"over the queries · token by token one row in {spread_rows['step']} ({spread_rows['count']} of "
-        "100), the last among them, and the chosen one"
+        f"one cell = {first_head['tall']} × {first_head['wide']} tokens: weights added over the "
+        f"keys, averaged over the queries · token by token one row in {spread_rows['step']} "
+        f"({spread_rows['count']} of 100), the last among them, and the chosen one"
     )
     assert about["scales"] != about["rowScales"]
 

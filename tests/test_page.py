@@ -30,8 +30,8 @@ from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
 
 TEXT = "I am here"
-FILES = Path(__file__).parent.parent / "attnviz" / "renderers" / "page"
-WITHOUT_END = {"meta", "link", "input", "br", "hr", "img", "source"}
+PAGE_FOLDER = Path(__file__).parent.parent / "attnviz" / "renderers" / "page"
+VOID_TAGS = {"meta", "link", "input", "br", "hr", "img", "source"}
 
 
 class Reader(HTMLParser):
@@ -40,16 +40,16 @@ class Reader(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
         self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: dict[str, list[str]] = {}
         self.feed(page)
         self.close()
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
         assert len(dict(attrs)) == len(attrs), f"{tag} has an attribute twice"
-        if tag not in WITHOUT_END:
+        if tag not in VOID_TAGS:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -61,9 +61,11 @@ class Reader(HTMLParser):
         for tag in inside[-1:]:
             self.words.setdefault(tag, []).append(data)
 
-    def all(self, name: str) -> Iterator[str]:
+    def attribute_values(self, name: str) -> Iterator[str]:
         """Every value of an attribute."""
-        return (value for _, attributes in self.seen if (value := attributes.get(name)) is not None)
+        return (
+            value for _, attributes in self.elements if (value := attributes.get(name)) is not None
+        )
 
 
 @cache
@@ -95,29 +97,33 @@ def page_html(kind: str) -> str:
 def test_a_page_is_well_formed_and_can_be_found_ones_way_in(kind: str) -> None:
     reader = Reader(page_html(kind))
 
-    tags = [tag for tag, _ in reader.seen]
+    tags = [tag for tag, _ in reader.elements]
     assert [tags.count(each) for each in ("h1", "main", "header", "footer")] == [1, 1, 1, 1]
-    assert reader.seen[0] == ("html", {"lang": "en"})
+    assert reader.elements[0] == ("html", {"lang": "en"})
     levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
-    ids = Counter(reader.all("id"))
+    ids = Counter(reader.attribute_values("id"))
     assert {name for name, times in ids.items() if times > 1} == set()
-    ids_referred_to = [*reader.all("for"), *reader.all("list"), *(h[1:] for h in reader.all("href"))]
+    ids_referred_to = [
+        *reader.attribute_values("for"),
+        *reader.attribute_values("list"),
+        *(h[1:] for h in reader.attribute_values("href")),
+    ]
     assert set(ids_referred_to) <= set(ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_in_a_page_is_style_or_script_but_what_its_policy_names(kind: str) -> None:
     reader = Reader(page_html(kind))
-    policy = next(value for value in reader.all("content") if "default-src" in value)
+    policy = next(value for value in reader.attribute_values("content") if "default-src" in value)
 
     for tag in ("style", "script"):
         text = re.findall(rf"<{tag}>(.*?)</{tag}>", page_html(kind), re.DOTALL)
         assert len(text) == 1
         digest = base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
-    names = {name for _, attributes in reader.seen for name in attributes}
+    names = {name for _, attributes in reader.elements for name in attributes}
     assert not [name for name in names if name == "style" or name.startswith("on")]
     assert "unsafe" not in policy
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", page_html(kind))
@@ -169,8 +175,12 @@ def test_the_colours_of_a_page_are_those_of_its_theme_and_nothing_else_has_any()
             theme.faint,
         )
     for name in STYLE_FILES:
-        colors_in_file = re.findall(r"#[0-9a-f]{3,8}\b", (FILES / "style" / name).read_text("utf-8"))
-        assert [each for each in colors_in_file if len(each) not in (5, 9)] == [], name  # but shadows
+        colors_in_file = re.findall(
+            r"#[0-9a-f]{3,8}\b", (PAGE_FOLDER / "style" / name).read_text("utf-8")
+        )
+        assert [each for each in colors_in_file if len(each) not in (5, 9)] == [], (
+            name
+        )  # but shadows
 
 
 def test_words_that_look_like_places_of_the_page_are_words() -> None:
@@ -217,9 +227,15 @@ def test_a_step_is_told_with_its_tables_its_sums_and_its_arrows() -> None:
         assert section.about in reader.words["p"]
         for each in section.sums:
             assert each.left in " ".join(reader.words["span"])
-    arrows = [attributes for tag, attributes in reader.seen if tag == "path" and "arrow" in str(attributes["class"])]
+    arrows = [
+        attributes
+        for tag, attributes in reader.elements
+        if tag == "path" and "arrow" in str(attributes["class"])
+    ]
     assert len(arrows) == 2 * sum(len(each.planes) for each in view.sections) == 4
-    assert [*reader.all("href")][1:] == [f"#{each}" for each in reader.all("id") if "step-" in each]
+    assert [*reader.attribute_values("href")][1:] == [
+        f"#{each}" for each in reader.attribute_values("id") if "step-" in each
+    ]
 
 
 def test_how_a_page_was_made_stands_in_it(attnviz: Attnviz, tmp_path: Path) -> None:

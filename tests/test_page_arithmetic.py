@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TEXT = "I am learning this"
-WIDE = {"width": 1280, "height": 900}
+WIDE_VIEWPORT = {"width": 1280, "height": 900}
 SCORE_STEPS = ("scores", "scaling", "soft-cap", "alibi", "position-bias", "additive-mask")
 SUMS = ("score", "scaled", "capped", "biased", "with mask", "weight")
 MakeTrace = Callable[[], Trace]
 
 
-GIVEN = {"embeddings": [[1.0, 2.0], [0.5, -1.0], [2.0, 0.25]], "mask": [[0.0, -1.5, 0.5]] * 3}
+MATRICES = {"embeddings": [[1.0, 2.0], [0.5, -1.0], [2.0, 0.25]], "mask": [[0.0, -1.5, 0.5]] * 3}
 
 
 def example_trace(name: str) -> Trace:
@@ -61,7 +61,7 @@ TRACES: dict[str, MakeTrace] = {
     "additive": lambda: library.trace(TEXT, scoring="additive"),
     "dropout": lambda: library.trace(TEXT, dropout=0.3),
     "off": lambda: library.trace(TEXT, heads=2, without="L0H1"),
-    "mask of numbers": lambda: library.trace(None, given=parse_matrices(GIVEN)),
+    "mask of numbers": lambda: library.trace(None, given=parse_matrices(MATRICES)),
     "cross": lambda: library.trace(TEXT, variant="multi-head", memory="it rains now"),
     "minilm": lambda: library.trace("the cat sat", model="minilm", kept=[0, 3]),
 }
@@ -73,8 +73,13 @@ def number_in(text: str) -> float:
 
 @contextmanager
 def page_of(trace: Trace, chromium: Browser, folder: Path, address: str = "") -> Iterator[Page]:
-    with opened(chromium, written(trace.view(), folder), address, viewport=WIDE) as session:
-        until(session.page, lambda: session.page.locator(".matrix-title strong").first.inner_text() != "")
+    with opened(
+        chromium, written(trace.view(), folder), address, viewport=WIDE_VIEWPORT
+    ) as session:
+        until(
+            session.page,
+            lambda: session.page.locator(".matrix-title strong").first.inner_text() != "",
+        )
         yield session.page
 
 
@@ -115,7 +120,9 @@ def expected_numbers(layer: Layer, head: int, query: int, key: int) -> dict[str,
     numbers = {"q · k": torch.dot(query_vector, key_vector).item()}
     if layer.w_score is not None:
         weights = layer.w_score.view(layer.heads, -1)[head]
-        numbers = {"w · tanh(q + k)": torch.dot(weights, torch.tanh(query_vector + key_vector)).item()}
+        numbers = {
+            "w · tanh(q + k)": torch.dot(weights, torch.tanh(query_vector + key_vector)).item()
+        }
     numbers["score"] = stages.logits[head, query, key].item()
     numbers["weight"] = stages.mixing[head, query, key].item()
     return numbers
@@ -134,7 +141,10 @@ def test_a_page_has_the_sum_the_score_and_the_weight_that_torch_has(
                 results = show_cell(page, number, query, key)
                 for name, value in expected_numbers(layer, head, query, key).items():
                     if name in results:
-                        assert abs(number_in(results[name]) - value) <= 0.005 + 1e-5, (name, results)
+                        assert abs(number_in(results[name]) - value) <= 0.005 + 1e-5, (
+                            name,
+                            results,
+                        )
                 assert {"weight"} < set(results)
                 for line in page.locator("#arithmetic dd").all_inner_texts():
                     assert_line_is_true(line)
@@ -155,7 +165,9 @@ def test_the_numbers_are_those_of_steps_to_the_last_digit(
     score_results = [results[name] for name in SCORE_STEPS if results.get(name)]
     with page_of(trace, chromium, tmp_path) as page:
         for key in range(len(trace.keys)):
-            page_results = [each.replace("−", "-") for each in show_cell(page, 0, last, key).values()]
+            page_results = [
+                each.replace("−", "-") for each in show_cell(page, 0, last, key).values()
+            ]
             assert page_results[:-1] == [each[key] for each in score_results]
             if number_in(page_results[-1]) >= 0.005:
                 assert float(page_results[-1]) == float(results["softmax"][key])
@@ -228,7 +240,7 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
 def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path) -> None:
     path = written(TRACES["random"]().view(), tmp_path)
     grants = ["clipboard-read", "clipboard-write"]
-    with opened(chromium, path, "#cell=2-3", viewport=WIDE, permissions=grants) as session:
+    with opened(chromium, path, "#cell=2-3", viewport=WIDE_VIEWPORT, permissions=grants) as session:
         session.page.get_by_role("button", name="copy: the arithmetic as text").click()
         until(session.page, lambda: "copied" in (session.page.text_content("#said") or ""))
         lines = session.page.evaluate("navigator.clipboard.readText()").splitlines()
@@ -278,7 +290,9 @@ def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
     assert has_vectors[-1]
     assert not has_vectors[0]
     path = written(view, tmp_path)
-    with opened(chromium, path, f"#head={len(has_vectors) - 1}&cell=1-1", viewport=WIDE) as session:
+    with opened(
+        chromium, path, f"#head={len(has_vectors) - 1}&cell=1-1", viewport=WIDE_VIEWPORT
+    ) as session:
         until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
         session.page.evaluate("location.hash = 'head=0&cell=1-1'")
         until(session.page, lambda: "no queries and keys" in session.page.inner_text("#arithmetic"))
@@ -299,7 +313,9 @@ def test_on_a_phone_the_arithmetic_fits_into_the_page(
     with opened(chromium, path, "#cell=3-2", **phone) as session:
         until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
         assert session.page.evaluate("document.documentElement.scrollWidth") == width
-        find_cut_squares = "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
+        find_cut_squares = (
+            "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
+        )
         assert session.page.evaluate(f"{find_cut_squares}.length") == 0
 
 
@@ -321,7 +337,7 @@ def test_of_a_hidden_cell_the_reason_is_given(kind: str, chromium: Browser, tmp_
 
 def masked_by(hidden: list[tuple[int, int]]) -> Trace:
     mask = [[-math.inf if (row, key) in hidden else 0.0 for key in range(3)] for row in range(3)]
-    return library.trace(None, given=parse_matrices({**GIVEN, "mask": mask}))
+    return library.trace(None, given=parse_matrices({**MATRICES, "mask": mask}))
 
 
 def test_a_mask_without_a_rule_is_not_explained_and_a_padded_token_is(
@@ -340,9 +356,11 @@ def test_mistakes_have_the_arithmetic_of_their_softmax(chromium: Browser, tmp_pa
     view = comparison.view()
     assert view.heads is not None
     vectors = {place: head.vectors for place, head in enumerate(view.heads.heads)}
-    axes_of_mistakes = {n: each.mistake.axis for n, each in vectors.items() if each and each.mistake}
+    axes_of_mistakes = {
+        n: each.mistake.axis for n, each in vectors.items() if each and each.mistake
+    }
     assert set(axes_of_mistakes.values()) == {"row", "column", "matrix"}
-    with opened(chromium, written(view, tmp_path), viewport=WIDE) as session:
+    with opened(chromium, written(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
         for place in axes_of_mistakes:
             weights = view.heads.heads[place].weights.window(slice(None), slice(None))
             for query, key in [(3, 1), (1, 3)]:

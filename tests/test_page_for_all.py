@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-FOCUS = """() => {
+FIND_FOCUS = """() => {
     const focused = document.activeElement, ring = getComputedStyle(focused);
     const around = getComputedStyle(focused.closest("label") ?? focused);
     const seen = [ring, around].some(({ outlineStyle }) => outlineStyle !== "none");
@@ -40,7 +40,7 @@ def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
         names: list[str] = []
         for _ in range(60):
             session.page.keyboard.press("Tab")
-            name, has_ring = session.page.evaluate(FOCUS)
+            name, has_ring = session.page.evaluate(FIND_FOCUS)
             if name == "BODY" or name in names[:1]:
                 break
             assert has_ring, name
@@ -137,7 +137,7 @@ def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
 
 
 # Every word that is seen, with its colour, and the first colour behind it.
-COLORS = """() => {
+FIND_COLORS = """() => {
     const own = (node) => getComputedStyle(node).backgroundColor;
     const behind = (node) => !node ? "rgb(255, 255, 255)"
         : own(node) !== "rgba(0, 0, 0, 0)" ? own(node) : behind(node.parentElement);
@@ -156,10 +156,14 @@ COLORS = """() => {
 def test_every_word_that_is_seen_can_be_read(
     chromium: Browser, page_path: Path, scheme: str
 ) -> None:
-    with opened(chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme) as session:
+    with opened(
+        chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme
+    ) as session:
         settled(session.page, 100)
-        session.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
-        words = session.page.evaluate(COLORS)
+        session.page.evaluate(
+            "document.querySelectorAll('details').forEach(e => { e.open = true })"
+        )
+        words = session.page.evaluate(FIND_COLORS)
 
         assert len(words) > 80
         assert [each for each in words if contrast(*map(_hex, each[1:])) < 4.5] == []

@@ -37,7 +37,9 @@ def trace() -> Any:
 def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Four heads, of a sentence whose first token is a special one."""
     path = tmp_path_factory.mktemp("page") / "x.html"
-    path.write_bytes(replace(trace.view(), head_explorer=lambda: _mark_first_special(trace)).render(".html"))
+    path.write_bytes(
+        replace(trace.view(), head_explorer=lambda: _mark_first_special(trace)).render(".html")
+    )
     with opened(chromium, path, "#view=lines") as session:
         yield session.page
 
@@ -46,7 +48,8 @@ def _mark_first_special(trace: Any) -> HeadExplorer:
     explorer = explore_trace(trace)
     side = replace(explorer.heads[0].query_axis, special=SPECIAL)
     return replace(
-        explorer, heads=tuple(replace(each, query_axis=side, key_axis=side) for each in explorer.heads)
+        explorer,
+        heads=tuple(replace(each, query_axis=side, key_axis=side) for each in explorer.heads),
     )
 
 
@@ -143,7 +146,9 @@ def test_lines_are_drawn_from_the_least_weight_on(page: Page, trace: Any) -> Non
         strong_count = int((weights >= least).sum())
         lines = _drawn_lines(page)
         assert len(lines) == strong_count
-        assert f"{strong_count} of {visible_count} weights have lines: those of" in page.inner_text(".lines-says")
+        assert f"{strong_count} of {visible_count} weights have lines: those of" in page.inner_text(
+            ".lines-says"
+        )
         widths = [float(each["stroke-width"]) for each in lines]
         assert widths == sorted(widths), "the widest are on top"
         assert widths[-1] / widths[0] == pytest.approx(
@@ -340,7 +345,9 @@ def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_p
     with opened(chromium, path, f"#view=lines&head={names[1]}&query=2") as session:
         page = session.page
         page.wait_for_selector(".line-word")
-        query_tokens, key_tokens = (page.locator("#sentence .text").nth(n).locator(".token") for n in (0, 1))
+        query_tokens, key_tokens = (
+            page.locator("#sentence .text").nth(n).locator(".token") for n in (0, 1)
+        )
         assert all(map(_shows_number, key_tokens.locator(".number").all_inner_texts(), weights[1]))
         assert set(query_tokens.locator(".number").all_inner_texts()) == {""}
         assert all(map(_shows_number, _amounts(page, "key"), weights[1]))
@@ -358,7 +365,9 @@ def _linear_light(color: tuple[float, ...]) -> FloatArray:
 
 
 def _color_contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
-    brightnesses = sorted(float(_linear_light(each) @ [0.2126, 0.7152, 0.0722]) + 0.05 for each in (first, second))
+    brightnesses = sorted(
+        float(_linear_light(each) @ [0.2126, 0.7152, 0.0722]) + 0.05 for each in (first, second)
+    )
     return brightnesses[1] / brightnesses[0]
 
 

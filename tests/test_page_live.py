@@ -24,7 +24,7 @@ from tests.pages_by_hand import settled, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-COMPUTING = (
+COMPUTING_SCRIPTS = (
     *("elements.js", "data.js", "unpacking.js", "drawn_numbers.js", "hashing.js"),
     *(
         "live_tokens.js",
@@ -35,8 +35,10 @@ COMPUTING = (
         "state.js",
     ),
 )
-SCRIPTS = Path(packing.__file__).parent / "script"
-SCRIPT = "\n".join((SCRIPTS / name).read_text() for name in SCRIPT_FILES if name in COMPUTING)
+SCRIPT_FOLDER = Path(packing.__file__).parent / "script"
+SCRIPT_OF_COMPUTING = "\n".join(
+    (SCRIPT_FOLDER / name).read_text() for name in SCRIPT_FILES if name in COMPUTING_SCRIPTS
+)
 COMPUTE_TEXTS = """
   await unpackModel();
   return texts.map((text) => {
@@ -62,7 +64,7 @@ def compute_in_page(
     path = folder / "page.html"
     path.write_bytes(without_script(page))
     with opened(chromium, path) as session:
-        function = f"async ([texts, choices]) => {{ {SCRIPT} {COMPUTE_TEXTS} }}"
+        function = f"async ([texts, choices]) => {{ {SCRIPT_OF_COMPUTING} {COMPUTE_TEXTS} }}"
         return session.page.evaluate(function, [list(texts), choices])
 
 
@@ -114,7 +116,9 @@ def test_a_page_computes_what_torch_computes(chromium: Browser, tmp_path: Path, 
     texts = texts_of(name)
     page = live_page(texts[0], model=name)
 
-    for text, page_result in zip(texts, compute_in_page(chromium, page, tmp_path, texts), strict=True):
+    for text, page_result in zip(
+        texts, compute_in_page(chromium, page, tmp_path, texts), strict=True
+    ):
         assert "problem" not in page_result, (text, page_result)
         assert_same_as_torch(page_result, library.trace(text, model=name))
     assert len(page) <= 400_000
@@ -163,13 +167,20 @@ def test_drawn_numbers_are_those_of_attnviz_whatever_is_computed_of_them(
 def test_what_is_switched_in_the_page_is_what_the_command_switches(
     chromium: Browser, tmp_path: Path, choices: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    shared_settings: dict[str, Any] = {"layers": 2, "heads": 2, "causal": True, "positions": "sinusoidal"}
-    [page_result] = compute_in_page(chromium, live_page("I am", **shared_settings), tmp_path, ["You are here"], **choices)
+    shared_settings: dict[str, Any] = {
+        "layers": 2,
+        "heads": 2,
+        "causal": True,
+        "positions": "sinusoidal",
+    }
+    [page_result] = compute_in_page(
+        chromium, live_page("I am", **shared_settings), tmp_path, ["You are here"], **choices
+    )
 
     assert_same_as_torch(page_result, library.trace("You are here", **(shared_settings | settings)))
 
 
-UNUSUAL = (
+UNUSUAL_TEXTS = (
     "Don't stop: o'clock ’s e\u0301te\u0301 na\u00efve_name x\u0303y ٣٤ 中文字 ไทย हिन्दी "
     "👩\u200d👩\u200d👧 🇩🇪 a\u200db \u00ad — “q” ½ ⅷ ª ßẞ İi Å\u030a",
     "tab\there\nline\r\nreturn\u00a0no-break\u2009thin\ufeffbom \x1c\x85 \u202eturned",
@@ -184,7 +195,7 @@ def test_any_text_is_cut_as_attnviz_cuts_it(
 ) -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text().splitlines()
     lines = [line for line in readme if line.strip()]
-    texts = [*UNUSUAL, *(line[:60] for line in lines[::2])]
+    texts = [*UNUSUAL_TEXTS, *(line[:60] for line in lines[::2])]
     page = live_page("I am", tokenizer=tokenizer)
 
     cuts = compute_in_page(chromium, page, tmp_path, texts, only_cut=True)
@@ -211,7 +222,9 @@ def test_the_page_of_a_larger_model_has_frequent_pieces_and_those_of_its_text(
     rare_cut, own_cut = compute_in_page(chromium, page, tmp_path, texts)
     [small_cut] = compute_in_page(chromium, live_page(text), tmp_path, texts[:1])
 
-    assert rare_cut["problem"].startswith("“zeppelin” may have a rare piece: this page has the 17,000")
+    assert rare_cut["problem"].startswith(
+        "“zeppelin” may have a rare piece: this page has the 17,000"
+    )
     assert own_cut["ids"] == list(tokenize(text, "gpt2").ids)
     assert small_cut["ids"] == list(tokenize(texts[0], "gpt2").ids)
     assert len(page) <= 400_000
@@ -228,11 +241,17 @@ def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path:
     weights = """return live.original.results.map(({ heads }) =>
       heads.map((layer) => layer.map(({ weights }) => weights.map((row) => [...row]))));"""
     with opened(chromium, path) as session:
-        weights_of_moments = session.page.evaluate(f"async () => {{ {SCRIPT} await unpackModel(); {weights} }}")
+        weights_of_moments = session.page.evaluate(
+            f"async () => {{ {SCRIPT_OF_COMPUTING} await unpackModel(); {weights} }}"
+        )
 
     assert len(weights_of_moments) == len(training.moments) == 7
-    for number, (moment, computed_weights) in enumerate(zip(training.moments, weights_of_moments, strict=True)):
-        tolerance = 1e-5 if number == len(weights_of_moments) - 1 else 2e-3  # 16 bits of each number
+    for number, (moment, computed_weights) in enumerate(
+        zip(training.moments, weights_of_moments, strict=True)
+    ):
+        tolerance = (
+            1e-5 if number == len(weights_of_moments) - 1 else 2e-3
+        )  # 16 bits of each number
         assert np.abs(np.array(computed_weights[0]) - moment.weights[0]).max() < tolerance
     assert len(page) <= 400_000
 
@@ -256,7 +275,7 @@ def plain_title(page: Page) -> str:
     return re.sub("[\u2068\u2069]", "", page.inner_text("h1").replace("\u00a0", " "))
 
 
-NUMBERS = "#table .frame"
+NUMBERS_SELECTOR = "#table .frame"
 
 
 def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
@@ -267,8 +286,8 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
         first_title = plain_title(page)
         page.click("#table summary")
         page.keyboard.press("Escape")
-        until(page, lambda: "98" in page.inner_text(NUMBERS))
-        numbers = page.inner_text(NUMBERS)
+        until(page, lambda: "98" in page.inner_text(NUMBERS_SELECTOR))
+        numbers = page.inner_text(NUMBERS_SELECTOR)
         assert page.input_value("#text") == SENTENCE
         assert not page.is_visible("#of-original")
         type_text(page, "the key near the cabinets ?")
@@ -289,7 +308,7 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
         page.click("#original")
         settled(page)
         assert (plain_title(page), page.input_value("#text")) == (first_title, SENTENCE)
-        assert page.inner_text(NUMBERS) == numbers
+        assert page.inner_text(NUMBERS_SELECTOR) == numbers
         type_text(page, "")
         message = f"Type a sentence. Below is still “{SENTENCE}”."
         assert page.inner_text("#live-problem") == message
@@ -388,8 +407,10 @@ def test_only_a_page_that_computes_has_the_scripts_for_it(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", [*SCRIPT_FILES, *STYLE_FILES])
 def test_what_is_left_out_of_scripts_and_styles_is_comments_and_white_space(name: str) -> None:
-    folder, strip_file = ("style", strip_style) if name.endswith("css") else ("script", strip_script)
-    text = (SCRIPTS.parent / folder / name).read_text("utf-8")
+    folder, strip_file = (
+        ("style", strip_style) if name.endswith("css") else ("script", strip_script)
+    )
+    text = (SCRIPT_FOLDER.parent / folder / name).read_text("utf-8")
     without_comments = re.sub(r"^\s*(//.*|/\*[\s\S]*?\*/)$", "", text, flags=re.MULTILINE)
     without_comments = re.sub(r"(?<=[;,{(]) // .*$", "", without_comments, flags=re.MULTILINE)
     without_comments = re.sub(r"(?<=[;,{(])  // .*$", "", without_comments, flags=re.MULTILINE)
@@ -479,7 +500,9 @@ def test_heads_that_are_switched_off_by_click_or_address_change_the_answer_as_in
     answer, shown_share, *_ = re.split(r"\s+", by_click.replace("\u00a0", " "))
     assert answer == prediction_without.answers[best], by_click
     assert abs(float(shown_share.strip("<>")) - share) < 1, (by_click, share)
-    [result_off] = compute_in_page(chromium, live_page(text, model=name), tmp_path, [text], off=names)
+    [result_off] = compute_in_page(
+        chromium, live_page(text, model=name), tmp_path, [text], off=names
+    )
     assert_same_as_torch(result_off, library.trace(text, model=name, without=",".join(names)))
 
 

@@ -39,7 +39,7 @@ SIDE = Axis(
     special=tuple(token.startswith("[") for token in TOKENS),
     border=5,
 )
-HIDDEN = np.triu(np.ones((COUNT, COUNT), dtype=bool), 1)
+HIDDEN_CELLS = np.triu(np.ones((COUNT, COUNT), dtype=bool), 1)
 CELL_LINE = re.compile(
     r"^\"?⁨(.+?)⁩\"? (?:reads|cannot read) \"?⁨(.+?)⁩\"?: "
     r"(?:weight (\S+), score ([−\d.]+)|hidden by the mask)"
@@ -49,7 +49,7 @@ CELL_LINE = re.compile(
 def weights_of(head: int) -> np.ndarray:
     """What each token reads, of itself and of those before it."""
     numbers = np.random.default_rng(head).exponential(size=(COUNT, COUNT))
-    visible = np.where(HIDDEN, 0, numbers)
+    visible = np.where(HIDDEN_CELLS, 0, numbers)
     return np.asarray(visible / visible.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
@@ -58,7 +58,7 @@ def scores_of(head: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def heads_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of two layers of three heads, each of which sees what was before."""
     heads = tuple(
         HeadMap(
@@ -66,8 +66,8 @@ def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             chooser_cell=divmod(head, 3),
             query_axis=SIDE,
             key_axis=SIDE,
-            weights=StoredCells(weights_of(head), HIDDEN),
-            scores=StoredCells(scores_of(head), HIDDEN),
+            weights=StoredCells(weights_of(head), HIDDEN_CELLS),
+            scores=StoredCells(scores_of(head), HIDDEN_CELLS),
         )
         for head in range(6)
     )
@@ -87,22 +87,22 @@ def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def open_page(chromium: Browser, written: Path) -> Iterator[Page]:
-    with opened(chromium, written, viewport={"width": 1280, "height": 900}) as session:
+def open_page(chromium: Browser, heads_path: Path) -> Iterator[Page]:
+    with opened(chromium, heads_path, viewport={"width": 1280, "height": 900}) as session:
         wait_until_ready(session.page)
         yield session.page
 
 
 @pytest.fixture
-def page(shown: Page) -> Page:
+def page(open_page: Page) -> Page:
     """As it was when it was opened."""
-    shown.mouse.move(1, 1)
-    shown.click("#reset")
-    settled(shown)
-    shown.evaluate("location.hash = 'query=none'")
-    until(shown, "document.querySelector('.matrix-title strong').textContent === 'L0H0'")
-    settled(shown)
-    return shown
+    open_page.mouse.move(1, 1)
+    open_page.click("#reset")
+    settled(open_page)
+    open_page.evaluate("location.hash = 'query=none'")
+    until(open_page, "document.querySelector('.matrix-title strong').textContent === 'L0H0'")
+    settled(open_page)
+    return open_page
 
 
 def wait_until_ready(page: Page) -> None:
@@ -177,10 +177,10 @@ def colors_of(page: Page, scale: Scale, theme: str) -> set[tuple[int, int]]:
     cells, matching_cells = dict[tuple[int, int], list[list[int]]](), set[tuple[int, int]]()
     for cell_text, pixel in probe_places(page):
         row, column, weight, _ = cell_of(cell_text)
-        assert (weight is None) == HIDDEN[row, column]
+        assert (weight is None) == HIDDEN_CELLS[row, column]
         cells.setdefault((row, column), []).append(pixel)
     for (row, column), colors in cells.items():
-        if HIDDEN[row, column]:
+        if HIDDEN_CELLS[row, column]:
             assert all(max(each) - min(each) <= 8 for each in colors)  # grey, whatever it is
             continue
         expected = color_values(scale.shares(weights_of(0)[row, column]), 0, 1, palette).astype(int)
@@ -194,7 +194,7 @@ def test_the_number_under_the_pointer_is_the_one_that_was_computed(page: Page) -
     for cell_text, _ in probe_places(page):
         row, column, weight, score = cell_of(cell_text)
         cells.add((row, column))
-        if not HIDDEN[row, column]:
+        if not HIDDEN_CELLS[row, column]:
             assert float(str(weight)) == pytest.approx(weights_of(0)[row, column], abs=5.1e-5)
             score_shown = float(str(score).replace("−", "-"))
             assert score_shown == pytest.approx(scores_of(0)[row, column], abs=5.1e-3)
@@ -203,8 +203,10 @@ def test_the_number_under_the_pointer_is_the_one_that_was_computed(page: Page) -
 
 def test_every_cell_has_the_colour_of_its_number(page: Page, chromium: Browser) -> None:
     scale = Scale("weight", 0, 1)
-    visible_count = (~HIDDEN).sum()
-    assert len(colors_of(page, scale, "light")) > 0.7 * visible_count  # the others are under their numbers
+    visible_count = (~HIDDEN_CELLS).sum()
+    assert (
+        len(colors_of(page, scale, "light")) > 0.7 * visible_count
+    )  # the others are under their numbers
     page.click("text=Log")
     settled(page)
     assert len(colors_of(page, logarithmic_scale(scale, COUNT), "light")) > 0.7 * visible_count
@@ -314,9 +316,9 @@ def focused_label(page: Page) -> str:
     return str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
 
 
-def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, written: Path) -> None:
+def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, heads_path: Path) -> None:
     phone = {"width": 360, "height": 740}
-    with opened(chromium, written, viewport=phone, has_touch=True) as session:
+    with opened(chromium, heads_path, viewport=phone, has_touch=True) as session:
         wait_until_ready(session.page)
         assert session.page.evaluate("document.documentElement.scrollWidth") == 360
         assert session.page.locator(".overview [tabindex='0']").count() == 1
@@ -327,26 +329,43 @@ def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, written: P
         until(session.page, "location.hash.includes('query=7')")
 
 
-def test_a_dark_page_is_printed_light(chromium: Browser, written: Path) -> None:
-    with opened(chromium, written, color_scheme="dark") as session:
+def test_a_dark_page_is_printed_light(chromium: Browser, heads_path: Path) -> None:
+    with opened(chromium, heads_path, color_scheme="dark") as session:
         wait_until_ready(session.page)
-        dark_picture = session.page.locator(".matrix-stuck canvas").first.evaluate("each => each.toDataURL()")
+        dark_picture = session.page.locator(".matrix-stuck canvas").first.evaluate(
+            "each => each.toDataURL()"
+        )
         session.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         paper_canvas = session.page.locator(".matrix-stuck .for-paper").first
         assert paper_canvas.evaluate("each => each.toDataURL()") != dark_picture
         session.page.evaluate("dispatchEvent(new Event('afterprint'))")
-        picture_after = session.page.locator(".matrix-stuck canvas").first.evaluate("each => each.toDataURL()")
+        picture_after = session.page.locator(".matrix-stuck canvas").first.evaluate(
+            "each => each.toDataURL()"
+        )
         assert picture_after == dark_picture
         assert session.page.locator(".for-paper").count() == 0
 
 
-def test_numbers_are_written_as_everywhere_else(shown: Page) -> None:
-    random_numbers = np.random.default_rng(0).normal(size=600) * 10.0 ** np.tile(np.arange(-5, 1), 100)
-    values = [*random_numbers, *np.arange(-16, 17) / 8, *np.arange(1, 16) / 16, 0.994, 0.995, 0.004, 0.005]
-    formatters = "each => [shareText(each), fixedText(each, 2), fixedText(each, 1), numberText(each)]"
+def test_numbers_are_written_as_everywhere_else(open_page: Page) -> None:
+    random_numbers = np.random.default_rng(0).normal(size=600) * 10.0 ** np.tile(
+        np.arange(-5, 1), 100
+    )
+    values = [
+        *random_numbers,
+        *np.arange(-16, 17) / 8,
+        *np.arange(1, 16) / 16,
+        0.994,
+        0.995,
+        0.004,
+        0.005,
+    ]
+    formatters = (
+        "each => [shareText(each), fixedText(each, 2), fixedText(each, 1), numberText(each)]"
+    )
     script = (PAGE / "script" / "numbers.js").read_text("utf-8")
-    browser_texts: list[list[str]] = shown.evaluate(
-        f"(values) => {{ {script}; return values.map({formatters}); }}", [float(each) for each in values]
+    browser_texts: list[list[str]] = open_page.evaluate(
+        f"(values) => {{ {script}; return values.map({formatters}); }}",
+        [float(each) for each in values],
     )
     for value, texts in zip(map(float, values), browser_texts, strict=True):
         expected = [

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PAGE = Path(packing.__file__).parent
-READING = "".join(
+READING_SCRIPT = "".join(
     (PAGE / "script" / name).read_text("utf-8")
     for name in SCRIPT_FILES
     if name in ("data.js", "unpacking.js")
 )
-EVERY_CELL = """
+FIND_EVERY_CELL = """
   const found = [];
   for (let head = 0; head < heads.length; head++) {
     const cells = await cellsOf(head);
@@ -50,12 +50,14 @@ EVERY_CELL = """
 """
 
 
-def run_script_on_page(chromium: Browser, page: bytes, folder: Path, script: str = EVERY_CELL) -> Any:
+def run_script_on_page(
+    chromium: Browser, page: bytes, folder: Path, script: str = FIND_EVERY_CELL
+) -> Any:
     """What a script finds on a page whose own has been taken out, which would read first."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
     with opened(chromium, path) as session:
-        return session.page.evaluate(f"async () => {{ {READING} {script} }}")
+        return session.page.evaluate(f"async () => {{ {READING_SCRIPT} {script} }}")
 
 
 def heads_of(result: Showable) -> tuple[HeadMap, ...]:
@@ -90,7 +92,7 @@ def assert_same_numbers(page_head: dict[str, Any], head: HeadMap) -> float:
     return largest
 
 
-CASES: dict[str, Callable[[], Showable]] = {
+RESULTS_BY_NAME: dict[str, Callable[[], Showable]] = {
     "a sentence that reads itself": lambda: trace("I am learning this today"),
     "what came before": lambda: trace("I am learning this today", causal=True, heads=2, layers=2),
     "a window of what came before": lambda: trace("I am learning this today", window=2),
@@ -104,8 +106,8 @@ CASES: dict[str, Callable[[], Showable]] = {
 @pytest.mark.parametrize(
     ("case", "bits"),
     [
-        *((case, 8) for case in CASES),
-        *((case, bits) for case in [*CASES][-1:] for bits in (16, 32)),
+        *((case, 8) for case in RESULTS_BY_NAME),
+        *((case, bits) for case in [*RESULTS_BY_NAME][-1:] for bits in (16, 32)),
     ],
 )
 def test_a_browser_reads_what_was_traced(
@@ -116,7 +118,7 @@ def test_a_browser_reads_what_was_traced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {} if bits == 8 else {bits: 10**6})
-    result = CASES[case]()
+    result = RESULTS_BY_NAME[case]()
     page = run_script_on_page(chromium, render(result.view(), ".html"), tmp_path)
 
     heads = heads_of(result)
@@ -161,13 +163,19 @@ def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
     stored_rows = [row for row, numbers in enumerate(page_head["rows"]) if numbers is not None]
     assert 6 in stored_rows
     assert len(head.query_axis) - 1 in stored_rows
-    blocks = [range(first, first + block_height) for first in range(0, len(head.query_axis), block_height)]
-    row_tokens = [next((each for each in block if each in stored_rows), block[0]) for block in blocks]
+    blocks = [
+        range(first, first + block_height) for first in range(0, len(head.query_axis), block_height)
+    ]
+    row_tokens = [
+        next((each for each in block if each in stored_rows), block[0]) for block in blocks
+    ]
     assert page_head["tokens"] == row_tokens
     exact_row = head.weights.row(6).values[0]
     assert np.allclose(np.nan_to_num(np.array(page_head["rows"][6])), exact_row, atol=1e-4)
     assert [cell["blocks"] for cell in page_head["cells"]] == [
-        row not in stored_rows for row in range(len(head.query_axis)) for _ in range(len(head.key_axis))
+        row not in stored_rows
+        for row in range(len(head.query_axis))
+        for _ in range(len(head.key_axis))
     ]
 
 
@@ -185,7 +193,9 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
         says = session.page.locator("#sentence .says")
         until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
         most_read = int(np.argmax(weights[6]))
-        name_of_most_read = f'"\u2068word{most_read}\u2069" most' if most_read != 6 else "itself most"
+        name_of_most_read = (
+            f'"\u2068word{most_read}\u2069" most' if most_read != 6 else "itself most"
+        )
         assert name_of_most_read in says.inner_text()
         assert "--query" not in says.inner_text()
         session.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
@@ -215,7 +225,9 @@ def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(
       const texts = [before, later].map(({ weights }) => String(weights));
       return [before === again, before === later, ...texts, empty];
     """
-    is_cached, is_unchanged_object, first_text, second_text, emptied_blocks = run_script_on_page(chromium, page, tmp_path, script)
+    is_cached, is_unchanged_object, first_text, second_text, emptied_blocks = run_script_on_page(
+        chromium, page, tmp_path, script
+    )
 
     assert is_cached
     assert not is_unchanged_object

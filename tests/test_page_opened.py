@@ -97,7 +97,9 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
         assert not page.is_checked("#special")
         assert page.is_checked("input[name=log][value=true]")
-        odd_hash = "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
+        odd_hash = (
+            "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
+        )
         page.evaluate("odd => { location.hash = odd }", odd_hash)
         until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "0")
         assert page.input_value("#query") == FIRST_QUERY
@@ -112,7 +114,8 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         assert page.input_value("#query") == "3 here"
 
 
-CONTROLS = """() => [...document.querySelectorAll("input, select, html, #explorer, #least-says")]
+FIND_CONTROLS = """() =>
+  [...document.querySelectorAll("input, select, html, #explorer, #least-says")]
   .map(each => [each.id || each.name, each.value, each.checked, each.className,
                 each.dataset.view, each.textContent && each.id === "least-says"])"""
 
@@ -125,18 +128,18 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
     with opened(chromium, page_path) as session:
         page = session.page
         settled(page)
-        first_state = page.evaluate(CONTROLS)
+        first_state = page.evaluate(FIND_CONTROLS)
         for name in page.evaluate("() => Object.getOwnPropertyNames(Object.prototype)"):
             odd_hash = "&".join(f"{key}={name}" for key in keys)
             page.evaluate("odd => { location.hash = odd }", odd_hash)
             settled(page, 0)
-            assert page.evaluate(CONTROLS) == first_state, name
+            assert page.evaluate(FIND_CONTROLS) == first_state, name
         assert _address(page) == f"#{odd_hash}"  # which is written anew where anything has changed
 
 
 def test_keys_that_every_object_has_press_nothing(chromium: Browser, page_path: Path) -> None:
-    press_key_everywhere = """name => document.querySelectorAll("body *").forEach(each => each.dispatchEvent(
-      new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
+    press_key_everywhere = """name => document.querySelectorAll("body *").forEach(
+      each => each.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
     with opened(chromium, page_path) as session:
         for name in ("constructor", "toString", "__proto__"):
             session.page.evaluate(press_key_everywhere, name)
@@ -160,7 +163,9 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_
         assert len(rows) == len(WORDS) ** 2
         for place, row in enumerate(rows):
             query, key = divmod(place, len(WORDS))
-            spelled_words = [word if word != "=1+1" else "'=1+1" for word in (WORDS[query], WORDS[key])]
+            spelled_words = [
+                word if word != "=1+1" else "'=1+1" for word in (WORDS[query], WORDS[key])
+            ]
             assert [row["head"], row["query"], row["key"]] == ["L1H1", *spelled_words]
             assert row["visible"] == str(key <= query).lower()
             assert (row["weight"] == "") == (key > query)
@@ -170,7 +175,9 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_
         words = ["".join(each.itertext()).strip() for each in svg.iter(f"{SVG}text")]
         assert {"I", "=1+1", "1 I", "4 =1+1"} <= set(words)
         visible = len(WORDS) * (len(WORDS) + 1) // 2
-        filled_rects = [each for each in svg.iter(f"{SVG}rect") if each.get("fill", "").startswith("#")]
+        filled_rects = [
+            each for each in svg.iter(f"{SVG}rect") if each.get("fill", "").startswith("#")
+        ]
         assert len(filled_rects) == visible + 2  # the paper, and the tile of what is hidden
         _, picture = _save_file(session.page, "Matrix as PNG")
         size = Image.open(io.BytesIO(picture)).size
@@ -195,7 +202,9 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) 
             page.get_by_label(f"copy: {label}").click()
             until(page, lambda message=message: page.text_content("#said") == message)  # type: ignore[misc]
             clipboard = page.evaluate("navigator.clipboard.readText()")
-            assert clipboard.startswith("head,query number" if "CSV" in label else page_path.as_uri())
+            assert clipboard.startswith(
+                "head,query number" if "CSV" in label else page_path.as_uri()
+            )
         assert clipboard.endswith("#head=L0H1")
         page.get_by_label("copy: Matrix as PNG").click()
         until(page, lambda: "as PNG" in (page.text_content("#said") or ""))

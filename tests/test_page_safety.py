@@ -81,7 +81,7 @@ FORBIDDEN = re.compile(
     r"EventSource|importScripts|\bimport\b[ (]|javascript:|set(Timeout|Interval)\(\s*[\"'`]|"
     r"https?://(?!www\.w3\.org/)"
 )
-TWICE = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
+WAIT_TWO_FRAMES = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
 
 
 @cache
@@ -106,11 +106,13 @@ def _with_hostile_names(view: View) -> HeadExplorer:
     explorer = view.heads
     assert explorer is not None
     heads_with_names = zip(explorer.heads, ATTACKS, strict=False)
-    return replace(explorer, heads=tuple(replace(head, name=name) for head, name in heads_with_names))
+    return replace(
+        explorer, heads=tuple(replace(head, name=name) for head, name in heads_with_names)
+    )
 
 
 @pytest.fixture(scope="module")
-def attacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "x.html"
     path.write_bytes(render(hostile_view(), ".html"))
     return path
@@ -120,18 +122,18 @@ def visit_all_views(page: Page) -> None:
     """In every view, with a pointer over it; what runs, or fails, is said on the console."""
     for view in VIEWS:
         page.evaluate("(view) => { location.hash = `view=${view}`; }", view)
-        page.evaluate(TWICE)
+        page.evaluate(WAIT_TWO_FRAMES)
         page.mouse.move(400, 400)
         page.mouse.move(420, 420)
-        page.evaluate(TWICE)
+        page.evaluate(WAIT_TWO_FRAMES)
     for head in page.locator(".overview [role=gridcell]:visible").all()[:1]:
         head.hover()
     for box in page.locator("#query:visible").all():
         box.fill(ATTACKS[0] + "?")
         box.press("Enter")
-    page.evaluate(TWICE)
+    page.evaluate(WAIT_TWO_FRAMES)
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => each.open = true)")
-    page.evaluate(TWICE)
+    page.evaluate(WAIT_TWO_FRAMES)
 
 
 def assert_all_is_text(page: Page) -> None:
@@ -145,10 +147,10 @@ def assert_all_is_text(page: Page) -> None:
 
 
 def test_hostile_tokens_titles_and_commands_are_shown_as_text(
-    chromium: Browser, attacks: Path
+    chromium: Browser, hostile_path: Path
 ) -> None:
     view = hostile_view()
-    with opened(chromium, attacks) as session:
+    with opened(chromium, hostile_path) as session:
         page = session.page
         visit_all_views(page)
 
@@ -169,7 +171,11 @@ def test_every_field_of_every_kind_of_view_can_be_hostile(
 ) -> None:
     path = tmp_path / "x.html"
     all_views = views()
-    for view in (*all_views[1:3], *all_views[5:7], all_views[8]):  # others have no panels but those of these
+    for view in (
+        *all_views[1:3],
+        *all_views[5:7],
+        all_views[8],
+    ):  # others have no panels but those of these
         path.write_bytes(render(poisoned(view), ".html"))
         with opened(chromium, path) as session:
             visit_all_views(session.page)
@@ -197,16 +203,18 @@ def test_names_of_files_and_what_is_typed_are_shown_as_text(
         assert "<img src=x onerror=hit()>" in (session.page.locator("footer").text_content() or "")
 
 
-def test_what_an_address_says_is_never_more_than_a_choice(chromium: Browser, attacks: Path) -> None:
-    with opened(chromium, attacks) as session:
+def test_what_an_address_says_is_never_more_than_a_choice(
+    chromium: Browser, hostile_path: Path
+) -> None:
+    with opened(chromium, hostile_path) as session:
         for address in ADDRESSES:
             session.page.evaluate("(address) => { location.hash = address; }", address)
-            session.page.evaluate(TWICE)
+            session.page.evaluate(WAIT_TWO_FRAMES)
             assert session.page.evaluate("() => ({}).polluted") is None
         assert_all_is_text(session.page)
     for address in ADDRESSES[:2]:
-        with opened(chromium, attacks, f"#{address}") as session:
-            session.page.evaluate(TWICE)
+        with opened(chromium, hostile_path, f"#{address}") as session:
+            session.page.evaluate(WAIT_TWO_FRAMES)
             assert session.page.locator("#matrix").is_visible()
 
 
@@ -247,7 +255,7 @@ INJECT_MARKUP = """() => {
 
 
 def test_what_is_injected_is_refused_by_the_policy_of_the_page(
-    chromium: Browser, attacks: Path
+    chromium: Browser, hostile_path: Path
 ) -> None:
     """As if something in it were read as markup after all."""
     page = chromium.new_page()
@@ -255,7 +263,7 @@ def test_what_is_injected_is_refused_by_the_policy_of_the_page(
     failed_requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     page.on("requestfailed", lambda request: failed_requests.append(request.url))
-    page.goto(attacks.as_uri())
+    page.goto(hostile_path.as_uri())
 
     result = page.evaluate(INJECT_MARKUP)
     page.close()
@@ -268,8 +276,8 @@ def test_what_is_injected_is_refused_by_the_policy_of_the_page(
     assert requests[1:] == failed_requests  # before they left the browser
 
 
-def test_the_policy_stands_before_all_that_strangers_wrote(attacks: Path) -> None:
-    content = attacks.read_text(encoding="utf-8")
+def test_the_policy_stands_before_all_that_strangers_wrote(hostile_path: Path) -> None:
+    content = hostile_path.read_text(encoding="utf-8")
     policy = content.index("Content-Security-Policy")
 
     assert policy < content.index("hit()")
@@ -282,8 +290,8 @@ def test_no_script_reads_text_as_anything_else(script: Path) -> None:
     assert FORBIDDEN.findall(script.read_text(encoding="utf-8")) == []
 
 
-def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, attacks: Path) -> None:
-    with opened(chromium, attacks) as session:
+def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, hostile_path: Path) -> None:
+    with opened(chromium, hostile_path) as session:
         page = session.page
         visit_all_views(page)
         for kind in ("Matrix as SVG", "Lines as SVG"):

@@ -43,7 +43,10 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
         session.page.keyboard.press("ArrowRight")
         assert session.page.evaluate("document.activeElement.dataset.head") == "1"
 
-        tokens, says = session.page.locator("#sentence .token"), session.page.locator("#sentence .says")
+        tokens, says = (
+            session.page.locator("#sentence .token"),
+            session.page.locator("#sentence .says"),
+        )
         boxes_before = [each.bounding_box() for each in tokens.all()]
         tokens.last.hover()
         until(session.page, lambda: "by difference" in says.inner_text())
@@ -53,8 +56,10 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
         assert [each.bounding_box() for each in tokens.all()] == boxes_before
 
 
-BOXES = "all => all.map(each => each.getBoundingClientRect()).map(({ left, top, right, bottom }) =>"
-FOCUSED = "document.activeElement.getAttribute('aria-label')"
+FIND_BOXES = (
+    "all => all.map(each => each.getBoundingClientRect()).map(({ left, top, right, bottom }) =>"
+)
+FOCUSED_LABEL = "document.activeElement.getAttribute('aria-label')"
 
 
 def page_of_many_heads(trace: Trace, layers: int, heads: int, folder: Path) -> Path:
@@ -73,7 +78,7 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         page, maps = session.page, session.page.locator("#overview [role=gridcell]")
         until(page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10)
         settled(page)
-        boxes = maps.evaluate_all(f"{BOXES} [left, top, right, bottom])")
+        boxes = maps.evaluate_all(f"{FIND_BOXES} [left, top, right, bottom])")
         assert len({tuple(box) for box in boxes}) == len(boxes) == 120
         assert max(box[2] for box in boxes) <= 1280
         assert max(box[3] for box in boxes) <= 800
@@ -83,14 +88,14 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         assert matrix["y"] + matrix["height"] <= 800
         page.focus("#overview [tabindex='0']")
         page.keyboard.press("ArrowRight")
-        assert page.evaluate(FOCUSED).startswith("L12H0")
+        assert page.evaluate(FOCUSED_LABEL).startswith("L12H0")
         page.keyboard.press("Enter")
         until(page, lambda: "head=L12H0" in page.url)
     with opened(chromium, path, "#view=overview", viewport=phone) as session:
         maps = session.page.locator("#overview [role=gridcell]")
         until(session.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
         assert session.page.evaluate("document.documentElement.scrollWidth") == 400
-        assert len(set(maps.evaluate_all(f"{BOXES} top)"))) == 24
+        assert len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 24
 
 
 def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
@@ -103,7 +108,7 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
         page, maps = session.page, session.page.locator("#overview [role=gridcell]:visible")
         until(page, lambda: maps.count() == 18)
         assert page.evaluate("document.documentElement.scrollWidth") == 400
-        until(page, lambda: len(set(maps.evaluate_all(f"{BOXES} top)"))) == 3)
+        until(page, lambda: len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 3)
         assert "2 of 2" in (maps.first.get_attribute("aria-label") or "")
         page.focus("#layer")
         page.keyboard.press("Home")
@@ -128,17 +133,19 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
     ],
 )
 def test_no_more_digits_are_written_than_are_known(
-    words: Any, number: float, error: float, text: str
+    number_page: Any, number: float, error: float, text: str
 ) -> None:
-    assert words.evaluate(f"knownText({number}, {error}, {{ share: true }})") == text
+    assert number_page.evaluate(f"knownText({number}, {error}, {{ share: true }})") == text
 
 
 @pytest.fixture(scope="module")
-def words(chromium: Browser) -> Any:
+def number_page(chromium: Browser) -> Any:
     """A page with nothing on it, which knows how numbers are put into words."""
     page = chromium.new_page()
     script_names = ("numbers.js", "reading.js")
-    texts = [(PAGE / "script" / name).read_text("utf-8") for name in SCRIPT_FILES if name in script_names]
+    texts = [
+        (PAGE / "script" / name).read_text("utf-8") for name in SCRIPT_FILES if name in script_names
+    ]
     page.add_script_tag(content="\n".join(texts))
     yield page
     page.close()

@@ -36,7 +36,7 @@ def pager(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def counting(pager: Callable[[str], str]) -> str:
+def counting_pager(pager: Callable[[str], str]) -> str:
     """One that says how many lines it was handed, and whether in colours."""
     return pager(
         'text=$(cat); echo "paged $(echo "$text" | wc -l) lines with LESS=$LESS"\n'
@@ -44,7 +44,7 @@ def counting(pager: Callable[[str], str]) -> str:
     )
 
 
-def output(*arguments: str, lines: int = 24, **environment: str) -> str:
+def run_on_terminal(*arguments: str, lines: int = 24, **environment: str) -> str:
     text, status = shown_on_terminal(
         [sys.executable, "-m", "attnviz", *arguments],
         {"ATTNVIZ_THEME": "dark", **environment},
@@ -63,8 +63,10 @@ def show_text_in_pager(
     return text.replace("\r\n", "\n"), status
 
 
-def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(counting: str) -> None:
-    text = output(*STEPS, PAGER=counting)
+def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(
+    counting_pager: str,
+) -> None:
+    text = run_on_terminal(*STEPS, PAGER=counting_pager)
 
     assert text.startswith("paged ")
     assert text.endswith("with LESS=FRX\ncoloured\n")
@@ -80,10 +82,10 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(countin
     ids=" ".join,
 )
 def test_lists_that_are_longer_than_the_screen_go_through_the_pager(
-    counting: str, arguments: tuple[str, ...]
+    counting_pager: str, arguments: tuple[str, ...]
 ) -> None:
-    assert output(*arguments, PAGER=counting, LESS="FRX").startswith("paged ")
-    output = output(*arguments, PAGER=counting, lines=400)
+    assert run_on_terminal(*arguments, PAGER=counting_pager, LESS="FRX").startswith("paged ")
+    output = run_on_terminal(*arguments, PAGER=counting_pager, lines=400)
     assert "paged" not in output
     assert len(output.splitlines()) > 23
 
@@ -94,16 +96,16 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
     arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
     answer = 'At "?" the model answers: are (99.9\u00a0%)'
 
-    output_of_pager = output(*arguments, PAGER=pager("cat"))
-    output_without_pager = output(*arguments, PAGER="cat")
+    output_of_pager = run_on_terminal(*arguments, PAGER=pager("cat"))
+    output_without_pager = run_on_terminal(*arguments, PAGER="cat")
     assert output_of_pager.count(answer) == output_without_pager.count(answer) == 1
     assert output_of_pager.index(answer) < output_of_pager.index("row = query")
     assert output_without_pager.index(answer) > output_without_pager.index("row = query")
     assert sorted(output_of_pager.split("\n")) == sorted(output_without_pager.split("\n"))
 
 
-def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: str) -> None:
-    text = output("run", " ".join("a" * 17), "-t", "words", PAGER=counting)
+def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting_pager: str) -> None:
+    text = run_on_terminal("run", " ".join("a" * 17), "-t", "words", PAGER=counting_pager)
     lines = CODES.sub("", text).rstrip("\n").split("\n")
 
     assert "paged" not in text
@@ -115,23 +117,25 @@ def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: 
     assert lines[-1] == "--show context shows the vectors"
 
 
-def test_no_pager_prints(counting: str) -> None:
-    text = output(*STEPS, "--no-pager", PAGER=counting)
+def test_no_pager_prints(counting_pager: str) -> None:
+    text = run_on_terminal(*STEPS, "--no-pager", PAGER=counting_pager)
 
     assert "paged" not in text
     assert "10 context vectors" in text
 
 
-def test_what_fits_is_printed(counting: str) -> None:
-    assert "10 context vectors" in output(*STEPS, PAGER=counting, lines=500)
+def test_what_fits_is_printed(counting_pager: str) -> None:
+    assert "10 context vectors" in run_on_terminal(*STEPS, PAGER=counting_pager, lines=500)
 
 
 def test_without_a_pager_it_is_printed() -> None:
-    assert output(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
+    assert run_on_terminal(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
 
 
-def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(counting: str) -> None:
-    text = output("run", " ".join("a" * 40), "-t", "words", PAGER=counting)
+def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(
+    counting_pager: str,
+) -> None:
+    text = run_on_terminal("run", " ".join("a" * 40), "-t", "words", PAGER=counting_pager)
 
     assert "paged" not in text
     assert "▀" in text
@@ -139,8 +143,11 @@ def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(countin
     assert "context vectors" not in text
 
 
-def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting: str) -> None:
-    assert show_text_in_pager(PAGER=counting, LESS="R") == ("paged 1 lines with LESS=R\nwas shown\n", 0)
+def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting_pager: str) -> None:
+    assert show_text_in_pager(PAGER=counting_pager, LESS="R") == (
+        "paged 1 lines with LESS=R\nwas shown\n",
+        0,
+    )
 
 
 @pytest.mark.parametrize("pager_name", ["", "cat", " "])
@@ -176,7 +183,9 @@ def test_who_quits_early_has_had_enough() -> None:
 
 
 def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str]) -> None:
-    waiting_pager = pager("trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done")
+    waiting_pager = pager(
+        "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done"
+    )
     text, status = show_text_in_pager(once(b"\x03", b"ready"), PAGER=waiting_pager)
 
     assert text.endswith("got it\nwas shown\n")
@@ -186,7 +195,7 @@ def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str])
 def test_a_screen_that_is_said_to_have_no_columns_shows_as_much_as_before() -> None:
     arguments = ("run", "I am", "--variant", "plain", "--no-pager")
 
-    assert output(*arguments, COLUMNS="0", LINES="0") == output(*arguments)
+    assert run_on_terminal(*arguments, COLUMNS="0", LINES="0") == run_on_terminal(*arguments)
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "²", "1e3", "9" * 20, "wide", ""])

@@ -135,10 +135,14 @@ def test_a_key_restricts_the_arithmetic_of_the_other_steps() -> None:
     }
 
     for name in ("scaling", "softmax", "weighted"):
-        assert [re.match(r"\w+\(am, this\)", line.text) is not None for line in sums_by_step[name]] == [
-            True
-        ]
-    assert [line.left for line in sums_by_step["queries"]] == ["query(am)", "key(this)", "value(this)"]
+        assert [
+            re.match(r"\w+\(am, this\)", line.text) is not None for line in sums_by_step[name]
+        ] == [True]
+    assert [line.left for line in sums_by_step["queries"]] == [
+        "query(am)",
+        "key(this)",
+        "value(this)",
+    ]
 
 
 def test_the_mask_of_a_hidden_key_is_told() -> None:
@@ -155,7 +159,7 @@ def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
     assert "--query 2 --key 4 --step 5" in view.command.line
 
 
-BAD = {
+BAD_OPTIONS = {
     "alone": (
         ["--key", "am"],
         "--key needs a --query: a score has a query and a key",
@@ -174,9 +178,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_OPTIONS)
 def test_a_key_that_meets_no_query_gets_two_lines(attnviz: Attnviz, name: str) -> None:
-    options, problem, hint = BAD[name]
+    options, problem, hint = BAD_OPTIONS[name]
 
     result = attnviz("steps", TEXT, *options)
 

@@ -55,7 +55,8 @@ def p_values_by_loops(shifts: np.ndarray) -> list[float]:
         for signs in product((1, -1), repeat=count)
     ]
     return [
-        sum(max(row) >= statistics_by_signs[0][head] - 1e-9 for row in statistics_by_signs) / len(statistics_by_signs)
+        sum(max(row) >= statistics_by_signs[0][head] - 1e-9 for row in statistics_by_signs)
+        / len(statistics_by_signs)
         for head in range(heads)
     ]
 
@@ -141,7 +142,9 @@ def test_the_headline_is_true_of_every_result(
     sizes = np.sqrt((shifts**2).mean(0))
     tested_heads = [head for head in range(heads) if sizes[head] >= MIN_SHIFT]
     p_values = dict(zip(tested_heads, p_values_by_loops(shifts[:, tested_heads]), strict=True))
-    following_heads = [head for head in tested_heads if means[head] >= MIN_SHIFT and p_values[head] <= LEVEL]
+    following_heads = [
+        head for head in tested_heads if means[head] >= MIN_SHIFT and p_values[head] <= LEVEL
+    ]
     if count < 6:
         assert not following_heads
         assert "cannot show that a head follows the meaning; 6 or more are needed" in headline

@@ -32,7 +32,9 @@ from tests.test_slides import layout_of
 
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
 SENTENCE = "The animal was too tired"
-LONG = "The animal did not cross the street because it was too tired and then slept until noon"
+LONG_SENTENCE = (
+    "The animal did not cross the street because it was too tired and then slept until noon"
+)
 
 
 @pytest.fixture(scope="module")
@@ -280,30 +282,35 @@ def labels_as_drawn(ax: Axes) -> Iterator[tuple[list[str], list[Any]]]:
     for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
         visible_labels = [each for each in labels if each.get_text()]
         straight_labels = [each for each in visible_labels if each.get_rotation() % 90 == 0]
-        yield [each.get_text() for each in visible_labels], [each.get_window_extent() for each in straight_labels]
+        yield (
+            [each.get_text() for each in visible_labels],
+            [each.get_window_extent() for each in straight_labels],
+        )
 
 
 @pytest.mark.parametrize("size", [(2, 1.2), (3.3, 3), (9, 6)])
 def test_labels_in_axes_of_ones_own_never_overlap(size: tuple[float, float]) -> None:
     ax = Figure(figsize=size, layout="constrained").subplots()
-    attnviz.trace(LONG, variant="causal").heatmap(ax=ax)
+    attnviz.trace(LONG_SENTENCE, variant="causal").heatmap(ax=ax)
 
     for texts, boxes in labels_as_drawn(ax):
-        pitch = ax.get_window_extent().width / len(LONG.split()) * np.diff(ax.get_xticks())[0]
+        pitch = (
+            ax.get_window_extent().width / len(LONG_SENTENCE.split()) * np.diff(ax.get_xticks())[0]
+        )
         assert texts
         assert boxes or pitch > 1.42 * 10 * 100 / 72  # slanted ones lie a line of 10 points apart
         assert not any(first.overlaps(other) for first, other in pairwise(boxes))
 
 
 def test_labels_fit_again_when_the_figure_grows(axes: Axes) -> None:
-    attnviz.trace(LONG, variant="causal").heatmap(ax=axes)
+    attnviz.trace(LONG_SENTENCE, variant="causal").heatmap(ax=axes)
     counts_when_small = [len(texts) for texts, _ in labels_as_drawn(axes)]
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.set_size_inches(14, 9)
     counts_when_large = [len(texts) for texts, _ in labels_as_drawn(axes)]
 
-    assert counts_when_small[1] < counts_when_large[1] == len(LONG.split())
+    assert counts_when_small[1] < counts_when_large[1] == len(LONG_SENTENCE.split())
 
 
 def test_axes_of_ones_own_keep_their_letters_and_their_background(one_head: attnviz.Trace) -> None:

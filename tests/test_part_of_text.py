@@ -25,7 +25,7 @@ from attnviz.views.grids.long_map import LongMap
 from attnviz.wording.commands import parse_command
 from tests.browser import opened
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 from tests.test_long_views import NEEDLE, needle_trace
 
 if TYPE_CHECKING:
@@ -333,7 +333,9 @@ def test_a_part_has_the_keys_of_a_second_text() -> None:
     parts = numbers_of(text_trace, "2:4,3:3")
 
     assert parts["L0"]["keys"] == ["learning"]
-    assert parts["L0 cross"]["keys"] == [text_trace.memory.labels[2]] if text_trace.memory else False
+    assert (
+        parts["L0 cross"]["keys"] == [text_trace.memory.labels[2]] if text_trace.memory else False
+    )
     cross = text_trace.layers[0].cross
     assert cross is not None
     assert np.allclose(
@@ -396,12 +398,14 @@ def test_small_weights_of_a_few_keys_have_colours_and_digits() -> None:
 
     assert exact_weights.max() < grid.scale.high * 2 < 0.2
     assert grid.decimals is not None
-    assert np.abs(exact_weights - exact_weights.round(grid.decimals)).max() < exact_weights.max() / 5
+    assert (
+        np.abs(exact_weights - exact_weights.round(grid.decimals)).max() < exact_weights.max() / 5
+    )
 
 
 def test_only_the_rows_of_a_part_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     text_trace = trace("a b c d e f g h i " * 60, tokenizer="spaces", causal=True, stream=True)
-    with Largest() as largest:  # type: ignore[no-untyped-call]
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
         view = text_trace.view(part="301:310,1:300")
         view.render(".json")
         view.render(".txt")
