@@ -73,37 +73,37 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
     minilm: Inspection, attnviz: Attnviz
 ) -> None:
     """In L5H11 it has a larger weight: there most tokens attend to "animal"."""
-    theirs = eager(minilm).reshape(72, 15, 15)
-    lifts = [lift_of(each, 10, 2, special=(0, 14)) for each in theirs]
+    model_weights = eager(minilm).reshape(72, 15, 15)
+    lifts = [lift_of(each, 10, 2, special=(0, 14)) for each in model_weights]
     best = int(np.argmax(lifts))
-    weight = theirs[best, 10, 2]
+    weight = model_weights[best, 10, 2]
     view = inspect_trace(minilm.trace, source="it", to="animal").view()
     result = attnviz("inspect", SENTENCE, "--from", "it", "--to", "animal")
 
     assert minilm.trace.tokens.labels[10] == "it"
     assert (best // 12, best % 12) == (3, 1)
-    assert theirs[:, 10, 2].argmax() == 71  # which is L5H11
+    assert model_weights[:, 10, 2].argmax() == 71  # which is L5H11
     assert view.headline == (
         f'In L3H1, "it" gives "animal" {in_per_cent(weight)} of its attention (other tokens: '
         f"{in_per_cent(weight - lifts[best])})"
     )
     assert view.closing == (
         f"{view.headline}: the largest difference among 72 heads.",
-        f"L5H11 follows with {in_per_cent(theirs[71, 10, 2])} (other tokens: "
-        f'{in_per_cent(theirs[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
-        f"there; the mean of all heads is {in_per_cent(theirs[:, 10, 2].mean())}.",
+        f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (other tokens: "
+        f'{in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
+        f"there; the mean of all heads is {in_per_cent(model_weights[:, 10, 2].mean())}.",
     )
     assert result.status == 0
     assert view.closing[0] in re.sub("[ \n]+", " ", result.out)
 
 
 def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnviz) -> None:
-    theirs = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
+    link_weights = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
     view = inspect_trace(minilm.trace, source="it", to="animal", rank="weight").view()
     ranked = view.screen.panels[0]
     assert isinstance(ranked, RankedBars)
 
-    assert ranked.grid.values[:, 0].tolist() == pytest.approx(sorted(theirs, reverse=True))
+    assert ranked.grid.values[:, 0].tolist() == pytest.approx(sorted(link_weights, reverse=True))
     assert view.headline.startswith('In L5H11, "it" gives "animal"')
     assert "the largest weight among 72 heads, but most tokens attend to" in view.closing[0]
     assert view.command is not None
@@ -293,8 +293,8 @@ def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> Non
         f"{100 * n:.0f}" for n in (link_weights[best], (link_weights - lifts)[best])
     ]
     assert f"the mean of all heads is {in_per_cent(link_weights.mean())}" in view.closing[1]
-    following = int(np.argsort(-score)[1])
-    assert view.closing[1].startswith(f"L{following // 3}H{following % 3} follows with ")
+    second_best = int(np.argsort(-score)[1])
+    assert view.closing[1].startswith(f"L{second_best // 3}H{second_best % 3} follows with ")
     assert ("no more than even attention" in " ".join(view.closing)) == (
         link_weights[best] <= 1 / 6
     )
@@ -317,7 +317,7 @@ def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() ->
 
 @pytest.mark.parametrize("choices", [{"words": True}, {"weigh": "norm"}, {"merge": "mean"}])
 def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict[str, Any]) -> None:
-    """With loops, over the maps as they are looked at."""
+    """The means are computed with loops over the maps that are shown."""
     looking = inspect_trace(minilm.trace, source="it", to="animal", **choices)
     rows = looking.maps[0].rows
     left_out = {"it", "animal", "[CLS]", "[SEP]"}
@@ -367,13 +367,13 @@ def test_gradients_are_ranked_by_their_distance_from_the_others(small_transforme
 def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
     minilm: Inspection,
 ) -> None:
-    theirs = eager(minilm).reshape(72, 15, 15)
+    model_weights = eager(minilm).reshape(72, 15, 15)
     ranked = inspect_trace(minilm.trace, source="it", to="animal").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
     for name, remark in zip(ranked.grid.rows.labels, ranked.remarks, strict=True):
         layer, head = map(int, name[1:].split("H"))
-        most = sum(theirs[layer * 12 + head, row].argmax() == 2 for row in others)
+        most = sum(model_weights[layer * 12 + head, row].argmax() == 2 for row in others)
         assert (remark == "most tokens attend to it") == (2 * most > len(others))
     assert [each for each in ranked.remarks if each == "most tokens attend to it"]
 
@@ -393,10 +393,12 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
 
 
 def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
-    alone, *more = inspect_trace(small_trace(), query="done", layer=1, head=2).view().screen.panels
-    assert isinstance(alone, Sentence)
-    assert alone.has_bars
-    assert not more
+    word_panel, *others = (
+        inspect_trace(small_trace(), query="done", layer=1, head=2).view().screen.panels
+    )
+    assert isinstance(word_panel, Sentence)
+    assert word_panel.has_bars
+    assert not others
 
     sentence, tokens, heads = inspect_trace(small_trace(), query="done").view().screen.panels
     assert isinstance(sentence, Sentence)
@@ -453,9 +455,9 @@ def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
         assert float(row["weight"]) - float(row["others"]) == pytest.approx(lift)
         layer, head = map(int, re.findall(r"\d", row["head"]))
         assert float(row["weight"]) == pytest.approx(link_weights[layer, head])
-        whole = stacked_weights(trace)[layer, head, -1]
-        assert float(row["rank in its row"]) == 1 + (whole > link_weights[layer, head]).sum()
-        assert row["most read"].startswith(f"{whole.argmax() + 1} ")
+        token_row = stacked_weights(trace)[layer, head, -1]
+        assert float(row["rank in its row"]) == 1 + (token_row > link_weights[layer, head]).sum()
+        assert row["most read"].startswith(f"{token_row.argmax() + 1} ")
 
 
 def test_a_line_of_data_for_each_weight_that_is_looked_at() -> None:

@@ -56,13 +56,13 @@ def random_tensor(*shape: int, seed: int = 0) -> Tensor:
 
 
 def outputs_of(plan: Plan, inputs: Tensor, memory: Tensor) -> Tensor:
-    """What the last layer hands on; the memory is read where the settings have one."""
+    """The outputs of the last layer; the memory is used only where the settings name one."""
     *_, last = compute_layers(plan, inputs, memory if plan.settings.memory else None)
     return last.outputs
 
 
 def weighted_sum(outputs: Tensor) -> Tensor:
-    """One number of them all; their sum would not do, which LayerNorm keeps at 0."""
+    """A random weighted sum of all outputs; LayerNorm keeps their plain sum at 0."""
     return (outputs * random_tensor(*outputs.shape, seed=9)).sum()
 
 
@@ -110,9 +110,9 @@ def assert_as_alone(
     compute: Callable[..., Tensor], batch: tuple[int, ...], *together: Tensor
 ) -> None:
     """A batch gives for each item what the item gives by itself."""
-    whole = compute(*together)
+    of_batch = compute(*together)
     for item in product(*map(range, batch)):
-        assert_close(whole[item], compute(*(each[item] for each in together)))
+        assert_close(of_batch[item], compute(*(each[item] for each in together)))
 
 
 @given(batch=BATCHES, sizes=SIZES)
@@ -128,11 +128,11 @@ def test_a_batch_is_projected_and_split_as_each_item_alone(
 
     assert_as_alone(arithmetic.project, batch, inputs, matrix)
     assert_as_alone(lambda x: arithmetic.project(x, shared_matrix, bias), batch, inputs)
-    joined = random_tensor(*batch, tokens, heads * width)
-    split = arithmetic.split_heads(joined, heads)
-    assert_as_alone(lambda x: arithmetic.split_heads(x, heads), batch, joined)
+    joined_heads = random_tensor(*batch, tokens, heads * width)
+    split = arithmetic.split_heads(joined_heads, heads)
+    assert_as_alone(lambda x: arithmetic.split_heads(x, heads), batch, joined_heads)
     assert_as_alone(arithmetic.join_heads, batch, split)
-    assert torch.equal(arithmetic.join_heads(split), joined)
+    assert torch.equal(arithmetic.join_heads(split), joined_heads)
 
 
 @given(batch=BATCHES, sizes=SIZES, causal=st.booleans())
@@ -160,7 +160,7 @@ def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
 
 @given(batch=BATCHES, sizes=SIZES, shared=st.booleans())
 def test_a_batch_attends_as_each_item_alone(
-    batch: tuple[int, ...], sizes: Sizes, shared: bool
+    batch: tuple[int, ...], sizes: Sizes, is_shared: bool
 ) -> None:
     """With a bias, and with what dropout leaves, of each item's own or the same for all."""
     heads, tokens, keys, width = sizes
@@ -171,19 +171,19 @@ def test_a_batch_attends_as_each_item_alone(
     )
     visible = torch.ones(tokens, keys, dtype=torch.bool)
     bias, factors = (
-        random_tensor(*(() if shared else batch), *shape, seed=seed) for seed in (2, 3)
+        random_tensor(*(() if is_shared else batch), *shape, seed=seed) for seed in (2, 3)
     )
 
-    def contexts(scores: Tensor, values: Tensor, *own: Tensor) -> Tensor:
-        own_bias, own_factors = own or (bias, factors)
-        attended = arithmetic.compute_attention(
+    def contexts(scores: Tensor, values: Tensor, *item_terms: Tensor) -> Tensor:
+        own_bias, own_factors = item_terms or (bias, factors)
+        stages = arithmetic.compute_attention(
             scores, values, visible, scale=0.5, bias=own_bias, dropout_factors=own_factors
         )
-        assert_close(attended.logits, attended.scaled_scores + own_bias)
-        return attended.contexts
+        assert_close(stages.logits, stages.scaled_scores + own_bias)
+        return stages.contexts
 
-    own = () if shared else (bias, factors)
-    assert_as_alone(contexts, batch, scores, values, *own)
+    item_terms = () if is_shared else (bias, factors)
+    assert_as_alone(contexts, batch, scores, values, *item_terms)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -247,10 +247,14 @@ def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str
     assert [layer.mistake for layer in wrong_layers] == [name] * 3
     assert torch.equal(right_layers[0].inputs, wrong_layers[0].inputs)
     assert torch.equal(right_layers[0].attended.logits, wrong_layers[0].attended.logits)
-    for below, above, same in zip(wrong_layers, wrong_layers[1:], right_layers[1:], strict=False):
-        assert torch.equal(above.inputs, below.outputs)
-        assert not torch.allclose(above.inputs, same.inputs, atol=1e-4)
-        assert not torch.allclose(above.attended.scores, same.attended.scores, atol=1e-4)
+    for below, next_layer, right_layer in zip(
+        wrong_layers, wrong_layers[1:], right_layers[1:], strict=False
+    ):
+        assert torch.equal(next_layer.inputs, below.outputs)
+        assert not torch.allclose(next_layer.inputs, right_layer.inputs, atol=1e-4)
+        assert not torch.allclose(
+            next_layer.attended.scores, right_layer.attended.scores, atol=1e-4
+        )
     for layer in wrong_layers:
         weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, layer.width_ratio)
         assert torch.equal(layer.attended.weights, weights)

@@ -27,7 +27,7 @@ FORTY_STEPS = Choices(steps=40, until=math.inf)  # of reverse, which is learned 
 
 
 def stopped_training(at: int) -> Training:
-    """Reversing letters, until somebody stops it at a moment."""
+    """A training of the task reverse that is interrupted at step `at`."""
     training = Training(task_of("reverse"), choices=FORTY_STEPS)
     training.stopped = lambda: training.moments[-1].step >= at
     with unchecked():
@@ -37,7 +37,7 @@ def stopped_training(at: int) -> Training:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted() -> Training:
+def whole_training() -> Training:
     return stopped_training(at=1000)
 
 
@@ -75,12 +75,12 @@ def test_in_a_pipe_there_is_a_line_every_so_often_and_then_what_was_learned(
 
 
 def test_the_same_seed_learns_the_same_and_another_does_not(attnviz: Attnviz) -> None:
-    first, again, other = (
+    first_run, same_seed, other_seed = (
         attnviz("learn", "reverse", "--steps", "5", "--seed", seed) for seed in ("1", "1", "2")
     )
 
-    assert (first.out, first.err) == (again.out, again.err)
-    assert first.err != other.err
+    assert (first_run.out, first_run.err) == (same_seed.out, same_seed.err)
+    assert first_run.err != other_seed.err
 
 
 def test_quiet_says_nothing_beside_the_result(attnviz: Attnviz) -> None:
@@ -105,12 +105,12 @@ def test_files_are_written_and_what_was_learned_is_said(
 
 
 def test_steps_are_all_learned_unless_it_is_said_how_right_it_is_to_be(attnviz: Attnviz) -> None:
-    def steps(*more: str) -> int:
-        return int(attnviz("learn", "reverse", *more).err.splitlines()[-1].split()[1])
+    def last_step(*options: str) -> int:
+        return int(attnviz("learn", "reverse", *options).err.splitlines()[-1].split()[1])
 
-    assert steps("--steps", "40") == 40
-    assert steps("--steps", "40", "--until", "0.5") < 15
-    assert steps("--until", "0.5") < 15
+    assert last_step("--steps", "40") == 40
+    assert last_step("--steps", "40", "--until", "0.5") < 15
+    assert last_step("--until", "0.5") < 15
 
 
 def test_the_settings_are_the_tasks_own_but_for_what_was_typed(attnviz: Attnviz) -> None:
@@ -211,17 +211,17 @@ def test_a_grammar_that_says_nothing_of_its_model_gets_one_that_learns(
 def test_attention_alone_learns_as_well(tmp_path: Path) -> None:
     """Settings that name no layers are of attention without a block around it."""
     settings = Settings(variant="scaled", dim=32, positions="learned")
-    learned = learn(task_of("reverse"), settings, Choices(rate=0.01, steps=60))
+    training = learn(task_of("reverse"), settings, Choices(rate=0.01, steps=60))
     (tmp_path / "m").mkdir()
-    for name, content in folder.model_files(learned.model).items():
+    for name, content in folder.model_files(training.model).items():
         (tmp_path / "m" / name).write_bytes(content)
 
-    assert not [name for name in learned.model.parameters if "gain" in name]
-    assert learned.moments[-1].accuracy > 0.9
-    assert "layer" not in learned.view().settings
+    assert not [name for name in training.model.parameters if "gain" in name]
+    assert training.moments[-1].accuracy > 0.9
+    assert "layer" not in training.view().settings
     assert (
         folder.read_learned_model(tmp_path / "m").parameters.keys()
-        == learned.model.parameters.keys()
+        == training.model.parameters.keys()
     )
 
 
@@ -298,7 +298,7 @@ def test_a_mistake_gets_two_lines(attnviz: Attnviz, work_folder: Path, name: str
 
 @pytest.mark.parametrize("stop_at", [0, 1, 16])
 def test_what_was_broken_off_goes_on_to_the_same_end(
-    uninterrupted: Training, tmp_path: Path, stop_at: int
+    whole_training: Training, tmp_path: Path, stop_at: int
 ) -> None:
     part = stopped_training(stop_at)
     assert part.ended == "interrupted"
@@ -306,19 +306,21 @@ def test_what_was_broken_off_goes_on_to_the_same_end(
     progress.write_progress(tmp_path, part.progress())
 
     checkpoint = progress.read_progress(tmp_path)
-    rest = Training(
+    continued_training = Training(
         part.task, checkpoint.model.settings, checkpoint.choices, checkpoint.watch, checkpoint
     )
-    steps = [each.step for each in rest]
+    steps = [each.step for each in continued_training]
 
-    assert steps[0] == next(each.step for each in uninterrupted.moments if each.step > stop_at)
-    assert progress_figures(rest.moments) == progress_figures(uninterrupted.moments)
-    assert rest.ended == uninterrupted.ended == "steps"
-    for one, other in zip(rest.moments, uninterrupted.moments, strict=True):
+    assert steps[0] == next(each.step for each in whole_training.moments if each.step > stop_at)
+    assert progress_figures(continued_training.moments) == progress_figures(whole_training.moments)
+    assert continued_training.ended == whole_training.ended == "steps"
+    for one, other in zip(continued_training.moments, whole_training.moments, strict=True):
         assert all(map(np.array_equal, one.weights, other.weights))
         assert all(np.array_equal(one.scores[name], other.scores[name]) for name in one.scores)
-    ours, theirs = (each.learned().model.parameters for each in (rest, uninterrupted))
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    parameters, expected = (
+        each.learned().model.parameters for each in (continued_training, whole_training)
+    )
+    assert all(torch.equal(parameters[name], expected[name]) for name in expected)
 
 
 def test_on_the_command_line_it_goes_on_as_well(attnviz: Attnviz, work_folder: Path) -> None:
@@ -326,8 +328,8 @@ def test_on_the_command_line_it_goes_on_as_well(attnviz: Attnviz, work_folder: P
         return folder.read_learned_model(work_folder / name).parameters
 
     attnviz("learn", "reverse", "--steps", "30", "--save", "whole")
-    saved = attnviz("learn", "reverse", "--steps", "16", "--save", "part")
-    assert "wrote part; use it with: attnviz run TEXT --model part" in saved.err
+    result_of_saving = attnviz("learn", "reverse", "--steps", "16", "--save", "part")
+    assert "wrote part; use it with: attnviz run TEXT --model part" in result_of_saving.err
     result = attnviz("learn", "--from", "part", "--steps", "30", "--save", "part")
 
     assert result.status == 0, result.err
@@ -423,7 +425,7 @@ def test_choices_leave_open_what_others_decide() -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    "options",
     [
         ("--variant", "plain"),
         ("--variant", "average"),
@@ -442,9 +444,9 @@ def test_choices_leave_open_what_others_decide() -> None:
     ids=" ".join,
 )
 def test_it_learns_in_any_way_of_attending(
-    attnviz: Attnviz, work_folder: Path, more: tuple[str, ...]
+    attnviz: Attnviz, work_folder: Path, options: tuple[str, ...]
 ) -> None:
-    result = attnviz("learn", "reverse", "--steps", "2", "-o", "a.json", "--save", "m", *more)
+    result = attnviz("learn", "reverse", "--steps", "2", "-o", "a.json", "--save", "m", *options)
 
     assert result.status == 0, result.err
     assert attnviz("run", "a b", "--model", "m", "-q").status == 0

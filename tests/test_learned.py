@@ -112,15 +112,15 @@ def test_every_sentence_is_true(
     steps = (0, last) if last else (0,)
     sentence = training_sentence(learned(scores, accuracy=accuracy, steps=steps))
 
-    right, _, heads = sentence.removesuffix(".").partition("; ")
-    assert_right(right, accuracy, last)
-    if heads.startswith("no head "):
+    accuracy_claim, _, heads_claim = sentence.removesuffix(".").partition("; ")
+    assert_right(accuracy_claim, accuracy, last)
+    if heads_claim.startswith("no head "):
         assert max(each.max() for each in scores.values()) < 0.5
-        most, stated_share = scores[SUBJECT].max(), share_of(heads)
-        assert heads.startswith("no head reads the subject with more than ")
+        most, stated_share = scores[SUBJECT].max(), share_of(heads_claim)
+        assert heads_claim.startswith("no head reads the subject with more than ")
         assert most <= stated_share + 1e-9 <= most + 0.0101
         return
-    parts = heads.split(", ")
+    parts = heads_claim.split(", ")
     strong_readings = [each for each in scores if scores[each].max() >= 0.5]
     assert len(parts) == len(strong_readings)
     for place, (each, part) in enumerate(zip(strong_readings, parts, strict=True)):
@@ -139,10 +139,10 @@ def assert_right(sentence: str, accuracy: float, step: int) -> None:
     claim_form = r"(over |under )?([\d.]+)\u00a0% of the verbs are right"
     match = re.fullmatch(claim_form, claim)
     assert match, claim
-    percent, beyond = float(match[2]), match[1]
+    percent, bound = float(match[2]), match[1]
     assert 0 < percent < 100
-    if beyond:
-        assert (100 * accuracy > percent) == (beyond == "over ")
+    if bound:
+        assert (100 * accuracy > percent) == (bound == "over ")
     else:
         assert abs(percent - 100 * accuracy) <= 0.5 + 1e-9
 

@@ -46,9 +46,9 @@ def test_examples_in_docstrings_are_true(module: str) -> None:
 def test_every_name_of_the_door_has_an_example_that_comes_in_by_the_door(name: str) -> None:
     docstring = getattr(attnviz, name).__doc__
 
-    imported = " ".join(re.findall(r">>> from attnviz import (.*)", docstring))
+    import_lines = " ".join(re.findall(r">>> from attnviz import (.*)", docstring))
     assert ">>> " in docstring
-    assert imported
+    assert import_lines
     assert getattr(attnviz, name).__module__ in MODULES_WITH_EXAMPLES
 
 

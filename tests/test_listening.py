@@ -24,7 +24,7 @@ from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
 
 @cache
 def unchanged_model(folder: Path) -> Any:
-    """The model as transformers loads it, with eager attention, and nothing of ours."""
+    """The model as transformers loads it, with eager attention, and unchanged by attnviz."""
     return load_transformer(Settings(model=str(folder))).model
 
 
@@ -99,12 +99,12 @@ def test_gemma_bends_scores_and_sees_far_in_every_other_layer(small_transformer:
 
 def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transformer: Saved) -> None:
     model_trace = trace(TEXT, model=str(small_transformer("gpt-oss")))
-    attended = model_trace.layers[0].attended
+    stages = model_trace.layers[0].attended
 
-    assert attended.sink is not None
-    logits = attended.logits.masked_fill(~model_trace.layers[0].visible, -torch.inf).exp().sum(-1)
-    left_shares = logits / (logits + attended.sink.exp()[:, None])
-    assert torch.allclose(attended.weights.sum(-1), left_shares, atol=1e-5)
+    assert stages.sink is not None
+    logits = stages.logits.masked_fill(~model_trace.layers[0].visible, -torch.inf).exp().sum(-1)
+    left_shares = logits / (logits + stages.sink.exp()[:, None])
+    assert torch.allclose(stages.weights.sum(-1), left_shares, atol=1e-5)
     assert left_shares.min() < 0.9
     assert any(
         "including the share of the sink" in each.claim for each in verify_trace(model_trace)
@@ -249,7 +249,7 @@ def test_a_model_without_attention_to_be_seen_is_refused_by_its_modules(
 def test_a_model_whose_arithmetic_is_another_than_ours_is_not_believed(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As sinks would be, if they were not heard: what is computed here is not what it computes."""
+    """A model with sinks, of which the listener is kept from learning."""
     attend: Any = Listener.attend
 
     def attend_without_sinks(self: Listener, *args: Any) -> Tensor:

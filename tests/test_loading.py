@@ -36,14 +36,14 @@ SHORT_TEXT = "the animal was tired"
 
 @pytest.fixture
 def bert_folder(small_transformer: Saved, tmp_path: Path) -> Path:
-    """The folder of a small BERT, to be spoiled."""
+    """A copy of the folder of a small BERT, which a test may damage."""
     folder = tmp_path / "mine"
     shutil.copytree(small_transformer("bert"), folder)
     return folder
 
 
 def remove_files(*names: str) -> Callable[[Path], None]:
-    """With some files less."""
+    """A change that deletes files of the folder."""
 
     def remove(folder: Path) -> None:
         for name in names:
@@ -53,7 +53,7 @@ def remove_files(*names: str) -> Callable[[Path], None]:
 
 
 def replace_config(text: str) -> Callable[[Path], None]:
-    """With a config of another kind."""
+    """A change that replaces the whole config by a text."""
 
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(text)
@@ -62,7 +62,7 @@ def replace_config(text: str) -> Callable[[Path], None]:
 
 
 def change_config(**changes: Any) -> Callable[[Path], None]:
-    """With another config."""
+    """A change of some values in the config."""
 
     def change(folder: Path) -> None:
         path = folder / "config.json"
@@ -90,7 +90,7 @@ def make_a_weight_infinite(folder: Path) -> None:
 
 
 def pickle_code(folder: Path) -> None:
-    """A torch file that would run something, as whoever unpickles it does."""
+    """Replaces the weights by a pickle that runs code when it is read."""
 
     class Evil:
         def __reduce__(self) -> Any:
@@ -111,14 +111,14 @@ def pickle_code_with_torch(folder: Path) -> None:
 
 
 def lose_second_part(folder: Path) -> None:
-    """Of two files one."""
+    """Leaves one of two files of weights, and an index that names both."""
     (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
     parts = {name: f"model-0000{name}-of-00002.safetensors" for name in "12"}
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": parts}))
 
 
 def move_weights_outside(folder: Path) -> None:
-    """Weights that are there, and in no file of the folder."""
+    """Moves the weights out of the folder, to where its index points."""
     (folder / WEIGHTS).rename(folder.parent / "model.safetensors")
     names = dict.fromkeys(load_file(folder.parent / "model.safetensors"), "../model.safetensors")
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": names}))
@@ -250,14 +250,14 @@ def test_code_of_a_model_runs_when_somebody_trusts_it_and_prints_nothing(
     assert "far away" not in result.out + result.err
 
 
-@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("is_zipped", [True, False])
 def test_weights_in_a_torch_file_are_read_where_they_are_numbers(
-    zipped: bool, bert_folder: Path, small_transformer: Saved
+    is_zipped: bool, bert_folder: Path, small_transformer: Saved
 ) -> None:
     torch.save(
         load_file(bert_folder / WEIGHTS),
         bert_folder / "pytorch_model.bin",
-        _use_new_zipfile_serialization=zipped,
+        _use_new_zipfile_serialization=is_zipped,
     )
     (bert_folder / WEIGHTS).unlink()
 
@@ -300,7 +300,7 @@ def test_the_dtype_of_a_checkpoint_is_what_its_file_says_whatever_its_config_doe
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of a hub, with nothing in it."""
+    """An empty cache of the hub."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub"
@@ -543,10 +543,10 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
 ) -> None:
     attend: Any = Listener.attend
 
-    def attend_to_few_tokens(self: Listener, module: Any, query: Any, *rest: Any) -> Any:
+    def attend_to_few_tokens(self: Listener, module: Any, query: Any, *arguments: Any) -> Any:
         if query.shape[2] > 6:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return attend(self, module, query, *rest)
+        return attend(self, module, query, *arguments)
 
     monkeypatch.setattr(Listener, "attend", attend_to_few_tokens)
     with pytest.raises(

@@ -201,10 +201,12 @@ def test_maxima_of_blocks_are_those_of_the_matrix(
 
     height, width = summary.row_height, summary.column_width
     weights = whole_attention(attention).weights.numpy()
-    down, across = (
+    row_starts, column_starts = (
         range(0, size, step) for size, step in zip(lengths, (height, width), strict=True)
     )
-    expected = np.maximum.reduceat(np.maximum.reduceat(weights, down, axis=1), across, axis=2)
+    expected = np.maximum.reduceat(
+        np.maximum.reduceat(weights, row_starts, axis=1), column_starts, axis=2
+    )
     assert_close(summary.pooled, torch.from_numpy(expected), atol=1e-12, rtol=1e-10)
 
 
@@ -256,9 +258,11 @@ def test_whatever_changes_scores_gives_the_numbers_of_the_matrix(extra: str) -> 
 
 def test_slopes_give_the_bias_of_alibi() -> None:
     bias = distance_bias(2, 9, 9)
-    plain = random_attention(9, 9, bias=bias)
+    with_bias = random_attention(9, 9, bias=bias)
     slopes = torch.tensor(alibi_slopes(2))
-    assert_close(replace(plain, bias=None, slopes=slopes).rows(slice(9)), plain.rows(slice(9)))
+    assert_close(
+        replace(with_bias, bias=None, slopes=slopes).rows(slice(9)), with_bias.rows(slice(9))
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -307,10 +311,10 @@ def test_parts_joined_equal_the_whole(
 
     parts = [summarize_part(attention, blocks[rank::ranks], choice) for rank in range(ranks)]
 
-    whole = attention.summarize(resolution=resolution, pool=choice.pool)
+    expected = attention.summarize(resolution=resolution, pool=choice.pool)
     for name, value in vars(join_parts(parts)).items():
         if isinstance(value, Tensor):
-            assert_close(value, getattr(whole, name), atol=1e-12, rtol=1e-12, msg=name)
+            assert_close(value, getattr(expected, name), atol=1e-12, rtol=1e-12, msg=name)
 
 
 def test_a_summary_of_some_heads_is_that_part_of_all() -> None:

@@ -44,30 +44,30 @@ def both_comparisons(
     by: str, text: str = TEXT, **choices: Any
 ) -> tuple[Comparison, LongComparison]:
     """The comparison with matrices, and the one without."""
-    with_matrices, streamed = (
+    with_matrices, without_matrices = (
         compare(text, by=by, stream=each, **choices) for each in (False, True)
     )
     assert isinstance(with_matrices, Comparison)
-    assert isinstance(streamed, LongComparison)
-    return with_matrices, streamed
+    assert isinstance(without_matrices, LongComparison)
+    return with_matrices, without_matrices
 
 
 @pytest.mark.parametrize("by", CHOICES_BY_COMPARISON)
 def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
-    with_matrices, streamed = both_comparisons(by, **CHOICES_BY_COMPARISON[by])
-    sides = compared_sides(streamed, mean=False)
+    with_matrices, without_matrices = both_comparisons(by, **CHOICES_BY_COMPARISON[by])
+    sides = compared_sides(without_matrices, mean=False)
 
     for index, (expected_way, other) in enumerate(
-        zip(with_matrices.alternatives, streamed.alternatives, strict=True)
+        zip(with_matrices.alternatives, without_matrices.alternatives, strict=True)
     ):
-        measures, changes = with_matrices.measures[index], streamed.changes[index]
+        measures, changes = with_matrices.measures[index], without_matrices.changes[index]
         pooled = expected_way.cells(0).pooled(1, 1, share=True)
         assert expected_way.name == other.name
         assert np.allclose(other.weights.summary.pooled[0], pooled.values, atol=1e-5)
         assert np.array_equal(other.weights.summary.hidden, pooled.hidden)
-        means = row_measure_means(streamed, sides, index)
+        means = row_measure_means(without_matrices, sides, index)
         for title, name in (("bits", "entropy"), ("reads", "effective"), ("peak", "peak")):
-            if streamed.heads:  # else the entropy of a mean is no mean of entropies
+            if without_matrices.heads:  # else the entropy of a mean is no mean of entropies
                 assert np.isclose(means[title], measures.means()[name], rtol=1e-5)
         difference = with_matrices.differences[index]
         if difference is None:
@@ -75,7 +75,7 @@ def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
             continue
         assert changes is not None
         assert torch.allclose(changes.moved, difference.abs().sum(-1) / 2, atol=1e-5)
-        if streamed.heads:
+        if without_matrices.heads:
             assert torch.allclose(changes.divergence, measures.divergence, atol=1e-5)
         largest, expected = changes.largest, with_matrices.changes[index]
         assert expected is not None
@@ -84,8 +84,8 @@ def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
 
 
 def test_a_row_is_compared_as_it_is_in_the_whole_text() -> None:
-    _, streamed = both_comparisons("positions", heads=2)
-    row, changes_of_all = streamed.row_changes(11), streamed.changes
+    _, without_matrices = both_comparisons("positions", heads=2)
+    row, changes_of_all = without_matrices.row_changes(11), without_matrices.changes
 
     for row_change, all_changes in zip(row, changes_of_all, strict=True):
         assert (row_change is None) == (all_changes is None)
@@ -107,13 +107,13 @@ def test_no_matrix_of_a_long_text_is_made() -> None:
 
 
 def test_the_title_says_how_much_moves_and_what_becomes_of_the_entropy() -> None:
-    with_matrices, streamed = both_comparisons("scale")
-    moved = float(with_matrices.differences[1].abs().sum(-1).mean() / 2)  # type: ignore[union-attr]
+    with_matrices, without_matrices = both_comparisons("scale")
+    moved_share = float(with_matrices.differences[1].abs().sum(-1).mean() / 2)  # type: ignore[union-attr]
     bits = [measures.means()["entropy"] for measures in with_matrices.measures]
-    count = len(streamed.base.tokens)
+    count = len(without_matrices.base.tokens)
 
-    assert streamed.view().headline == (
-        f"From unscaled to scaled, {100 * moved:.0f}\xa0% of the attention of {count} tokens "
+    assert without_matrices.view().headline == (
+        f"From unscaled to scaled, {100 * moved_share:.0f}\xa0% of the attention of {count} tokens "
         f"moves, and mean entropy rises from {bits[0]:.1f} to {bits[1]:.1f} bits"
     )
 
@@ -269,18 +269,18 @@ def test_every_kind_of_file_of_a_comparison_has_the_same_numbers(
     data = json.loads(files[0].read_text(encoding="utf-8"))
     [base, way] = data["ways"]
     lines = [*csv.DictReader(files[1].read_text(encoding="utf-8").splitlines())]
-    moved = [float(line["moved"]) for line in lines if line["way"] == "scaled"]
-    assert np.allclose(np.array(way["changes"]["moved"]).ravel(), moved, atol=1e-6)
+    moved_shares = [float(line["moved"]) for line in lines if line["way"] == "scaled"]
+    assert np.allclose(np.array(way["changes"]["moved"]).ravel(), moved_shares, atol=1e-6)
     difference = np.array(way["map"]) - np.array(base["map"])
     assert np.allclose(way["changes"]["map"], difference)
-    assert np.isclose(way["means"]["moved"], np.mean(moved), atol=1e-6)
+    assert np.isclose(way["means"]["moved"], np.mean(moved_shares), atol=1e-6)
     assert base["changes"] is None
     assert b"scaled \xe2\x88\x92 unscaled" in files[4].read_bytes()
 
 
 def test_the_row_of_a_query_is_side_by_side(attnviz: Attnviz, tmp_path: Path) -> None:
-    with_matrices, streamed = both_comparisons("scale")
-    [table, parts] = streamed.view(query=5).grids()
+    with_matrices, without_matrices = both_comparisons("scale")
+    [table, parts] = without_matrices.view(query=5).grids()
     rows = [way.weights[0, 5].numpy() for way in with_matrices.alternatives]
     keys = [int(number) - 1 for number in table.rows.numbers]
 

@@ -39,10 +39,10 @@ def long_weights(long_trace: Trace) -> LongWeights:
 
 
 def test_a_summary_has_plain_names_and_the_numbers_of_the_weights() -> None:
-    streamed, with_matrices = (
+    without_matrices, with_matrices = (
         trace(TEXT, stream=each, heads=2, causal=True) for each in (True, False)
     )
-    summary, weights = streamed.summary, with_matrices.weights[0]
+    summary, weights = without_matrices.summary, with_matrices.weights[0]
 
     assert torch.allclose(summary.map, weights.double(), atol=1e-6)
     assert summary.block == (1, 1)
@@ -56,14 +56,14 @@ def test_a_summary_has_plain_names_and_the_numbers_of_the_weights() -> None:
 
 
 def test_a_summary_of_a_layer_is_that_layers() -> None:
-    streamed = trace(TEXT, stream=True, layers=2, resolution=10)
+    long_trace = trace(TEXT, stream=True, layers=2, resolution=10)
 
-    assert streamed.layers[1].summary.block == (5, 5)
-    assert repr(streamed.layers[1].summary) == (
+    assert long_trace.layers[1].summary.block == (5, 5)
+    assert repr(long_trace.layers[1].summary) == (
         "<TextSummary: 1 head, 49 × 49 weights, a map in blocks of 5 × 5>"
     )
     with pytest.raises(AttnvizError, match=r"^there are 2 layers, and each has a summary"):
-        _ = streamed.summary
+        _ = long_trace.summary
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,17 @@ def test_what_a_summary_does_not_have_is_refused(call: Any, problem: str, hint: 
 )  # fmt: skip
 def test_an_index_gives_the_weights_of_a_long_text(key: Any) -> None:
     text = " ".join(dict.fromkeys(TEXT.split()))
-    streamed, with_matrices = (trace(text, stream=each, heads=2) for each in (True, False))
+    without_matrices, with_matrices = (trace(text, stream=each, heads=2) for each in (True, False))
 
-    assert torch.allclose(streamed[key], with_matrices[key], atol=1e-6)
+    assert torch.allclose(without_matrices[key], with_matrices[key], atol=1e-6)
 
 
 def test_an_index_of_a_row_computes_that_row_alone() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
-    streamed = trace(text, tokenizer="spaces", stream=True)
+    long_trace = trace(text, tokenizer="spaces", stream=True)
     with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
-        assert streamed["L0H0", 2000].shape == (2500,)
-        assert repr(streamed).startswith("<Trace 'w0 w1")
+        assert long_trace["L0H0", 2000].shape == (2500,)
+        assert repr(long_trace).startswith("<Trace 'w0 w1")
 
     assert largest.numbers < 50 * 2500
 
@@ -145,13 +145,13 @@ def test_a_long_text_is_saved_and_read_without_measuring_it_again(
 def test_commands_read_a_saved_long_text(attnviz: Attnviz, tmp_path: Path) -> None:
     path = str(tmp_path / "a.npz")
     first = attnviz("run", TEXT, "--causal", "--stream", "-o", path, "-o", str(tmp_path / "a.txt"))
-    run = attnviz("run", "--trace", path)
+    result = attnviz("run", "--trace", path)
     checks = attnviz("run", "--trace", path, "--verify", "-o", str(tmp_path / "b.json"))
     row = attnviz("steps", "--trace", path, "--query", "9", "--step", "softmax")
     sides = attnviz("compare", "--trace", path, "--by", "scale")
 
     assert first.status == 0, first.err
-    assert run.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
+    assert result.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
     assert checks.out.count("✓") == 6
     assert re.search(r"weight\(9 dog, 8 lazy\) += exp\(", row.out)
     assert sides.out.startswith("From unscaled to scaled, "), sides.err
@@ -184,11 +184,11 @@ def test_damaged_files_of_long_texts_are_refused(change: Any, tmp_path: Path) ->
 
 def test_a_long_text_survives_pickling() -> None:
     long_trace = trace(TEXT, stream=True, heads=2)
-    unpickled = pickle.loads(pickle.dumps(long_trace))
+    trace_read = pickle.loads(pickle.dumps(long_trace))
 
-    assert torch.equal(unpickled.summary.map, long_trace.summary.map)
-    assert torch.equal(unpickled.summary.rows(3), long_trace.summary.rows(3))
-    assert np.array_equal(unpickled.view().grids()[0].values, long_trace.view().grids()[0].values)
+    assert torch.equal(trace_read.summary.map, long_trace.summary.map)
+    assert torch.equal(trace_read.summary.rows(3), long_trace.summary.rows(3))
+    assert np.array_equal(trace_read.view().grids()[0].values, long_trace.view().grids()[0].values)
 
 
 def test_a_notebook_shows_the_page_of_a_long_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,9 +51,9 @@ def long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(long_attention.ROWS_AT_ONCE, "cpu", 8)
 
 
-def assert_same(short: Trace, streamed: Trace) -> None:
+def assert_same(short_trace: Trace, streamed_trace: Trace) -> None:
     """Check that a streamed Trace has the numbers of a Trace of the same text."""
-    for one, other in zip(streamed.layers, short.layers, strict=True):
+    for one, other in zip(streamed_trace.layers, short_trace.layers, strict=True):
         weights, expected = one.weights, other.weights.whole()
         assert isinstance(weights, StreamedWeights)
         assert torch.allclose(weights.whole(), expected, atol=1e-5)
@@ -68,9 +68,12 @@ def assert_same(short: Trace, streamed: Trace) -> None:
             assert summary.received is not None
             received = summary.received[index].float()
             assert torch.allclose(received, expected[head].sum(0), atol=1e-5)
-    assert (streamed.prediction is None) == (short.prediction is None)
-    if short.prediction is not None and streamed.prediction is not None:
-        probabilities, expected = streamed.prediction.probabilities, short.prediction.probabilities
+    assert (streamed_trace.prediction is None) == (short_trace.prediction is None)
+    if short_trace.prediction is not None and streamed_trace.prediction is not None:
+        probabilities, expected = (
+            streamed_trace.prediction.probabilities,
+            short_trace.prediction.probabilities,
+        )
         assert torch.allclose(probabilities, expected, atol=1e-5, equal_nan=True)
 
 
@@ -79,15 +82,15 @@ def test_a_model_computes_the_same_the_long_way(
     kind: str, small_transformer: Saved, request: pytest.FixtureRequest
 ) -> None:
     folder = str(small_transformer(kind))
-    short = trace(TEXT, model=folder)
+    short_trace = trace(TEXT, model=folder)
     request.getfixturevalue("long_way")
-    streamed = trace(TEXT, model=folder, stream=True)
+    streamed_trace = trace(TEXT, model=folder, stream=True)
 
-    assert_same(short, streamed)
-    rules = [layer.mask_rule for layer in streamed.layers]
+    assert_same(short_trace, streamed_trace)
+    rules = [layer.mask_rule for layer in streamed_trace.layers]
     assert [(rule.before, rule.after) for rule in rules] == BANDS[kind]
     assert all(rule.matrix is None for rule in rules)
-    assert streamed.variant == short.variant
+    assert streamed_trace.variant == short_trace.variant
 
 
 @pytest.mark.parametrize("attention", ["self", "decoder", "cross"])
@@ -249,10 +252,12 @@ def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
 
 
 def test_what_the_overview_says_is_the_same_the_long_way(attnviz: Attnviz) -> None:
-    with_matrices, streamed = (attnviz("inspect", SENTENCE, *more) for more in ((), ("--stream",)))
+    with_matrices, without_matrices = (
+        attnviz("inspect", SENTENCE, *options) for options in ((), ("--stream",))
+    )
 
-    assert streamed.out == with_matrices.out
-    assert streamed.status == with_matrices.status == 0
+    assert without_matrices.out == with_matrices.out
+    assert without_matrices.status == with_matrices.status == 0
 
 
 def test_one_head_of_a_long_text_is_shown_with_its_numbers(attnviz: Attnviz) -> None:

@@ -36,15 +36,17 @@ NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 
 def both_traces(**choices: Any) -> tuple[Trace, Trace]:
     """The streamed trace and that with matrices."""
-    streamed, with_matrices = (trace(TEXT, stream=each, **choices) for each in (True, False))
-    return streamed, with_matrices
+    without_matrices, with_matrices = (
+        trace(TEXT, stream=each, **choices) for each in (True, False)
+    )
+    return without_matrices, with_matrices
 
 
 @pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_queries_alone_have_the_stages_of_the_whole_text(kind: str) -> None:
-    streamed, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
+    without_matrices, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
 
-    for one, other in zip(streamed.layers, with_matrices.layers, strict=True):
+    for one, other in zip(without_matrices.layers, with_matrices.layers, strict=True):
         rows = [3, 20]
         some_stages, all_stages = layer_of_queries(one, rows).attended, other.attended
         for name in ("scores", "scaled_scores", "logits", "weights", "contexts"):
@@ -54,8 +56,8 @@ def test_queries_alone_have_the_stages_of_the_whole_text(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_the_steps_of_a_token_are_written_with_its_numbers(kind: str) -> None:
-    streamed, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
-    sections = {each.name: each for each in steps(streamed, query=20, digits=6).sections}
+    without_matrices, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
+    sections = {each.name: each for each in steps(without_matrices, query=20, digits=6).sections}
     weights = with_matrices.layers[0].attended.weights[:, 20]
     heads = len(weights)
 
@@ -94,10 +96,10 @@ def eval_text(right_side: str) -> float:
 
 
 def test_what_is_left_out_is_said_and_adds_up() -> None:
-    streamed, _ = both_traces()
-    sections = {each.name: each for each in steps(streamed, query=20).sections}
+    long_trace, _ = both_traces()
+    sections = {each.name: each for each in steps(long_trace, query=20).sections}
     written_keys = len(sections["softmax"].grids[0].columns)
-    count = len(streamed.tokens)
+    count = len(long_trace.tokens)
     share = 100 * float(sections["softmax"].grids[0].values.sum())
 
     assert written_keys <= 8
@@ -171,16 +173,16 @@ def test_files_of_steps_have_the_row(attnviz: Attnviz, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_checks_of_a_long_text_hold(kind: str) -> None:
-    streamed, _ = both_traces(**SETTINGS_BY_KIND[kind])
-    checks = verify_trace(streamed)
+    long_trace, _ = both_traces(**SETTINGS_BY_KIND[kind])
+    checks = verify_trace(long_trace)
 
     assert [check.text for check in checks if not check.passed] == []
     assert any("tiles of the text" in check.claim for check in checks)
 
 
 def test_checks_find_what_is_wrong() -> None:
-    streamed, _ = both_traces()
-    weights = streamed.layers[0].weights_on_demand
+    long_trace, _ = both_traces()
+    weights = long_trace.layers[0].weights_on_demand
     assert isinstance(weights, LongWeights)
     weights.summary.contexts[0, 0] += 0.01
     assert weights.summary.entropy is not None
@@ -188,7 +190,7 @@ def test_checks_find_what_is_wrong() -> None:
     weights.summary.entropy[0, -1] += 0.01
     weights.summary.received[0, 5] += 1
 
-    failed_claims = [check.claim for check in verify_trace(streamed) if check.failed]
+    failed_claims = [check.claim for check in verify_trace(long_trace) if check.failed]
     assert failed_claims == [
         "tiles of the text give the same context vectors",
         "tiles of the text give the same entropy and largest weight",
@@ -197,14 +199,14 @@ def test_checks_find_what_is_wrong() -> None:
 
 
 def test_checks_of_very_long_texts_are_of_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    streamed, _ = both_traces()
+    long_trace, _ = both_traces()
     monkeypatch.setattr("attnviz.traces.long_rows.CELLS_OF_SAMPLE", 200)
-    count = len(streamed.tokens)
+    count = len(long_trace.tokens)
 
-    assert spread_queries(streamed.layers[0]) == [0, *(
+    assert spread_queries(long_trace.layers[0]) == [0, *(
         round(part * (count - 1) / 3) for part in (1, 2)
     ), count - 1]  # fmt: skip
-    assert verify_trace(streamed)[0].claim == f"rows sum to 1, in 4 of {count} rows"
+    assert verify_trace(long_trace)[0].claim == f"rows sum to 1, in 4 of {count} rows"
 
 
 def test_verify_prints_the_checks_of_a_long_text(attnviz: Attnviz, tmp_path: Path) -> None:

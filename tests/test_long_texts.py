@@ -40,7 +40,7 @@ def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
 
 
 class LargestFloatTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Listens to every operation of torch: how large is what comes out?"""
+    """Records how many numbers the largest floating-point tensor has that torch computes."""
 
     numbers: int = 0
 
@@ -96,9 +96,11 @@ def test_streamed_weights_are_those_of_matrices(
 ) -> None:
     with_matrices = trace(WORDS, **SETTINGS_BY_NAME[name])
     _read_in_bands(monkeypatch, 50)
-    streamed = trace(WORDS, stream=True, **SETTINGS_BY_NAME[name])
+    without_matrices = trace(WORDS, stream=True, **SETTINGS_BY_NAME[name])
 
-    for one, other in zip(streamed.attention_layers, with_matrices.attention_layers, strict=True):
+    for one, other in zip(
+        without_matrices.attention_layers, with_matrices.attention_layers, strict=True
+    ):
         assert one.weights_on_demand is not None
         assert other.weights_on_demand is None
         assert torch.allclose(one.context, other.context, atol=1e-6)
@@ -114,7 +116,7 @@ def test_streamed_weights_are_those_of_matrices(
             assert np.array_equal(all_cells(streamed_cells).hidden, all_cells(stored_cells).hidden)
     texts = [
         each.view(show=["weights"], as_="heatmap").render(".txt")
-        for each in (streamed, with_matrices)
+        for each in (without_matrices, with_matrices)
     ]
     assert texts[0] == texts[1]
 
@@ -125,12 +127,14 @@ def all_cells(table: Cells) -> Patch:
 
 def test_a_streamed_model_answers_in_half_precision_what_it_answers_with_matrices() -> None:
     options: dict[str, Any] = {"model": "brackets", "dtype": "bfloat16"}
-    with_matrices, streamed = (trace("( [ ]", **options, stream=stream) for stream in (False, True))
+    with_matrices, without_matrices = (
+        trace("( [ ]", **options, stream=stream) for stream in (False, True)
+    )
 
     assert with_matrices.prediction is not None
-    assert streamed.prediction is not None
+    assert without_matrices.prediction is not None
     assert torch.allclose(
-        streamed.prediction.probabilities, with_matrices.prediction.probabilities, atol=0.05
+        without_matrices.prediction.probabilities, with_matrices.prediction.probabilities, atol=0.05
     )
 
 
@@ -140,9 +144,9 @@ def test_a_streamed_model_answers_in_half_precision_what_it_answers_with_matrice
     ids=lambda others: next(iter(others)),
 )
 def test_what_needs_all_weights_at_once_is_not_streamed(options: dict[str, Any]) -> None:
-    stored = trace("one two three", memory_budget="0.1KB", **options)
+    short_trace = trace("one two three", memory_budget="0.1KB", **options)
 
-    assert stored.layers[0].weights_on_demand is None
+    assert short_trace.layers[0].weights_on_demand is None
 
 
 def test_scores_that_are_too_large_are_refused_of_streamed_texts_as_well() -> None:
@@ -153,11 +157,11 @@ def test_scores_that_are_too_large_are_refused_of_streamed_texts_as_well() -> No
 def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    streamed = trace(WORDS, stream=True)
+    long_trace = trace(WORDS, stream=True)
     monkeypatch.setattr(memory, "free_bytes", lambda: 4999)
 
     with pytest.raises(AttnvizError) as error:
-        streamed.layers[0].attended.weights.sum()
+        long_trace.layers[0].attended.weights.sum()
 
     assert str(error.value) == (
         "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free"

@@ -32,7 +32,7 @@ TRACE_SETTINGS: dict[str, Any] = {"tokenizer": "gpt2", "heads": 3, "layers": 2, 
 
 @cache
 def small_trace(text: str = TEXT, special: tuple[int, ...] = (), **changes: Any) -> Trace:
-    """Attention of two layers, of whose tokens some count as those of a tokenizer."""
+    """A trace of two layers; the tokens `special` count as added by the tokenizer."""
     plain_trace = trace(text, **{**TRACE_SETTINGS, **changes})
     tokens = replace(plain_trace.tokens, special=frozenset(special))
     return replace(plain_trace, tokens=tokens, keys=tokens)
@@ -47,12 +47,12 @@ def map_values(head_map: Map) -> np.ndarray:
 
 
 def stacked_weights(trace: Trace) -> np.ndarray:
-    """Of all heads, one layer after the other: [layer head query key]."""
+    """The weights of all layers: [layer head query key]."""
     return np.stack([layer.attended.weights.numpy() for layer in trace.layers])
 
 
 def cut_into_tokens(text: str, cuts: list[int]) -> Tokens:
-    """The words of a text, cut up further after so many letters each."""
+    """The tokens of a text whose words are cut in two after the bytes that `cuts` gives in turn."""
     pieces, starts_after_space = [], []
     for place, (piece, has_space) in enumerate(
         zip(words(text).pieces, words(text).spaced, strict=True)
@@ -76,8 +76,8 @@ def test_pieces_are_put_together_to_the_words_of_the_tokenizer_of_words(
     groups = group_by_word(tokens)
 
     assert [place for group in groups for place in group] == list(range(len(tokens)))
-    joined = tuple(b"".join(tokens.pieces[place] for place in group) for group in groups)
-    assert joined == words(text).pieces
+    pieces = tuple(b"".join(tokens.pieces[place] for place in group) for group in groups)
+    assert pieces == words(text).pieces
 
 
 def test_what_a_tokenizer_added_is_no_part_of_a_word() -> None:

@@ -261,14 +261,14 @@ def _all_notes(masked_trace: Trace) -> str:
     return " ".join([*notes, *step_notes, *(each.about for each in sections)])
 
 
-def far_below() -> dict[str, Any]:
-    """As models have it: no cell is hidden, and -1e9 takes the weight of some."""
+def scores_with_low_mask() -> dict[str, Any]:
+    """Scores and a mask as models have it: no cell is hidden, but -1e9 leaves it no weight."""
     return {"scores": [[1.5, 2.25], [3.125, 0.5]], "mask": [[0, -1e9], [0, 0]]}
 
 
 def test_what_a_mask_added_is_shown_as_masked_scores(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "far.json"
-    path.write_text(json.dumps(far_below()))
+    path.write_text(json.dumps(scores_with_low_mask()))
 
     output = attnviz("run", "--given", str(path), "--show", "masked").out
 
@@ -279,7 +279,7 @@ def test_what_a_mask_added_is_shown_as_masked_scores(attnviz: Attnviz, tmp_path:
 
 def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "far.json"
-    path.write_text(json.dumps(far_below()))
+    path.write_text(json.dumps(scores_with_low_mask()))
 
     output = attnviz("steps", "--given", str(path), "--step", "mask").out
 

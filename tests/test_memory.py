@@ -118,8 +118,8 @@ def test_the_longest_text_is_the_longest_that_fits() -> None:
         return estimate_memory(plan, TraceSizes(tokens, tokens, 0, 8), torch.float32).total_bytes
 
     for free in (10**5, 10**8, 10**12):
-        longest = max_fitting_tokens(bytes_needed, free)
-        assert bytes_needed(longest) <= free < bytes_needed(longest + 1)
+        token_count = max_fitting_tokens(bytes_needed, free)
+        assert bytes_needed(token_count) <= free < bytes_needed(token_count + 1)
 
 
 def test_keys_of_other_tokens_count() -> None:

@@ -39,7 +39,7 @@ LETTERS = "a b c d e f g h"
 
 
 def write_model(model: Model, place: Path) -> Path:
-    """A model in a folder, as --save leaves it."""
+    """Write a model into a new folder, as --save does."""
     place.mkdir()
     for name, content in folder.model_files(model).items():
         (place / name).write_bytes(content)
@@ -118,15 +118,20 @@ def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
 
 
 def test_a_folder_is_the_same_model(saved_folder: Path) -> None:
-    from_folder, shipped = trace(LETTERS, model=str(saved_folder)), trace(LETTERS, model="reverse")
+    folder_trace, shipped_trace = (
+        trace(LETTERS, model=str(saved_folder)),
+        trace(LETTERS, model="reverse"),
+    )
 
-    assert torch.equal(from_folder.layers[0].attended.weights, shipped.layers[0].attended.weights)
+    assert torch.equal(
+        folder_trace.layers[0].attended.weights, shipped_trace.layers[0].attended.weights
+    )
 
 
 def test_what_is_written_is_read_again_to_the_byte(saved_folder: Path) -> None:
-    rewritten = folder.model_files(folder.read_learned_model(saved_folder))
+    contents = folder.model_files(folder.read_learned_model(saved_folder))
 
-    assert rewritten == {name: (saved_folder / name).read_bytes() for name in rewritten}
+    assert contents == {name: (saved_folder / name).read_bytes() for name in contents}
 
 
 def test_nothing_of_a_model_is_random(attnviz: Attnviz) -> None:
@@ -303,7 +308,7 @@ def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() 
     assert UNSEEN_LENGTH not in view.screen.caveat
 
 
-# Models that are not there, and folders in which nobody should have had their hands.
+# Models that do not exist, and damaged folders.
 
 
 @pytest.mark.parametrize(
@@ -607,8 +612,8 @@ def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str
 
 def test_a_window_of_a_model_is_none_where_there_is_to_be_none(tmp_path: Path) -> None:
     model = load_model("reverse")
-    windowed = replace(model, settings=replace(model.settings, window=2))
-    comparison = compare(LETTERS, model=str(write_model(windowed, tmp_path / "narrow")), by="mask",
+    windowed_model = replace(model, settings=replace(model.settings, window=2))
+    comparison = compare(LETTERS, model=str(write_model(windowed_model, tmp_path / "narrow")), by="mask",
                    values=("none", "causal"))  # fmt: skip
 
     assert bool(comparison.alternatives[0].visible.all())

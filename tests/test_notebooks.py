@@ -36,7 +36,7 @@ NOTEBOOK = ROOT / "docs" / "attnviz.ipynb"
 
 
 def form_of(value: Any) -> str:
-    """What a notebook would make of a value: HTML, a picture, or one line of text."""
+    """How a notebook shows a value: the name of a method for HTML or a picture, or `text`."""
     for name in ("_repr_html_", "_repr_png_"):
         method = getattr(value, name, lambda: None)()
         if method:
@@ -91,8 +91,8 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
-def cells_of(path: Path, *values: Showable) -> Path:
-    """A page with what some cells show."""
+def page_of_cells(path: Path, *values: Showable) -> Path:
+    """A page with the HTML of some values, as cells of a notebook show it."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     frames = "".join(each._repr_html_() for each in values)
     path.write_text(f"<!doctype html><meta charset='utf-8'>{policy}{frames}", "utf-8")
@@ -103,7 +103,7 @@ def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
     chromium: Browser, tmp_path: Path
 ) -> None:
     size = {"width": 900, "height": 1000}
-    notebook = cells_of(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
+    notebook = page_of_cells(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
 
     with opened(chromium, notebook, viewport=size) as session:
         session.page.frames[1].locator("nav.steps a").nth(3).click()
@@ -129,7 +129,7 @@ TRY_OWN_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach
 
 def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -> None:
     traces = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
-    notebook = cells_of(tmp_path / "notebook.html", *traces)
+    notebook = page_of_cells(tmp_path / "notebook.html", *traces)
 
     with opened(chromium, notebook) as session:
         first_frame, second_frame = session.page.frames[1:]
@@ -240,8 +240,8 @@ def work_folder(
         yield tmp_path
 
 
-def _pandas() -> ModuleType:
-    """As much of it as tells whether a table could be made, where it is not installed."""
+def _stand_in_for_pandas() -> ModuleType:
+    """A stand-in for pandas, where it is not installed, which checks the shape of a table."""
 
     def data_frame(values: Any, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
         if isinstance(values, dict):
@@ -271,7 +271,7 @@ def test_the_page_about_the_library_is_true(
     cells, page = Cells(), LIBRARY.read_text("utf-8")
     copy_short_samples(work_folder)
     if find_spec("pandas") is None:
-        monkeypatch.setitem(sys.modules, "pandas", _pandas())
+        monkeypatch.setitem(sys.modules, "pandas", _stand_in_for_pandas())
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         form_of(cells.run(code))
 
@@ -290,7 +290,7 @@ def test_ten_tasks_of_research_take_ten_lines_each(
     from transformers import AutoModelForCausalLM
 
     if find_spec("pandas") is None:
-        monkeypatch.setitem(sys.modules, "pandas", _pandas())
+        monkeypatch.setitem(sys.modules, "pandas", _stand_in_for_pandas())
     (work_folder / "t5").symlink_to(small_transformer("t5"))
     copy_short_samples(work_folder)
     (work_folder / "run").mkdir()

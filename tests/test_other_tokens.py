@@ -67,8 +67,8 @@ def test_a_memory_without_a_block_is_told_of_them() -> None:
 
 
 def test_the_steps_say_whose_vectors_they_are() -> None:
-    printed = steps(trace_of(cross_arrays())).view().render(".txt").decode()
-    text = " ".join(printed.split())
+    output = steps(trace_of(cross_arrays())).view().render(".txt").decode()
+    text = " ".join(output.split())
     assert "Keys and values are computed from other tokens, whose given vectors are Y." in text
 
 

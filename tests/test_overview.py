@@ -52,7 +52,7 @@ ARGUMENTS_BY_NAME: dict[str, dict[str, Any]] = {
     "without flags": {"layers": 6, "heads": 12, "flags": 0},
     "hostile words": {"layers": 2, "heads": 2, "queries": len(HOSTILE), "words": HOSTILE},
 }
-every_overview = pytest.mark.parametrize("name", ARGUMENTS_BY_NAME)
+for_every_overview = pytest.mark.parametrize("name", ARGUMENTS_BY_NAME)
 COLORS: tuple[ColorDepth, ...] = ("none", "16", "256", "truecolor")
 
 
@@ -176,7 +176,7 @@ def test_a_scale_of_logarithms_begins_above_0() -> None:
 
 @pytest.mark.parametrize("colors", COLORS)
 @pytest.mark.parametrize("width", [24, 40, 80, 132])
-@every_overview
+@for_every_overview
 def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: ColorDepth) -> None:
     lines = list(overview_lines(overview_of(name), Screen(width, 24, colors), 20))
 
@@ -345,11 +345,11 @@ def layout_of_overview(name: str, size: str) -> Layout:
     return layout_of(view, Look(size=SIZES[size]))
 
 
-every_size = pytest.mark.parametrize("size", SIZES)
+for_every_size = pytest.mark.parametrize("size", SIZES)
 
 
-@every_size
-@every_overview
+@for_every_size
+@for_every_overview
 def test_no_two_texts_overlap(name: str, size: str) -> None:
     outside_maps = [
         word for word in layout_of_overview(name, size).words if word.background_series is None
@@ -358,8 +358,8 @@ def test_no_two_texts_overlap(name: str, size: str) -> None:
     assert list(overlapping(outside_maps)) == []
 
 
-@every_size
-@every_overview
+@for_every_size
+@for_every_overview
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
     layout = layout_of_overview(name, size)
     page = np.array(layout.size)
@@ -376,16 +376,16 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
         assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
 
 
-@every_size
-@every_overview
+@for_every_size
+@for_every_overview
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
     layout = layout_of_overview(name, size)
 
     assert min(word.size for word in layout.words) * SLIDE_WIDTH / layout.size[0] >= 10 - 1e-6
 
 
-@every_size
-@every_overview
+@for_every_size
+@for_every_overview
 def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size: str) -> None:
     (maps,) = layout_of_overview(name, size).items_of(Maps)
 

@@ -52,9 +52,9 @@ def own_task(text: str) -> Task:
 
 
 def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(work_folder: Path) -> None:
-    learned = learn(own_task(TASK_SOURCE), choices=Choices(steps=20, until=math.inf))
+    training = learn(own_task(TASK_SOURCE), choices=Choices(steps=20, until=math.inf))
 
-    assert learned.moments[-1].accuracy > learned.moments[0].accuracy
+    assert training.moments[-1].accuracy > training.moments[0].accuracy
     assert sorted(path.name for path in work_folder.iterdir()) == ["beside.py", "mine.py"]
 
 
@@ -134,7 +134,7 @@ def task_of_lines(text: str, tokenizer: str = "words") -> Task:
 
 
 def drawn_lines(task: Task, *, held_out: bool) -> set[str]:
-    """The lines, put together again of what is asked for."""
+    """The lines that a task draws, rebuilt from their ids and answers."""
     examples = task.draw(1, 200, held_out)
     words, answers = task.vocabulary.words, task.vocabulary.answers
     return {
@@ -157,11 +157,11 @@ def test_of_lines_one_in_ten_is_held_out_and_none_is_in_both() -> None:
 @pytest.mark.parametrize("tokenizer", LINE_PIECES)
 def test_lines_are_learned_by_whatever_they_are_cut_into(tokenizer: str) -> None:
     task = task_of_lines("\n".join(SENTENCES), tokenizer)
-    learned = learn(task, choices=Choices(steps=8, until=math.inf))
+    training = learn(task, choices=Choices(steps=8, until=math.inf))
 
     assert task.vocabulary.cut(SENTENCES[0]).text == SENTENCES[0]
     assert task.answer_noun == LINE_PIECES[tokenizer]
-    assert learned.moments[-1].loss < learned.moments[0].loss
+    assert training.moments[-1].loss < training.moments[0].loss
 
 
 def test_what_ends_a_line_is_never_one_of_its_tokens() -> None:
@@ -250,12 +250,12 @@ def test_odd_calls_with_lines_are_refused_in_two_lines(case: str, attnviz: Attnv
 
 def test_lines_are_learned_saved_and_gone_on_with(attnviz: Attnviz) -> None:
     Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    first = attnviz("learn", "--file", "lines.txt", "--steps", "3", "--save", "model", "-q")
-    continued = attnviz("learn", "--from", "model", "--steps", "5", "-q")
-    run = attnviz("run", "the cat saw", "--model", "model")
+    first_result = attnviz("learn", "--file", "lines.txt", "--steps", "3", "--save", "model", "-q")
+    continued_result = attnviz("learn", "--from", "model", "--steps", "5", "-q")
+    run_result = attnviz("run", "the cat saw", "--model", "model")
 
-    assert (first.status, continued.status, run.status) == (0, 0, 0)
-    assert "After 5 steps" in " ".join(continued.out.split())
+    assert (first_result.status, continued_result.status, run_result.status) == (0, 0, 0)
+    assert "After 5 steps" in " ".join(continued_result.out.split())
 
 
 def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:

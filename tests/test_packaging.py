@@ -107,10 +107,10 @@ def test_the_locks_have_all_that_their_packages_ask_for(locks: list[str]) -> Non
     """But for what is left out on purpose: pip resolves nothing, and would not notice a gap."""
     requirements = requirements_here(*locks)
     known_names = requirements.keys() | set(project()["tool"]["uv"]["exclude-dependencies"])
-    for installed in metadata.distributions():
-        name = canonicalize_name(installed.name)
-        if name in requirements and requirements[name].specifier.contains(installed.version):
-            for each in map(Requirement, installed.requires or ()):
+    for distribution in metadata.distributions():
+        name = canonicalize_name(distribution.name)
+        if name in requirements and requirements[name].specifier.contains(distribution.version):
+            for each in map(Requirement, distribution.requires or ()):
                 if each.marker is None or each.marker.evaluate({"extra": ""}):
                     assert canonicalize_name(each.name) in known_names, f"{name}: {each}"
 
@@ -161,11 +161,13 @@ def test_the_source_distribution_has_every_file_of_a_clone() -> None:
         check=True,
         timeout=LONGEST,
     )
-    tracked = {name for name in process.stdout.split("\0") if name and (ROOT / name).exists()}
+    tracked_files = {name for name in process.stdout.split("\0") if name and (ROOT / name).exists()}
 
-    included = {each.distribution_path for each in SdistBuilder(str(ROOT)).recurse_included_files()}
+    included_files = {
+        each.distribution_path for each in SdistBuilder(str(ROOT)).recurse_included_files()
+    }
 
-    assert tracked - included == ALWAYS_IN_SDIST
+    assert tracked_files - included_files == ALWAYS_IN_SDIST
 
 
 def test_the_wheel_has_the_package_and_its_notices_and_nothing_else(tmp_path: Path) -> None:

@@ -476,8 +476,8 @@ def test_the_error_that_a_page_states_is_that_of_its_numbers(seed: int, scale: f
         scale=1.0,
     )
     head = replace(explore_trace(library.trace("I am")).heads[0], vectors=vectors)
-    packed = pack_vectors([head], 0, "", None)
-    error_match = re.search(r"16 bits: .* within (\S+)$", packed.exactness)
+    packed_vectors = pack_vectors([head], 0, "", None)
+    error_match = re.search(r"16 bits: .* within (\S+)$", packed_vectors.exactness)
     assert 2 * queries.size > MAX_EXACT_NUMBERS
     assert error_match
     error = abs(_in_16_bits(queries) @ _in_16_bits(keys).T - products).max()

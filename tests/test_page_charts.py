@@ -42,14 +42,14 @@ def test_a_line_with_a_gap_is_drawn_in_pieces_and_a_formula_with_dashes() -> Non
 def test_a_few_lines_have_their_names_at_their_ends_and_many_have_a_legend() -> None:
     values = np.array([0.0, 1.0])
 
-    def draw_lines(count: int, reached: int | None = None) -> str:
+    def draw_lines(count: int, reached_count: int | None = None) -> str:
         lines = tuple(Curve(f"kind {each}", values, values, values) for each in range(count))
-        return chart_markup(Curves("x", "steps", (1.0, 2.0), lines, reached_count=reached))
+        return chart_markup(Curves("x", "steps", (1.0, 2.0), lines, reached_count=reached_count))
 
     ends = re.findall(r'<text x="484" y="([\d.]+)">kind (\d)</text>', draw_lines(3))
     assert ends == [("28.5", "0"), ("49.5", "1"), ("70.5", "2")]
     assert "legend" not in draw_lines(3)
-    for other in (draw_lines(1), draw_lines(9), draw_lines(3, reached=1)):
+    for other in (draw_lines(1), draw_lines(9), draw_lines(3, reached_count=1)):
         assert 'x="484"' not in other
         assert "legend" in other
 

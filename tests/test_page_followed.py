@@ -102,10 +102,10 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         assert not page.locator("#both").is_visible()
 
 
-def _save_file(page: Page, what: str) -> str:
-    """What a file holds that the menu saves."""
+def _save_file(page: Page, label: str) -> str:
+    """The content of a file that the menu saves."""
     with page.expect_download() as download:
         page.evaluate(
-            "(what) => document.querySelector(`[aria-label='save: ${what}']`).click()", what
+            "(what) => document.querySelector(`[aria-label='save: ${what}']`).click()", label
         )
     return Path(download.value.path()).read_text(encoding="utf-8")

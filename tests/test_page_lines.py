@@ -54,13 +54,13 @@ def _mark_first_special(trace: Any) -> HeadExplorer:
 
 
 def _weights(trace: Any) -> list[FloatArray]:
-    """Of each head, NaN where a token does not see another."""
+    """The weights of each head; NaN where a token does not see another."""
     patches = (head.weights.window(FULL_SLICE, FULL_SLICE) for head in explore_trace(trace).heads)
     return [np.where(each.hidden, np.nan, each.values) for each in patches]
 
 
 def _go_to(page: Page, address: str = "") -> None:
-    """Another state, chosen by its address; nothing is under the pointer."""
+    """Open another state by its address, with nothing under the pointer."""
     page.mouse.move(1, 1)
     query = "" if "query=" in address else "&query=none"
     # The event comes after this script; a listener that is added now runs after the page's own.
@@ -94,7 +94,7 @@ def _drawn_lines(page: Page) -> list[dict[str, str]]:
 
 
 def _sentence_text(page: Page) -> str:
-    """What the sentence says, without the signs that keep words from turning others round."""
+    """The line below the sentence, without the signs that isolate directions of writing."""
     return "".join(
         c for c in page.locator("#sentence .says").inner_text() if c not in "\u2068\u2069"
     )
@@ -109,7 +109,7 @@ def _amounts(page: Page, end: str) -> list[str]:
 
 
 def _shows_number(text: str, weight: float) -> bool:
-    """Whether a number is one, in two digits."""
+    """Whether a text gives a weight in two digits."""
     if np.isnan(weight):
         return text == "·"
     number = float(text.replace("−", "-"))
@@ -302,10 +302,10 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
 def _map(name: str, side: Axis, rows: list[list[float]]) -> HeadMap:
     values = np.array(rows)
     cells = StoredCells(np.nan_to_num(values), np.isnan(values))
-    signed = name == "signed"
-    measure = "gain" if signed else "weight"
+    is_signed = name == "signed"
+    measure = "gain" if is_signed else "weight"
     return HeadMap(
-        name=name, query_axis=side, key_axis=side, weights=cells, signed=signed, measure=measure
+        name=name, query_axis=side, key_axis=side, weights=cells, signed=is_signed, measure=measure
     )
 
 
@@ -371,7 +371,7 @@ def _color_contrast(first: tuple[float, ...], second: tuple[float, ...]) -> floa
     return brightnesses[1] / brightnesses[0]
 
 
-# What those see who lack one kind of cones (Machado, Oliveira and Fernandes 2009).
+# The vision of people who lack one kind of cones (Machado, Oliveira and Fernandes 2009).
 CONE_VISION = {
     "all": np.eye(3),
     "no long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],

@@ -60,7 +60,7 @@ TEXTS_OF_EACH = 50
 def compute_in_page(
     chromium: Browser, page: bytes, folder: Path, texts: Sequence[str], **choices: Any
 ) -> Any:
-    """What the page's script computes of some texts, on a page whose own script is taken out."""
+    """What the scripts compute for some texts, on a page without its own script."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
     with opened(chromium, path) as session:
@@ -75,11 +75,11 @@ def live_page(text: str, **settings: Any) -> bytes:
 def texts_of(name: str) -> list[str]:
     """Texts of a model's words, some of them with other spellings and in capitals."""
     generator, vocabulary = random.Random(name), load_card(name).vocabulary
-    known_words, longest = [*vocabulary.ids], load_card(name).longest or 12
+    known_words, max_length = [*vocabulary.ids], load_card(name).longest or 12
     separator = "" if vocabulary.tokenizer == "chars" else " "
     texts = []
     for _ in range(TEXTS_OF_EACH):
-        words_chosen = generator.choices(known_words, k=generator.randint(2, longest - 1))
+        words_chosen = generator.choices(known_words, k=generator.randint(2, max_length - 1))
         if vocabulary.tokenizer == "words" and generator.random() < 0.3:
             words_chosen[0] = words_chosen[0].capitalize()
         texts.append(separator.join(words_chosen))
@@ -584,17 +584,17 @@ def test_a_complete_list_has_no_next_number_and_an_arrow_can_be_typed(
     path.write_bytes(live_page("5 2 8 1 → 1 2 5 8", model="sort"))
     with opened(chromium, path) as session:
 
-        def answer_questions() -> list[str]:
+        def question_texts() -> list[str]:
             texts = session.page.locator(".live-answers p").all_inner_texts()
             return [re.sub("[\u2068\u2069]", "", text) for text in texts]
 
         complete_note = "The answer is as long as the question: it is complete."
-        assert answer_questions() == ['What follows "5" (8)', complete_note]
+        assert question_texts() == ['What follows "5" (8)', complete_note]
         assert session.page.input_value("#query") == "8 5", "it opens at the token that asks"
         type_text(session.page, "7 3 9 -> 3")
-        assert answer_questions() == ['What follows "3" (5)']
+        assert question_texts() == ['What follows "3" (5)']
         type_text(session.page, "7 3 9 -> 3 7 9")
-        assert answer_questions() == ['What follows "7" (6)', complete_note]
+        assert question_texts() == ['What follows "7" (6)', complete_note]
 
 
 def test_the_temperature_is_there_only_where_scores_are_divided(

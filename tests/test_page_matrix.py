@@ -47,7 +47,7 @@ CELL_LINE = re.compile(
 
 
 def weights_of(head: int) -> np.ndarray:
-    """What each token reads, of itself and of those before it."""
+    """The weights of each token on itself and on those before it."""
     numbers = np.random.default_rng(head).exponential(size=(COUNT, COUNT))
     visible = np.where(HIDDEN_CELLS, 0, numbers)
     return np.asarray(visible / visible.sum(axis=1, keepdims=True), dtype=np.float32)
@@ -95,23 +95,23 @@ def open_page(chromium: Browser, heads_path: Path) -> Iterator[Page]:
 
 @pytest.fixture
 def page(open_page: Page) -> Page:
-    """As it was when it was opened."""
+    """The page in its first state, with no token followed."""
     open_page.mouse.move(1, 1)
     open_page.click("#reset")
-    settled(open_page)
+    wait_for_drawing(open_page)
     open_page.evaluate("location.hash = 'query=none'")
     until(open_page, "document.querySelector('.matrix-title strong').textContent === 'L0H0'")
-    settled(open_page)
+    wait_for_drawing(open_page)
     return open_page
 
 
 def wait_until_ready(page: Page) -> None:
     until(page, "performance.getEntriesByName('first picture').length > 0")
-    settled(page)
+    wait_for_drawing(page)
 
 
-def settled(page: Page) -> None:
-    """Two frames later, all that was changed is drawn."""
+def wait_for_drawing(page: Page) -> None:
+    """Wait two frames, after which all changes are drawn."""
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
@@ -120,23 +120,23 @@ def until(page: Page, condition: str) -> None:
     for _ in range(200):
         if page.evaluate(condition):
             return
-        settled(page)
+        wait_for_drawing(page)
     raise AssertionError(condition)
 
 
 def cell_line(page: Page) -> str:
-    settled(page)
+    wait_for_drawing(page)
     return page.inner_text(".matrix-line")
 
 
 def press_keys(page: Page, *keys: str) -> str:
-    """What is said after some keys."""
+    """The line of the matrix after some keys."""
     for key in keys:
         page.keyboard.press(key)
     return cell_line(page)
 
 
-# The pointer at places all over the matrix: what is said of each, and what is drawn there.
+# Moves the pointer to places all over the matrix: the line and the colour at each.
 PROBE_PLACES = """async () => {
   const [canvas, over] = document.querySelectorAll(".matrix-stuck canvas");
   const { left, top, width, height } = over.getBoundingClientRect();
@@ -159,7 +159,7 @@ PROBE_PLACES = """async () => {
 
 
 def probe_places(page: Page) -> list[tuple[str, list[int]]]:
-    settled(page)
+    wait_for_drawing(page)
     found_places: list[tuple[str, list[int]]] = page.evaluate(PROBE_PLACES)
     return found_places
 
@@ -171,8 +171,8 @@ def cell_of(cell_text: str) -> tuple[int, int, str | None, str | None]:
     return TOKENS.index(query), TOKENS.index(key), weight, score
 
 
-def colors_of(page: Page, scale: Scale, theme: str) -> set[tuple[int, int]]:
-    """Each place of the matrix has the colour of the number that is said of it."""
+def cells_with_right_color(page: Page, scale: Scale, theme: str) -> set[tuple[int, int]]:
+    """The cells in which the pointer meets the colour of their number; hidden ones are grey."""
     palette = color_anchors("ocean", theme, "sequential")
     cells, matching_cells = dict[tuple[int, int], list[list[int]]](), set[tuple[int, int]]()
     for cell_text, pixel in probe_places(page):
@@ -205,15 +205,18 @@ def test_every_cell_has_the_colour_of_its_number(page: Page, chromium: Browser) 
     scale = Scale("weight", 0, 1)
     visible_count = (~HIDDEN_CELLS).sum()
     assert (
-        len(colors_of(page, scale, "light")) > 0.7 * visible_count
+        len(cells_with_right_color(page, scale, "light")) > 0.7 * visible_count
     )  # the others are under their numbers
     page.click("text=Log")
-    settled(page)
-    assert len(colors_of(page, logarithmic_scale(scale, COUNT), "light")) > 0.7 * visible_count
+    wait_for_drawing(page)
+    assert (
+        len(cells_with_right_color(page, logarithmic_scale(scale, COUNT), "light"))
+        > 0.7 * visible_count
+    )
     page.click("text=Linear")
     page.emulate_media(color_scheme="dark")
-    settled(page)
-    assert len(colors_of(page, scale, "dark")) > 0.7 * visible_count
+    wait_for_drawing(page)
+    assert len(cells_with_right_color(page, scale, "dark")) > 0.7 * visible_count
     page.emulate_media(color_scheme="light")
 
 
@@ -272,7 +275,7 @@ def test_what_is_below_the_filter_is_blank(page: Page) -> None:
     page.focus("#least")
     for _ in range(20):
         page.keyboard.press("ArrowRight")
-    settled(page)
+    wait_for_drawing(page)
     bar = page.inner_text(".matrix .color-bar")
     least = float(re.findall(r"blank: below (\S+)", bar)[0])
     assert 0.02 < least < 0.9
@@ -287,7 +290,7 @@ def test_all_heads_are_there_and_a_click_opens_one(page: Page) -> None:
     assert cells.count() == 6
     assert cells.nth(4).get_attribute("aria-label") == "L1H1, previous token .97"
     cells.nth(4).hover()
-    settled(page)
+    wait_for_drawing(page)
     assert page.inner_text(".overview-line") == "L1H1, previous token .97"
     cells.nth(4).click()
     until(page, "document.querySelector('.matrix-title strong').textContent === 'L1H1'")

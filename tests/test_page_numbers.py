@@ -53,7 +53,7 @@ FIND_EVERY_CELL = """
 def run_script_on_page(
     chromium: Browser, page: bytes, folder: Path, script: str = FIND_EVERY_CELL
 ) -> Any:
-    """What a script finds on a page whose own has been taken out, which would read first."""
+    """The result of a script on a page without its own script, which would read first."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
     with opened(chromium, path) as session:
@@ -67,7 +67,7 @@ def heads_of(result: Showable) -> tuple[HeadMap, ...]:
 
 
 def assert_same_numbers(page_head: dict[str, Any], head: HeadMap) -> float:
-    """Each cell held against its head; the largest error that is stated."""
+    """Compare each cell with its head; return the largest error that the page states."""
     patch = head.weights.window(FULL_SLICE, FULL_SLICE)
     scores = None if head.scores is None else head.scores.window(FULL_SLICE, FULL_SLICE).values
     columns, largest = head.weights.shape[1], 0.0
@@ -126,8 +126,8 @@ def test_a_browser_reads_what_was_traced(
     largest = max(assert_same_numbers(*pair) for pair in zip(page["found"], heads, strict=True))
     assert (largest == 0) == (bits == 32)
     assert bool(page["accuracy"]) == bool(largest)
-    for small, each in zip(page["small"], heads, strict=True):
-        assert (small["rows"], small["columns"]) == each.weights.shape
+    for thumbnail, each in zip(page["small"], heads, strict=True):
+        assert (thumbnail["rows"], thumbnail["columns"]) == each.weights.shape
 
 
 def test_numbers_between_two_codes_are_no_further_off_than_is_said(

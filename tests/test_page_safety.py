@@ -26,7 +26,7 @@ from tests.test_gate import CODES, poisoned, views
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# Whatever of it were read as markup, or as a script, would call this, or ask for that.
+# If a page read them as markup or script, they would call hit() or ask for 127.0.0.1:1.
 ATTACKS = (
     "</script><script>hit()</script>",
     "<!--<script>",
@@ -74,7 +74,7 @@ ADDRESSES = (
     "#" * 2000 + "&view=matrix" * 200,
 )
 SCRIPTS = sorted((ROOT / "attnviz" / "renderers" / "page" / "script").glob("*.js"))
-# What reads text as markup, or as a script, or asks for something.
+# JavaScript that reads text as markup or script, or that makes a request.
 FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|createContextualFragment|DOMParser|srcdoc|"
     r"document\.write|\beval\b|new Function|\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|"
@@ -102,7 +102,7 @@ def hostile_view() -> View:
 
 
 def _with_hostile_names(view: View) -> HeadExplorer:
-    """As those of weights that were handed over under such a name."""
+    """Heads that are named like attacks, as those of given weights may be."""
     explorer = view.heads
     assert explorer is not None
     heads_with_names = zip(explorer.heads, ATTACKS, strict=False)
@@ -119,7 +119,7 @@ def hostile_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def visit_all_views(page: Page) -> None:
-    """In every view, with a pointer over it; what runs, or fails, is said on the console."""
+    """Open every view and move the pointer over it; what runs or fails shows on the console."""
     for view in VIEWS:
         page.evaluate("(view) => { location.hash = `view=${view}`; }", view)
         page.evaluate(WAIT_TWO_FRAMES)

@@ -72,9 +72,9 @@ def page_of_many_heads(trace: Trace, layers: int, heads: int, folder: Path) -> P
 def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_to_part(
     four_heads: Trace, chromium: Browser, tmp_path: Path
 ) -> None:
-    wide, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
+    desktop, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
     path = page_of_many_heads(four_heads, 24, 5, tmp_path)
-    with opened(chromium, path, "#head=L0H4", viewport=wide) as session:
+    with opened(chromium, path, "#head=L0H4", viewport=desktop) as session:
         page, maps = session.page, session.page.locator("#overview [role=gridcell]")
         until(page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10)
         settled(page)
@@ -140,7 +140,7 @@ def test_no_more_digits_are_written_than_are_known(
 
 @pytest.fixture(scope="module")
 def number_page(chromium: Browser) -> Any:
-    """A page with nothing on it, which knows how numbers are put into words."""
+    """An empty page with the scripts that write numbers as text."""
     page = chromium.new_page()
     script_names = ("numbers.js", "reading.js")
     texts = [

@@ -24,7 +24,7 @@ SHOW_IN_PAGER = (
 
 @pytest.fixture
 def pager(tmp_path: Path) -> Callable[[str], str]:
-    """A pager of one's own."""
+    """Write a pager as a shell script, and return its path."""
 
     def make(script: str) -> str:
         path = tmp_path / "pager"
@@ -37,7 +37,7 @@ def pager(tmp_path: Path) -> Callable[[str], str]:
 
 @pytest.fixture
 def counting_pager(pager: Callable[[str], str]) -> str:
-    """One that says how many lines it was handed, and whether in colours."""
+    """A pager that prints how many lines it got, and whether they have colours."""
     return pager(
         'text=$(cat); echo "paged $(echo "$text" | wc -l) lines with LESS=$LESS"\n'
         "case $text in *'[38;2;'*) echo coloured;; esac"
@@ -57,7 +57,7 @@ def run_on_terminal(*arguments: str, lines: int = 24, **environment: str) -> str
 def show_text_in_pager(
     answer: Callable[[bytes], bytes] = lambda shown: b"", **environment: str
 ) -> tuple[str, int]:
-    """What is seen of a page alone, and what is said of it."""
+    """What a terminal shows of one text in a pager, and the exit status."""
     text, status = shown_on_terminal([sys.executable, "-c", SHOW_IN_PAGER], environment, answer)
     assert "Traceback" not in text
     return text.replace("\r\n", "\n"), status

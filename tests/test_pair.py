@@ -31,10 +31,8 @@ def pair_of(
     return next(each for each in sections if each.name == name)
 
 
-def given_vectors(query: list[float], key: list[float]) -> tuple[Section, Section]:
-    """Two tokens, of which the first asks with one vector and the second is found by another: the
-    score, and lengths and angle.
-    """
+def score_and_angle(query: list[float], key: list[float]) -> tuple[Section, Section]:
+    """The sections on the score and on the angle of one query and one key."""
     zeros = [0.0] * len(query)
     numbers = {"queries": [query, zeros], "keys": [zeros, key], "values": [[1.0], [2.0]]}
     pair_trace = trace(None, given=parse_matrices(numbers), variant="plain")
@@ -43,7 +41,7 @@ def given_vectors(query: list[float], key: list[float]) -> tuple[Section, Sectio
 
 def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
     """(3, 4)·(4, 3) = 24 = 5·5·0.96, and arccos(0.96) is 16.26 degrees."""
-    section, angle = given_vectors([3.0, 4.0], [4.0, 3.0])
+    section, angle = score_and_angle([3.0, 4.0], [4.0, 3.0])
 
     assert [line.text.split(" = ", 1)[1] for line in section.sums] == ["3·4 + 4·3 = 24"]
     assert [line.text.split(" = ", 1)[1] for line in angle.sums] == [
@@ -72,7 +70,7 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
     ],
 )
 def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], phrase: str) -> None:
-    section, angle = given_vectors(query, key)
+    section, angle = score_and_angle(query, key)
 
     assert phrase in angle.about
     assert all(holds(line.text) for line in (*section.sums, *angle.sums))

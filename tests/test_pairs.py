@@ -210,8 +210,8 @@ def test_a_causal_model_can_be_asked_about_the_pairs_made_for_it() -> None:
 def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(
     attnviz: Attnviz, samples: Path
 ) -> None:
-    run = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
-    assert run.status == 0, run.err
+    result = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
+    assert result.status == 0, result.err
     lines = Path("a.csv").read_text("utf-8").splitlines()
     assert lines[0] == "head,shift,low,high,p,p alone,follows,meant,other,toward,pairs"
     assert len(lines) == 73
@@ -326,9 +326,9 @@ def test_a_bad_pair_is_refused_with_its_line(
     content, problem, hint = BAD_FILES[name]
     monkeypatch.chdir(tmp_path)
     Path("bad.tsv").write_text(content, "utf-8")
-    run = attnviz("pairs", "bad.tsv")
-    assert (run.status, run.out) == (2, "")
-    assert run.err == f"error: {problem}\n hint: {hint}\n"
+    result = attnviz("pairs", "bad.tsv")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
 
 
 @pytest.mark.parametrize(

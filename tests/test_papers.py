@@ -399,8 +399,10 @@ def test_title_and_colors_are_those_of_the_command(
     assert ">Ours<" in (tmp_path / "a.svg").read_text("utf-8")
     for words in ("--title Ours", "--colors magma", "--points 7", "--font serif"):
         assert words in command
-    more = ["--points", "7", "--font", "serif", "--size", "85x60mm", "--title", "Ours"]
-    result = attnviz("run", SENTENCE, *more, "--variant", "causal", "-o", str(tmp_path / "b.pdf"))
+    options = ["--points", "7", "--font", "serif", "--size", "85x60mm", "--title", "Ours"]
+    result = attnviz(
+        "run", SENTENCE, *options, "--variant", "causal", "-o", str(tmp_path / "b.pdf")
+    )
     assert result.status == 0
     assert letter_sizes((tmp_path / "b.pdf").read_bytes()) <= {7.0, 8.05}
 

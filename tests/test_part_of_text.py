@@ -370,8 +370,8 @@ def test_a_part_above_the_budget_is_a_map_of_blocks(pool: str) -> None:
 
     grid, _ = text_trace.view(part="41:140,1:100").grids()
 
-    blocks = [exact_weights[down : down + 13, across : across + 13]
-              for down in range(0, 100, 13) for across in range(0, 100, 13)]  # fmt: skip
+    blocks = [exact_weights[row : row + 13, column : column + 13]
+              for row in range(0, 100, 13) for column in range(0, 100, 13)]  # fmt: skip
     expected = [block.max() if pool == "max" else block.sum() / len(block) for block in blocks]
     assert np.allclose(grid.values.flatten(), expected, atol=1e-6)
     assert grid.rows.numbers[0] == "41–53"
