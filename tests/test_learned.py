@@ -339,9 +339,8 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     assert grid.rows.labels[-1] == f"? → {answer.word} {likely}"
     assert "are" not in view.picture.panels[0].rows.labels  # type: ignore[union-attr]
     assert view.picture.groups[0].panel_titles[0].text == f"step 0: {answer.word} {likely}"
-    label_widths = {
-        grid.rows.reserved_labels for shot in view.shots for grid in shot.groups[0].panels
-    }  # type: ignore[union-attr]
+    panels = [panel for shot in view.shots for panel in shot.groups[0].panels]
+    label_widths = {panel.rows.reserved_labels for panel in panels}  # type: ignore[union-attr]
     assert len(label_widths) == 1  # so that nothing moves from one moment to the next
     last = training.moments[-1].answers[0]
     prediction = LearnedHeads(training).trace.prediction
@@ -362,10 +361,13 @@ def test_training_takes_one_thread_and_gives_the_others_back() -> None:
     try:
         training = Training(task_of("sort"), choices=Choices(steps=2))
         learner, thread_counts = training._learner, list[int]()
-        run_learner = learner.run
-        learner.run = lambda ids: (thread_counts.append(torch.get_num_threads()), run_learner(ids))[
-            1
-        ]  # type: ignore
+        original_run = learner.run
+
+        def run(ids: torch.Tensor) -> Any:
+            thread_counts.append(torch.get_num_threads())
+            return original_run(ids)
+
+        learner.run = run  # type: ignore[method-assign]
         for _ in training:
             assert torch.get_num_threads() == 2
         assert set(thread_counts[1:]) == {1}

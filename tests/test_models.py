@@ -613,8 +613,8 @@ def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str
 def test_a_window_of_a_model_is_none_where_there_is_to_be_none(tmp_path: Path) -> None:
     model = load_model("reverse")
     windowed_model = replace(model, settings=replace(model.settings, window=2))
-    comparison = compare(LETTERS, model=str(write_model(windowed_model, tmp_path / "narrow")), by="mask",
-                   values=("none", "causal"))  # fmt: skip
+    folder_name = str(write_model(windowed_model, tmp_path / "narrow"))
+    comparison = compare(LETTERS, model=folder_name, by="mask", values=("none", "causal"))
 
     assert bool(comparison.alternatives[0].visible.all())
 

@@ -315,7 +315,7 @@ def test_labels_fit_again_when_the_figure_grows(axes: Axes) -> None:
 
 def test_axes_of_ones_own_keep_their_letters_and_their_background(one_head: attnviz.Trace) -> None:
     style: Any = {"font.size": 7.0, "font.family": "monospace", "xtick.labelcolor": "red",
-           "axes.facecolor": "black", "axes.grid": True}  # fmt: skip
+             "axes.facecolor": "black", "axes.grid": True}  # fmt: skip
     with mpl.rc_context(style):
         ax = Figure().subplots()
         image = one_head.heatmap(ax=ax)
