@@ -158,7 +158,7 @@ def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
     assert_as_alone(arithmetic.weigh_values, batch, weights[..., 0, :], values)
 
 
-@given(batch=BATCHES, sizes=SIZES, shared=st.booleans())
+@given(batch=BATCHES, sizes=SIZES, is_shared=st.booleans())
 def test_a_batch_attends_as_each_item_alone(
     batch: tuple[int, ...], sizes: Sizes, is_shared: bool
 ) -> None:
@@ -247,10 +247,10 @@ def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str
     assert [layer.mistake for layer in wrong_layers] == [name] * 3
     assert torch.equal(right_layers[0].inputs, wrong_layers[0].inputs)
     assert torch.equal(right_layers[0].attended.logits, wrong_layers[0].attended.logits)
-    for below, next_layer, right_layer in zip(
+    for layer, next_layer, right_layer in zip(
         wrong_layers, wrong_layers[1:], right_layers[1:], strict=False
     ):
-        assert torch.equal(next_layer.inputs, below.outputs)
+        assert torch.equal(next_layer.inputs, layer.outputs)
         assert not torch.allclose(next_layer.inputs, right_layer.inputs, atol=1e-4)
         assert not torch.allclose(
             next_layer.attended.scores, right_layer.attended.scores, atol=1e-4

@@ -115,13 +115,13 @@ def test_steps_are_all_learned_unless_it_is_said_how_right_it_is_to_be(attnviz: 
 
 def test_the_settings_are_the_tasks_own_but_for_what_was_typed(attnviz: Attnviz) -> None:
     own_output = attnviz("learn", "reverse", "--steps", "1").out
-    other_settings_output = attnviz(
+    other_output = attnviz(
         "learn", "reverse", "--steps", "1", "--heads", "2", "--dim", "16", "--feed-forward", "8"
     ).out
 
     assert "width 32 · 1 head of width 32" in own_output
     assert "no feed-forward" in own_output
-    other_output = " ".join(other_settings_output.split())
+    other_output = " ".join(other_output.split())
     assert "width 16 · 2 heads of width 8" in other_output
     assert "no feed-forward" not in other_output
     assert "learned positions" in other_output

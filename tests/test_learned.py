@@ -113,7 +113,7 @@ def test_every_sentence_is_true(
     sentence = training_sentence(learned(scores, accuracy=accuracy, steps=steps))
 
     accuracy_claim, _, heads_claim = sentence.removesuffix(".").partition("; ")
-    assert_right(accuracy_claim, accuracy, last)
+    assert_accuracy_claim(accuracy_claim, accuracy, last)
     if heads_claim.startswith("no head "):
         assert max(each.max() for each in scores.values()) < 0.5
         most, stated_share = scores[SUBJECT].max(), share_of(heads_claim)
@@ -124,10 +124,10 @@ def test_every_sentence_is_true(
     strong_readings = [each for each in scores if scores[each].max() >= 0.5]
     assert len(parts) == len(strong_readings)
     for place, (each, part) in enumerate(zip(strong_readings, parts, strict=True)):
-        assert_does(each, scores[each], part, after_another=place > 0)
+        assert_head_claim(each, scores[each], part, after_another=place > 0)
 
 
-def assert_right(sentence: str, accuracy: float, step: int) -> None:
+def assert_accuracy_claim(sentence: str, accuracy: float, step: int) -> None:
     start = (
         f"After {step:,} step{'' if step == 1 else 's'}, " if step else "Before the first step, "
     )
@@ -147,7 +147,9 @@ def assert_right(sentence: str, accuracy: float, step: int) -> None:
         assert abs(percent - 100 * accuracy) <= 0.5 + 1e-9
 
 
-def assert_does(reading: Reading, scores: np.ndarray, part: str, *, after_another: bool) -> None:
+def assert_head_claim(
+    reading: Reading, scores: np.ndarray, part: str, *, after_another: bool
+) -> None:
     phrase = reading.does.removeprefix("reads ") if after_another else reading.does
     match = re.fullmatch(rf"({HEAD}) {re.escape(phrase)} \(([^;]*)(?:; (.*))?\)", part)
     assert match, part

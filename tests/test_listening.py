@@ -249,7 +249,7 @@ def test_a_model_without_attention_to_be_seen_is_refused_by_its_modules(
 def test_a_model_whose_arithmetic_is_another_than_ours_is_not_believed(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model with sinks, of which the listener is kept from learning."""
+    """Here a model with sinks, whose weights are computed as if it had none."""
     attend: Any = Listener.attend
 
     def attend_without_sinks(self: Listener, *args: Any) -> Tensor:

@@ -83,7 +83,7 @@ def write_pointer_as_weights(folder: Path) -> None:
     (folder / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\nsize 12345\n")
 
 
-def make_a_weight_infinite(folder: Path) -> None:
+def make_a_weight_nan(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     weights["bert.encoder.layer.1.output.dense.bias"][0] = float("nan")
     save_file(weights, folder / WEIGHTS, {"format": "pt"})
@@ -176,7 +176,7 @@ PROBLEMS_OF_SPOILED_FOLDERS = {
     move_weights_outside: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', "
     "which is not in",
     write_pointer_as_weights: f"'{{}}/{WEIGHTS}' holds no weights: it is a Git LFS pointer",
-    make_a_weight_infinite: "the model 'mine' (bert) has weights that are infinite or not a "
+    make_a_weight_nan: "the model 'mine' (bert) has weights that are infinite or not a "
     "number (NaN), in bert.encoder.layer.1.output.dense.bias",
     drop_a_weight: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",

@@ -64,7 +64,7 @@ def overview_of(name: str) -> Overview:
 # What maps hold.
 
 
-@given(high=st.integers(1, 20), wide=st.integers(1, 20), queries=st.integers(1, 17))
+@given(height=st.integers(1, 20), width=st.integers(1, 20), queries=st.integers(1, 17))
 def test_rows_of_maps_sum_to_1_however_small_they_are(
     height: int, width: int, queries: int
 ) -> None:
@@ -74,7 +74,7 @@ def test_rows_of_maps_sum_to_1_however_small_they_are(
     np.testing.assert_allclose(pooled.values.sum(2), 1, atol=1e-5)
 
 
-@given(high=st.integers(1, 9), wide=st.integers(1, 9))
+@given(height=st.integers(1, 9), width=st.integers(1, 9))
 def test_even_attention_looks_even_in_any_size(height: int, width: int) -> None:
     """Blocks of two tokens beside blocks of three would look as if more were read there."""
     pooled = overview_by_hand(1, 5, 11, 13).pooled_to(height, width)
@@ -408,7 +408,7 @@ def test_every_flag_is_framed_where_its_head_stands_and_explained_in_its_colour(
     map_frames, legend_frames = frames[: len(overview.flags)], frames[len(overview.flags) :]
 
     for flag, frame, legend_frame in zip(overview.flags, map_frames, legend_frames, strict=True):
-        assert center_of(frame.box) == pytest.approx(center_of(maps.boxes[flag.map_index]))
+        assert centre_of(frame.box) == pytest.approx(centre_of(maps.boxes[flag.map_index]))
         assert frame.head == legend_frame.head
     assert len({frame.head for frame in map_frames}) == len(KINDS)
     texts = [word.text for word in layout.words]
@@ -416,7 +416,7 @@ def test_every_flag_is_framed_where_its_head_stands_and_explained_in_its_colour(
     assert all(overview.names[flag.map_index] in texts for flag in overview.flags)
 
 
-def center_of(box: Box) -> tuple[float, float]:
+def centre_of(box: Box) -> tuple[float, float]:
     left, bottom, width, height = box
     return left + width / 2, bottom + height / 2
 

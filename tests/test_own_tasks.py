@@ -58,7 +58,7 @@ def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(work_folder: Pa
     assert sorted(path.name for path in work_folder.iterdir()) == ["beside.py", "mine.py"]
 
 
-PROBLEMS_OF_TASKS = {  # what is written in place of what, what is said, what to try
+PROBLEMS_OF_TASKS = {  # a text, its replacement, the problem, the hint
     "name": ("Task(", "Tusk(", "line 11 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
     "syntax": (
         "import torch\n",
