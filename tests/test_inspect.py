@@ -26,10 +26,10 @@ from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
-from tests.test_looking import looked, made, weights
+from tests.test_looking import inspect_trace, small_trace, stacked_weights
 
 SENTENCE = "The animal didn't cross the street because it was too tired"
-SMALL = Screen(80, 24)
+SMALL_SCREEN = Screen(80, 24)
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def eager(minilm: Inspection) -> np.ndarray:
     model = load_transformer(Settings(model="minilm")).model
     ids = torch.tensor([minilm.trace.tokens.ids])
     with torch.no_grad():
-        found = model(input_ids=ids, output_attentions=True).attentions
-    return np.stack([each[0].numpy() for each in found])
+        attentions = model(input_ids=ids, output_attentions=True).attentions
+    return np.stack([each[0].numpy() for each in attentions])
 
 
-def shown(view: View, screen: Screen = SMALL) -> list[str]:
+def screen_lines(view: View, screen: Screen = SMALL_SCREEN) -> list[str]:
     return [line.plain.rstrip() for line in view_lines(view, screen)]
 
 
@@ -73,50 +73,50 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
     minilm: Inspection, attnviz: Attnviz
 ) -> None:
     """In L5H11 it has a larger weight: there most tokens attend to "animal"."""
-    theirs = eager(minilm).reshape(72, 15, 15)
-    lifts = [lift_of(each, 10, 2, special=(0, 14)) for each in theirs]
+    model_weights = eager(minilm).reshape(72, 15, 15)
+    lifts = [lift_of(each, 10, 2, special=(0, 14)) for each in model_weights]
     best = int(np.argmax(lifts))
-    weight = theirs[best, 10, 2]
-    view = looked(minilm.trace, source="it", to="animal").view()
-    done = attnviz("inspect", SENTENCE, "--from", "it", "--to", "animal")
+    weight = model_weights[best, 10, 2]
+    view = inspect_trace(minilm.trace, source="it", to="animal").view()
+    result = attnviz("inspect", SENTENCE, "--from", "it", "--to", "animal")
 
     assert minilm.trace.tokens.labels[10] == "it"
     assert (best // 12, best % 12) == (3, 1)
-    assert theirs[:, 10, 2].argmax() == 71  # which is L5H11
+    assert model_weights[:, 10, 2].argmax() == 71  # which is L5H11
     assert view.headline == (
         f'In L3H1, "it" gives "animal" {in_per_cent(weight)} of its attention (other tokens: '
         f"{in_per_cent(weight - lifts[best])})"
     )
     assert view.closing == (
         f"{view.headline}: the largest difference among 72 heads.",
-        f"L5H11 follows with {in_per_cent(theirs[71, 10, 2])} (other tokens: "
-        f'{in_per_cent(theirs[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
-        f"there; the mean of all heads is {in_per_cent(theirs[:, 10, 2].mean())}.",
+        f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (other tokens: "
+        f'{in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
+        f"there; the mean of all heads is {in_per_cent(model_weights[:, 10, 2].mean())}.",
     )
-    assert done.status == 0
-    assert view.closing[0] in re.sub("[ \n]+", " ", done.out)
+    assert result.status == 0
+    assert view.closing[0] in re.sub("[ \n]+", " ", result.out)
 
 
 def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnviz) -> None:
-    theirs = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
-    view = looked(minilm.trace, source="it", to="animal", rank="weight").view()
+    link_weights = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
+    view = inspect_trace(minilm.trace, source="it", to="animal", rank="weight").view()
     ranked = view.screen.panels[0]
     assert isinstance(ranked, RankedBars)
 
-    assert ranked.grid.values[:, 0].tolist() == pytest.approx(sorted(theirs, reverse=True))
+    assert ranked.grid.values[:, 0].tolist() == pytest.approx(sorted(link_weights, reverse=True))
     assert view.headline.startswith('In L5H11, "it" gives "animal"')
     assert "the largest weight among 72 heads, but most tokens attend to" in view.closing[0]
     assert view.command is not None
     assert "--rank weight" in view.command.line
-    refused = attnviz("inspect", SENTENCE, "--rank", "weight")
-    assert refused.err == (
+    result = attnviz("inspect", SENTENCE, "--rank", "weight")
+    assert result.err == (
         "error: --rank weight sorts heads by one link, and no link is given\n"
         " hint: name the two tokens of the link: --from it --to animal\n"
     )
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "choices",
     [
         {},
         {"source": "it", "to": "animal"},
@@ -126,12 +126,12 @@ def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnv
         {"layer": 4, "head": 7},
     ],
 )
-def test_what_matters_fits_a_small_terminal(minilm: Inspection, wanted: dict[str, Any]) -> None:
-    view = looked(minilm.trace, **wanted).view()
-    lines = shown(view)
+def test_what_matters_fits_a_small_terminal(minilm: Inspection, choices: dict[str, Any]) -> None:
+    view = inspect_trace(minilm.trace, **choices).view()
+    lines = screen_lines(view)
     heading = lines.index("") + 1 if "" in lines else 0  # empty lines are left out to make room
 
-    assert len(lines) - heading <= SMALL.rows
+    assert len(lines) - heading <= SMALL_SCREEN.rows
     assert max(map(len, lines)) <= 80
 
 
@@ -139,24 +139,24 @@ def test_one_head_is_drawn_as_lines_and_all_are_refused_with_the_command_of_one(
     minilm: Inspection,
 ) -> None:
     one = minilm.trace.view(layer=5, head=11, as_="arcs")
-    [drawn] = one.picture.panels
+    [arcs] = one.picture.panels
     weights = minilm.trace.layers[5].attended.weights[11].numpy()
-    with pytest.raises(AttnvizError, match="the lines of 72 heads leave room for only") as refused:
+    with pytest.raises(AttnvizError, match="the lines of 72 heads leave room for only") as error:
         minilm.trace.view(as_="arcs").render(".svg", size=(13.333, 7.5))
-    in_hint = refused.value.hint.partition("draw one head: ")[2].partition("; or ")[0]
-    taken = eval(in_hint.removesuffix('.save("head.png")'), {"inspect": lambda *a, **k: (a, k)})
+    in_hint = error.value.hint.partition("draw one head: ")[2].partition("; or ")[0]
+    call = eval(in_hint.removesuffix('.save("head.png")'), {"inspect": lambda *a, **k: (a, k)})
 
-    assert isinstance(drawn, Arcs)
-    assert np.array_equal(drawn.grid.values, weights)
-    assert taken[0] == (SENTENCE,)
-    assert {"layer": 5, "head": 11, "as_": "arcs"}.items() <= taken[1].items()
+    assert isinstance(arcs, Arcs)
+    assert np.array_equal(arcs.grid.values, weights)
+    assert call[0] == (SENTENCE,)
+    assert {"layer": 5, "head": 11, "as_": "arcs"}.items() <= call[1].items()
 
 
 def test_lines_of_a_head_need_a_picture(attnviz: Attnviz) -> None:
-    done = attnviz("inspect", SENTENCE, "--layer", "5", "--head", "11", "--as", "arcs")
+    result = attnviz("inspect", SENTENCE, "--layer", "5", "--head", "11", "--as", "arcs")
 
-    assert done.status == 2
-    assert "--as arcs draws lines in a picture, and no picture is written" in done.err
+    assert result.status == 2
+    assert "--as arcs draws lines in a picture, and no picture is written" in result.err
 
 
 def test_no_seed_is_said_of_a_model_that_was_trained(minilm: Inspection) -> None:
@@ -174,12 +174,12 @@ def test_special_tokens_are_said_to_be_read_most_where_they_are(minilm: Inspecti
     rows = eager(minilm)[:, :, 10].reshape(72, -1)
     most = int(np.isin(rows.argmax(-1), (0, 14)).sum())
 
-    view = looked(minilm.trace, query="it").view()
+    view = inspect_trace(minilm.trace, query="it").view()
 
     start = f'In {most} of 72 heads, "it" attends most to [CLS] or [SEP]; --hide-special leaves out'
     assert view.closing[0].startswith(start)
     assert most > 36
-    assert not looked(made(), query="done").view().closing
+    assert not inspect_trace(small_trace(), query="done").view().closing
 
 
 def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens_do_not(
@@ -193,12 +193,14 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
     heads = np.argsort(-lifts.max(-1))[:20]
     labels = minilm.trace.tokens.labels
 
-    view = looked(minilm.trace, query="it").view()
+    view = inspect_trace(minilm.trace, query="it").view()
     by_token, by_head = (each for each in view.screen.panels if isinstance(each, RankedBars))
-    found = looked(minilm.trace, query="it").ranking
+    ranked_links = inspect_trace(minilm.trace, query="it").ranking
 
-    assert [link.name for link in found[:20]] == [f"L{head // 12}H{head % 12}" for head in heads]
-    assert view.headline.startswith(f'In {found[0].name}, "it" gives "because" over 99.9')
+    assert [link.name for link in ranked_links[:20]] == [
+        f"L{head // 12}H{head % 12}" for head in heads
+    ]
+    assert view.headline.startswith(f'In {ranked_links[0].name}, "it" gives "because" over 99.9')
     targets = [labels[lifts[head].argmax()] for head in heads]
     assert [words.split()[-1].strip('"') for words in by_head.remarks[:20]] == targets
     mean = weights[:, 10].mean(0)
@@ -210,48 +212,60 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
 def test_a_sink_that_is_all_there_is_and_a_token_that_sees_no_other_are_stated() -> None:
     sink = np.zeros((1, 2, 4, 4))
     sink[..., 0] = 1  # every token attends to the first alone
-    sinking = looked(from_weights(sink, ["The", "sky", "is", "blue"]), query="blue").view()
-    alone = looked(made(variant="causal"), query=0).view()
+    sink_view = inspect_trace(from_weights(sink, ["The", "sky", "is", "blue"]), query="blue").view()
+    alone_view = inspect_trace(small_trace(variant="causal"), query=0).view()
 
-    assert sinking.headline == (
+    assert sink_view.headline == (
         'In no head does "blue" attend to any token more than other tokens do'
     )
-    assert sinking.closing == (
+    assert sink_view.closing == (
         'In both heads, "blue" attends most to the first token, "The"; --hide-first leaves it out.',
     )
-    first = made().tokens.labels[0]
-    assert alone.headline == f'"{first}" can attend only to itself, in every head'
-    assert not alone.closing
+    first = small_trace().tokens.labels[0]
+    assert alone_view.headline == f'"{first}" can attend only to itself, in every head'
+    assert not alone_view.closing
 
 
 def test_how_much_is_left_out_is_said_of_the_token_that_is_asked_for_or_of_all(
     minilm: Inspection,
 ) -> None:
     shares = eager(minilm)[..., [0, 14]].sum(-1)
-    taken_by = {"": shares[:, :, 1:-1].mean(-1), ' of "it"': shares[:, :, 10]}
-    for (what, taken), query in zip(taken_by.items(), (None, "it"), strict=True):
-        layer, head = np.unravel_index(taken.argmax(), taken.shape)
-        mean, most = map(in_per_cent, (taken.mean(), taken.max()))
-        told = looked(minilm.trace, query=query, hide_special=True).view().closing[-1]
-        assert told == (
+    shares_by_wording = {"": shares[:, :, 1:-1].mean(-1), ' of "it"': shares[:, :, 10]}
+    for (of_token, shares_by_head), query in zip(
+        shares_by_wording.items(), (None, "it"), strict=True
+    ):
+        layer, head = np.unravel_index(shares_by_head.argmax(), shares_by_head.shape)
+        mean, most = map(in_per_cent, (shares_by_head.mean(), shares_by_head.max()))
+        sentence = inspect_trace(minilm.trace, query=query, hide_special=True).view().closing[-1]
+        assert sentence == (
             f"Left out: [CLS] and [SEP]; on average over 72 heads they get {mean} of the attention"
-            f"{what} (most in L{layer}H{head}: {most}); the other numbers are unchanged."
+            f"{of_token} (most in L{layer}H{head}: {most}); the other numbers are unchanged."
         )
 
 
 def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspection) -> None:
-    way = looked(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
-    rolled = looked(minilm.trace, merge="rollout", query="it", hide_special=True).view().closing[-1]
-    start = f"in the rollout through 6 layers they get {in_per_cent(way[0] + way[14])}"
-    assert f'{start} of what "it" draws on' in rolled
-    heads = [each.cells.row(10).values[0] for each in looked(minilm.trace, weigh="norm").maps]
+    rollout_row = inspect_trace(minilm.trace, merge="rollout").maps[0].cells.row(10).values[0]
+    closing = (
+        inspect_trace(minilm.trace, merge="rollout", query="it", hide_special=True)
+        .view()
+        .closing[-1]
+    )
+    start = (
+        f"in the rollout through 6 layers they get {in_per_cent(rollout_row[0] + rollout_row[14])}"
+    )
+    assert f'{start} of what "it" draws on' in closing
+    heads = [
+        each.cells.row(10).values[0] for each in inspect_trace(minilm.trace, weigh="norm").maps
+    ]
     mean = np.mean([(row[0] + row[14]) / row.sum() for row in heads])
-    weighed = looked(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
+    closing_by_norm = (
+        inspect_trace(minilm.trace, weigh="norm", query="it", hide_special=True).view().closing
+    )
     start = f'they get {in_per_cent(mean)} of the weight × length of "it"'
-    assert any(start in told for told in weighed)
+    assert any(start in sentence for sentence in closing_by_norm)
 
 
-LINK = re.compile(
+LINK_HEADLINE = re.compile(
     r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention '
     r"\((?:other tokens: (\d+)\u00a0%|(no third token can attend to it))\)"
 )
@@ -261,49 +275,56 @@ LINK = re.compile(
 @pytest.mark.parametrize("variant", ["scaled", "causal", "average"])
 @pytest.mark.parametrize("rank", ["lift", "weight"])
 def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> None:
-    found = made("a cat sat on a mat", variant=variant, seed=seed)
-    view = looked(found, source="mat", to="cat", rank=rank).view()
-    heads = weights(found).reshape(6, 6, 6)
+    trace = small_trace("a cat sat on a mat", variant=variant, seed=seed)
+    view = inspect_trace(trace, source="mat", to="cat", rank=rank).view()
+    heads = stacked_weights(trace).reshape(6, 6, 6)
     lifts = np.array([lift_of(each, 5, 1) for each in heads])
-    read = heads[:, 5, 1]
+    link_weights = heads[:, 5, 1]
     if lifts.max() <= 1e-6:
         assert view.headline == 'In no head does "mat" attend to "cat" more than other tokens do'
         assert view.closing[1].startswith("The nearest: In ")
         return
-    score = lifts if rank == "lift" else read
+    score = lifts if rank == "lift" else link_weights
     best = int(score.argmax())
-    match = LINK.match(view.headline)
+    match = LINK_HEADLINE.match(view.headline)
     assert match, view.headline
     assert match[1] == f"L{best // 3}H{best % 3}"
-    assert [match[2], match[3]] == [f"{100 * n:.0f}" for n in (read[best], (read - lifts)[best])]
-    assert f"the mean of all heads is {in_per_cent(read.mean())}" in view.closing[1]
-    following = int(np.argsort(-score)[1])
-    assert view.closing[1].startswith(f"L{following // 3}H{following % 3} follows with ")
-    assert ("no more than even attention" in " ".join(view.closing)) == (read[best] <= 1 / 6)
+    assert [match[2], match[3]] == [
+        f"{100 * n:.0f}" for n in (link_weights[best], (link_weights - lifts)[best])
+    ]
+    assert f"the mean of all heads is {in_per_cent(link_weights.mean())}" in view.closing[1]
+    second_best = int(np.argsort(-score)[1])
+    assert view.closing[1].startswith(f"L{second_best // 3}H{second_best % 3} follows with ")
+    assert ("no more than even attention" in " ".join(view.closing)) == (
+        link_weights[best] <= 1 / 6
+    )
 
 
 def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() -> None:
     """Causal: the last token is seen by itself alone, the one before it by the last as well."""
-    found = made("a cat sat", variant="causal")
+    trace = small_trace("a cat sat", variant="causal")
     for key, others in (("sat", 0), ("cat", 0), ("a", 1)):
-        view = looked(found, source="sat", to=key).view()
+        view = inspect_trace(trace, source="sat", to=key).view()
         assert ("(no third token can attend to it)" in view.headline) == (others == 0)
-    ranked = looked(found, source="sat", to="cat").view().screen.panels[0]
+    ranked = inspect_trace(trace, source="sat", to="cat").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
-    assert ranked.grid.values[:, 0].tolist() == sorted(weights(found)[:, :, 2, 1].ravel())[::-1]
+    assert (
+        ranked.grid.values[:, 0].tolist()
+        == sorted(stacked_weights(trace)[:, :, 2, 1].ravel())[::-1]
+    )
     assert np.isnan(ranked.grid.values[:, 1]).all()
 
 
 @pytest.mark.parametrize("choices", [{"words": True}, {"weigh": "norm"}, {"merge": "mean"}])
 def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict[str, Any]) -> None:
-    """With loops, over the maps as they are looked at."""
-    looking = looked(minilm.trace, source="it", to="animal", **choices)
+    """The means are computed with loops over the maps that are shown."""
+    looking = inspect_trace(minilm.trace, source="it", to="animal", **choices)
     rows = looking.maps[0].rows
-    left = {"it", "animal", "[CLS]", "[SEP]"}
+    left_out = {"it", "animal", "[CLS]", "[SEP]"}
     ranked = {each.map.name: each for each in build_link(looking).ranked_links}
     for each in looking.maps[::10]:
         column = each.cells.window(FULL_SLICE, FULL_SLICE).values[:, rows.labels.index("animal")]
-        others = [column[row] for row, label in enumerate(rows.labels) if label not in left]
+        others = [column[row] for row, label in enumerate(rows.labels) if label not in left_out]
         assert ranked[each.name].others.count == len(others)
         assert ranked[each.name].others.mean == pytest.approx(np.mean(others))
 
@@ -313,17 +334,19 @@ def test_what_other_tokens_give_each_key_is_as_of_each_link(
     minilm: Inspection, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 40)  # several bands
-    asked = looked(minilm.trace, query="it", layer=5, **choices)
-    reading = token_query.build_token_query(asked, "it").map_rows[11]
+    inspection = inspect_trace(minilm.trace, query="it", layer=5, **choices)
+    reading = token_query.build_token_query(inspection, "it").map_rows[11]
     for key, label in enumerate(reading.map.columns.labels):
         number = str(reading.map.columns.numbers[key])
         name = label if label == "animal" else number
-        link = build_link(looked(minilm.trace, source="it", to=name, layer=5, head=11, **choices))
+        link = build_link(
+            inspect_trace(minilm.trace, source="it", to=name, layer=5, head=11, **choices)
+        )
         assert reading.other_weights[key] == pytest.approx(link.ranked_links[0].others.mean)
 
 
 def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: Inspection) -> None:
-    view = looked(minilm.trace, query="it", layer=5, head=11).view()
+    view = inspect_trace(minilm.trace, query="it", layer=5, head=11).view()
     rows = [*csv.reader(io.StringIO(view.render(".csv").decode()))]
     [animal] = [row for row in rows if row[4] == "animal"]
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
@@ -332,25 +355,25 @@ def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: I
 
 
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
-    found = inspect("the cat saw the dog", model=str(small_transformer("gpt2")), weigh="gradient",
-                    words=True, source="dog", to="cat")  # fmt: skip
-    lifts = [each.lift for each in build_link(found).ranked_links]
+    inspection = inspect("the cat saw the dog", model=str(small_transformer("gpt2")),
+                         weigh="gradient", words=True, source="dog", to="cat")  # fmt: skip
+    lifts = [each.lift for each in build_link(inspection).ranked_links]
 
     assert min(lifts) < 0 < max(lifts)
     assert [abs(each) for each in lifts] == sorted(map(abs, lifts), reverse=True)
-    assert "the difference furthest from 0 among" in found.view().closing[0]
+    assert "the difference furthest from 0 among" in inspection.view().closing[0]
 
 
 def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
     minilm: Inspection,
 ) -> None:
-    theirs = eager(minilm).reshape(72, 15, 15)
-    ranked = looked(minilm.trace, source="it", to="animal").view().screen.panels[0]
+    model_weights = eager(minilm).reshape(72, 15, 15)
+    ranked = inspect_trace(minilm.trace, source="it", to="animal").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
     for name, remark in zip(ranked.grid.rows.labels, ranked.remarks, strict=True):
         layer, head = map(int, name[1:].split("H"))
-        most = sum(theirs[layer * 12 + head, row].argmax() == 2 for row in others)
+        most = sum(model_weights[layer * 12 + head, row].argmax() == 2 for row in others)
         assert (remark == "most tokens attend to it") == (2 * most > len(others))
     assert [each for each in ranked.remarks if each == "most tokens attend to it"]
 
@@ -359,113 +382,126 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
     monkeypatch.setattr(patterns, "MAX_SAMPLED_CELLS", 1)
     monkeypatch.setattr(patterns, "MIN_SAMPLED_QUERIES", 4)
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 16)  # a band of two rows
-    found = made("a b c d e f g h", tokenizer="words")
-    looking = looked(found, source="h", to="b")
+    trace = small_trace("a b c d e f g h", tokenizer="words")
+    looking = inspect_trace(trace, source="h", to="b")
     first = build_link(looking).ranked_links[0]
     layer, head = int(first.map.name[1]), int(first.map.name[3])
     assert first.others.count == 4  # the first of each two, of which none is one of the link
-    assert first.others.mean == pytest.approx(weights(found)[layer, head, ::2, 1].mean())
+    assert first.others.mean == pytest.approx(stacked_weights(trace)[layer, head, ::2, 1].mean())
     note = looking.view().screen.panels[0].grid.note  # type: ignore[union-attr]
     assert 'every 2nd of the other tokens give "b" (not "b" itself)' in note
 
 
 def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
-    alone, *more = looked(made(), query="done", layer=1, head=2).view().screen.panels
-    assert isinstance(alone, Sentence)
-    assert alone.has_bars
-    assert not more
+    word_panel, *others = (
+        inspect_trace(small_trace(), query="done", layer=1, head=2).view().screen.panels
+    )
+    assert isinstance(word_panel, Sentence)
+    assert word_panel.has_bars
+    assert not others
 
-    read, tokens, heads = looked(made(), query="done").view().screen.panels
-    assert isinstance(read, Sentence)
-    assert not read.has_bars
+    sentence, tokens, heads = inspect_trace(small_trace(), query="done").view().screen.panels
+    assert isinstance(sentence, Sentence)
+    assert not sentence.has_bars
     assert isinstance(tokens, RankedBars)
     assert isinstance(heads, RankedBars)
     assert heads.grid.rows.labels[0] in heads.grid.rows.names
-    assert [len(each.remarks) for each in (tokens, heads)] == [len(read.grid.columns), 6]
+    assert [len(each.remarks) for each in (tokens, heads)] == [len(sentence.grid.columns), 6]
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:
-    lines = shown(looked(made(variant="causal"), source="done", to="now").view())
+    lines = screen_lines(
+        inspect_trace(small_trace(variant="causal"), source="done", to="now").view()
+    )
     bars = [re.match(r"L\dH\d \.(\d\d) (.*?)  others \.(\d\d)", line) for line in lines]
-    found = [(int(bar[1]), int(bar[3]), bar[2]) for bar in bars if bar]
+    weights_and_bars = [(int(bar[1]), int(bar[3]), bar[2]) for bar in bars if bar]
 
-    assert len(found) >= 5
-    reach, room = max(max(pair[:2]) for pair in found), max(len(bar) for *_, bar in found)
-    for weight, others, bar in found:
-        drawn = re.sub(r"│(?=[█▏▎▍▌▋▊▉])", "█", bar).rstrip(" │")
-        assert abs(len(drawn) - weight / reach * room) <= 2
+    assert len(weights_and_bars) >= 5
+    reach, room = (
+        max(max(pair[:2]) for pair in weights_and_bars),
+        max(len(bar) for *_, bar in weights_and_bars),
+    )
+    for weight, others, bar in weights_and_bars:
+        drawn_bar = re.sub(r"│(?=[█▏▎▍▌▋▊▉])", "█", bar).rstrip(" │")
+        assert abs(len(drawn_bar) - weight / reach * room) <= 2
         assert abs(bar.index("│") - others / reach * room) <= 2
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".txt", ".json", ".csv", ".npz"])
 def test_every_kind_of_file_has_a_ranking(suffix: str) -> None:
-    wanted = {"query": "done"} if suffix in (".svg", ".md") else {"source": "done", "to": "now"}
-    made_of_it = looked(made(), **wanted).view().render(suffix)
+    choices = {"query": "done"} if suffix in (".svg", ".md") else {"source": "done", "to": "now"}
+    content = inspect_trace(small_trace(), **choices).view().render(suffix)
 
-    assert len(made_of_it) > 100
+    assert len(content) > 100
     if suffix in (".svg", ".md", ".txt"):
-        text = made_of_it.decode()
+        text = content.decode()
         assert "L0H0" in text
         assert "done" in text
 
 
 def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
-    found = made()
-    rows = list(csv.DictReader(io.StringIO(csv_of(found, source="done", to="now"))))
-    read = weights(found)[:, :, -1, 3]
+    trace = small_trace()
+    rows = list(csv.DictReader(io.StringIO(csv_of(trace, source="done", to="now"))))
+    link_weights = stacked_weights(trace)[:, :, -1, 3]
 
-    assert sorted(float(row["weight"]) for row in rows) == sorted(read.ravel().tolist())
+    assert sorted(float(row["weight"]) for row in rows) == sorted(link_weights.ravel().tolist())
     assert [float(row["lift"]) for row in rows] == sorted(
         (float(row["lift"]) for row in rows), reverse=True
     )
     for row in rows:
-        matrix = weights(found)[int(row["head"][1]), int(row["head"][3])]
+        matrix = stacked_weights(trace)[int(row["head"][1]), int(row["head"][3])]
         lift = lift_of(matrix, len(matrix) - 1, 3)
         assert float(row["lift"]) == pytest.approx(lift)
         assert float(row["weight"]) - float(row["others"]) == pytest.approx(lift)
         layer, head = map(int, re.findall(r"\d", row["head"]))
-        assert float(row["weight"]) == pytest.approx(read[layer, head])
-        whole = weights(found)[layer, head, -1]
-        assert float(row["rank in its row"]) == 1 + (whole > read[layer, head]).sum()
-        assert row["most read"].startswith(f"{whole.argmax() + 1} ")
+        assert float(row["weight"]) == pytest.approx(link_weights[layer, head])
+        token_row = stacked_weights(trace)[layer, head, -1]
+        assert float(row["rank in its row"]) == 1 + (token_row > link_weights[layer, head]).sum()
+        assert row["most read"].startswith(f"{token_row.argmax() + 1} ")
 
 
 def test_a_line_of_data_for_each_weight_that_is_looked_at() -> None:
-    found = made()
-    rows = list(csv.DictReader(io.StringIO(csv_of(found, layer=1, head=0, hide_first=True))))
+    trace = small_trace()
+    rows = list(csv.DictReader(io.StringIO(csv_of(trace, layer=1, head=0, hide_first=True))))
 
-    assert len(rows) == (len(found.tokens) - 1) ** 2
+    assert len(rows) == (len(trace.tokens) - 1) ** 2
     assert (rows[0]["head"], rows[0]["query number"], rows[0]["key number"]) == ("L1H0", "2", "2")
     assert_allclose(
-        [float(row["weight"]) for row in rows], weights(found)[1, 0, 1:, 1:].ravel(), atol=1e-7
+        [float(row["weight"]) for row in rows],
+        stacked_weights(trace)[1, 0, 1:, 1:].ravel(),
+        atol=1e-7,
     )
 
 
-def csv_of(found: Any, **wanted: Any) -> str:
-    return looked(found, **wanted).view().render(".csv").decode()
+def csv_of(trace: Any, **choices: Any) -> str:
+    return inspect_trace(trace, **choices).view().render(".csv").decode()
 
 
 def test_data_hold_the_trace_and_what_was_looked_at(attnviz: Attnviz, tmp_path: Path) -> None:
     file = tmp_path / "looked.json"
-    looked(made(), words=True, merge="mean").view().save(file)
-    kept = json.loads(file.read_text())
+    inspect_trace(small_trace(), words=True, merge="mean").view().save(file)
+    document = json.loads(file.read_text())
 
-    assert kept["inspection"]["looking"] == {"merge": "mean", "words": True}
-    (mean,) = kept["inspection"]["maps"]
+    assert document["inspection"]["looking"] == {"merge": "mean", "words": True}
+    (mean,) = document["inspection"]["maps"]
     assert_allclose(np.sum(mean["weights"], axis=-1), 1, atol=1e-6)
-    again = attnviz("inspect", "--trace", str(file), "--from", "done", "--to", "now")
-    assert again.status == 0
-    assert "among 6 heads" in again.out
+    result = attnviz("inspect", "--trace", str(file), "--from", "done", "--to", "now")
+    assert result.status == 0
+    assert "among 6 heads" in result.out
 
 
 def test_colours_by_the_logarithm_change_no_number() -> None:
-    plain, log = (looked(made(), merge="mean", log=each).view() for each in (False, True))
-    one, other = plain.screen.panels[0], log.screen.panels[0]
+    plain_view, log_view = (
+        inspect_trace(small_trace(), merge="mean", log=each).view() for each in (False, True)
+    )
+    plain_grid, log_grid = plain_view.screen.panels[0], log_view.screen.panels[0]
 
-    assert (one.scale.bend, other.scale.bend) == ("straight", "log")  # type: ignore[union-attr]
-    assert other.scale.low == pytest.approx(1e-3)  # type: ignore[union-attr]
-    assert plain.render(".txt") == log.render(".txt")
-    assert shown(plain, Screen(80, 24, numbers=True)) == shown(log, Screen(80, 24, numbers=True))
+    assert (plain_grid.scale.bend, log_grid.scale.bend) == ("straight", "log")  # type: ignore[union-attr]
+    assert log_grid.scale.low == pytest.approx(1e-3)  # type: ignore[union-attr]
+    assert plain_view.render(".txt") == log_view.render(".txt")
+    assert screen_lines(plain_view, Screen(80, 24, numbers=True)) == screen_lines(
+        log_view, Screen(80, 24, numbers=True)
+    )
 
 
 def test_formulas_stand_in_captions() -> None:
@@ -474,15 +510,15 @@ def test_formulas_stand_in_captions() -> None:
         ("max", "the largest"),
         ("rollout", "½ mean"),
     ):
-        assert formula in looked(made(), merge=merge).view().picture.caption
+        assert formula in inspect_trace(small_trace(), merge=merge).view().picture.caption
 
 
 def test_query_heads_say_whose_keys_they_share() -> None:
-    found = made(heads=4, kv_heads=2)
-    told = shown(looked(found, source="done", to="now").view(), Screen(80))
+    trace = small_trace(heads=4, kv_heads=2)
+    lines = screen_lines(inspect_trace(trace, source="done", to="now").view(), Screen(80))
 
     assert {"L0H0 (kv 0)", "L0H1 (kv 0)", "L0H2 (kv 1)", "L0H3 (kv 1)"} <= {
-        " ".join(line.split()[:3]) for line in told
+        " ".join(line.split()[:3]) for line in lines
     }
 
 
@@ -498,14 +534,16 @@ def test_the_command_makes_the_same_again(attnviz: Attnviz, tmp_path: Path) -> N
 
 
 def test_the_library_knows_the_command_as_well(minilm: Inspection) -> None:
-    command = looked(minilm.trace, source="it", to="animal", hide_special=True).view().command
+    command = (
+        inspect_trace(minilm.trace, source="it", to="animal", hide_special=True).view().command
+    )
 
     assert command is not None
     assert command.line.endswith("--model minilm --from it --to animal --hide-special")
 
 
 def test_what_is_weighed_is_said_to_be() -> None:
-    view = looked(made(), source="done", to="now", weigh="norm").view()
+    view = inspect_trace(small_trace(), source="done", to="now", weigh="norm").view()
 
     assert "a weight × length of" in view.closing[0]
     assert "weight × length = length of the vector" in view.picture.caption
@@ -513,17 +551,17 @@ def test_what_is_weighed_is_said_to_be() -> None:
 
 def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "head.json"
-    done = attnviz(
+    result = attnviz(
         "inspect", "the dogs slept", "--model", "toy", "--dtype", "float64", "-o", str(path)
     )
 
-    assert done.status == 0
+    assert result.status == 0
     assert '"dtype":"float64"' in path.read_text().replace(" ", "")
     assert "has no option --dim" in attnviz("inspect", "one", "--dim", "4").err
 
 
 def test_where_heads_read_as_much_none_is_named_for_it() -> None:
-    alone = inspect("dogs", model="toy", query="dogs").view()
-    alike = next(each for each in alone.screen.panels if isinstance(each, RankedBars))
+    view = inspect("dogs", model="toy", query="dogs").view()
+    bars = next(each for each in view.screen.panels if isinstance(each, RankedBars))
 
-    assert alike.remarks == ("as much in all: 1.0",)
+    assert bars.remarks == ("as much in all: 1.0",)

@@ -30,7 +30,7 @@ HEAD = r"L\d+H\d+"
 
 
 @pytest.fixture(scope="module")
-def reversed_letters() -> Learned:
+def reverse_training() -> Learned:
     with unchecked():
         return learn(task_of("reverse"))
 
@@ -110,47 +110,49 @@ def test_every_sentence_is_true(
     """Read, and worked out again from the scores."""
     scores = {SUBJECT: np.reshape(subject, (2, 2)), BEFORE: np.reshape(before, (2, 2))}
     steps = (0, last) if last else (0,)
-    told = training_sentence(learned(scores, accuracy=accuracy, steps=steps))
+    sentence = training_sentence(learned(scores, accuracy=accuracy, steps=steps))
 
-    right, _, heads = told.removesuffix(".").partition("; ")
-    assert_right(right, accuracy, last)
-    if heads.startswith("no head "):
+    accuracy_claim, _, heads_claim = sentence.removesuffix(".").partition("; ")
+    assert_accuracy_claim(accuracy_claim, accuracy, last)
+    if heads_claim.startswith("no head "):
         assert max(each.max() for each in scores.values()) < 0.5
-        most, said = scores[SUBJECT].max(), share_of(heads)
-        assert heads.startswith("no head reads the subject with more than ")
-        assert most <= said + 1e-9 <= most + 0.0101
+        most, stated_share = scores[SUBJECT].max(), share_of(heads_claim)
+        assert heads_claim.startswith("no head reads the subject with more than ")
+        assert most <= stated_share + 1e-9 <= most + 0.0101
         return
-    parts = heads.split(", ")
-    done = [each for each in scores if scores[each].max() >= 0.5]
-    assert len(parts) == len(done)
-    for place, (each, part) in enumerate(zip(done, parts, strict=True)):
-        assert_does(each, scores[each], part, after_another=place > 0)
+    parts = heads_claim.split(", ")
+    strong_readings = [each for each in scores if scores[each].max() >= 0.5]
+    assert len(parts) == len(strong_readings)
+    for place, (each, part) in enumerate(zip(strong_readings, parts, strict=True)):
+        assert_head_claim(each, scores[each], part, after_another=place > 0)
 
 
-def assert_right(told: str, accuracy: float, step: int) -> None:
+def assert_accuracy_claim(sentence: str, accuracy: float, step: int) -> None:
     start = (
         f"After {step:,} step{'' if step == 1 else 's'}, " if step else "Before the first step, "
     )
-    said = told.removeprefix(start)
-    assert told.startswith(start)
+    claim = sentence.removeprefix(start)
+    assert sentence.startswith(start)
     if accuracy in (0, 1):
-        assert said == f"{'every' if accuracy else 'no'} verb is right"
+        assert claim == f"{'every' if accuracy else 'no'} verb is right"
         return
-    form = r"(over |under )?([\d.]+)\u00a0% of the verbs are right"
-    match = re.fullmatch(form, said)
-    assert match, said
-    percent, beyond = float(match[2]), match[1]
+    claim_form = r"(over |under )?([\d.]+)\u00a0% of the verbs are right"
+    match = re.fullmatch(claim_form, claim)
+    assert match, claim
+    percent, bound = float(match[2]), match[1]
     assert 0 < percent < 100
-    if beyond:
-        assert (100 * accuracy > percent) == (beyond == "over ")
+    if bound:
+        assert (100 * accuracy > percent) == (bound == "over ")
     else:
         assert abs(percent - 100 * accuracy) <= 0.5 + 1e-9
 
 
-def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_another: bool) -> None:
-    does = reading.does.removeprefix("reads ") if after_another else reading.does
-    match = re.fullmatch(rf"({HEAD}) {re.escape(does)} \(([^;]*)(?:; (.*))?\)", told)
-    assert match, told
+def assert_head_claim(
+    reading: Reading, scores: np.ndarray, part: str, *, after_another: bool
+) -> None:
+    phrase = reading.does.removeprefix("reads ") if after_another else reading.does
+    match = re.fullmatch(rf"({HEAD}) {re.escape(phrase)} \(([^;]*)(?:; (.*))?\)", part)
+    assert match, part
     layer, head = (int(each) for each in re.findall(r"\d+", match[1]))
     assert scores[layer, head] == scores.max()
     assert share_of(match[2]) == pytest.approx(scores.max(), abs=0.00501)
@@ -168,76 +170,79 @@ def assert_does(reading: Reading, scores: np.ndarray, told: str, *, after_anothe
         assert least > others[0] - 0.0101
 
 
-def share_of(told: str) -> float:
+def share_of(text: str) -> float:
     """The share that a text names last, in per cents."""
-    return float(re.findall(r"([\d.]+)\u00a0%", told)[-1]) / 100
+    return float(re.findall(r"([\d.]+)\u00a0%", text)[-1]) / 100
 
 
 def test_before_the_end_nothing_is_said_of_heads() -> None:
-    made = learned(accuracy=0.8)
+    training = learned(accuracy=0.8)
 
-    assert moment_title(made, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
-    assert moment_title(made, 7) == training_sentence(made).removesuffix(".")
+    assert moment_title(training, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
+    assert moment_title(training, 7) == training_sentence(training).removesuffix(".")
 
 
 def test_a_page_shows_the_first_moment_the_last_and_halves_before_it() -> None:
-    made = learned(steps=tuple(range(101)))
+    training = learned(steps=tuple(range(101)))
 
-    assert halving_moments(made.moments, 5) == [0, 12, 25, 50, 100]
-    assert halving_moments(made.moments[:1], 5) == [0]
-    assert halving_moments(made.moments[:2], 5) == [0, 1]
+    assert halving_moments(training.moments, 5) == [0, 12, 25, 50, 100]
+    assert halving_moments(training.moments[:1], 5) == [0]
+    assert halving_moments(training.moments[:2], 5) == [0, 1]
 
 
 @given(count=st.integers(1, 200), most=st.integers(2, 40))
 def test_a_film_has_the_first_moment_the_last_and_no_more_than_it_may(
     count: int, most: int
 ) -> None:
-    made = learned({}, steps=tuple(range(count)), of=task(watch="the"))
+    training = learned({}, steps=tuple(range(count)), of=task(watch="the"))
 
-    shown = film_moments(made.moments, most)
+    moments = film_moments(training.moments, most)
 
-    assert shown[0] == 0
-    assert shown[-1] == count - 1
-    assert shown == sorted(set(shown))
-    assert len(shown) <= max(most, min(count, most)) + 1
+    assert moments[0] == 0
+    assert moments[-1] == count - 1
+    assert moments == sorted(set(moments))
+    assert len(moments) <= max(most, min(count, most)) + 1
 
 
 def test_a_film_lingers_where_weights_change() -> None:
     """Of a thousand steps that change nothing few are shown, of ten that do most."""
-    still = learned(steps=tuple(range(0, 1000, 10)))
-    same, moving = still.moments[0].weights, learned(steps=tuple(range(11))).moments
+    unchanging = learned(steps=tuple(range(0, 1000, 10)))
+    unchanging_weights, changing = (
+        unchanging.moments[0].weights,
+        learned(steps=tuple(range(11))).moments,
+    )
     moments = [
-        *(changed(each, same) for each in still.moments),
-        *(changed(each, each.weights, 1000 + each.step) for each in moving[1:]),
+        *(changed_moment(each, unchanging_weights) for each in unchanging.moments),
+        *(changed_moment(each, each.weights, 1000 + each.step) for each in changing[1:]),
     ]
 
-    shown = film_moments(moments, 20)
+    film = film_moments(moments, 20)
 
-    assert sum(place >= 100 for place in shown) >= 8
+    assert sum(place >= 100 for place in film) >= 8
 
 
-def changed(moment: Any, weights: Any, step: int | None = None) -> Any:
-    kept = {**vars(moment), "weights": weights}
-    return type(moment)(**{**kept, "step": moment.step if step is None else step})
+def changed_moment(moment: Any, weights: Any, step: int | None = None) -> Any:
+    fields = {**vars(moment), "weights": weights}
+    return type(moment)(**{**fields, "step": moment.step if step is None else step})
 
 
 def test_the_page_has_a_row_for_each_of_few_heads_and_a_column_for_each_moment() -> None:
-    made = learned()
-    heads, curves = made.view().picture.groups
+    training = learned()
+    heads, curves = training.view().picture.groups
 
     assert [name.text for name in heads.panel_titles] == [f"step {n}" for n in (0, 10, 20, 40, 80)]
     assert [name.text for name in heads.row_titles] == ["L0H0", "L0H1", "L1H0", "L1H1"]
-    assert [told.text for name in heads.row_titles for told in name.remarks] == ["subject .99"]
+    assert [remark.text for name in heads.row_titles for remark in name.remarks] == ["subject .99"]
     for place, panel in enumerate(heads.panels):
         row, column = divmod(place, 5)
-        moment = made.moments[(0, 4, 5, 6, 7)[column]]
+        moment = training.moments[(0, 4, 5, 6, 7)[column]]
         assert isinstance(panel, Grid)
         assert (panel.values == moment.weights[row // 2][row % 2]).all()
         assert (panel.hidden == np.triu(np.ones((8, 8), dtype=bool), 1)).all()
     loss, shares = curves.panels
     assert isinstance(loss, Curves)
     assert isinstance(shares, Curves)
-    assert loss.lines[0].middle.tolist() == [moment.loss for moment in made.moments]
+    assert loss.lines[0].middle.tolist() == [moment.loss for moment in training.moments]
     assert [line.name for line in shares.lines] == ["subject", "accuracy"]
     assert shares.lines[0].middle[-1] == 0.99
 
@@ -251,13 +256,13 @@ def test_of_many_heads_the_page_has_those_that_do_something() -> None:
 
 
 def test_a_query_is_followed_from_moment_to_moment() -> None:
-    made = learned()
-    readings, _ = made.view(query="are").picture.groups
+    training = learned()
+    readings, _ = training.view(query="are").picture.groups
 
     last = readings.panels[3]
     assert isinstance(last, Grid)
     assert last.rows.names[-1] == "80"
-    rows = [moment.weights[1][1][7] for moment in made.moments]
+    rows = [moment.weights[1][1][7] for moment in training.moments]
     assert (last.values == np.stack(rows)).all()
 
 
@@ -267,55 +272,55 @@ def test_a_query_that_is_not_there_is_refused() -> None:
 
 
 def test_json_has_the_whole_history_and_the_weights_of_what_was_watched() -> None:
-    made = learned()
-    document = json.loads(made.view().render(".json"))
+    training = learned()
+    document = json.loads(training.view().render(".json"))
 
     assert document["history"]["step"] == [0, 1, 2, 5, 10, 20, 40, 80]
-    assert document["history"]["loss"] == [moment.loss for moment in made.moments]
+    assert document["history"]["loss"] == [moment.loss for moment in training.moments]
     assert document["history"]["scores"]["subject"][-1] == [[0.1, 0.2], [0.3, 0.99]]
-    assert document["conclusion"] == training_sentence(made)
-    assert document["tokens"] == list(made.watched.labels)
+    assert document["conclusion"] == training_sentence(training)
+    assert document["tokens"] == list(training.watched.labels)
     assert document["heads"] == [{"reading": "subject", "head": "L1H1", "score": 0.99}]
-    shown = np.array(document["watched"]["layers"][1]["weights"])
-    assert shown.shape == (8, 2, 8, 8)
-    assert (shown[-1] == made.moments[-1].weights[1].astype(float)).all()
+    watched_weights = np.array(document["watched"]["layers"][1]["weights"])
+    assert watched_weights.shape == (8, 2, 8, 8)
+    assert (watched_weights[-1] == training.moments[-1].weights[1].astype(float)).all()
     assert document["attnviz"]["settings"]["rate"] == 0.003
 
 
 def test_csv_has_a_line_for_each_moment() -> None:
-    made = learned()
-    rows = list(csv.DictReader(made.view().render(".csv").decode().splitlines()))
+    training = learned()
+    rows = list(csv.DictReader(training.view().render(".csv").decode().splitlines()))
 
     assert [row["step"] for row in rows] == ["0", "1", "2", "5", "10", "20", "40", "80"]
     assert float(rows[-1]["L1H1 subject"]) == 0.99
-    assert float(rows[3]["accuracy"]) == made.moments[3].accuracy
+    assert float(rows[3]["accuracy"]) == training.moments[3].accuracy
 
 
-def test_texts_have_the_sentence_the_heads_and_the_way(reversed_letters: Learned) -> None:
+def test_texts_have_the_sentence_the_heads_and_the_way(reverse_training: Learned) -> None:
     """Of a training that took place."""
-    view = reversed_letters.view()
+    view = reverse_training.view()
     text = view.render(".txt").decode()
 
     assert view.title == "learned reverse: eight letters, backwards"
-    assert text.splitlines()[0] == training_sentence(reversed_letters).removesuffix(".")
+    assert text.splitlines()[0] == training_sentence(reverse_training).removesuffix(".")
     for part in ("\nheads\n", "\non the way\n", "\nstep 0 ", "\nL0H0 ", "held-out"):
         assert part in text
-    last = reversed_letters.moments[-1]
+    last = reverse_training.moments[-1]
     assert f"\nstep {last.step:,} " in text
     assert f"{last.accuracy:.3f}" in text
 
 
-def test_the_weights_of_a_text_are_those_of_the_last_moment(reversed_letters: Learned) -> None:
-    weights, *_ = reversed_letters.view().screen.panels
+def test_the_weights_of_a_text_are_those_of_the_last_moment(reverse_training: Learned) -> None:
+    weights, *_ = reverse_training.view().screen.panels
 
     assert isinstance(weights, Grid)
-    assert np.allclose(weights.values, reversed_letters.moments[-1].weights[0][0], atol=1e-6)
+    assert np.allclose(weights.values, reverse_training.moments[-1].weights[0][0], atol=1e-6)
 
 
 def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
-    made = learn(task_of("reverse"), None, Choices(steps=3, until=math.inf, rate=0.5), "b a d")
+    training = learn(task_of("reverse"), None, Choices(steps=3, until=math.inf, rate=0.5), "b a d")
 
-    command = made.view().command
+    command = training.view().command
     assert command is not None
     assert command.line == "attnviz learn reverse --steps 3 --rate 0.5 --watch 'b a d'"
 
@@ -324,11 +329,11 @@ def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
 
 
 def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
-    learned = learn("agreement", choices=Choices(steps=2))
-    view = learned.view()
+    training = learn("agreement", choices=Choices(steps=2))
+    view = training.view()
     (shot, *_) = view.shots
     grid = shot.groups[0].panels[0]
-    (answer,) = learned.moments[0].answers
+    (answer,) = training.moments[0].answers
     likely = f"{100 * answer.probability:.0f}\u00a0%"
 
     assert isinstance(grid, Grid)
@@ -336,13 +341,16 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     assert grid.rows.labels[-1] == f"? → {answer.word} {likely}"
     assert "are" not in view.picture.panels[0].rows.labels  # type: ignore[union-attr]
     assert view.picture.groups[0].panel_titles[0].text == f"step 0: {answer.word} {likely}"
-    wide = {grid.rows.reserved_labels for shot in view.shots for grid in shot.groups[0].panels}  # type: ignore[union-attr]
-    assert len(wide) == 1  # so that nothing moves from one moment to the next
-    last = learned.moments[-1].answers[0]
-    told = LearnedHeads(learned).trace.prediction
-    assert told is not None
-    assert told.answers[told.best(last.place, 1)[0]] == last.word
-    assert float(told.probabilities[last.place].max()) == pytest.approx(last.probability, abs=1e-5)
+    panels = [panel for shot in view.shots for panel in shot.groups[0].panels]
+    label_widths = {panel.rows.reserved_labels for panel in panels}  # type: ignore[union-attr]
+    assert len(label_widths) == 1  # so that nothing moves from one moment to the next
+    last = training.moments[-1].answers[0]
+    prediction = LearnedHeads(training).trace.prediction
+    assert prediction is not None
+    assert prediction.answers[prediction.best(last.place, 1)[0]] == last.word
+    assert float(prediction.probabilities[last.place].max()) == pytest.approx(
+        last.probability, abs=1e-5
+    )
 
 
 def test_training_takes_one_thread_and_gives_the_others_back() -> None:
@@ -350,16 +358,21 @@ def test_training_takes_one_thread_and_gives_the_others_back() -> None:
     from attnviz import Choices
     from attnviz.learning.lookup import task_of
 
-    before = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         training = Training(task_of("sort"), choices=Choices(steps=2))
-        learner, seen = training._learner, list[int]()
-        through = learner.run
-        learner.run = lambda ids: (seen.append(torch.get_num_threads()), through(ids))[1]  # type: ignore
+        learner, thread_counts = training._learner, list[int]()
+        original_run = learner.run
+
+        def run(ids: torch.Tensor) -> Any:
+            thread_counts.append(torch.get_num_threads())
+            return original_run(ids)
+
+        learner.run = run  # type: ignore[method-assign]
         for _ in training:
             assert torch.get_num_threads() == 2
-        assert set(seen[1:]) == {1}
+        assert set(thread_counts[1:]) == {1}
         assert torch.get_num_threads() == 2
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(thread_count)

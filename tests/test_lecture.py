@@ -20,8 +20,8 @@ SLIDE = re.compile(
 SLIDES = SLIDE.findall(LECTURE.read_text("utf-8"))
 
 
-def plain(text: str) -> str:
-    """As it is compared: on one line, where "64 %" has an ordinary space."""
+def normalize(text: str) -> str:
+    """The text on one line, in lower case, with ordinary spaces (as in "64 %")."""
     return " ".join(text.split()).replace("&quot;", '"').lower()
 
 
@@ -30,7 +30,7 @@ def test_there_are_twelve_slides_each_with_its_title_beside_its_pictures() -> No
     assert LECTURE.read_text("utf-8").count("## ") == 12
     for number, title, _, name, alt in SLIDES:
         assert int(name) == int(number)
-        assert plain(alt) == plain(title)
+        assert normalize(alt) == normalize(title)
 
 
 @pytest.mark.parametrize(("title", "command"), [(each[1], each[2]) for each in SLIDES])
@@ -40,7 +40,7 @@ def test_the_title_of_a_slide_is_what_its_command_finds(
     place = tmp_path / "slide.txt"
 
     assert attnviz(*shlex.split(command), "-o", str(place), "-q").status == 0
-    assert plain(title) in plain(place.read_text("utf-8"))
+    assert normalize(title) in normalize(place.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -48,10 +48,10 @@ def test_the_stored_slides_are_those_of_the_commands_in_both_themes(theme: str) 
     for _, title, command, name, _ in SLIDES:
         with Image.open(LECTURE.parent / "lecture" / f"{name}-{theme}.png") as picture:
             size, texts = picture.size, picture.info
-        made = shlex.split(json.loads(texts["attnviz"])["command"])
-        asked = [each for each in shlex.split(command) if each.startswith("--")]
+        stored_command = shlex.split(json.loads(texts["attnviz"])["command"])
+        options = [each for each in shlex.split(command) if each.startswith("--")]
 
         assert (round(size[0], -1), size[1]) == (960, 540)
-        assert plain(texts["Title"]).endswith(plain(title))
-        assert made[1] == shlex.split(command)[0]
-        assert {*asked} <= {*made}
+        assert normalize(texts["Title"]).endswith(normalize(title))
+        assert stored_command[1] == shlex.split(command)[0]
+        assert {*options} <= {*stored_command}

@@ -13,10 +13,10 @@ from attnviz.traces import toml_reader as toml
 from tests.conftest import ROOT, Attnviz
 
 TEXT = '[[texts]]\ntext = "I am learning this"\n'
-ASK = f"{TEXT}[[texts.ask]]\n"
+TEXT_AND_QUESTION = f"{TEXT}[[texts.ask]]\n"
 
 
-def documented() -> str:
+def lesson_of_docs() -> str:
     """The lesson that docs/quiz.md shows."""
     page = (ROOT / "docs" / "quiz.md").read_text("utf-8")
     [lesson] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
@@ -25,16 +25,16 @@ def documented() -> str:
 
 def test_the_lesson_of_the_docs_has_every_key_and_asks_what_it_says(attnviz: Attnviz) -> None:
     path = ROOT / "sample_texts" / "lesson.toml"
-    whole = toml.parse(documented(), "lesson.toml")
-    asks = [ask for text in whole["texts"] for ask in text.get("ask", [])]
-    made = json.loads(attnviz("quiz", str(path), "--json").out)
+    lesson = toml.parse(lesson_of_docs(), "lesson.toml")
+    asks = [ask for text in lesson["texts"] for ask in text.get("ask", [])]
+    quiz = json.loads(attnviz("quiz", str(path), "--json").out)
 
-    assert path.read_text("utf-8") == documented()
-    assert set(whole) == set(LESSON_KEYS)
-    assert {key for text in whole["texts"] for key in text} == set(TEXT_KEYS)
+    assert path.read_text("utf-8") == lesson_of_docs()
+    assert set(lesson) == set(LESSON_KEYS)
+    assert {key for text in lesson["texts"] for key in text} == set(TEXT_KEYS)
     assert {key for ask in asks for key in ask} == set(ASK_KEYS)
-    questions = made["questions"]
-    assert (made["title"], made["seed"], len(questions)) == ("Attention, week 3", 7, 6)
+    questions = quiz["questions"]
+    assert (quiz["title"], quiz["seed"], len(questions)) == ("Attention, week 3", 7, 6)
     assert [each["kind"] for each in questions][-3:] == ["token", "own", "head"]
     assert {each["kind"] for each in questions[:3]} == {"token", "weight"}
     assert {each["tokens"][each["token"] - 1] for each in questions[:3]} <= {
@@ -42,23 +42,26 @@ def test_the_lesson_of_the_docs_has_every_key_and_asks_what_it_says(attnviz: Att
         "learning",
         "this",
     }
-    own, without = questions[3], questions[4]
-    assert own["question"].startswith("The verb at ? needs its subject.")
-    assert own["answers"][ord(own["right"]) - ord("a")] == "keys"
-    assert own["reason"].startswith("Only the subject tells")
-    assert without["answers"][ord(without["right"]) - ord("a")] == "the verb would be guessed"
+    own_question, ablation_question = questions[3], questions[4]
+    assert own_question["question"].startswith("The verb at ? needs its subject.")
+    assert own_question["answers"][ord(own_question["right"]) - ord("a")] == "keys"
+    assert own_question["reason"].startswith("Only the subject tells")
+    assert (
+        ablation_question["answers"][ord(ablation_question["right"]) - ord("a")]
+        == "the verb would be guessed"
+    )
 
 
 def test_a_seed_and_a_count_typed_replace_those_of_the_lesson(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
     path = tmp_path / "lesson.toml"
-    path.write_text(documented(), "utf-8")
-    typed = json.loads(attnviz("quiz", str(path), "--seed", "5", "-n", "2", "--json").out)
-    kinds = json.loads(attnviz("quiz", str(path), "--kind", "weight", "--json").out)
+    path.write_text(lesson_of_docs(), "utf-8")
+    quiz = json.loads(attnviz("quiz", str(path), "--seed", "5", "-n", "2", "--json").out)
+    quiz_of_weights = json.loads(attnviz("quiz", str(path), "--kind", "weight", "--json").out)
 
-    assert (typed["seed"], len(typed["questions"])) == (5, 2)
-    assert {each["kind"] for each in kinds["questions"]} == {"weight"}
+    assert (quiz["seed"], len(quiz["questions"])) == (5, 2)
+    assert {each["kind"] for each in quiz_of_weights["questions"]} == {"weight"}
 
 
 @pytest.mark.parametrize(
@@ -74,17 +77,26 @@ def test_a_seed_and_a_count_typed_replace_those_of_the_lesson(
         (TEXT + "settings = { dim = 0 }\n", "line 3 of 'lesson.toml': dim is 0"),
         (TEXT + 'model = "toyy"\n', "line 3 of 'lesson.toml': the model 'toyy' is named in a"),
         ("questions = 0\n" + TEXT, "line 1 of 'lesson.toml': 'questions' is not a whole number"),
-        (ASK, "line 3 of 'lesson.toml': this question has neither 'kind' nor 'question'"),
-        (ASK + 'kind = "token"\nright = "a"\n', "line 5 of 'lesson.toml': 'right' has no meaning"),
         (
-            ASK + 'question = "?"\nanswers = ["a", "b"]\nright = "c"\n',
+            TEXT_AND_QUESTION,
+            "line 3 of 'lesson.toml': this question has neither 'kind' nor 'question'",
+        ),
+        (
+            TEXT_AND_QUESTION + 'kind = "token"\nright = "a"\n',
+            "line 5 of 'lesson.toml': 'right' has no meaning",
+        ),
+        (
+            TEXT_AND_QUESTION + 'question = "?"\nanswers = ["a", "b"]\nright = "c"\n',
             "line 6 of 'lesson.toml': 'right' is none of the answers",
         ),
         (
-            ASK + 'question = "?"\nanswers = ["a"]\nright = "a"\n',
+            TEXT_AND_QUESTION + 'question = "?"\nanswers = ["a"]\nright = "a"\n',
             "line 5 of 'lesson.toml': 'answers' has 1 answer",
         ),
-        (ASK + 'kind = "mask"\n', "line 3 of 'lesson.toml': no 'mask' question about this text"),
+        (
+            TEXT_AND_QUESTION + 'kind = "mask"\n',
+            "line 3 of 'lesson.toml': no 'mask' question about this text",
+        ),
     ],
 )
 def test_mistakes_in_a_lesson_are_two_lines_with_the_line_of_the_file(

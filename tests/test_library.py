@@ -26,56 +26,62 @@ from tests import LONGEST
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
-WITH_EXAMPLES = [
+MODULES_WITH_EXAMPLES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(PACKAGE.rglob("*.py"))
     if ">>>" in path.read_text("utf-8")
 ]
 
 
-@pytest.mark.parametrize("module", WITH_EXAMPLES)
+@pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
 @pytest.mark.usefixtures("quick")
 def test_examples_in_docstrings_are_true(module: str) -> None:
-    found = doctest.testmod(importlib.import_module(module), verbose=False)
+    results = doctest.testmod(importlib.import_module(module), verbose=False)
 
-    assert found.attempted
-    assert not found.failed
+    assert results.attempted
+    assert not results.failed
 
 
 @pytest.mark.parametrize("name", attnviz.__all__)
 def test_every_name_of_the_door_has_an_example_that_comes_in_by_the_door(name: str) -> None:
-    told = getattr(attnviz, name).__doc__
+    docstring = getattr(attnviz, name).__doc__
 
-    imported = " ".join(re.findall(r">>> from attnviz import (.*)", told))
-    assert ">>> " in told
-    assert imported
-    assert getattr(attnviz, name).__module__ in WITH_EXAMPLES
+    import_lines = " ".join(re.findall(r">>> from attnviz import (.*)", docstring))
+    assert ">>> " in docstring
+    assert import_lines
+    assert getattr(attnviz, name).__module__ in MODULES_WITH_EXAMPLES
 
 
 @pytest.mark.parametrize("name", attnviz.__all__)
 def test_every_name_of_the_door_says_its_types(name: str) -> None:
-    wanted = getattr(attnviz, name)
-    own = {name: each for name, each in vars(wanted).items() if not name.startswith("__")}
-    methods = [each for each in own.values() if isinstance(each, FunctionType)]
-    functions = [wanted] if isinstance(wanted, FunctionType) else methods
+    public_object = getattr(attnviz, name)
+    attributes = {
+        name: each for name, each in vars(public_object).items() if not name.startswith("__")
+    }
+    methods = [each for each in attributes.values() if isinstance(each, FunctionType)]
+    functions = [public_object] if isinstance(public_object, FunctionType) else methods
 
     assert [each.__qualname__ for each in functions if not _is_typed(each)] == []
 
 
 def _is_typed(function: FunctionType) -> bool:
     signature = inspect.signature(function)
-    told = [each for name, each in signature.parameters.items() if name not in ("self", "cls")]
+    parameters = [
+        each for name, each in signature.parameters.items() if name not in ("self", "cls")
+    ]
     empty = inspect.Parameter.empty
     return signature.return_annotation is not empty and all(
-        each.annotation is not empty for each in told
+        each.annotation is not empty for each in parameters
     )
 
 
 def test_the_door_has_what_type_checkers_see() -> None:
     source = (PACKAGE / "__init__.py").read_text("utf-8")
-    seen = set(re.findall(r"^    from attnviz\S* import (\w+) as \1$", source, re.MULTILINE))
+    imported_names = set(
+        re.findall(r"^    from attnviz\S* import (\w+) as \1$", source, re.MULTILINE)
+    )
 
-    assert seen == {*attnviz.__all__}
+    assert imported_names == {*attnviz.__all__}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tracebacks have no notes before 3.11")
@@ -96,7 +102,7 @@ def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
 
 
 STORY = "The animal was too tired"
-REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
+REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a setting that nobody knows": (
         lambda: attnviz.trace("I am", seeed=1),  # type: ignore[call-arg]
         "there is no keyword 'seeed'",
@@ -243,9 +249,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSALS)
 def test_what_the_library_is_given_wrongly_is_refused_in_two_lines(name: str) -> None:
-    call, problem, hint = REFUSED[name]
+    call, problem, hint = REFUSALS[name]
     with pytest.raises(attnviz.AttnvizError) as error:
         call()
 
@@ -254,26 +260,26 @@ def test_what_the_library_is_given_wrongly_is_refused_in_two_lines(name: str) ->
 
 def test_what_says_the_same_is_taken_for_it() -> None:
     """Numbers of tokens, paths, dtypes, devices, and numbers of NumPy."""
-    made = attnviz.trace("I am", dtype=torch.float64, device=torch.device("cpu"), dim=np.int64(4))
-    assert made.weights.dtype == torch.float64
-    assert made.origin.settings == Settings(dtype="float64", device="cpu", dim=4)
+    trace = attnviz.trace("I am", dtype=torch.float64, device=torch.device("cpu"), dim=np.int64(4))
+    assert trace.weights.dtype == torch.float64
+    assert trace.origin.settings == Settings(dtype="float64", device="cpu", dim=4)
     path = PACKAGE / "traces" / "models" / "reverse"
     assert attnviz.trace("a b c d e f g h", model=path).model is not None
 
-    found = attnviz.inspect(made, source=1, to=np.int64(0))
-    assert found.view().headline == attnviz.inspect(made, source="2", to="1").view().headline
-    by_position, by_word = (attnviz.inspect(made, query=query).view() for query in (1, "am"))
+    inspection = attnviz.inspect(trace, source=1, to=np.int64(0))
+    assert inspection.view().headline == attnviz.inspect(trace, source="2", to="1").view().headline
+    by_position, by_word = (attnviz.inspect(trace, query=query).view() for query in (1, "am"))
     assert by_position.headline == by_word.headline
 
 
 def test_what_results_hold_is_printed_in_a_line() -> None:
-    both = attnviz.compare_sentences(STORY, "The animal was too wide")
+    comparison = attnviz.compare_sentences(STORY, "The animal was too wide")
 
     assert re.fullmatch(
-        r"<L\dH\d+: weight \.\d\d → \.\d\d, 0\.\d{3} bits apart>", repr(both.heads[0])
+        r"<L\dH\d+: weight \.\d\d → \.\d\d, 0\.\d{3} bits apart>", repr(comparison.heads[0])
     )
-    assert repr(both.heads[0].first) == "<Map L4H9: 7 × 7>"
-    assert repr(both.heads[0].first.cells).endswith(": 7 × 7 cells>")
+    assert repr(comparison.heads[0].first) == "<Map L4H9: 7 × 7>"
+    assert repr(comparison.heads[0].first.cells).endswith(": 7 × 7 cells>")
     numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms
     assert repr(attnviz.rank("reverse").model) == f"<Model 'reverse': {numbers:,} numbers>"
 
@@ -282,13 +288,13 @@ def test_letters_of_a_figure_that_is_saved_are_truetype(tmp_path: Path) -> None:
     """As publishers want them; the settings of matplotlib are left as they are."""
     import matplotlib
 
-    before = dict(matplotlib.rcParams)
+    settings_before = dict(matplotlib.rcParams)
     attnviz.trace("I am").heatmap().savefig(tmp_path / "a.pdf")
-    written = (tmp_path / "a.pdf").read_bytes()
+    pdf = (tmp_path / "a.pdf").read_bytes()
 
-    assert b"/CIDFontType2" in written
-    assert b"/Type3" not in written
-    assert dict(matplotlib.rcParams) == before
+    assert b"/CIDFontType2" in pdf
+    assert b"/Type3" not in pdf
+    assert dict(matplotlib.rcParams) == settings_before
 
 
 def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
@@ -297,13 +303,15 @@ def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
     with pytest.raises(attnviz.AttnvizError) as error:
         exec(compile(cell, "<cell>", "exec"), {"__name__": "__main__"})
 
-    shown = error.value._render_traceback_()
-    assert [each for each in shown if each.startswith("line")] == [
+    traceback_lines = error.value._render_traceback_()
+    assert [each for each in traceback_lines if each.startswith("line")] == [
         "line 4: mine()",
         "line 3: attnviz.trace('I', variant='casual')",
     ]
-    assert shown[-2:] == ["AttnvizError: there is no variant 'casual'", error.value.hint]
-    assert not any(f"{ROOT}/attnviz/" in each for each in shown)  # nothing of the way through it
+    assert traceback_lines[-2:] == ["AttnvizError: there is no variant 'casual'", error.value.hint]
+    assert not any(
+        f"{ROOT}/attnviz/" in each for each in traceback_lines
+    )  # nothing of the way through it
 
 
 def test_what_is_worth_saying_of_a_file_is_said(
@@ -315,7 +323,7 @@ def test_what_is_worth_saying_of_a_file_is_said(
         attnviz.trace("I am", heads=2).save(tmp_path / "deck.pptx")
 
 
-INSIDE = """
+NOTE_SCRIPT = """
 from attnviz.errors import warn_with_note as mention
 inside = {"__name__": "attnviz.inside", "mention": mention}
 exec("def made(): mention('so it is')", inside)
@@ -324,8 +332,12 @@ inside["made"]()
 
 
 def test_it_is_said_at_the_line_that_asked_for_it() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", INSIDE], capture_output=True, text=True, check=True, timeout=LONGEST
+    process = subprocess.run(
+        [sys.executable, "-c", NOTE_SCRIPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST,
     )
 
-    assert ran.stderr.splitlines()[0] == "<string>:5: Note: so it is"
+    assert process.stderr.splitlines()[0] == "<string>:5: Note: so it is"

@@ -21,26 +21,24 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
 
-SEVERAL = ("t5", "bart")  # have an encoder and a decoder
-
 
 @cache
-def own(folder: Path) -> Any:
-    """The model as transformers loads it, with eager attention, and nothing of ours."""
+def unchanged_model(folder: Path) -> Any:
+    """The model as transformers loads it, with eager attention, and unchanged by attnviz."""
     return load_transformer(Settings(model=str(folder))).model
 
 
-def own_result(folder: Path, made: Trace, **named: Any) -> Any:
-    model, ids = own(folder), torch.tensor([made.tokens.ids])
+def unchanged_output(folder: Path, model_trace: Trace, **options: Any) -> Any:
+    model, ids = unchanged_model(folder), torch.tensor([model_trace.tokens.ids])
     with quiet_transformers(), torch.no_grad():
         if model.config.is_encoder_decoder:
-            return model.get_encoder()(input_ids=ids, **named)
-        return model.base_model(input_ids=ids, **named)
+            return model.get_encoder()(input_ids=ids, **options)
+        return model.base_model(input_ids=ids, **options)
 
 
-def own_weights(folder: Path, made: Trace) -> Sequence[Tensor]:
-    found = own_result(folder, made, output_attentions=True).attentions
-    return [each[0] for each in found if each is not None]
+def unchanged_weights(folder: Path, model_trace: Trace) -> Sequence[Tensor]:
+    attentions = unchanged_output(folder, model_trace, output_attentions=True).attentions
+    return [each[0] for each in attentions if each is not None]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -48,22 +46,22 @@ def test_every_kind_is_heard_as_its_own_eager_attention_computes(
     name: str, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
-    made = trace(TEXT, model=str(folder))
-    outputs = own_result(folder, made, output_attentions=True)
-    theirs = [each[0] for each in outputs.attentions if each is not None]
+    model_trace = trace(TEXT, model=str(folder))
+    outputs = unchanged_output(folder, model_trace, output_attentions=True)
+    eager_weights = [each[0] for each in outputs.attentions if each is not None]
 
-    assert made.trained is not None
-    assert not made.trained.fallback
-    assert len(made.layers) == len(theirs)
-    for layer, weights in zip(made.layers, theirs, strict=True):
+    assert model_trace.trained is not None
+    assert not model_trace.trained.fallback
+    assert len(model_trace.layers) == len(eager_weights)
+    for layer, weights in zip(model_trace.layers, eager_weights, strict=True):
         assert (layer.attended.weights - weights).abs().max() <= 1e-5
         assert weights.max() > 3 * weights.mean()  # and they are not all alike
         assert layer.projections is not None
         assert layer.projections.w_out is not None
-        assert layer.inputs.shape == (len(made.tokens), 16)
-    assert made.outputs is not None
-    assert (made.outputs.vectors - outputs.last_hidden_state[0]).abs().max() <= 1e-5
-    checks = verify_trace(made)
+        assert layer.inputs.shape == (len(model_trace.tokens), 16)
+    assert model_trace.outputs is not None
+    assert (model_trace.outputs.vectors - outputs.last_hidden_state[0]).abs().max() <= 1e-5
+    checks = verify_trace(model_trace)
     assert [each.text for each in checks if not each.passed] == []
     assert checks[0].text.startswith(
         "✓ the model's own eager attention agrees: largest difference 0.0e+00 (of vectors 0.0e+00)"
@@ -71,78 +69,84 @@ def test_every_kind_is_heard_as_its_own_eager_attention_computes(
 
 
 def test_grouped_queries_keep_the_heads_of_keys_and_values_apart(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("llama")))
+    model_trace = trace(TEXT, model=str(small_transformer("llama")))
 
-    assert (made.variant.heads, made.variant.kv_heads) == (4, 2)
-    assert made.layers[0].kv_heads == 2
-    assert made.layers[0].keys is not None
-    assert made.layers[0].keys.shape[0] == 2
+    assert (model_trace.variant.heads, model_trace.variant.kv_heads) == (4, 2)
+    assert model_trace.layers[0].kv_heads == 2
+    assert model_trace.layers[0].keys is not None
+    assert model_trace.layers[0].keys.shape[0] == 2
 
 
 def test_a_sliding_window_hides_what_is_far(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("mistral")))
-    visible = made.layers[0].visible
+    model_trace = trace(TEXT, model=str(small_transformer("mistral")))
+    visible = model_trace.layers[0].visible
 
     assert visible.sum(-1).max() == 5
-    assert made.variant.causal
-    assert (made.layers[0].attended.weights[:, 10, :6] == 0).all()
+    assert model_trace.variant.causal
+    assert (model_trace.layers[0].attended.weights[:, 10, :6] == 0).all()
 
 
 def test_gemma_bends_scores_and_sees_far_in_every_other_layer(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("gemma2")))
-    near, far = made.layers
+    model_trace = trace(TEXT, model=str(small_transformer("gemma2")))
+    near_layer, far_layer = model_trace.layers
 
-    assert made.variant.soft_cap == 1.5
-    assert near.attended.capped_scores is not None
-    assert near.attended.capped_scores.abs().max() <= 1.5
-    assert near.visible.sum(-1).max() == 5
-    assert far.visible.sum(-1).max() == len(made.tokens)
+    assert model_trace.variant.soft_cap == 1.5
+    assert near_layer.attended.capped_scores is not None
+    assert near_layer.attended.capped_scores.abs().max() <= 1.5
+    assert near_layer.visible.sum(-1).max() == 5
+    assert far_layer.visible.sum(-1).max() == len(model_trace.tokens)
 
 
 def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("gpt-oss")))
-    attended = made.layers[0].attended
+    model_trace = trace(TEXT, model=str(small_transformer("gpt-oss")))
+    stages = model_trace.layers[0].attended
 
-    assert attended.sink is not None
-    logits = attended.logits.masked_fill(~made.layers[0].visible, -torch.inf).exp().sum(-1)
-    left = logits / (logits + attended.sink.exp()[:, None])
-    assert torch.allclose(attended.weights.sum(-1), left, atol=1e-5)
-    assert left.min() < 0.9
-    assert any("including the share of the sink" in each.claim for each in verify_trace(made))
+    assert stages.sink is not None
+    logits = stages.logits.masked_fill(~model_trace.layers[0].visible, -torch.inf).exp().sum(-1)
+    left_shares = logits / (logits + stages.sink.exp()[:, None])
+    assert torch.allclose(stages.weights.sum(-1), left_shares, atol=1e-5)
+    assert left_shares.min() < 0.9
+    assert any(
+        "including the share of the sink" in each.claim for each in verify_trace(model_trace)
+    )
 
 
 def test_where_a_sink_takes_a_share_no_row_is_said_to_sum_to_1(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
-    one = ("--model", str(small_transformer("gpt-oss")), "--layer", "0")
+    one_layer = ("--model", str(small_transformer("gpt-oss")), "--layer", "0")
 
     for choice in (("--head", "1"), ("--merge", "mean")):
-        shown = attnviz("inspect", "the animal", *one, *choice).out.replace("\n", " ")
-        assert "the rest goes to the model's attention sinks" in shown
-        assert "sums to 1" not in shown
-    hidden = attnviz("inspect", "the animal", *one, "--head", "1", "--hide-first").out
-    assert "missing to 1" not in hidden
-    other = attnviz("inspect", "the animal", "--model", str(small_transformer("gpt2")), *one[2:])
-    assert "sinks" not in other.out
-    assert "sums to 1" in other.out
+        output = attnviz("inspect", "the animal", *one_layer, *choice).out.replace("\n", " ")
+        assert "the rest goes to the model's attention sinks" in output
+        assert "sums to 1" not in output
+    output_without_first = attnviz(
+        "inspect", "the animal", *one_layer, "--head", "1", "--hide-first"
+    ).out
+    assert "missing to 1" not in output_without_first
+    output_without_sinks = attnviz(
+        "inspect", "the animal", "--model", str(small_transformer("gpt2")), *one_layer[2:]
+    )
+    assert "sinks" not in output_without_sinks.out
+    assert "sums to 1" in output_without_sinks.out
 
 
 def test_a_position_bias_stands_beside_scores_that_are_not_scaled(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("t5")))
+    model_trace = trace(TEXT, model=str(small_transformer("t5")))
 
-    assert made.layers[0].scale == 1
-    assert not made.variant.scaled
-    assert made.layers[0].attended.bias is not None
-    assert made.layers[0].attended.bias.abs().max() > 0
+    assert model_trace.layers[0].scale == 1
+    assert not model_trace.variant.scaled
+    assert model_trace.layers[0].attended.bias is not None
+    assert model_trace.layers[0].attended.bias.abs().max() > 0
 
 
 def test_shared_layers_are_counted_as_often_as_a_text_passes_them(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("albert")))
+    model_trace = trace(TEXT, model=str(small_transformer("albert")))
 
-    assert [layer.layer for layer in made.layers] == [0, 1]
-    assert made.layers[0].projections is not None
-    assert made.layers[1].projections is not None
-    first, second = made.layers[0].projections.w_out, made.layers[1].projections.w_out
+    assert [layer.layer for layer in model_trace.layers] == [0, 1]
+    assert model_trace.layers[0].projections is not None
+    assert model_trace.layers[1].projections is not None
+    first, second = model_trace.layers[0].projections.w_out, model_trace.layers[1].projections.w_out
     assert first is not None
     assert second is not None
     assert torch.equal(first, second)
@@ -152,13 +156,13 @@ def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
     small_transformer: Saved,
 ) -> None:
     folder = str(small_transformer("jamba"))
-    made = trace(TEXT, model=folder)
+    model_trace = trace(TEXT, model=folder)
 
-    assert [layer.layer for layer in made.layers] == [1]
+    assert [layer.layer for layer in model_trace.layers] == [1]
     assert trace(TEXT, model=folder, without="L1H0").layers[0].off == {0: "zero"}
-    with pytest.raises(AttnvizError, match="'without' names L0H0, but there is no such") as told:
+    with pytest.raises(AttnvizError, match="'without' names L0H0, but there is no such") as error:
         trace(TEXT, model=folder, without="L0H0")
-    assert told.value.hint == "the model attends in 1 layer: 1"
+    assert error.value.hint == "the model attends in 1 layer: 1"
     with pytest.raises(AttnvizError, match="there is no layer 0: the model attends in 1 layer: 1"):
         inspect(TEXT, model=folder, layer=0)
 
@@ -169,20 +173,20 @@ def test_only_layers_that_are_asked_for_are_kept(small_transformer: Saved) -> No
     with torch.no_grad(), capturing_attention(model.model, listener):
         model.model(input_ids=torch.tensor([[5, 6, 7]]))
 
-    assert [heard.layer for heard in listener.captured] == [1]
+    assert [layer_capture.layer for layer_capture in listener.captured] == [1]
     assert listener.layer_numbers == [0, 1]
     assert listener.module_inputs == {}
 
 
 def test_after_listening_the_model_attends_as_before(small_transformer: Saved) -> None:
     folder = small_transformer("bert")
-    made = trace(TEXT, model=str(folder))
-    model = own(folder)
+    model_trace = trace(TEXT, model=str(folder))
+    model = unchanged_model(folder)
 
     hooks = [each for part in model.modules() for each in part._forward_pre_hooks.values()]
     assert hooks == []
     assert model.config._attn_implementation == "eager"
-    assert len(own_weights(folder, made)) == 2
+    assert len(unchanged_weights(folder, model_trace)) == 2
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
@@ -190,14 +194,14 @@ def test_a_model_outside_the_interface_tells_its_weights_itself(
     name: str, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
-    made = trace(TEXT, model=str(folder))
+    model_trace = trace(TEXT, model=str(folder))
 
-    theirs = own_weights(folder, made)
+    returned_weights = unchanged_weights(folder, model_trace)
 
-    assert made.trained is not None
-    assert made.trained.fallback
-    assert made.trained.eager is None
-    for layer, weights in zip(made.layers, theirs, strict=True):
+    assert model_trace.trained is not None
+    assert model_trace.trained.fallback
+    assert model_trace.trained.eager is None
+    for layer, weights in zip(model_trace.layers, returned_weights, strict=True):
         assert torch.equal(layer.attended.weights, weights)
         assert layer.queries is None
         assert layer.keys is None
@@ -224,7 +228,7 @@ def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("mamba", r"no attention can be found in .* it is made of MambaBlock, .*MambaMixer"),
         ("fnet", r"no attention can be found in .*FNetBasicFourierTransform"),
@@ -235,36 +239,36 @@ def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
     ],
 )
 def test_a_model_without_attention_to_be_seen_is_refused_by_its_modules(
-    name: str, said: str, small_transformer: Saved
+    name: str, message: str, small_transformer: Saved
 ) -> None:
     assert name in BLIND
-    with pytest.raises(AttnvizError, match=said):
+    with pytest.raises(AttnvizError, match=message):
         trace(TEXT, model=str(small_transformer(name)))
 
 
 def test_a_model_whose_arithmetic_is_another_than_ours_is_not_believed(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As sinks would be, if they were not heard: what is computed here is not what it computes."""
+    """Here a model with sinks, whose weights are computed as if it had none."""
     attend: Any = Listener.attend
 
-    def deaf(self: Listener, *args: Any) -> Tensor:
-        found: Tensor = attend(self, *args[:-1], None)
-        return found
+    def attend_without_sinks(self: Listener, *args: Any) -> Tensor:
+        contexts: Tensor = attend(self, *args[:-1], None)
+        return contexts
 
-    monkeypatch.setattr(Listener, "attend", deaf)
-    made = trace(TEXT, model=str(small_transformer("gpt-oss")))
+    monkeypatch.setattr(Listener, "attend", attend_without_sinks)
+    model_trace = trace(TEXT, model=str(small_transformer("gpt-oss")))
 
-    assert made.trained is not None
-    assert made.trained.fallback
+    assert model_trace.trained is not None
+    assert model_trace.trained.fallback
 
 
 def test_a_layer_that_there_is_not_is_refused_by_how_many_there_are(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
-    told = attnviz("inspect", TEXT, "--model", str(small_transformer("bert")), "--layer", "2")
+    result = attnviz("inspect", TEXT, "--model", str(small_transformer("bert")), "--layer", "2")
 
-    assert told.err == (
+    assert result.err == (
         "error: there is no layer 2: the model has 2 layers, 0 to 1\n hint: try --layer 1\n"
     )
 
@@ -272,12 +276,14 @@ def test_a_layer_that_there_is_not_is_refused_by_how_many_there_are(
 def test_one_layer_that_is_looked_at_is_all_that_is_kept(small_transformer: Saved) -> None:
     folder = str(small_transformer("bert"))
 
-    one, whole = inspect(TEXT, model=folder, layer=1), inspect(TEXT, model=folder)
+    one_layer, all_layers = inspect(TEXT, model=folder, layer=1), inspect(TEXT, model=folder)
 
-    assert [layer.layer for layer in one.trace.layers] == [1]
-    assert one.trace.trained == whole.trace.trained
-    assert torch.equal(one.trace.layers[0].attended.weights, whole.trace.layers[1].attended.weights)
-    assert [each.name for each in one.maps] == ["L1H0", "L1H1", "L1H2", "L1H3"]
+    assert [layer.layer for layer in one_layer.trace.layers] == [1]
+    assert one_layer.trace.trained == all_layers.trace.trained
+    assert torch.equal(
+        one_layer.trace.layers[0].attended.weights, all_layers.trace.layers[1].attended.weights
+    )
+    assert [each.name for each in one_layer.maps] == ["L1H0", "L1H1", "L1H2", "L1H3"]
 
 
 def test_what_a_mask_of_numbers_adds_to_scores_is_added() -> None:
@@ -286,11 +292,11 @@ def test_what_a_mask_of_numbers_adds_to_scores_is_added() -> None:
     numbers = torch.tensor([0.0, -0.5, -1.5, 0.25]).expand(4, 4)
     mask = numbers.masked_fill(torch.ones(4, 4).triu(1).bool(), torch.finfo().min)[None, None]
 
-    made = Listener().attend(
+    contexts = Listener().attend(
         torch.nn.Identity(), queries, keys, values, mask, None, None, None, None
     )
 
     expected = torch.nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=mask
     )
-    assert torch.allclose(made, expected.transpose(1, 2), atol=1e-6)
+    assert torch.allclose(contexts, expected.transpose(1, 2), atol=1e-6)

@@ -28,14 +28,14 @@ from tests import LONGEST, terminals
 from tests.terminals import once, shown_on_terminal
 
 WEIGHT = Scale("weight", 0.0, 1.0)
-KEYS = ["the", "old", "keys", "near", "the", "small", "cabinet", "?"]
-ENDLESS = ("learn", "reverse", "--layers", "2", "--heads", "2", "--steps", "1000000")
+WORDS = ["the", "old", "keys", "near", "the", "small", "cabinet", "?"]
+ENDLESS_COMMAND = ("learn", "reverse", "--layers", "2", "--heads", "2", "--steps", "1000000")
 
 
 def glimpse(
     words: list[str], layers: int = 2, heads: int = 2, readings: tuple[str, ...] = ("subject",)
 ) -> Glimpse:
-    """Heads of which each reads another token before it, and itself."""
+    """A Glimpse in which each head attends to itself and to one earlier token."""
     count = len(words)
     numbers = tuple(str(number + 1) for number in range(count))
     rows, columns = (Axis(side, "token", tuple(words), numbers) for side in ("query", "key"))
@@ -48,7 +48,7 @@ def glimpse(
         )
         for of_layer in names
     )
-    every = plain_axis("head", [name for of_layer in names for name in of_layer])
+    head_axis = plain_axis("head", [name for of_layer in names for name in of_layer])
     scores = np.linspace(0, 1, layers * heads * len(readings)).reshape(layers * heads, -1)
     losses = np.exp(-np.arange(20) / 5)
     return Glimpse(
@@ -57,7 +57,7 @@ def glimpse(
         status_parts=("step 310 of 1,500", "412 steps/s", "at most 3 s left"),
         layers=maps,
         scores=Grid(
-            "scores", every, plain_axis("reading", readings), unmasked_cells(scores), WEIGHT
+            "scores", head_axis, plain_axis("reading", readings), unmasked_cells(scores), WEIGHT
         ),
         steps=np.arange(20) * 3,
         histories=(
@@ -67,15 +67,15 @@ def glimpse(
     )
 
 
-def _reading(count: int, back: int) -> np.ndarray:
+def _reading(count: int, distance: int) -> np.ndarray:
     weights = np.zeros((count, count))
     for row in range(count):
         weights[row, row] += 0.25
-        weights[row, max(0, row - back - 1)] += 0.75
+        weights[row, max(0, row - distance - 1)] += 0.75
     return weights
 
 
-def plain(lines: list[Text]) -> list[str]:
+def plain_lines(lines: list[Text]) -> list[str]:
     return [line.plain.rstrip() for line in lines]
 
 
@@ -109,7 +109,7 @@ def test_it_fits_any_screen(
 
 
 def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(80, 24, colors="truecolor")))
+    lines = plain_lines(glimpse_lines(glimpse(WORDS), Screen(80, 24, colors="truecolor")))
     text = "\n".join(lines)
 
     assert "learning keys: what keys are for\nstep 310 of 1,500 · 412 steps/s" in text
@@ -124,7 +124,7 @@ def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
 
 
 def test_on_a_small_one_every_head_is_still_there() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(40, 12, colors="256")))
+    lines = plain_lines(glimpse_lines(glimpse(WORDS), Screen(40, 12, colors="256")))
 
     assert lines[0] == "learning keys: what keys are for"
     assert " ".join(lines[2].split()) == "L0H0 L0H1 L1H0 L1H1"
@@ -132,7 +132,7 @@ def test_on_a_small_one_every_head_is_still_there() -> None:
 
 
 def test_where_there_is_no_room_the_head_that_does_most_is_seen() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(30, 12)))
+    lines = plain_lines(glimpse_lines(glimpse(WORDS), Screen(30, 12)))
 
     assert "L1H1" in lines[2]
     assert not any("L0H0" in line for line in lines)
@@ -142,30 +142,30 @@ def test_names_of_readings_are_whole_where_all_of_them_fit() -> None:
     """Short names leave their room to long ones: 10 + 11 + 8 columns, and a space between them."""
     names = ("antecedent", "preposition", "previous")
     maps = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "x", "y"]
-    lines = plain(glimpse_lines(glimpse(maps, readings=names), Screen(80, 21, colors="256")))
+    lines = plain_lines(glimpse_lines(glimpse(maps, readings=names), Screen(80, 21, colors="256")))
 
     assert any(line.endswith(" ".join(names)) for line in lines)
 
 
 def test_on_the_smallest_what_is_right_is_said() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(24, 8)))
+    lines = plain_lines(glimpse_lines(glimpse(WORDS), Screen(24, 8)))
 
     assert lines[-1] == "verbs right 99.6\u00a0%"
 
 
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     """The brightest of a row is what it reads with .75."""
-    lines = glimpse_lines(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
+    lines = glimpse_lines(glimpse(WORDS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
     row = next(line for line in lines if line.plain.startswith("2 old"))
     start = len("7 cabinet ")
-    seen = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
-    lights = [sum(style.bgcolor.get_truecolor()) for style in seen if style.bgcolor]
+    styles = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
+    brightnesses = [sum(style.bgcolor.get_truecolor()) for style in styles if style.bgcolor]
 
-    assert lights[0] > lights[1]
+    assert brightnesses[0] > brightnesses[1]
 
 
 def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
-    lines = plain(glimpse_lines(glimpse(KEYS), Screen(40, 12, colors="256")))
+    lines = plain_lines(glimpse_lines(glimpse(WORDS), Screen(40, 12, colors="256")))
     loss, right = (line.split()[-1] for line in lines[-2:])
 
     assert loss[0] == "█"
@@ -175,28 +175,28 @@ def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
 
 
 def test_a_number_that_is_none_leaves_its_place_empty() -> None:
-    seen = glimpse(KEYS)
-    seen.histories[0].values[-1] = np.nan
-    seen.scores.values[0] = np.nan
+    view = glimpse(WORDS)
+    view.histories[0].values[-1] = np.nan
+    view.scores.values[0] = np.nan
 
-    assert len(glimpse_lines(seen, Screen(80, 24))) > 20
+    assert len(glimpse_lines(view, Screen(80, 24))) > 20
 
 
-def watched(
-    size: tuple[int, int], answer: Callable[[bytes], bytes], **more: str
+def watch_training(
+    size: tuple[int, int], answer: Callable[[bytes], bytes], **environment: str
 ) -> tuple[str, int]:
-    command = [sys.executable, "-m", "attnviz", *ENDLESS]
-    return shown_on_terminal(command, {"ATTNVIZ_THEME": "dark", **more}, answer, size)
+    command = [sys.executable, "-m", "attnviz", *ENDLESS_COMMAND]
+    return shown_on_terminal(command, {"ATTNVIZ_THEME": "dark", **environment}, answer, size)
 
 
-def interrupted() -> Callable[[bytes], bytes]:
+def interrupt_once_learning() -> Callable[[bytes], bytes]:
     """Ctrl-C, once some steps are learned."""
     return once(b"\x03", b"steps/s")
 
 
 @pytest.mark.terminal
 @pytest.mark.parametrize(
-    ("size", "more"),
+    ("size", "environment"),
     [
         ((24, 80), {}),
         ((12, 40), {"COLORTERM": "", "TERM": "xterm-16color", "ATTNVIZ_THEME": "light"}),
@@ -204,28 +204,28 @@ def interrupted() -> Callable[[bytes], bytes]:
     ids=["80x24", "40x12 in 16 colours"],
 )
 def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
-    size: tuple[int, int], more: dict[str, str]
+    size: tuple[int, int], environment: dict[str, str]
 ) -> None:
-    text, status = watched(size, interrupted(), **more)
+    text, status = watch_training(size, interrupt_once_learning(), **environment)
     screen = terminals.Screen(*size).write(text)
 
     assert status == 0, text
     assert screen.broken == 0
     assert screen.beyond == 0
     assert not screen.hidden
-    shown = [line for line in screen.text if line]
-    assert shown[0].startswith("learning reverse")
-    assert [line for line in shown if line.startswith("step ")] == [shown[1]]
-    told = " ".join(" ".join(shown).split())
+    lines = [line for line in screen.text if line]
+    assert lines[0].startswith("learning reverse")
+    assert [line for line in lines if line.startswith("step ")] == [lines[1]]
+    output = " ".join(" ".join(lines).split())
     accuracy = (
         r"([\d.]+ % of the letters are|every letter is) right"  # a quick machine learns it all
     )
-    assert re.search(rf"Stopped after \d+ steps: {accuracy}", told)
+    assert re.search(rf"Stopped after \d+ steps: {accuracy}", output)
     assert text.count("step ") > 3  # it was drawn several times
-    assert ("\x1b[38;2;" in text) == (not more)
+    assert ("\x1b[38;2;" in text) == (not environment)
 
 
-STOPPING = """
+STOPPING_SCRIPT = """
 import os, time
 from attnviz.machine.exit_handling import exit_on_signals, stop_on_interrupt, undo_on_signal
 exit_on_signals()
@@ -244,7 +244,7 @@ def test_a_second_ctrl_c_leaves_as_ever() -> None:
     first, second = once(b"\x03", b"begun\r\n"), once(b"\x03", b"stopped\r\n")
 
     text, status = shown_on_terminal(
-        [sys.executable, "-c", STOPPING], {}, lambda shown: first(shown) or second(shown)
+        [sys.executable, "-c", STOPPING_SCRIPT], {}, lambda output: first(output) or second(output)
     )
 
     assert status == 130
@@ -252,15 +252,15 @@ def test_a_second_ctrl_c_leaves_as_ever() -> None:
 
 
 def test_who_ignores_ctrl_c_is_not_stopped_by_it() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handler_before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with exit_handling.stop_on_interrupt() as stopped:
+        with exit_handling.stop_on_interrupt() as is_stopped:
             signal.raise_signal(signal.SIGINT)
-            assert not stopped()
+            assert not is_stopped()
         with exit_handling.stop_on_interrupt():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler_before)
 
 
 class Tty(io.StringIO):
@@ -275,15 +275,15 @@ def test_long_work_is_said_on_a_terminal_and_goes_from_it(
     monkeypatch.setattr(messages, "SECONDS_BEFORE_TIMER", 0.0)
     monkeypatch.setattr("sys.stderr", Tty())
     monkeypatch.setenv("TERM", "xterm")
-    shown, end = sys.stderr, time.monotonic() + LONGEST
-    assert isinstance(shown, Tty)
+    terminal, end = sys.stderr, time.monotonic() + LONGEST
+    assert isinstance(terminal, Tty)
 
     with messages.with_timer("writing", quiet=quiet):
-        while not (quiet or "writing" in shown.getvalue()) and time.monotonic() < end:
+        while not (quiet or "writing" in terminal.getvalue()) and time.monotonic() < end:
             time.sleep(0.01)
 
-    assert ("writing" in shown.getvalue()) == (not quiet)
-    assert shown.getvalue().endswith("" if quiet else "\x1b[2K")
+    assert ("writing" in terminal.getvalue()) == (not quiet)
+    assert terminal.getvalue().endswith("" if quiet else "\x1b[2K")
 
 
 def test_work_that_is_soon_done_and_work_that_nobody_sees_say_nothing(

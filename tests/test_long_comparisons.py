@@ -24,10 +24,10 @@ from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.long_map import LongMap
 from attnviz.views.long_comparison import compared_sides, row_measure_means
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 2
-WAYS: dict[str, dict[str, Any]] = {
+CHOICES_BY_COMPARISON: dict[str, dict[str, Any]] = {
     "scale": {},
     "variant": {},
     "mask": {"values": ["causal", "none", "window"]},
@@ -40,74 +40,80 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def both_ways(by: str, text: str = TEXT, **choices: Any) -> tuple[Comparison, LongComparison]:
+def both_comparisons(
+    by: str, text: str = TEXT, **choices: Any
+) -> tuple[Comparison, LongComparison]:
     """The comparison with matrices, and the one without."""
-    whole, streamed = (compare(text, by=by, stream=each, **choices) for each in (False, True))
-    assert isinstance(whole, Comparison)
-    assert isinstance(streamed, LongComparison)
-    return whole, streamed
+    with_matrices, without_matrices = (
+        compare(text, by=by, stream=each, **choices) for each in (False, True)
+    )
+    assert isinstance(with_matrices, Comparison)
+    assert isinstance(without_matrices, LongComparison)
+    return with_matrices, without_matrices
 
 
-@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("by", CHOICES_BY_COMPARISON)
 def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
-    whole, streamed = both_ways(by, **WAYS[by])
-    sides = compared_sides(streamed, mean=False)
+    with_matrices, without_matrices = both_comparisons(by, **CHOICES_BY_COMPARISON[by])
+    sides = compared_sides(without_matrices, mean=False)
 
-    for index, (way, other) in enumerate(
-        zip(whole.alternatives, streamed.alternatives, strict=True)
+    for index, (expected_way, other) in enumerate(
+        zip(with_matrices.alternatives, without_matrices.alternatives, strict=True)
     ):
-        measures, changes = whole.measures[index], streamed.changes[index]
-        pooled = way.cells(0).pooled(1, 1, share=True)
-        assert way.name == other.name
+        measures, changes = with_matrices.measures[index], without_matrices.changes[index]
+        pooled = expected_way.cells(0).pooled(1, 1, share=True)
+        assert expected_way.name == other.name
         assert np.allclose(other.weights.summary.pooled[0], pooled.values, atol=1e-5)
         assert np.array_equal(other.weights.summary.hidden, pooled.hidden)
-        means = row_measure_means(streamed, sides, index)
+        means = row_measure_means(without_matrices, sides, index)
         for title, name in (("bits", "entropy"), ("reads", "effective"), ("peak", "peak")):
-            if streamed.heads:  # else the entropy of a mean is no mean of entropies
+            if without_matrices.heads:  # else the entropy of a mean is no mean of entropies
                 assert np.isclose(means[title], measures.means()[name], rtol=1e-5)
-        difference = whole.differences[index]
+        difference = with_matrices.differences[index]
         if difference is None:
             assert changes is None
             continue
         assert changes is not None
         assert torch.allclose(changes.moved, difference.abs().sum(-1) / 2, atol=1e-5)
-        if streamed.heads:
+        if without_matrices.heads:
             assert torch.allclose(changes.divergence, measures.divergence, atol=1e-5)
-        largest, expected = changes.largest, whole.changes[index]
+        largest, expected = changes.largest, with_matrices.changes[index]
         assert expected is not None
         before, after = abs(largest.after - largest.before), abs(expected.after - expected.before)
         assert abs(before - after) < 1e-5
 
 
 def test_a_row_is_compared_as_it_is_in_the_whole_text() -> None:
-    _, streamed = both_ways("positions", heads=2)
-    row, all_rows = streamed.row_changes(11), streamed.changes
+    _, without_matrices = both_comparisons("positions", heads=2)
+    row, changes_of_all = without_matrices.row_changes(11), without_matrices.changes
 
-    for one, every in zip(row, all_rows, strict=True):
-        assert (one is None) == (every is None)
-        if one is not None and every is not None:
-            assert torch.allclose(one.moved[:, 0], every.moved[:, 11], atol=1e-5)
-            assert torch.allclose(one.divergence[:, 0], every.divergence[:, 11], atol=1e-5)
-            assert one.largest.query == 11
+    for row_change, all_changes in zip(row, changes_of_all, strict=True):
+        assert (row_change is None) == (all_changes is None)
+        if row_change is not None and all_changes is not None:
+            assert torch.allclose(row_change.moved[:, 0], all_changes.moved[:, 11], atol=1e-5)
+            assert torch.allclose(
+                row_change.divergence[:, 0], all_changes.divergence[:, 11], atol=1e-5
+            )
+            assert row_change.largest.query == 11
 
 
 def test_no_matrix_of_a_long_text_is_made() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
-    with Largest() as largest:  # type: ignore[no-untyped-call]
-        found = compare(text, by="mask", tokenizer="spaces", stream=True, resolution=64)
-        assert found.view().render(".txt")
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
+        comparison = compare(text, by="mask", tokenizer="spaces", stream=True, resolution=64)
+        assert comparison.view().render(".txt")
 
     assert 2**16 < largest.numbers < 2500**2 / 4
 
 
 def test_the_title_says_how_much_moves_and_what_becomes_of_the_entropy() -> None:
-    whole, streamed = both_ways("scale")
-    moved = float(whole.differences[1].abs().sum(-1).mean() / 2)  # type: ignore[union-attr]
-    bits = [measures.means()["entropy"] for measures in whole.measures]
-    count = len(streamed.base.tokens)
+    with_matrices, without_matrices = both_comparisons("scale")
+    moved_share = float(with_matrices.differences[1].abs().sum(-1).mean() / 2)  # type: ignore[union-attr]
+    bits = [measures.means()["entropy"] for measures in with_matrices.measures]
+    count = len(without_matrices.base.tokens)
 
-    assert streamed.view().headline == (
-        f"From unscaled to scaled, {100 * moved:.0f}\xa0% of the attention of {count} tokens "
+    assert without_matrices.view().headline == (
+        f"From unscaled to scaled, {100 * moved_share:.0f}\xa0% of the attention of {count} tokens "
         f"moves, and mean entropy rises from {bits[0]:.1f} to {bits[1]:.1f} bits"
     )
 
@@ -142,25 +148,27 @@ def test_the_title_says_how_much_moves_and_what_becomes_of_the_entropy() -> None
 )
 def test_titles_are_true_of_few_tokens(text: str, choices: dict[str, Any], title: str) -> None:
     query = choices.pop("query", None) if "query" in choices else None
-    found = compare(text, stream=True, **choices)
+    comparison = compare(text, stream=True, **choices)
 
-    assert found.view(query=query).headline.startswith(title)
+    assert comparison.view(query=query).headline.startswith(title)
 
 
 def test_a_token_whose_keys_are_all_masked_has_no_change() -> None:
-    masked = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
-    found = compare(trace("a b", tokenizer="spaces", given=masked), stream=True)
+    masked_matrices = Matrices(
+        embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool()
+    )
+    comparison = compare(trace("a b", tokenizer="spaces", given=masked_matrices), stream=True)
 
-    assert found.view(query=1).headline == (
+    assert comparison.view(query=1).headline == (
         'There is nothing to compare: every key is masked for "b" (token 2)'
     )
-    assert found.view().headline == "From unscaled to scaled, no weight of 2 tokens changes"
+    assert comparison.view().headline == "From unscaled to scaled, no weight of 2 tokens changes"
 
 
 def test_half_precision_has_a_note() -> None:
-    found = compare("I am here", by="dtype", values=["float32", "bfloat16"], stream=True)
+    comparison = compare("I am here", by="dtype", values=["float32", "bfloat16"], stream=True)
 
-    assert found.view().notes[-1] == (
+    assert comparison.view().notes[-1] == (
         "half precision rounds queries, keys and values here; their softmax is computed in 32 bits"
     )
 
@@ -169,9 +177,9 @@ def test_comparisons_are_streamed_from_the_memory_budget_on() -> None:
     text = "a b c d " * 100
 
     with pytest.warns(Note) as notes:
-        found = compare(text, tokenizer="spaces", memory_budget="1MB", resolution=100)
+        comparison = compare(text, tokenizer="spaces", memory_budget="1MB", resolution=100)
 
-    assert isinstance(found, LongComparison)
+    assert isinstance(comparison, LongComparison)
     assert re.fullmatch(
         r"all weights of 400 tokens would take [\d.]+ MB: they are computed only where they are "
         r"shown, and a block of the map stands for 4 × 4 tokens \('memory_budget' keeps more of "
@@ -223,9 +231,9 @@ def test_comparisons_are_streamed_from_the_memory_budget_on() -> None:
 def test_what_cannot_be_streamed_is_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    done = attnviz("compare", "I am", *arguments)
+    result = attnviz("compare", "I am", *arguments)
 
-    assert (done.status, done.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
 @pytest.mark.parametrize(
@@ -240,9 +248,9 @@ def test_what_cannot_be_streamed_is_refused(
 def test_other_comparisons_have_no_options_of_long_texts(
     attnviz: Attnviz, arguments: list[str], subject: str
 ) -> None:
-    done = attnviz("compare", *arguments, "--resolution", "64")
+    result = attnviz("compare", *arguments, "--resolution", "64")
 
-    assert done.err == (
+    assert result.err == (
         f"error: --resolution is about ways of attending to one long text, and here {subject} are "
         "compared\n hint: leave --resolution out\n"
     )
@@ -252,36 +260,36 @@ def test_every_kind_of_file_of_a_comparison_has_the_same_numbers(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
     files = [tmp_path / f"a{suffix}" for suffix in (".json", ".csv", ".png", ".svg", ".html")]
-    done = attnviz(
+    result = attnviz(
         *("compare", TEXT, "--heads", "2", "--causal", "--stream", "--resolution", "8"),
         *(part for file in files for part in ("-o", str(file))),
     )
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
 
     data = json.loads(files[0].read_text(encoding="utf-8"))
     [base, way] = data["ways"]
     lines = [*csv.DictReader(files[1].read_text(encoding="utf-8").splitlines())]
-    moved = [float(line["moved"]) for line in lines if line["way"] == "scaled"]
-    assert np.allclose(np.array(way["changes"]["moved"]).ravel(), moved, atol=1e-6)
+    moved_shares = [float(line["moved"]) for line in lines if line["way"] == "scaled"]
+    assert np.allclose(np.array(way["changes"]["moved"]).ravel(), moved_shares, atol=1e-6)
     difference = np.array(way["map"]) - np.array(base["map"])
     assert np.allclose(way["changes"]["map"], difference)
-    assert np.isclose(way["means"]["moved"], np.mean(moved), atol=1e-6)
+    assert np.isclose(way["means"]["moved"], np.mean(moved_shares), atol=1e-6)
     assert base["changes"] is None
     assert b"scaled \xe2\x88\x92 unscaled" in files[4].read_bytes()
 
 
 def test_the_row_of_a_query_is_side_by_side(attnviz: Attnviz, tmp_path: Path) -> None:
-    whole, streamed = both_ways("scale")
-    [table, parts] = streamed.view(query=5).grids()
-    rows = [way.weights[0, 5].numpy() for way in whole.alternatives]
+    with_matrices, without_matrices = both_comparisons("scale")
+    [table, parts] = without_matrices.view(query=5).grids()
+    rows = [way.weights[0, 5].numpy() for way in with_matrices.alternatives]
     keys = [int(number) - 1 for number in table.rows.numbers]
 
     assert np.allclose(table.values[:, 0], rows[0][keys], atol=1e-6)
     assert np.allclose(table.values[:, 2], (rows[1] - rows[0])[keys], atol=1e-6)
     assert np.allclose(parts.values[:, :2].sum(0), 1, atol=1e-5)
-    done = attnviz("compare", TEXT, "--stream", "--query", "6", "-o", str(tmp_path / "row.csv"))
+    result = attnviz("compare", TEXT, "--stream", "--query", "6", "-o", str(tmp_path / "row.csv"))
     lines = [*csv.DictReader((tmp_path / "row.csv").read_text(encoding="utf-8").splitlines())]
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
     weights = [float(line["weight"]) for line in lines if line["way"] == "scaled"]
     assert np.allclose(weights, rows[1], atol=1e-6)
 
@@ -295,9 +303,9 @@ def test_the_command_of_a_comparison_repeats_it() -> None:
     )
 
 
-@pytest.mark.parametrize(("values", "across"), [(2, (3, 0)), (3, (3, 2)), (4, (3, 0))])
+@pytest.mark.parametrize(("values", "maps_per_row"), [(2, (3, 0)), (3, (3, 2)), (4, (3, 0))])
 def test_maps_stand_in_rows_and_differences_end_at_the_right(
-    values: int, across: tuple[int, int]
+    values: int, maps_per_row: tuple[int, int]
 ) -> None:
     names = ["none", "sinusoidal", "rotary", "alibi"][:values]
     groups = compare(TEXT, by="positions", values=names, stream=True).view().picture.groups
@@ -309,11 +317,11 @@ def test_maps_stand_in_rows_and_differences_end_at_the_right(
     boxes = [item.box for item in items if isinstance(item, Panel)]
     scales = {panel.grid.scale for panel in groups[0].panels if isinstance(panel, LongMap)}
     tops = [round(y, 6) for _, y, _, _ in boxes]
-    assert tops.count(max(tops)) == min(across[0], len(boxes))
+    assert tops.count(max(tops)) == min(maps_per_row[0], len(boxes))
     assert len({scale for scale in scales if scale.label == "weight"}) == 1
-    if across[1]:
-        assert tops.count(min(tops)) == across[1]
-        assert np.isclose(boxes[-1][0], boxes[across[0] - 1][0])
+    if maps_per_row[1]:
+        assert tops.count(min(tops)) == maps_per_row[1]
+        assert np.isclose(boxes[-1][0], boxes[maps_per_row[0] - 1][0])
     assert all(x >= 0 and y >= -1e-9 and x + w <= 9 + 1e-9 for x, y, w, _ in boxes)
 
 
@@ -330,10 +338,10 @@ def test_blocks_of_blocks_are_counted_in_tokens() -> None:
 def test_a_saved_trace_is_compared_without_matrices(attnviz: Attnviz, tmp_path: Path) -> None:
     path = str(tmp_path / "a.npz")
     attnviz("run", TEXT, "-o", path)
-    done = attnviz("compare", "--trace", path, "--stream", "--by", "mask")
+    result = attnviz("compare", "--trace", path, "--stream", "--by", "mask")
 
-    assert done.status == 0, done.err
-    assert done.out.startswith("From causal to window, ")
+    assert result.status == 0, result.err
+    assert result.out.startswith("From causal to window, ")
 
 
 def test_curves_are_refused_in_python() -> None:

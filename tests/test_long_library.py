@@ -16,10 +16,10 @@ from attnviz import Trace, read, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.long_weights import MEASURED_NAMES, LongWeights
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 3
-KINDS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
     "scaled": {},
     "causal with ALiBi and a cap": {
         "causal": True, "heads": 2, "positions": "alibi", "soft_cap": 2.0,
@@ -32,15 +32,17 @@ KINDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def long_weights(traced: Trace) -> LongWeights:
-    weights = traced.layers[0].weights_on_demand
+def long_weights(long_trace: Trace) -> LongWeights:
+    weights = long_trace.layers[0].weights_on_demand
     assert isinstance(weights, LongWeights)
     return weights
 
 
 def test_a_summary_has_plain_names_and_the_numbers_of_the_weights() -> None:
-    streamed, whole = (trace(TEXT, stream=each, heads=2, causal=True) for each in (True, False))
-    summary, weights = streamed.summary, whole.weights[0]
+    without_matrices, with_matrices = (
+        trace(TEXT, stream=each, heads=2, causal=True) for each in (True, False)
+    )
+    summary, weights = without_matrices.summary, with_matrices.weights[0]
 
     assert torch.allclose(summary.map, weights.double(), atol=1e-6)
     assert summary.block == (1, 1)
@@ -54,14 +56,14 @@ def test_a_summary_has_plain_names_and_the_numbers_of_the_weights() -> None:
 
 
 def test_a_summary_of_a_layer_is_that_layers() -> None:
-    streamed = trace(TEXT, stream=True, layers=2, resolution=10)
+    long_trace = trace(TEXT, stream=True, layers=2, resolution=10)
 
-    assert streamed.layers[1].summary.block == (5, 5)
-    assert repr(streamed.layers[1].summary) == (
+    assert long_trace.layers[1].summary.block == (5, 5)
+    assert repr(long_trace.layers[1].summary) == (
         "<TextSummary: 1 head, 49 × 49 weights, a map in blocks of 5 × 5>"
     )
     with pytest.raises(AttnvizError, match=r"^there are 2 layers, and each has a summary"):
-        _ = streamed.summary
+        _ = long_trace.summary
 
 
 @pytest.mark.parametrize(
@@ -86,10 +88,10 @@ def test_a_summary_of_a_layer_is_that_layers() -> None:
     ids=["weights in memory", "no such row", "no such index"],
 )
 def test_what_a_summary_does_not_have_is_refused(call: Any, problem: str, hint: str) -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         call()
 
-    assert (str(refused.value), refused.value.hint) == (problem, hint)
+    assert (str(error.value), error.value.hint) == (problem, hint)
 
 
 @pytest.mark.parametrize(
@@ -100,54 +102,56 @@ def test_what_a_summary_does_not_have_is_refused(call: Any, problem: str, hint: 
 )  # fmt: skip
 def test_an_index_gives_the_weights_of_a_long_text(key: Any) -> None:
     text = " ".join(dict.fromkeys(TEXT.split()))
-    streamed, whole = (trace(text, stream=each, heads=2) for each in (True, False))
+    without_matrices, with_matrices = (trace(text, stream=each, heads=2) for each in (True, False))
 
-    assert torch.allclose(streamed[key], whole[key], atol=1e-6)
+    assert torch.allclose(without_matrices[key], with_matrices[key], atol=1e-6)
 
 
 def test_an_index_of_a_row_computes_that_row_alone() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
-    streamed = trace(text, tokenizer="spaces", stream=True)
-    with Largest() as largest:  # type: ignore[no-untyped-call]
-        assert streamed["L0H0", 2000].shape == (2500,)
-        assert repr(streamed).startswith("<Trace 'w0 w1")
+    long_trace = trace(text, tokenizer="spaces", stream=True)
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
+        assert long_trace["L0H0", 2000].shape == (2500,)
+        assert repr(long_trace).startswith("<Trace 'w0 w1")
 
     assert largest.numbers < 50 * 2500
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_a_long_text_is_saved_and_read_without_measuring_it_again(
     kind: str, suffix: str, tmp_path: Path
 ) -> None:
-    made = trace(TEXT, stream=True, **KINDS[kind])
+    saved_trace = trace(TEXT, stream=True, **SETTINGS_BY_KIND[kind])
     path = tmp_path / f"a{suffix}"
-    made.save(path)
-    again = read(str(path))
+    saved_trace.save(path)
+    read_trace = read(str(path))
 
-    for one, other in zip(made.layers, again.layers, strict=True):
-        weights = other.weights_on_demand
+    for saved_layer, read_layer in zip(saved_trace.layers, read_trace.layers, strict=True):
+        weights = read_layer.weights_on_demand
         assert isinstance(weights, LongWeights)
         assert "summary" in vars(weights)
         for name in MEASURED_NAMES:
-            first, second = (getattr(each.summary, name).double() for each in (one, other))
+            first, second = (
+                getattr(each.summary, name).double() for each in (saved_layer, read_layer)
+            )
             assert torch.allclose(first, second, atol=1e-6), name
-        assert torch.allclose(one.summary.rows(7), other.summary.rows(7), atol=1e-6)
+        assert torch.allclose(saved_layer.summary.rows(7), read_layer.summary.rows(7), atol=1e-6)
         del vars(weights)["summary"]  # what was saved gives the same once more
-        assert torch.allclose(one.summary.map, other.summary.map, atol=1e-5)
-        assert torch.allclose(one.context.double(), other.context.double(), atol=1e-2)
+        assert torch.allclose(saved_layer.summary.map, read_layer.summary.map, atol=1e-5)
+        assert torch.allclose(saved_layer.context.double(), read_layer.context.double(), atol=1e-2)
 
 
 def test_commands_read_a_saved_long_text(attnviz: Attnviz, tmp_path: Path) -> None:
     path = str(tmp_path / "a.npz")
     first = attnviz("run", TEXT, "--causal", "--stream", "-o", path, "-o", str(tmp_path / "a.txt"))
-    run = attnviz("run", "--trace", path)
+    result = attnviz("run", "--trace", path)
     checks = attnviz("run", "--trace", path, "--verify", "-o", str(tmp_path / "b.json"))
     row = attnviz("steps", "--trace", path, "--query", "9", "--step", "softmax")
     sides = attnviz("compare", "--trace", path, "--by", "scale")
 
     assert first.status == 0, first.err
-    assert run.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
+    assert result.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
     assert checks.out.count("✓") == 6
     assert re.search(r"weight\(9 dog, 8 lazy\) += exp\(", row.out)
     assert sides.out.startswith("From unscaled to scaled, "), sides.err
@@ -172,23 +176,23 @@ def test_damaged_files_of_long_texts_are_refused(change: Any, tmp_path: Path) ->
     change(data)
     path.write_text(json.dumps(data), encoding="utf-8")
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         read(str(path))
 
-    assert str(path) in str(refused.value)
+    assert str(path) in str(error.value)
 
 
 def test_a_long_text_survives_pickling() -> None:
-    made = trace(TEXT, stream=True, heads=2)
-    again = pickle.loads(pickle.dumps(made))
+    long_trace = trace(TEXT, stream=True, heads=2)
+    trace_read = pickle.loads(pickle.dumps(long_trace))
 
-    assert torch.equal(again.summary.map, made.summary.map)
-    assert torch.equal(again.summary.rows(3), made.summary.rows(3))
-    assert np.array_equal(again.view().grids()[0].values, made.view().grids()[0].values)
+    assert torch.equal(trace_read.summary.map, long_trace.summary.map)
+    assert torch.equal(trace_read.summary.rows(3), long_trace.summary.rows(3))
+    assert np.array_equal(trace_read.view().grids()[0].values, long_trace.view().grids()[0].values)
 
 
 def test_a_notebook_shows_the_page_of_a_long_text(capsys: pytest.CaptureFixture[str]) -> None:
-    made = trace(TEXT, stream=True, causal=True)
+    long_trace = trace(TEXT, stream=True, causal=True)
 
-    assert "<iframe" in made._repr_html_()
+    assert "<iframe" in long_trace._repr_html_()
     assert capsys.readouterr() == ("", "")

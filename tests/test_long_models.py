@@ -51,27 +51,30 @@ def long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(long_attention.ROWS_AT_ONCE, "cpu", 8)
 
 
-def assert_same(short: Trace, streamed: Trace) -> None:
+def assert_same(short_trace: Trace, streamed_trace: Trace) -> None:
     """Check that a streamed Trace has the numbers of a Trace of the same text."""
-    for one, other in zip(streamed.layers, short.layers, strict=True):
-        weights, right = one.weights, other.weights.whole()
+    for one, other in zip(streamed_trace.layers, short_trace.layers, strict=True):
+        weights, expected = one.weights, other.weights.whole()
         assert isinstance(weights, StreamedWeights)
-        assert torch.allclose(weights.whole(), right, atol=1e-5)
+        assert torch.allclose(weights.whole(), expected, atol=1e-5)
         # Sums are taken in another order, by instructions that differ between processors.
         assert torch.allclose(one.context, other.context, rtol=1e-4, atol=1e-5)
         assert torch.allclose(one.attended.contexts, other.attended.contexts, rtol=1e-4, atol=1e-5)
         assert torch.equal(one.visible, other.visible)
         for head in range(one.heads):
             maps, place = weights.map_of(head)
-            assert torch.allclose(maps.pooled[place].float(), right[head], atol=1e-5)
+            assert torch.allclose(maps.pooled[place].float(), expected[head], atol=1e-5)
             summary, index = weights.summary_of(head)
             assert summary.received is not None
             received = summary.received[index].float()
-            assert torch.allclose(received, right[head].sum(0), atol=1e-5)
-    assert (streamed.prediction is None) == (short.prediction is None)
-    if short.prediction is not None and streamed.prediction is not None:
-        found, right = streamed.prediction.probabilities, short.prediction.probabilities
-        assert torch.allclose(found, right, atol=1e-5, equal_nan=True)
+            assert torch.allclose(received, expected[head].sum(0), atol=1e-5)
+    assert (streamed_trace.prediction is None) == (short_trace.prediction is None)
+    if short_trace.prediction is not None and streamed_trace.prediction is not None:
+        probabilities, expected = (
+            streamed_trace.prediction.probabilities,
+            short_trace.prediction.probabilities,
+        )
+        assert torch.allclose(probabilities, expected, atol=1e-5, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", BANDS)
@@ -79,15 +82,15 @@ def test_a_model_computes_the_same_the_long_way(
     kind: str, small_transformer: Saved, request: pytest.FixtureRequest
 ) -> None:
     folder = str(small_transformer(kind))
-    short = trace(TEXT, model=folder)
+    short_trace = trace(TEXT, model=folder)
     request.getfixturevalue("long_way")
-    streamed = trace(TEXT, model=folder, stream=True)
+    streamed_trace = trace(TEXT, model=folder, stream=True)
 
-    assert_same(short, streamed)
-    rules = [layer.mask_rule for layer in streamed.layers]
+    assert_same(short_trace, streamed_trace)
+    rules = [layer.mask_rule for layer in streamed_trace.layers]
     assert [(rule.before, rule.after) for rule in rules] == BANDS[kind]
     assert all(rule.matrix is None for rule in rules)
-    assert streamed.variant == short.variant
+    assert streamed_trace.variant == short_trace.variant
 
 
 @pytest.mark.parametrize("attention", ["self", "decoder", "cross"])
@@ -119,19 +122,19 @@ def test_a_mask_that_a_model_changes_is_built_as_a_matrix(
 ) -> None:
     """As by a model that adds its own numbers to the mask that it is given."""
     folder = str(small_transformer("llama"))
-    right = trace(TEXT, model=folder)
+    expected = trace(TEXT, model=folder)
 
-    def change(self: BandMasks, *inputs: Any) -> MaskRule | None:
+    def lose_rule(self: BandMasks, *inputs: Any) -> MaskRule | None:
         if self.is_used:
             raise MaskRuleLost
         return None
 
-    monkeypatch.setattr(BandMasks, "rule_of", change)
-    changed = trace(TEXT, model=folder)
+    monkeypatch.setattr(BandMasks, "rule_of", lose_rule)
+    trace_without_rule = trace(TEXT, model=folder)
 
-    assert right.layers[0].mask_rule.matrix is None
-    assert changed.layers[0].mask_rule.matrix is not None
-    assert torch.allclose(changed.weights, right.weights, atol=1e-5)
+    assert expected.layers[0].mask_rule.matrix is None
+    assert trace_without_rule.layers[0].mask_rule.matrix is not None
+    assert torch.allclose(trace_without_rule.weights, expected.weights, atol=1e-5)
 
 
 def test_what_is_no_mask_of_this_pass_is_not_taken_for_one() -> None:
@@ -141,9 +144,9 @@ def test_what_is_no_mask_of_this_pass_is_not_taken_for_one() -> None:
     masks.known.append((stand_in, MaskRule(after=0)))
 
     assert masks.rule_of(stand_in[:, :, :, :9], 9, 9) is masks.known[0][1]
-    for changed in (stand_in[:, :, 4:], ~stand_in, stand_in.clone()):
+    for other_mask in (stand_in[:, :, 4:], ~stand_in, stand_in.clone()):
         with pytest.raises(MaskRuleLost):
-            masks.rule_of(changed, 9, 9)
+            masks.rule_of(other_mask, 9, 9)
 
 
 @dataclass
@@ -154,9 +157,9 @@ class Band:
     after: int | None
     chunk: int = 10**6
 
-    def build(self, *, q_length: int, kv_length: int, q_offset: int = 0, **others: Any) -> Any:
+    def build(self, *, q_length: int, kv_length: int, q_offset: int = 0, **options: Any) -> Any:
         query = torch.arange(q_length)[:, None] + q_offset
-        key = torch.arange(kv_length) + others.get("kv_offset", 0)
+        key = torch.arange(kv_length) + options.get("kv_offset", 0)
         visible = query // self.chunk == key // self.chunk
         if self.before is not None:
             visible &= query - key <= self.before
@@ -184,8 +187,8 @@ def test_a_band_is_found_as_it_is(
         band.build(q_length=queries, kv_length=keys, q_offset=earlier)[0, 0],
     )
     rows = range(0, queries, 3)
-    some = rule.visible_rows(rows, keys, torch.device("cpu"))
-    assert torch.equal(some, rule.visible(queries, keys, torch.device("cpu"))[::3])
+    some_rows = rule.visible_rows(rows, keys, torch.device("cpu"))
+    assert torch.equal(some_rows, rule.visible(queries, keys, torch.device("cpu"))[::3])
 
 
 @pytest.mark.parametrize(
@@ -249,10 +252,12 @@ def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
 
 
 def test_what_the_overview_says_is_the_same_the_long_way(attnviz: Attnviz) -> None:
-    plain, streamed = (attnviz("inspect", SENTENCE, *more) for more in ((), ("--stream",)))
+    with_matrices, without_matrices = (
+        attnviz("inspect", SENTENCE, *options) for options in ((), ("--stream",))
+    )
 
-    assert streamed.out == plain.out
-    assert streamed.status == plain.status == 0
+    assert without_matrices.out == with_matrices.out
+    assert without_matrices.status == with_matrices.status == 0
 
 
 def test_one_head_of_a_long_text_is_shown_with_its_numbers(attnviz: Attnviz) -> None:

@@ -17,10 +17,10 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.section import Section
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 3
-KINDS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
     "scaled": {},
     "causal with ALiBi and a cap": {
         "causal": True, "heads": 2, "positions": "alibi", "soft_cap": 2.0,
@@ -36,103 +36,110 @@ NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 
 def both_traces(**choices: Any) -> tuple[Trace, Trace]:
     """The streamed trace and that with matrices."""
-    streamed, whole = (trace(TEXT, stream=each, **choices) for each in (True, False))
-    return streamed, whole
+    without_matrices, with_matrices = (
+        trace(TEXT, stream=each, **choices) for each in (True, False)
+    )
+    return without_matrices, with_matrices
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_queries_alone_have_the_stages_of_the_whole_text(kind: str) -> None:
-    streamed, whole = both_traces(**KINDS[kind])
+    without_matrices, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
 
-    for one, other in zip(streamed.layers, whole.layers, strict=True):
+    for one, other in zip(without_matrices.layers, with_matrices.layers, strict=True):
         rows = [3, 20]
-        part, full = layer_of_queries(one, rows).attended, other.attended
+        some_stages, all_stages = layer_of_queries(one, rows).attended, other.attended
         for name in ("scores", "scaled_scores", "logits", "weights", "contexts"):
-            expected = getattr(full, name)[:, rows]
-            assert torch.allclose(getattr(part, name), expected, atol=1e-5), name
+            expected = getattr(all_stages, name)[:, rows]
+            assert torch.allclose(getattr(some_stages, name), expected, atol=1e-5), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_the_steps_of_a_token_are_written_with_its_numbers(kind: str) -> None:
-    streamed, whole = both_traces(**KINDS[kind])
-    found = {each.name: each for each in steps(streamed, query=20, digits=6).sections}
-    weights = whole.layers[0].attended.weights[:, 20]
+    without_matrices, with_matrices = both_traces(**SETTINGS_BY_KIND[kind])
+    sections = {each.name: each for each in steps(without_matrices, query=20, digits=6).sections}
+    weights = with_matrices.layers[0].attended.weights[:, 20]
     heads = len(weights)
 
-    cells = [grid.values[0] for grid in found["softmax"].grids]
-    keys = [int(number) - 1 for number in found["softmax"].grids[0].columns.numbers]
+    cells = [grid.values[0] for grid in sections["softmax"].grids]
+    keys = [int(number) - 1 for number in sections["softmax"].grids[0].columns.numbers]
     for head in range(heads):
         assert np.allclose(cells[head], weights[head, keys], atol=1e-5)
-        assert _right_sides_are_true(found["softmax"], head, heads)
-        context = found["context"].sums[head].text
+        assert _right_sides_are_true(sections["softmax"], head, heads)
+        context = sections["context"].sums[head].text
         result = [float(each) for each in re.findall(NUMBER, context.rpartition("[")[2])]
-        assert np.allclose(result, whole.layers[0].attended.contexts[head, 20], atol=1e-5)
+        assert np.allclose(result, with_matrices.layers[0].attended.contexts[head, 20], atol=1e-5)
     for name in ("scores", "scaling"):
-        for written in found[name].sums:
-            assert abs(float(eval_text(written.right)) - float(written.result)) < 2e-4
+        for sum_ in sections[name].sums:
+            assert abs(float(eval_text(sum_.right)) - float(sum_.result)) < 2e-4
 
 
 def _right_sides_are_true(softmax: Section, head: int, heads: int) -> bool:
     """Whether the denominator is what it says, and each weight its exp divided by it."""
     name = f" H{head}" if heads > 1 else ""
-    mine = [each for each in softmax.sums if each.left.partition("(")[0].endswith(name)]
-    total, *written = mine
+    sums_of_head = [each for each in softmax.sums if each.left.partition("(")[0].endswith(name)]
+    total, *weight_sums = sums_of_head
     assert total.left.startswith("sum")
     assert np.isclose(float(eval_text(total.right)), float(total.result), rtol=1e-4)
     return all(
-        np.isclose(float(eval_text(each.right)), float(each.result), atol=2e-5) for each in written
+        np.isclose(float(eval_text(each.right)), float(each.result), atol=2e-5)
+        for each in weight_sums
     )
 
 
-def eval_text(written: str) -> float:
+def eval_text(right_side: str) -> float:
     """Return what a calculator gives for a written right side."""
-    code = written.replace("·", "*").replace("√", "np.sqrt").replace("−", "-")
+    code = right_side.replace("·", "*").replace("√", "np.sqrt").replace("−", "-")
     code = re.sub(r"np\.sqrt(\d+)", r"np.sqrt(\1)", code)
     names = {"np": np, "exp": np.exp, "tanh": np.tanh}
     return float(eval(code, names))
 
 
 def test_what_is_left_out_is_said_and_adds_up() -> None:
-    streamed, _ = both_traces()
-    found = {each.name: each for each in steps(streamed, query=20).sections}
-    shown = len(found["softmax"].grids[0].columns)
-    count = len(streamed.tokens)
-    share = 100 * float(found["softmax"].grids[0].values.sum())
+    long_trace, _ = both_traces()
+    sections = {each.name: each for each in steps(long_trace, query=20).sections}
+    written_keys = len(sections["softmax"].grids[0].columns)
+    count = len(long_trace.tokens)
+    share = 100 * float(sections["softmax"].grids[0].values.sum())
 
-    assert shown <= 8
-    assert found["softmax"].remarks == (
-        f"written out: {shown} keys with {share:.1f}\xa0% of the weight; {count - shown} other "
-        "visible keys together have the rest",
-        f"the last term of the sum: {count - shown} other keys together",
+    assert written_keys <= 8
+    assert sections["softmax"].remarks == (
+        f"written out: {written_keys} keys with {share:.1f}\xa0% of the weight; "
+        f"{count - written_keys} other visible keys together have the rest",
+        f"the last term of the sum: {count - written_keys} other keys together",
     )
-    assert len(found["softmax"].sums) == shown + 1
+    assert len(sections["softmax"].sums) == written_keys + 1
 
 
 def test_the_first_token_of_a_causal_text_reads_itself_alone() -> None:
-    found = {
+    sections = {
         each.name: each
         for each in steps(TEXT, query=0, causal=True, stream=True, digits=3).sections
     }
 
-    assert [each.text for each in found["softmax"].sums][-1].endswith(" = 1.000")
-    assert found["mask"].about.startswith("1 the may attend to 1 of ")
-    assert found["softmax"].remarks == ()
+    assert [each.text for each in sections["softmax"].sums][-1].endswith(" = 1.000")
+    assert sections["mask"].about.startswith("1 the may attend to 1 of ")
+    assert sections["softmax"].remarks == ()
 
 
 def test_a_token_that_reads_nothing_has_no_softmax() -> None:
-    masked = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
-    found = steps(trace("a b", tokenizer="spaces", given=masked, stream=True), query=1).sections
+    masked_matrices = Matrices(
+        embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool()
+    )
+    sections = steps(
+        trace("a b", tokenizer="spaces", given=masked_matrices, stream=True), query=1
+    ).sections
 
-    assert found[-1].about == (
+    assert sections[-1].about == (
         "Every key is masked: 2 b attends to nothing, and its context vector is 0."
     )
 
 
 def test_steps_without_a_token_are_refused_before_anything_is_computed(attnviz: Attnviz) -> None:
-    done = attnviz("steps", TEXT, "--stream")
+    result = attnviz("steps", TEXT, "--stream")
 
-    assert (done.status, done.out) == (2, "")
-    assert done.err == (
+    assert (result.status, result.out) == (2, "")
+    assert result.err == (
         "error: every number of a long text is too many to show: its steps are those of one token\n"
         " hint: name a token by its number: --query 1\n"
     )
@@ -140,7 +147,7 @@ def test_steps_without_a_token_are_refused_before_anything_is_computed(attnviz: 
 
 def test_no_matrix_is_made_for_the_steps_of_a_token() -> None:
     text = " ".join(f"w{number % 50}" for number in range(2500))
-    with Largest() as largest:  # type: ignore[no-untyped-call]
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
         walk = steps(text, tokenizer="spaces", stream=True, query=2000)
         assert walk.view().render(".txt")
 
@@ -152,30 +159,30 @@ def test_no_matrix_is_made_for_the_steps_of_a_token() -> None:
 
 def test_files_of_steps_have_the_row(attnviz: Attnviz, tmp_path: Path) -> None:
     files = [tmp_path / f"a{suffix}" for suffix in (".json", ".csv", ".md", ".svg", ".html")]
-    done = attnviz(
+    result = attnviz(
         *("steps", TEXT, "--stream", "--query", "21"),
         *(part for file in files for part in ("-o", str(file))),
     )
 
-    _, whole = both_traces()
+    _, with_matrices = both_traces()
     lines = files[1].read_text(encoding="utf-8").splitlines()[1:]
     weights = [float(line.rpartition(",")[2]) for line in lines]
-    assert done.status == 0, done.err
-    assert np.allclose(weights, whole.layers[0].attended.weights[0, 20], atol=1e-6)
+    assert result.status == 0, result.err
+    assert np.allclose(weights, with_matrices.layers[0].attended.weights[0, 20], atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_BY_KIND)
 def test_checks_of_a_long_text_hold(kind: str) -> None:
-    streamed, _ = both_traces(**KINDS[kind])
-    checks = verify_trace(streamed)
+    long_trace, _ = both_traces(**SETTINGS_BY_KIND[kind])
+    checks = verify_trace(long_trace)
 
     assert [check.text for check in checks if not check.passed] == []
     assert any("tiles of the text" in check.claim for check in checks)
 
 
 def test_checks_find_what_is_wrong() -> None:
-    streamed, _ = both_traces()
-    weights = streamed.layers[0].weights_on_demand
+    long_trace, _ = both_traces()
+    weights = long_trace.layers[0].weights_on_demand
     assert isinstance(weights, LongWeights)
     weights.summary.contexts[0, 0] += 0.01
     assert weights.summary.entropy is not None
@@ -183,8 +190,8 @@ def test_checks_find_what_is_wrong() -> None:
     weights.summary.entropy[0, -1] += 0.01
     weights.summary.received[0, 5] += 1
 
-    failed = [check.claim for check in verify_trace(streamed) if check.failed]
-    assert failed == [
+    failed_claims = [check.claim for check in verify_trace(long_trace) if check.failed]
+    assert failed_claims == [
         "tiles of the text give the same context vectors",
         "tiles of the text give the same entropy and largest weight",
         "what keys receive adds up to the number of queries, relative to it",
@@ -192,19 +199,19 @@ def test_checks_find_what_is_wrong() -> None:
 
 
 def test_checks_of_very_long_texts_are_of_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    streamed, _ = both_traces()
+    long_trace, _ = both_traces()
     monkeypatch.setattr("attnviz.traces.long_rows.CELLS_OF_SAMPLE", 200)
-    count = len(streamed.tokens)
+    count = len(long_trace.tokens)
 
-    assert spread_queries(streamed.layers[0]) == [0, *(
+    assert spread_queries(long_trace.layers[0]) == [0, *(
         round(part * (count - 1) / 3) for part in (1, 2)
     ), count - 1]  # fmt: skip
-    assert verify_trace(streamed)[0].claim == f"rows sum to 1, in 4 of {count} rows"
+    assert verify_trace(long_trace)[0].claim == f"rows sum to 1, in 4 of {count} rows"
 
 
 def test_verify_prints_the_checks_of_a_long_text(attnviz: Attnviz, tmp_path: Path) -> None:
-    done = attnviz("run", TEXT, "--stream", "--verify", "-o", str(tmp_path / "a.json"))
+    result = attnviz("run", TEXT, "--stream", "--verify", "-o", str(tmp_path / "a.json"))
 
-    assert done.status == 0, done.err
-    assert done.out.splitlines()[0].startswith("✓ rows sum to 1: largest difference ")
-    assert len(done.out.splitlines()) == 6
+    assert result.status == 0, result.err
+    assert result.out.splitlines()[0].startswith("✓ rows sum to 1: largest difference ")
+    assert len(result.out.splitlines()) == 6

@@ -39,19 +39,19 @@ def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
         monkeypatch.setattr(module, "CELLS_PER_BAND", cells_at_once)
 
 
-class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Listens to every operation of torch: how large is what comes out?"""
+class LargestFloatTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records how many numbers the largest floating-point tensor has that torch computes."""
 
     numbers: int = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        made = func(*args, **(kwargs or {}))
-        for each in made if isinstance(made, tuple | list) else [made]:
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, tuple | list) else [result]:
             if isinstance(each, torch.Tensor) and each.is_floating_point():
                 self.numbers = max(self.numbers, each.numel())
-        return made
+        return result
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +68,16 @@ def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
 ) -> None:
     """At most one of a single head, where all of it is asked for."""
     _read_in_bands(monkeypatch, 2**13)  # as if the text were longer
-    with Largest() as largest:  # type: ignore[no-untyped-call]
-        looked_at = inspect(TEXT, model=str(decoder), truncate=True, **VIEWS[name])
-        looked_at.view().render(".txt")
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
+        inspection = inspect(TEXT, model=str(decoder), truncate=True, **VIEWS[name])
+        inspection.view().render(".txt")
 
-    assert len(looked_at.trace.tokens) == TOKENS
+    assert len(inspection.trace.tokens) == TOKENS
     assert 2**12 < largest.numbers <= TOKENS**2
 
 
 WORDS = "one two three four five six seven eight " * 3
-WAYS: dict[str, dict[str, Any]] = {
+SETTINGS_BY_NAME: dict[str, dict[str, Any]] = {
     "one head": {},
     "causal heads that share keys": {"causal": True, "heads": 4, "kv_heads": 2, "dim": 16},
     "capped": {"soft_cap": 0.5, "temperature": 0.3},
@@ -90,54 +90,63 @@ WAYS: dict[str, dict[str, Any]] = {
 STAGES: tuple[Stage, ...] = ("scores", "scaled scores", "masked scores", "exponents", "mixing")
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", SETTINGS_BY_NAME)
 def test_streamed_weights_are_those_of_matrices(
     name: str, monkeypatch: pytest.MonkeyPatch, quick: None
 ) -> None:
-    kept = trace(WORDS, **WAYS[name])
+    with_matrices = trace(WORDS, **SETTINGS_BY_NAME[name])
     _read_in_bands(monkeypatch, 50)
-    streamed = trace(WORDS, stream=True, **WAYS[name])
+    without_matrices = trace(WORDS, stream=True, **SETTINGS_BY_NAME[name])
 
-    for one, other in zip(streamed.attention_layers, kept.attention_layers, strict=True):
+    for one, other in zip(
+        without_matrices.attention_layers, with_matrices.attention_layers, strict=True
+    ):
         assert one.weights_on_demand is not None
         assert other.weights_on_demand is None
         assert torch.allclose(one.context, other.context, atol=1e-6)
         assert torch.allclose(one.attended.weights, other.attended.weights, atol=1e-6)
         for head in range(one.heads):
-            found, right = (each.weights.cells("mixing", head) for each in (one, other))
-            bands = [*found.bands()]
+            streamed_cells, stored_cells = (
+                each.weights.cells("mixing", head) for each in (one, other)
+            )
+            bands = [*streamed_cells.bands()]
             assert len(bands) > 1
             values = np.vstack([each.values for each in bands])
-            assert np.allclose(values, whole(right).values, atol=1e-5)
-            assert np.array_equal(whole(found).hidden, whole(right).hidden)
-    texts = [each.view(show=["weights"], as_="heatmap").render(".txt") for each in (streamed, kept)]
+            assert np.allclose(values, all_cells(stored_cells).values, atol=1e-5)
+            assert np.array_equal(all_cells(streamed_cells).hidden, all_cells(stored_cells).hidden)
+    texts = [
+        each.view(show=["weights"], as_="heatmap").render(".txt")
+        for each in (without_matrices, with_matrices)
+    ]
     assert texts[0] == texts[1]
 
 
-def whole(table: Cells) -> Patch:
+def all_cells(table: Cells) -> Patch:
     return table.window(slice(None), slice(None))
 
 
 def test_a_streamed_model_answers_in_half_precision_what_it_answers_with_matrices() -> None:
     options: dict[str, Any] = {"model": "brackets", "dtype": "bfloat16"}
-    whole, streamed = (trace("( [ ]", **options, stream=stream) for stream in (False, True))
+    with_matrices, without_matrices = (
+        trace("( [ ]", **options, stream=stream) for stream in (False, True)
+    )
 
-    assert whole.prediction is not None
-    assert streamed.prediction is not None
+    assert with_matrices.prediction is not None
+    assert without_matrices.prediction is not None
     assert torch.allclose(
-        streamed.prediction.probabilities, whole.prediction.probabilities, atol=0.05
+        without_matrices.prediction.probabilities, with_matrices.prediction.probabilities, atol=0.05
     )
 
 
 @pytest.mark.parametrize(
-    "others",
+    "options",
     [{"dropout": 0.5}, {"given": Matrices(scores=torch.ones(1, 3, 3))}],
     ids=lambda others: next(iter(others)),
 )
-def test_what_needs_all_weights_at_once_is_not_streamed(others: dict[str, Any]) -> None:
-    kept = trace("one two three", memory_budget="0.1KB", **others)
+def test_what_needs_all_weights_at_once_is_not_streamed(options: dict[str, Any]) -> None:
+    short_trace = trace("one two three", memory_budget="0.1KB", **options)
 
-    assert kept.layers[0].weights_on_demand is None
+    assert short_trace.layers[0].weights_on_demand is None
 
 
 def test_scores_that_are_too_large_are_refused_of_streamed_texts_as_well() -> None:
@@ -148,33 +157,35 @@ def test_scores_that_are_too_large_are_refused_of_streamed_texts_as_well() -> No
 def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    streamed = trace(WORDS, stream=True)
+    long_trace = trace(WORDS, stream=True)
     monkeypatch.setattr(memory, "free_bytes", lambda: 4999)
 
-    with pytest.raises(AttnvizError) as refused:
-        streamed.layers[0].attended.weights.sum()
+    with pytest.raises(AttnvizError) as error:
+        long_trace.layers[0].attended.weights.sum()
 
-    assert str(refused.value) == (
+    assert str(error.value) == (
         "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free"
     )
-    assert refused.value.hint == ("give a shorter text, or ask for the row of one token: --query 1")
+    assert error.value.hint == ("give a shorter text, or ask for the row of one token: --query 1")
 
 
 def test_scores_of_streamed_texts_are_refused() -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         trace(WORDS, stream=True).view(show=["scores"])
 
-    assert str(refused.value) == (
+    assert str(error.value) == (
         "only weights are computed where they are shown, and this needs the scores"
     )
 
 
 def test_weights_alone_are_cut_into_rows_as_any_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = torch.rand(2, 40, 40, generator=torch.Generator().manual_seed(1)).softmax(-1)
-    layer = from_weights(given, [f"t{number}" for number in range(40)]).layers[0]
+    given_weights = torch.rand(2, 40, 40, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    layer = from_weights(given_weights, [f"t{number}" for number in range(40)]).layers[0]
     monkeypatch.setattr(weights, "CELLS_PER_BAND", 100)
 
     rows = layer.weights.cells("weights", 1)
 
     assert not isinstance(rows, cells.StoredCells)
-    np.testing.assert_array_equal(rows.window(slice(7, 9), slice(None)).values, given[1, 7:9])
+    np.testing.assert_array_equal(
+        rows.window(slice(7, 9), slice(None)).values, given_weights[1, 7:9]
+    )

@@ -52,9 +52,9 @@ def needle_trace(tokens: int = TOKENS, needle: int = NEEDLE, **settings: Any) ->
 
 
 def test_a_needle_is_the_title_the_first_token_listed_and_the_brightest_block() -> None:
-    streamed = needle_trace(resolution=60)
-    view = streamed.view()
-    head = LongHead(streamed, streamed.layers[0], 0)
+    long_trace = needle_trace(resolution=60)
+    view = long_trace.view()
+    head = LongHead(long_trace, long_trace.layers[0], 0)
     [long_map] = [panel for panel in view.picture.panels if isinstance(panel, LongMap)]
     blocks = long_map.grid.values.copy()
     np.fill_diagonal(blocks, 0)
@@ -70,37 +70,41 @@ def test_a_needle_is_the_title_the_first_token_listed_and_the_brightest_block() 
 @pytest.mark.parametrize("variant", ["plain", "scaled", "causal", "multi-head", "average"])
 def test_a_streamed_text_has_the_weights_of_a_whole_one(variant: str) -> None:
     text = STORY.read_text(encoding="utf-8")[:1500]
-    streamed, whole = (trace(text, variant=variant, stream=each) for each in (True, False))
-    layer, full = streamed.layers[0], whole.layers[0]
+    without_matrices, with_matrices = (
+        trace(text, variant=variant, stream=each) for each in (True, False)
+    )
+    layer, stored_layer = without_matrices.layers[0], with_matrices.layers[0]
 
     for head in range(layer.heads):
-        weights = full.weights.head(head)
-        measured = LongHead(streamed, layer, head)
+        weights = stored_layer.weights.head(head)
+        long_head = LongHead(without_matrices, layer, head)
         assert torch.allclose(layer.weights.head(head), weights, atol=1e-6)
-        assert np.allclose(measured.received, weights.sum(0), atol=1e-4)
-        assert np.allclose(measured.numbers("on_first"), weights[:, 0], atol=1e-6)
-    assert torch.allclose(layer.context, full.context, atol=1e-5)
+        assert np.allclose(long_head.received, weights.sum(0), atol=1e-4)
+        assert np.allclose(long_head.numbers("on_first"), weights[:, 0], atol=1e-6)
+    assert torch.allclose(layer.context, stored_layer.context, atol=1e-5)
 
 
 def test_a_second_layer_reads_the_context_vectors_of_a_streamed_first_one() -> None:
-    streamed, whole = (
+    without_matrices, with_matrices = (
         trace("a b c d e f g", layers=2, heads=2, stream=each) for each in (True, False)
     )
 
-    assert torch.allclose(streamed.layers[1].outputs, whole.layers[1].outputs, atol=1e-5)
+    assert torch.allclose(
+        without_matrices.layers[1].outputs, with_matrices.layers[1].outputs, atol=1e-5
+    )
 
 
 def test_texts_are_streamed_from_the_memory_budget_on() -> None:
     text = "a b c d " * 100
 
     with pytest.warns(Note) as notes:
-        streamed = trace(text, tokenizer="spaces", memory_budget="1MB", resolution=100)
+        long_trace = trace(text, tokenizer="spaces", memory_budget="1MB", resolution=100)
 
     assert str(notes[0].message) == (
         "all weights of 400 tokens would take 4.9 MB: they are computed only where they are shown, "
         "and a block of the map stands for 4 × 4 tokens ('memory_budget' keeps more of them)"
     )
-    assert streamed.layers[0].weights_on_demand is not None
+    assert long_trace.layers[0].weights_on_demand is not None
     assert trace(text, tokenizer="spaces").layers[0].weights_on_demand is None
 
 
@@ -140,20 +144,20 @@ def test_the_budget_is_1_gb_or_a_quarter_of_what_is_free() -> None:
 def test_odd_options_are_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    done = attnviz("run", "I am learning this", *arguments)
+    result = attnviz("run", "I am learning this", *arguments)
 
-    assert (done.status, done.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
 def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Path) -> None:
     files = [
         tmp_path / f"a{suffix}" for suffix in (".json", ".npz", ".csv", ".png", ".svg", ".html")
     ]
-    done = attnviz(
+    result = attnviz(
         *("run", "--file", str(STORY), "--causal", "--stream", "--resolution", "50"),
         *(part for file in files for part in ("-o", str(file))),
     )
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
 
     data = json.loads(files[0].read_text(encoding="utf-8"))
     archive = np.load(files[1])
@@ -264,16 +268,16 @@ def test_axes_name_the_first_and_round_numbers(first: int, count: int, most: int
 
 @given(positions=some.lists(some.integers(0, 999), unique=True).map(sorted))
 def test_marks_are_at_most_so_many_and_evenly_chosen(positions: list[int]) -> None:
-    marks, every = thinned_marks(positions, range(100, 900), 10)
+    marks, step = thinned_marks(positions, range(100, 900), 10)
 
     inside = [position for position in positions if 100 <= position < 900]
-    assert marks == inside[::every]
+    assert marks == inside[::step]
     assert len(marks) <= 10
 
 
 def test_a_setting_of_a_long_text_is_in_its_command() -> None:
-    streamed = trace("I am", Settings(stream=True, resolution=64, pool="max"))
-    command = streamed.view().command
+    long_trace = trace("I am", Settings(stream=True, resolution=64, pool="max"))
+    command = long_trace.view().command
 
     assert command is not None
     assert command.line == "attnviz run 'I am' --stream --resolution 64 --pool max"
@@ -306,13 +310,19 @@ def test_titles_are_true_of_short_texts(text: str, settings: dict[str, Any], tit
 
 
 def test_a_query_says_which_keys_tie_and_that_all_are_masked() -> None:
-    even = trace("I am learning this", variant="average", stream=True).view(query=3)
-    masked = Matrices(embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool())
-    blind = trace("a b", tokenizer="spaces", given=masked, stream=True)
+    even_trace_view = trace("I am learning this", variant="average", stream=True).view(query=3)
+    masked_matrices = Matrices(
+        embeddings=torch.eye(2), visible=torch.tensor([[1, 0], [0, 0]]).bool()
+    )
+    blind_trace = trace("a b", tokenizer="spaces", given=masked_matrices, stream=True)
 
-    assert even.headline == ('"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each')
-    assert blind.view(query=1).headline == ('"b" (token 2) attends to nothing: every key is masked')
-    assert "each row sums to 1" not in blind.view().grids()[0].note
+    assert even_trace_view.headline == (
+        '"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each'
+    )
+    assert blind_trace.view(query=1).headline == (
+        '"b" (token 2) attends to nothing: every key is masked'
+    )
+    assert "each row sums to 1" not in blind_trace.view().grids()[0].note
 
 
 def test_a_head_that_is_off_is_marked_and_noted() -> None:
@@ -330,17 +340,17 @@ def test_models_stream_too(name: str, attnviz: Attnviz) -> None:
 
 
 def test_a_mask_that_does_not_fit_is_refused_and_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    streamed = trace("a b c d " * 60, stream=True)
+    long_trace = trace("a b c d " * 60, stream=True)
     monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 5000)
 
     with pytest.raises(AttnvizError, match=r"^the mask of 241 tokens as a matrix takes about"):
-        streamed.layers[0].visible.sum()
+        long_trace.layers[0].visible.sum()
 
 
 def test_the_row_of_a_query_is_exact_and_lists_what_it_attends_to() -> None:
-    streamed = needle_trace()
-    view = streamed.view(query=500)
-    weights = streamed.layers[0].weights.head(0)[500]
+    long_trace = needle_trace()
+    view = long_trace.view(query=500)
+    weights = long_trace.layers[0].weights.head(0)[500]
     text = view.render(".txt").decode()
 
     share = re.escape(f"{100 * weights[NEEDLE]:.1f}")

@@ -27,62 +27,64 @@ from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
 
 LOW = -1e9
-ONE_BLIND = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
+ONE_BLIND_ROW = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
 
 
-def vectors(heads: int, tokens: int, width: int = 4, seed: int = 0) -> dict[str, Any]:
-    chance = np.random.default_rng(seed)
+def random_vectors(heads: int, tokens: int, width: int = 4, seed: int = 0) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
     names = ("queries", "keys", "values")
-    return {name: chance.normal(size=(heads, tokens, width)) for name in names}
+    return {name: generator.normal(size=(heads, tokens, width)) for name in names}
 
 
-def made(contents: dict[str, Any], **settings: Any) -> Trace:
+def trace_of(contents: dict[str, Any], **settings: Any) -> Trace:
     heads = len(contents.get("queries", [0]))
     return trace(None, given=parse_matrices(contents, heads=heads), dtype="float64", **settings)
 
 
-def torchs(contents: dict[str, Any], mask: Tensor, **more: Any) -> Tensor:
+def torch_attention(contents: dict[str, Any], mask: Tensor, **options: Any) -> Tensor:
     query, key, value = (torch.from_numpy(contents[name]) for name in ("queries", "keys", "values"))
-    return scaled_dot_product_attention(query, key, value, attn_mask=mask, **more)
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask, **options)
 
 
 @given(heads=st.integers(1, 3), tokens=st.integers(1, 5), seed=st.integers(0, 99))
 def test_a_mask_of_yes_and_no_for_each_head_is_torchs(heads: int, tokens: int, seed: int) -> None:
-    contents = vectors(heads, tokens, seed=seed)
+    contents = random_vectors(heads, tokens, seed=seed)
     visible = np.random.default_rng(seed).integers(0, 2, size=(heads, tokens, tokens)) > 0
 
-    found = made({**contents, "visible": visible}).layers[0]
+    layer = trace_of({**contents, "visible": visible}).layers[0]
 
-    seen = torch.from_numpy(visible)
-    expected = torchs(contents, seen).masked_fill(~seen.any(-1, keepdim=True), 0)
-    assert_close(found.attended.contexts, expected)
+    visible_cells = torch.from_numpy(visible)
+    expected = torch_attention(contents, visible_cells).masked_fill(
+        ~visible_cells.any(-1, keepdim=True), 0
+    )
+    assert_close(layer.attended.contexts, expected)
 
 
 @given(heads=st.integers(1, 3), tokens=st.integers(1, 5), seed=st.integers(0, 99))
 def test_a_mask_of_numbers_is_added_as_torch_adds_it(heads: int, tokens: int, seed: int) -> None:
-    contents, chance = vectors(heads, tokens, seed=seed), np.random.default_rng(seed)
-    mask = chance.normal(size=(heads, tokens, tokens))
-    mask[chance.integers(0, 3, size=mask.shape) == 0] = -np.inf
+    contents, generator = random_vectors(heads, tokens, seed=seed), np.random.default_rng(seed)
+    mask = generator.normal(size=(heads, tokens, tokens))
+    mask[generator.integers(0, 3, size=mask.shape) == 0] = -np.inf
     mask[..., 0] = 0.5  # so that every query sees something
 
-    found = made({**contents, "mask": mask}).layers[0]
+    layer = trace_of({**contents, "mask": mask}).layers[0]
 
-    assert_close(found.attended.contexts, torchs(contents, torch.from_numpy(mask)))
-    seen = torch.from_numpy(~np.isneginf(mask))
-    assert torch.equal(found.visible.expand_as(seen), seen)
+    assert_close(layer.attended.contexts, torch_attention(contents, torch.from_numpy(mask)))
+    visible_cells = torch.from_numpy(~np.isneginf(mask))
+    assert torch.equal(layer.visible.expand_as(visible_cells), visible_cells)
 
 
 def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
-    contents, one = vectors(2, 3), np.array(ONE_BLIND)
+    contents, mask = random_vectors(2, 3), np.array(ONE_BLIND_ROW)
 
-    shared, by_head = (
-        made({**contents, "visible": one}),
-        made({**contents, "visible": np.stack([one, one])}),
+    shared_trace, trace_by_head = (
+        trace_of({**contents, "visible": mask}),
+        trace_of({**contents, "visible": np.stack([mask, mask])}),
     )
 
-    assert shared.layers[0].visible.shape == (3, 3)
-    assert by_head.layers[0].visible.shape == (2, 3, 3)
-    assert_close(shared.layers[0].context, by_head.layers[0].context)
+    assert shared_trace.layers[0].visible.shape == (3, 3)
+    assert trace_by_head.layers[0].visible.shape == (2, 3, 3)
+    assert_close(shared_trace.layers[0].context, trace_by_head.layers[0].context)
 
 
 def test_beside_a_batch_a_mask_for_each_item_is_the_items() -> None:
@@ -90,96 +92,105 @@ def test_beside_a_batch_a_mask_for_each_item_is_the_items() -> None:
     contents = {"embeddings": np.ones((2, 3, 4)), "visible": masks}
 
     for item, mask in enumerate(masks, start=1):
-        found = trace(None, given=parse_matrices(contents, item=item)).layers[0].visible
-        assert torch.equal(found, torch.from_numpy(mask) > 0)
+        visible = trace(None, given=parse_matrices(contents, item=item)).layers[0].visible
+        assert torch.equal(visible, torch.from_numpy(mask) > 0)
 
 
 def test_a_mask_is_added_after_scaling_and_hides_beside_a_causal_one() -> None:
     mask = [[0, 0, 0], [0.5, 0, 0], [float("-inf"), -1.5, 0]]
-    contents = {**vectors(1, 3), "mask": mask}
+    contents = {**random_vectors(1, 3), "mask": mask}
 
-    layer = made(contents, variant="causal").layers[0]
+    layer = trace_of(contents, variant="causal").layers[0]
 
     expected = layer.attended.scaled_scores + torch.tensor(
         [[0, 0, 0], [0.5, 0, 0], [0, -1.5, 0]], dtype=torch.float64
     )
     assert_close(layer.attended.logits, expected)
-    seen = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 1, 1]]) > 0
-    assert torch.equal(layer.visible, seen)
+    visible_cells = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 1, 1]]) > 0
+    assert torch.equal(layer.visible, visible_cells)
 
 
 def test_what_is_hidden_is_the_opposite_of_what_is_visible() -> None:
-    contents, hidden = vectors(2, 3), np.triu(np.ones((3, 3)), 1)
+    contents, hidden = random_vectors(2, 3), np.triu(np.ones((3, 3)), 1)
 
-    one, other = made({**contents, "hidden": hidden}), made({**contents, "visible": 1 - hidden})
+    trace_with_hidden, trace_with_visible = (
+        trace_of({**contents, "hidden": hidden}),
+        trace_of({**contents, "visible": 1 - hidden}),
+    )
 
-    assert torch.equal(one.layers[0].visible, other.layers[0].visible)
-    assert_close(one.layers[0].context, other.layers[0].context)
+    assert torch.equal(trace_with_hidden.layers[0].visible, trace_with_visible.layers[0].visible)
+    assert_close(trace_with_hidden.layers[0].context, trace_with_visible.layers[0].context)
 
 
 def test_a_low_number_takes_all_weight_and_hides_nothing() -> None:
     contents = {"scores": [[1.0, 2.0], [1.0, 1.0]], "mask": [[0, LOW], [0, 0]]}
 
-    found = made(contents)
+    masked_trace = trace_of(contents)
 
-    assert found.layers[0].attended.weights.tolist() == [[[1.0, 0.0], [0.5, 0.5]]]
-    assert found.layers[0].visible.all()
+    assert masked_trace.layers[0].attended.weights.tolist() == [[[1.0, 0.0], [0.5, 0.5]]]
+    assert masked_trace.layers[0].visible.all()
 
 
 def test_every_layer_has_the_mask() -> None:
-    contents = {"embeddings": np.ones((3, 8)), "mask": [[0, LOW, LOW]] * 3, "visible": ONE_BLIND}
+    contents = {
+        "embeddings": np.ones((3, 8)),
+        "mask": [[0, LOW, LOW]] * 3,
+        "visible": ONE_BLIND_ROW,
+    }
 
-    found = made(contents, layers=2)
+    masked_trace = trace_of(contents, layers=2)
 
-    for layer in found.layers:
+    for layer in masked_trace.layers:
         assert layer.attended.weights[0].tolist() == [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
 
 
 def test_a_row_that_sees_nothing_is_zero_and_said_to_be(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "blind.toml"
-    path.write_text(f"scores = {[[1, 2, 3]] * 3}\nvalues = {[[1, 2]] * 3}\nvisible = {ONE_BLIND}")
+    path.write_text(
+        f"scores = {[[1, 2, 3]] * 3}\nvalues = {[[1, 2]] * 3}\nvisible = {ONE_BLIND_ROW}"
+    )
 
     result = attnviz("run", "--given", str(path), "--verify")
 
-    told = " ".join(result.out.split())
+    output = " ".join(result.out.split())
     assert result.status == 0
-    assert "2 x2 0.00 0.00" in told
-    assert "row 2 reads nothing: every key is masked · every other row sums to 1" in told
-    assert "✓ rows sum to 1, and rows that attend to nothing sum to 0" in told
-    assert "each row sums to 1" not in told
+    assert "2 x2 0.00 0.00" in output
+    assert "row 2 reads nothing: every key is masked · every other row sums to 1" in output
+    assert "✓ rows sum to 1, and rows that attend to nothing sum to 0" in output
+    assert "each row sums to 1" not in output
 
 
 def test_nothing_is_said_of_blind_rows_where_there_are_none() -> None:
-    written = _words(made({**vectors(2, 3), "visible": np.tri(3)}))
+    notes = _all_notes(trace_of({**random_vectors(2, 3), "visible": np.tri(3)}))
 
-    assert "nothing, for" not in written
-    assert "each row sums to 1" in written
+    assert "nothing, for" not in notes
+    assert "each row sums to 1" in notes
 
 
 def test_only_the_head_that_is_blind_is_said_to_be() -> None:
-    contents = {**vectors(2, 3), "visible": [ONE_BLIND, np.ones((3, 3)).tolist()]}
+    contents = {**random_vectors(2, 3), "visible": [ONE_BLIND_ROW, np.ones((3, 3)).tolist()]}
 
-    written = _words(made(contents))
+    notes = _all_notes(trace_of(contents))
 
-    assert "row 2 of head 0 reads nothing: every key is masked" in written
-    assert "Each head has its own mask." in written
-    assert '"x2" has read nothing in head 0, so its vector is 0.' in written
-    assert "each row sums to 1" not in written
+    assert "row 2 of head 0 reads nothing: every key is masked" in notes
+    assert "Each head has its own mask." in notes
+    assert '"x2" has read nothing in head 0, so its vector is 0.' in notes
+    assert "each row sums to 1" not in notes
 
 
 def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path: Path) -> None:
-    found = made({**vectors(2, 3), "visible": [ONE_BLIND, ONE_BLIND]})
+    blind_trace = trace_of({**random_vectors(2, 3), "visible": [ONE_BLIND_ROW, ONE_BLIND_ROW]})
 
-    for way in ("heatmap", "arcs", "sentence"):
-        view = found.view(query="2", as_=way)
+    for form in ("heatmap", "arcs", "sentence"):
+        view = blind_trace.view(query="2", as_=form)
         notes = {grid.note for grid in _grids(view.picture)}
-        assert notes == {"it reads nothing: every key is masked"} or way == "arcs"
-        view.save(tmp_path / f"{way}.svg")
-    steps(found, query="2", step="7-10").view().save(tmp_path / "steps.gif", dpi=50)
+        assert notes == {"it reads nothing: every key is masked"} or form == "arcs"
+        view.save(tmp_path / f"{form}.svg")
+    steps(blind_trace, query="2", step="7-10").view().save(tmp_path / "steps.gif", dpi=50)
 
 
 def test_the_arithmetic_of_a_blind_row_is_nothing_to_share_out() -> None:
-    sections = _sections(made({**vectors(1, 3), "visible": ONE_BLIND}), query="2")
+    sections = _sections(trace_of({**random_vectors(1, 3), "visible": ONE_BLIND_ROW}), query="2")
 
     assert sections["softmax"].sums == ()
     assert [each.text for each in sections["context"].sums] == ["context(x2) = [0 0 0 0]"]
@@ -188,7 +199,7 @@ def test_the_arithmetic_of_a_blind_row_is_nothing_to_share_out() -> None:
 def test_the_arithmetic_of_a_mask_of_numbers_is_written_out() -> None:
     contents = {"scores": [[1.0, 2.0], [1.5, 1.0]], "mask": [[0, 0], [-0.25, LOW]]}
 
-    sections = _sections(made(contents), query="2")
+    sections = _sections(trace_of(contents), query="2")
 
     assert [each.text for each in sections["additive-mask"].sums] == [
         "with mask(x2, x1) = 1.50 - 0.25 = 1.25",
@@ -199,30 +210,34 @@ def test_the_arithmetic_of_a_mask_of_numbers_is_written_out() -> None:
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
     mask = [[0, -1.5, 0], [0, 0, float("-inf")], [0, 0, 0]]
-    found = made({**vectors(2, 3), "mask": mask, "visible": [ONE_BLIND, np.tri(3).tolist()]})
+    saved_trace = trace_of(
+        {**random_vectors(2, 3), "mask": mask, "visible": [ONE_BLIND_ROW, np.tri(3).tolist()]}
+    )
     path = tmp_path / f"trace{suffix}"
-    found.view().save(path)
+    saved_trace.view().save(path)
 
-    back = library.read(str(path))
+    read_trace = library.read(str(path))
 
     for name in ("visible", "context"):
-        assert torch.equal(getattr(back.layers[0], name), getattr(found.layers[0], name))
-    assert back.layers[0].attended.mask is not None
-    assert torch.equal(back.layers[0].attended.logits, found.layers[0].attended.logits)
+        assert torch.equal(
+            getattr(read_trace.layers[0], name), getattr(saved_trace.layers[0], name)
+        )
+    assert read_trace.layers[0].attended.mask is not None
+    assert torch.equal(read_trace.layers[0].attended.logits, saved_trace.layers[0].attended.logits)
     assert "Infinity" not in path.read_text("latin-1")
-    assert [check.passed for check in verify_trace(back)] == [True] * 3
+    assert [check.passed for check in verify_trace(read_trace)] == [True] * 3
 
 
 def test_what_reads_nothing_has_no_measure() -> None:
-    layer = made({"scores": [[1.0, 1.0], [1.0, 1.0]], "visible": [[1, 1], [0, 0]]}).layers[0]
+    layer = trace_of({"scores": [[1.0, 1.0], [1.0, 1.0]], "visible": [[1, 1], [0, 0]]}).layers[0]
 
-    found = measure_weights(layer.attended.weights, layer.visible, layer.attended.weights)
+    row_measures = measure_weights(layer.attended.weights, layer.visible, layer.attended.weights)
 
-    assert found.entropy[0, 0] == 1
-    assert found.row_error.tolist() == [[0, 0]]
-    assert found.means()["effective"] == 2
+    assert row_measures.entropy[0, 0] == 1
+    assert row_measures.row_error.tolist() == [[0, 0]]
+    assert row_measures.means()["effective"] == 2
     for name in ("entropy", "share", "effective", "peak", "gradient", "divergence"):
-        assert torch.isnan(getattr(found, name)[0, 1]), name
+        assert torch.isnan(getattr(row_measures, name)[0, 1]), name
 
 
 def test_a_mask_of_yes_and_no_is_not_added() -> None:
@@ -230,8 +245,8 @@ def test_a_mask_of_yes_and_no_is_not_added() -> None:
         parse_matrices({"scores": [[1, 2], [3, 4]], "mask": [[1, 0], [0, 0]]})
 
 
-def _sections(found: Trace, query: str) -> dict[str, Section]:
-    return {each.name: each for each in steps(found, query=query).sections}
+def _sections(masked_trace: Trace, query: str) -> dict[str, Section]:
+    return {each.name: each for each in steps(masked_trace, query=query).sections}
 
 
 def _grids(page: Any) -> list[Any]:
@@ -239,50 +254,50 @@ def _grids(page: Any) -> list[Any]:
     return [getattr(panel, "grid", panel) for panel in panels]
 
 
-def _words(found: Trace) -> str:
-    notes = [grid.note for grid in _grids(found.view().screen)]
-    sections = steps(found).sections
-    told = [grid.note for each in sections for grid in each.grids]
-    return " ".join([*notes, *told, *(each.about for each in sections)])
+def _all_notes(masked_trace: Trace) -> str:
+    notes = [grid.note for grid in _grids(masked_trace.view().screen)]
+    sections = steps(masked_trace).sections
+    step_notes = [grid.note for each in sections for grid in each.grids]
+    return " ".join([*notes, *step_notes, *(each.about for each in sections)])
 
 
-def far_below() -> dict[str, Any]:
-    """As models have it: no cell is hidden, and -1e9 takes the weight of some."""
+def scores_with_low_mask() -> dict[str, Any]:
+    """Scores and a mask as models have it: no cell is hidden, but -1e9 leaves it no weight."""
     return {"scores": [[1.5, 2.25], [3.125, 0.5]], "mask": [[0, -1e9], [0, 0]]}
 
 
 def test_what_a_mask_added_is_shown_as_masked_scores(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "far.json"
-    path.write_text(json.dumps(far_below()))
+    path.write_text(json.dumps(scores_with_low_mask()))
 
-    shown = attnviz("run", "--given", str(path), "--show", "masked").out
+    output = attnviz("run", "--given", str(path), "--show", "masked").out
 
-    assert "masked scores" in shown
-    assert "1 x1       1.50 -1.00e+09" in shown  # each number in as many digits as it needs
-    assert "2 x2       3.12      0.50" in shown
+    assert "masked scores" in output
+    assert "1 x1       1.50 -1.00e+09" in output  # each number in as many digits as it needs
+    assert "2 x2       3.12      0.50" in output
 
 
 def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "far.json"
-    path.write_text(json.dumps(far_below()))
+    path.write_text(json.dumps(scores_with_low_mask()))
 
-    walked = attnviz("steps", "--given", str(path), "--step", "mask").out
+    output = attnviz("steps", "--given", str(path), "--step", "mask").out
 
-    assert "Nothing else is masked: the mask has already been added to the scores." in walked
-    assert "may read every other" not in walked
+    assert "Nothing else is masked: the mask has already been added to the scores." in output
+    assert "may read every other" not in output
 
 
 def test_rows_that_read_nothing_are_looked_for_once_in_each_attention(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked: list[str] = []
-    found = Layer.empty_rows
+    layer_names: list[str] = []
+    find_empty_rows = Layer.empty_rows
 
-    def counted(layer: Layer, head: int) -> list[int]:
-        looked.append(layer.name)
-        return found(layer, head)
+    def find_and_record(layer: Layer, head: int) -> list[int]:
+        layer_names.append(layer.name)
+        return find_empty_rows(layer, head)
 
-    monkeypatch.setattr(Layer, "empty_rows", counted)
+    monkeypatch.setattr(Layer, "empty_rows", find_and_record)
     trace("I am", layers=12).view(show=["weights"])
 
-    assert sorted(looked) == sorted(f"L{layer}" for layer in range(12))
+    assert sorted(layer_names) == sorted(f"L{layer}" for layer in range(12))

@@ -43,18 +43,18 @@ def test_sums_over_batches_are_those_of_all_observations_however_far_from_0() ->
     for batch in np.split(observations, [1, 7, 30]):
         estimates.add(batch)
     for place in np.ndindex(2, 3):
-        known = observations[:, place[0], place[1]]
-        known = known[~np.isnan(known)]
-        assert estimates.counts[place] == len(known)
-        if not len(known):
+        numbers = observations[:, place[0], place[1]]
+        numbers = numbers[~np.isnan(numbers)]
+        assert estimates.counts[place] == len(numbers)
+        if not len(numbers):
             assert np.isnan(
                 [each[place] for each in (estimates.means(), *estimates.intervals())]
             ).all()
             continue
-        assert estimates.means()[place] == pytest.approx(known.mean(), abs=1e-12)
-        assert estimates.spreads()[place] == pytest.approx(known.std(ddof=1), rel=1e-6)
+        assert estimates.means()[place] == pytest.approx(numbers.mean(), abs=1e-12)
+        assert estimates.spreads()[place] == pytest.approx(numbers.std(ddof=1), rel=1e-6)
         ends = [end[place] for end in estimates.intervals()]
-        assert ends == pytest.approx(mean_intervals(known[:, None] - 1e3)[:, 0] + 1e3, abs=1e-9)
+        assert ends == pytest.approx(mean_intervals(numbers[:, None] - 1e3)[:, 0] + 1e3, abs=1e-9)
 
 
 def test_few_observations_have_no_interval_and_equal_ones_one_without_a_width() -> None:
@@ -80,12 +80,13 @@ def test_repeated_texts_are_counted_by_their_tokens() -> None:
 def test_sums_of_neighbours_are_tested_as_their_texts_are() -> None:
     """A corpus of very many texts is tested by sums over a few: an effect stays one."""
     changes = np.random.default_rng(3).normal([0.0, 0.5], 1.0, (400, 2))
-    both = np.ones(2, bool)
-    single, summed = (
-        sign_flip_p_values(rows, both, 42) for rows in (changes, changes.reshape(50, 8, 2).sum(1))
+    both_columns = np.ones(2, bool)
+    p_values_of_texts, p_values_of_sums = (
+        sign_flip_p_values(rows, both_columns, 42)
+        for rows in (changes, changes.reshape(50, 8, 2).sum(1))
     )
-    assert (single[1], summed[1]) == (1e-4, 1e-4)
-    assert min(single[0], summed[0]) > 0.05
+    assert (p_values_of_texts[1], p_values_of_sums[1]) == (1e-4, 1e-4)
+    assert min(p_values_of_texts[0], p_values_of_sums[0]) > 0.05
 
 
 def test_the_ends_of_an_interval_solve_halls_equation() -> None:

@@ -28,15 +28,15 @@ from attnviz.traces.settings import Settings
 from tests import LONGEST
 from tests.conftest import Attnviz
 
-FREE = 8_000_000
+FREE_BYTES = 8_000_000
 
 
 @pytest.fixture
-def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda: FREE)
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: FREE_BYTES)
 
 
-def numbers_in(settings: Settings, text: str) -> int:
+def array_bytes(settings: Settings, text: str) -> int:
     """How many bytes all arrays of a trace have, counted one by one."""
     view = trace(text, settings).view(show=["weights"])
     assert view.data is not None
@@ -46,8 +46,8 @@ def numbers_in(settings: Settings, text: str) -> int:
 def _arrays(value: object) -> list[np.ndarray]:
     if isinstance(value, np.ndarray):
         return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [array for each in inner for array in _arrays(each)]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [array for each in values for array in _arrays(each)]
 
 
 @pytest.mark.parametrize(
@@ -63,61 +63,63 @@ def _arrays(value: object) -> list[np.ndarray]:
 )
 def test_what_is_counted_holds_every_array_of_a_trace_and_not_much_more(settings: Settings) -> None:
     text = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 4
-    need, _ = estimate_source_memory(build_source(text, settings))
-    arrays = numbers_in(settings, text)
+    estimate, _ = estimate_source_memory(build_source(text, settings))
+    bytes_of_arrays = array_bytes(settings, text)
 
-    assert arrays <= need.kept_bytes
-    assert need.kept_bytes <= 2 * arrays
+    assert bytes_of_arrays <= estimate.kept_bytes
+    assert estimate.kept_bytes <= 2 * bytes_of_arrays
 
 
 def test_wider_feed_forward_more_layers_and_a_second_sentence_need_more() -> None:
-    def needed(**changes: Any) -> int:
+    def bytes_needed(**changes: Any) -> int:
         return estimate_source_memory(build_source("I am learning this", **changes))[0].total_bytes
 
-    plain = needed(layers=1)
-    assert needed(layers=1, feed_forward=4096) > plain + 2 * 4096 * 8 * 4
-    assert needed(layers=8) - needed(layers=2) == 6 * (needed(layers=2) - plain)
-    assert needed(layers=1, memory="you are teaching it") > plain
+    bytes_of_one_layer = bytes_needed(layers=1)
+    assert bytes_needed(layers=1, feed_forward=4096) > bytes_of_one_layer + 2 * 4096 * 8 * 4
+    assert bytes_needed(layers=8) - bytes_needed(layers=2) == 6 * (
+        bytes_needed(layers=2) - bytes_of_one_layer
+    )
+    assert bytes_needed(layers=1, memory="you are teaching it") > bytes_of_one_layer
 
 
 def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, little: None
+    monkeypatch: pytest.MonkeyPatch, little_memory: None
 ) -> None:
-    def drawn(*given: object) -> None:
+    def refuse_to_draw(*arguments: object) -> None:
         raise AssertionError("drawn")
 
-    monkeypatch.setattr("attnviz.vectors.random_numbers.draw_normal", drawn)
+    monkeypatch.setattr("attnviz.vectors.random_numbers.draw_normal", refuse_to_draw)
 
     with pytest.raises(AttnvizError, match="all steps together take 412"):
         trace("a " * 100, tokenizer="spaces", dim=65_536, head_dim=1, variant="scaled", layers=1)
 
 
-def test_ways_that_fit_one_by_one_are_refused_side_by_side(little: None) -> None:
+def test_ways_that_fit_one_by_one_are_refused_side_by_side(little_memory: None) -> None:
     text = "a b c d e " * 50
 
     trace(text, tokenizer="spaces", memory_budget="8MB")
-    with pytest.raises(AttnvizError, match=r"^9 ways of attending to 250 tokens take") as refused:
+    with pytest.raises(AttnvizError, match=r"^9 ways of attending to 250 tokens take") as error:
         compare(text, by="mask", tokenizer="spaces")
-    assert refused.value.hint.startswith("give at most about ")
+    assert error.value.hint.startswith("give at most about ")
 
 
-def test_the_steps_of_a_trace_that_fits_need_more(little: None) -> None:
-    made = trace("a b c d e " * 90, tokenizer="spaces", memory_budget="8MB")
+def test_the_steps_of_a_trace_that_fits_need_more(little_memory: None) -> None:
+    small_trace = trace("a b c d e " * 90, tokenizer="spaces", memory_budget="8MB")
 
     with pytest.raises(AttnvizError, match=r"^every number of the steps takes 8\.9 MB"):
-        steps(made)
+        steps(small_trace)
 
 
 def test_the_longest_text_is_the_longest_that_fits() -> None:
     settings = Settings(variant="multi-head")
     plan = build_plan(settings, build_source("a", settings).matrices, 8)
 
-    def needed(tokens: int) -> int:
+    def bytes_needed(tokens: int) -> int:
         return estimate_memory(plan, TraceSizes(tokens, tokens, 0, 8), torch.float32).total_bytes
 
     for free in (10**5, 10**8, 10**12):
-        found = max_fitting_tokens(needed, free)
-        assert needed(found) <= free < needed(found + 1)
+        token_count = max_fitting_tokens(bytes_needed, free)
+        assert bytes_needed(token_count) <= free < bytes_needed(token_count + 1)
 
 
 def test_keys_of_other_tokens_count() -> None:
@@ -128,7 +130,7 @@ def test_keys_of_other_tokens_count() -> None:
 
 
 def test_of_a_long_text_only_the_beginning_is_cut(
-    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little: None
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little_memory: None
 ) -> None:
     (tmp_path / "long.txt").write_text("a" * 3_000_000, encoding="utf-8")
 
@@ -141,11 +143,11 @@ def test_of_a_long_text_only_the_beginning_is_cut(
         " hint: give a text of at most about 50,000 tokens\n"
     )
 
-    needs_all = attnviz(
+    result_with_dropout = attnviz(
         "run", "--file", str(tmp_path / "long.txt"), "-t", "chars", "--dropout", "0.1"
     )
 
-    assert needs_all.err == (
+    assert result_with_dropout.err == (
         "error: the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
         "their weights take 4.4 TB, and there are 8 MB free\n"
         " hint: give a text of at most about 577 tokens\n"
@@ -173,12 +175,12 @@ def test_a_text_is_at_most_as_large_as_is_said_and_a_limit_raises_it(
     path = tmp_path / "large.txt"
     path.write_bytes(b"a" + b" " * 10_000_000)
 
-    refused = attnviz("run", "--file", str(path))
-    allowed = attnviz("run", "--file", str(path), "-t", "words", "--limit", "20MB", "-q")
-    again = attnviz("run", "--file", str(path), "-t", "words", "-q")
+    too_large = attnviz("run", "--file", str(path))
+    with_limit = attnviz("run", "--file", str(path), "-t", "words", "--limit", "20MB", "-q")
+    without_limit = attnviz("run", "--file", str(path), "-t", "words", "-q")
 
-    assert (refused.status, allowed.status, again.status) == (2, 0, 2)
-    assert refused.err == (
+    assert (too_large.status, with_limit.status, without_limit.status) == (2, 0, 2)
+    assert too_large.err == (
         f"error: '{path}' has more than 10 MB, the most that a text may have\n"
         " hint: give less, or allow more with: --limit 20MB\n"
     )
@@ -204,21 +206,21 @@ def test_standard_input_without_an_end_is_not_read_to_it(attnviz: Attnviz) -> No
 
 
 def test_files_of_matrices_have_a_largest_size_too(attnviz: Attnviz, tmp_path: Path) -> None:
-    text, packed = tmp_path / "given.json", tmp_path / "given.npz"
+    text, archive = tmp_path / "given.json", tmp_path / "given.npz"
     text.write_text('{"scores": [[1, 2], [3, 4]]}' + " " * 20_000_000, encoding="utf-8")
-    np.savez_compressed(packed, scores=np.ones((600, 600)))
+    np.savez_compressed(archive, scores=np.ones((600, 600)))
 
-    refused = attnviz("run", "--given", str(text))
-    bomb = attnviz("run", "--given", str(packed), "--limit", "1MB")
+    result = attnviz("run", "--given", str(text))
+    archive_result = attnviz("run", "--given", str(archive), "--limit", "1MB")
 
-    assert "the most that a file of matrices may have" in refused.err
+    assert "the most that a file of matrices may have" in result.err
     assert attnviz("run", "--given", str(text), "--limit", "30MB", "-q").status == 0
-    assert "has more than 1 MB, the most that a file of arrays may have" in bomb.err
+    assert "has more than 1 MB, the most that a file of arrays may have" in archive_result.err
 
 
-@pytest.mark.parametrize("written", ["x", "", "-3MB", "0", "1e9", "10 PB", "9" * 400])
-def test_a_limit_that_is_no_size_is_refused(attnviz: Attnviz, written: str) -> None:
-    result = attnviz("run", "I am", "--limit", written)
+@pytest.mark.parametrize("limit", ["x", "", "-3MB", "0", "1e9", "10 PB", "9" * 400])
+def test_a_limit_that_is_no_size_is_refused(attnviz: Attnviz, limit: str) -> None:
+    result = attnviz("run", "I am", "--limit", limit)
 
     assert (result.status, len(result.err.splitlines())) == (2, 2)
     assert result.err.startswith("error: --limit is '")
@@ -230,8 +232,8 @@ def test_a_limit_stands_in_the_command_that_makes_the_same(
     monkeypatch.chdir(tmp_path)
     attnviz("run", "I am", "--limit", "20MB", "-o", "a.json")
 
-    made_by = json.loads(Path("a.json").read_text(encoding="utf-8"))["attnviz"]["command"]
-    assert made_by == "attnviz run 'I am' --out a.json --limit 20MB"
+    command = json.loads(Path("a.json").read_text(encoding="utf-8"))["attnviz"]["command"]
+    assert command == "attnviz run 'I am' --out a.json --limit 20MB"
 
 
 def test_a_million_white_spaces_are_refused_where_the_tokenizer_would_panic(
@@ -259,7 +261,7 @@ def test_a_million_white_spaces_are_refused_where_the_tokenizer_would_panic(
 def test_no_memory_is_two_lines_whoever_says_so(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fail(*given: object, **named: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise error
 
     monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
@@ -271,7 +273,7 @@ def test_no_memory_is_two_lines_whoever_says_so(
 
 
 def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*given: object, **named: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
@@ -281,22 +283,24 @@ def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+def write_machine_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, str]], None]:
     """A machine whose files say what a test wants, and nothing else."""
     monkeypatch.setattr(memory, "PROC_FOLDER", tmp_path / "proc")
     monkeypatch.setattr(memory, "GROUPS_FOLDER", tmp_path / "groups")
     monkeypatch.setattr(memory, "_free_addresses", lambda: None)
 
-    def write(told: dict[str, str]) -> None:
-        for name, text in told.items():
+    def write_files(contents: dict[str, str]) -> None:
+        for name, text in contents.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text, encoding="utf-8")
 
-    return write
+    return write_files
 
 
 MEMINFO = {"proc/meminfo": "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n"}
-SECOND = {
+GROUPS_VERSION_2 = {
     "proc/self/cgroup": "0::/user/job\n",
     "groups/user/job/memory.max": "max\n",
     "groups/user/job/memory.current": "900\n",
@@ -304,7 +308,7 @@ SECOND = {
     "groups/user/memory.current": "700\n",
     "groups/user/memory.stat": "anon 100\ninactive_file 400\n",
 }
-FIRST = {
+GROUPS_VERSION_1 = {
     "proc/self/cgroup": "9:name=systemd:/\n4:memory:/job\n0::/\n",
     "groups/memory/job/memory.limit_in_bytes": "5000\n",
     "groups/memory/job/memory.usage_in_bytes": "4000\n",
@@ -314,27 +318,27 @@ FIRST = {
 
 
 @pytest.mark.parametrize(
-    ("told", "free"),
+    ("contents", "free"),
     [
         (MEMINFO, 1_024_000),
-        (MEMINFO | SECOND, 700),  # a limit of a group around; cached files make room
-        (MEMINFO | FIRST, 1000),
-        (FIRST, 1000),
-        (MEMINFO | SECOND | {"groups/user/memory.max": "10\n"}, 1),
+        (MEMINFO | GROUPS_VERSION_2, 700),  # a limit of a group around; cached files make room
+        (MEMINFO | GROUPS_VERSION_1, 1000),
+        (GROUPS_VERSION_1, 1000),
+        (MEMINFO | GROUPS_VERSION_2 | {"groups/user/memory.max": "10\n"}, 1),
     ],
 )
 def test_free_is_what_the_machine_and_every_group_around_leave(
-    machine: Callable[[dict[str, str]], None], told: dict[str, str], free: int
+    write_machine_files: Callable[[dict[str, str]], None], contents: dict[str, str], free: int
 ) -> None:
-    machine(told)
+    write_machine_files(contents)
 
     assert memory.free_bytes() == free
 
 
 def test_this_machine_knows_its_free_memory() -> None:
-    found = memory.free_bytes()
+    free = memory.free_bytes()
 
-    assert found is None or found > 10**7
+    assert free is None or free > 10**7
 
 
 def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
@@ -342,12 +346,18 @@ def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
         files.read_stream(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
 
 
-@pytest.mark.parametrize(("left", "threads", "starts"), [(10**9, "1", True), (10**9, "8", False)])
+@pytest.mark.parametrize(
+    ("free_addresses", "threads", "starts"), [(10**9, "1", True), (10**9, "8", False)]
+)
 def test_where_libraries_have_no_addresses_nothing_is_loaded(
-    left: int, threads: str, starts: bool, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
+    free_addresses: int,
+    threads: str,
+    starts: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    attnviz: Attnviz,
 ) -> None:
     monkeypatch.setattr(memory, "sys", SimpleNamespace(modules={}))
-    monkeypatch.setattr(memory, "_free_addresses", lambda: left)
+    monkeypatch.setattr(memory, "_free_addresses", lambda: free_addresses)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
 
     result = attnviz("run", "a", "-t", "words")
@@ -357,7 +367,7 @@ def test_where_libraries_have_no_addresses_nothing_is_loaded(
 
 
 # In a process of its own, whose addresses end: each run has the room that is counted for it.
-LIMITED = """
+LIMITED_SCRIPT = """
 import resource, sys
 from attnviz import trace
 from attnviz.machine import memory
@@ -398,8 +408,8 @@ print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q", *WHOLE]), file=sy
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
 def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED],
+    process = subprocess.run(
+        [sys.executable, "-c", LIMITED_SCRIPT],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -407,7 +417,7 @@ def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) ->
         timeout=LONGEST,
     )
 
-    lines = done.stderr.splitlines()
+    lines = process.stderr.splitlines()
     assert lines[:9] == ["0"] * 9
     assert lines[9].startswith(
         "error: 1,500 tokens make 2,250,000 weights; all steps together take"
@@ -424,9 +434,9 @@ def test_a_file_of_vectors_has_a_largest_size_too(
     path.touch()
     os.truncate(path, 20 * 10**9)  # of which nothing is on the disk
 
-    refused = attnviz("run", "I am", "--embeddings", str(path))
+    result = attnviz("run", "I am", "--embeddings", str(path))
 
-    assert refused.err == (
+    assert result.err == (
         f"error: '{path}' has more than 10 GB, the most that a file of vectors may have\n"
         " hint: give less, or allow more with: --limit 20000MB\n"
     )
@@ -438,6 +448,6 @@ def test_a_line_of_vectors_without_an_end_is_not_read_to_it(
     path = tmp_path / "vectors.txt"
     path.write_text("I 1 2\nam" + " 3" * 3_000_000, encoding="utf-8")
 
-    refused = attnviz("run", "I am", "-t", "words", "--embeddings", str(path))
+    result = attnviz("run", "I am", "-t", "words", "--embeddings", str(path))
 
-    assert refused.err.startswith(f"error: line 2 of '{path}' is not a word and its numbers\n")
+    assert result.err.startswith(f"error: line 2 of '{path}' is not a word and its numbers\n")

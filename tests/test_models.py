@@ -38,8 +38,8 @@ AGREEMENT = "the old keys near the small cabinet"
 LETTERS = "a b c d e f g h"
 
 
-def written(model: Model, place: Path) -> Path:
-    """A model in a folder, as --save leaves it."""
+def write_model(model: Model, place: Path) -> Path:
+    """Write a model into a new folder, as --save does."""
     place.mkdir()
     for name, content in folder.model_files(model).items():
         (place / name).write_bytes(content)
@@ -47,8 +47,8 @@ def written(model: Model, place: Path) -> Path:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    return written(load_model("reverse"), tmp_path / "mine")
+def saved_folder(tmp_path: Path) -> Path:
+    return write_model(load_model("reverse"), tmp_path / "mine")
 
 
 # What is computed.
@@ -56,69 +56,89 @@ def saved(tmp_path: Path) -> Path:
 
 def test_a_model_is_computed_as_torch_computes_it() -> None:
     """Two pre-norm layers of two causal heads, written once more with torch's own modules."""
-    model, made = load_model("agreement"), trace(AGREEMENT, model="agreement")
+    model, model_trace = load_model("agreement"), trace(AGREEMENT, model="agreement")
     numbers = model.parameters
-    x = numbers["embeddings"][list(made.tokens.ids)] + numbers["positions"][: len(made.tokens)]
+    x = (
+        numbers["embeddings"][list(model_trace.tokens.ids)]
+        + numbers["positions"][: len(model_trace.tokens)]
+    )
     for layer in range(2):
-        own = {
+        layer_parameters = {
             name.rpartition(".")[2]: each
             for name, each in numbers.items()
             if name.startswith("layers.1.") == bool(layer)
         }
-        x = block(x, own, model.settings.temperature or 1.0)
+        x = transformer_block(x, layer_parameters, model.settings.temperature or 1.0)
     assert model.unembedding is not None
     norm = nn.functional.layer_norm(x, x.shape[-1:], numbers["last_gain"], numbers["last_shift"])
-    wanted = (norm @ numbers["w_answers"]).softmax(-1)
+    expected = (norm @ numbers["w_answers"]).softmax(-1)
 
-    assert made.prediction is not None
-    assert torch.allclose(made.prediction.probabilities, wanted, atol=1e-5)
+    assert model_trace.prediction is not None
+    assert torch.allclose(model_trace.prediction.probabilities, expected, atol=1e-5)
 
 
-def block(x: torch.Tensor, own: dict[str, torch.Tensor], temperature: float) -> torch.Tensor:
+def transformer_block(
+    x: torch.Tensor, parameters: dict[str, torch.Tensor], temperature: float
+) -> torch.Tensor:
     width = x.shape[-1:]
-    normed = nn.functional.layer_norm(x, width, own["attention_gain"], own["attention_shift"])
-    query, key, value = (
-        (normed @ own[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS
+    normalized = nn.functional.layer_norm(
+        x, width, parameters["attention_gain"], parameters["attention_shift"]
     )
-    read = nn.functional.scaled_dot_product_attention(
+    query, key, value = (
+        (normalized @ parameters[f"w_{name}"]).view(len(x), 2, -1).transpose(0, 1) for name in KINDS
+    )
+    contexts = nn.functional.scaled_dot_product_attention(
         query, key, value, is_causal=True, scale=1 / (query.shape[-1] ** 0.5 * temperature)
     )
-    x = x + read.transpose(0, 1).reshape(len(x), -1) @ own["w_out"]
-    normed = nn.functional.layer_norm(x, width, own["feed_forward_gain"], own["feed_forward_shift"])
-    return x + (normed @ own["w_1"] + own["b_1"]).relu() @ own["w_2"] + own["b_2"]
+    x = x + contexts.transpose(0, 1).reshape(len(x), -1) @ parameters["w_out"]
+    normalized = nn.functional.layer_norm(
+        x, width, parameters["feed_forward_gain"], parameters["feed_forward_shift"]
+    )
+    return (
+        x
+        + (normalized @ parameters["w_1"] + parameters["b_1"]).relu() @ parameters["w_2"]
+        + parameters["b_2"]
+    )
 
 
 KINDS = ("query", "key", "value")
 
 
 def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
-    shown = attnviz("run", AGREEMENT, "--model", "agreement")
+    result = attnviz("run", AGREEMENT, "--model", "agreement")
 
-    assert shown.status == 0
-    made = trace(AGREEMENT, model="agreement")
-    subject = made.tokens.labels.index("keys")
-    assert max(float(head[-1, subject]) for head in made.layers[1].attended.weights) > 0.9
-    assert 'At "?" the model answers: are' in shown.out
-    assert "causal attention of the model agreement" in shown.out or "model agreement" in shown.out
-
-
-def test_a_folder_is_the_same_model(saved: Path) -> None:
-    ours, theirs = trace(LETTERS, model=str(saved)), trace(LETTERS, model="reverse")
-
-    assert torch.equal(ours.layers[0].attended.weights, theirs.layers[0].attended.weights)
+    assert result.status == 0
+    model_trace = trace(AGREEMENT, model="agreement")
+    subject = model_trace.tokens.labels.index("keys")
+    assert max(float(head[-1, subject]) for head in model_trace.layers[1].attended.weights) > 0.9
+    assert 'At "?" the model answers: are' in result.out
+    assert (
+        "causal attention of the model agreement" in result.out or "model agreement" in result.out
+    )
 
 
-def test_what_is_written_is_read_again_to_the_byte(saved: Path) -> None:
-    again = folder.model_files(folder.read_learned_model(saved))
+def test_a_folder_is_the_same_model(saved_folder: Path) -> None:
+    folder_trace, shipped_trace = (
+        trace(LETTERS, model=str(saved_folder)),
+        trace(LETTERS, model="reverse"),
+    )
 
-    assert again == {name: (saved / name).read_bytes() for name in again}
+    assert torch.equal(
+        folder_trace.layers[0].attended.weights, shipped_trace.layers[0].attended.weights
+    )
+
+
+def test_what_is_written_is_read_again_to_the_byte(saved_folder: Path) -> None:
+    contents = folder.model_files(folder.read_learned_model(saved_folder))
+
+    assert contents == {name: (saved_folder / name).read_bytes() for name in contents}
 
 
 def test_nothing_of_a_model_is_random(attnviz: Attnviz) -> None:
     for name in shipped_names():
-        told = attnviz("run", sentence_for(name), "--model", name).out
-        assert "random" not in told
-        assert "seed" not in told
+        output = attnviz("run", sentence_for(name), "--model", name).out
+        assert "random" not in output
+        assert "seed" not in output
 
 
 def sentence_for(name: str) -> str:
@@ -132,33 +152,35 @@ def sentence_for(name: str) -> str:
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 @pytest.mark.parametrize("name", ["agreement", "toy"])
 def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -> None:
-    made = trace(sentence_for(name), model=name)
-    file, again = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
-    made.view().save(file)
-    found = read(str(file))
-    found.view().save(again)
+    saved_trace = trace(sentence_for(name), model=name)
+    file, second_file = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    saved_trace.view().save(file)
+    read_trace = read(str(file))
+    read_trace.view().save(second_file)
 
-    assert again.read_bytes() == file.read_bytes()
-    assert found.view().closing == made.view().closing
-    ours, theirs = (compare(each).differences[1] for each in (made, found))
-    assert ours is not None
-    assert theirs is not None
-    assert torch.equal(ours, theirs)
+    assert second_file.read_bytes() == file.read_bytes()
+    assert read_trace.view().closing == saved_trace.view().closing
+    read_differences, saved_differences = (
+        compare(each).differences[1] for each in (saved_trace, read_trace)
+    )
+    assert read_differences is not None
+    assert saved_differences is not None
+    assert torch.equal(read_differences, saved_differences)
 
 
-def test_the_command_makes_it_again(attnviz: Attnviz, saved: Path) -> None:
+def test_the_command_makes_it_again(attnviz: Attnviz, saved_folder: Path) -> None:
     view = trace(LETTERS, model="reverse", temperature=2.0).view()
     assert view.command is not None
     assert view.command.line == f"attnviz run '{LETTERS}' --temperature 2.0 --model reverse"
-    of_a_folder = trace(LETTERS, model=str(saved)).view().command
-    assert of_a_folder is not None
-    assert of_a_folder.line == f"attnviz run '{LETTERS}' --model ./mine"
+    folder_command = trace(LETTERS, model=str(saved_folder)).view().command
+    assert folder_command is not None
+    assert folder_command.line == f"attnviz run '{LETTERS}' --model ./mine"
 
 
 # What a model has decided, and what can be asked of it.
 
 
-FIXED = {
+REFUSALS_OF_OPTIONS = {
     ("--dim", "16"): ("--dim is 16, but the model 'reverse' has 32", "leave --dim out, or --model"),
     ("--heads", "2"): (
         "--heads is 2, but the model 'reverse' has 1",
@@ -191,16 +213,16 @@ FIXED = {
 }
 
 
-@pytest.mark.parametrize("option", FIXED, ids=" ".join)
+@pytest.mark.parametrize("option", REFUSALS_OF_OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("command", ["run", "steps"])
 def test_what_a_model_has_decided_is_not_asked_for(
     attnviz: Attnviz, command: str, option: tuple[str, str]
 ) -> None:
-    problem, hint = FIXED[option]
-    refused = attnviz(command, LETTERS, "--model", "reverse", *option)
+    problem, hint = REFUSALS_OF_OPTIONS[option]
+    result = attnviz(command, LETTERS, "--model", "reverse", *option)
 
-    assert refused.status == 2
-    assert refused.err == f"error: {problem}\n hint: {hint}\n"
+    assert result.status == 2
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
 
 
 def test_every_setting_is_decided_by_the_model_or_can_be_asked_of_it() -> None:
@@ -222,13 +244,15 @@ def test_what_a_model_has_can_be_named(attnviz: Attnviz) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"temperature": 2.0}, {"scale": False}, {"causal": True}, {"window": 2}], ids=str
+    "choices", [{"temperature": 2.0}, {"scale": False}, {"causal": True}, {"window": 2}], ids=str
 )
-def test_what_a_model_can_be_asked_changes_its_weights(asked: dict[str, Any]) -> None:
-    changed = trace(LETTERS, model="reverse", **asked)
-    as_it_is = trace(LETTERS, model="reverse")
+def test_what_a_model_can_be_asked_changes_its_weights(choices: dict[str, Any]) -> None:
+    changed_trace = trace(LETTERS, model="reverse", **choices)
+    plain_trace = trace(LETTERS, model="reverse")
 
-    assert not torch.equal(changed.layers[0].attended.weights, as_it_is.layers[0].attended.weights)
+    assert not torch.equal(
+        changed_trace.layers[0].attended.weights, plain_trace.layers[0].attended.weights
+    )
 
 
 def test_matrices_of_ones_own_are_no_models() -> None:
@@ -242,17 +266,17 @@ def test_matrices_of_ones_own_are_no_models() -> None:
 
 
 def test_words_that_it_does_not_know_are_refused_with_those_that_it_does(attnviz: Attnviz) -> None:
-    refused = attnviz("run", "a b z", "--model", "reverse")
+    result = attnviz("run", "a b z", "--model", "reverse")
 
-    assert refused.status == 2
-    assert refused.err.splitlines()[0] == "error: the model has never seen 'z'"
-    assert "a b c d e f g h i j" in refused.err
+    assert result.status == 2
+    assert result.err.splitlines()[0] == "error: the model has never seen 'z'"
+    assert "a b c d e f g h i j" in result.err
 
 
 def test_a_text_is_no_longer_than_its_positions(attnviz: Attnviz) -> None:
-    refused = attnviz("run", f"{LETTERS} a", "--model", "reverse")
+    result = attnviz("run", f"{LETTERS} a", "--model", "reverse")
 
-    assert refused.err == (
+    assert result.err == (
         "error: the text has 9 tokens (words), but the model 'reverse' only has positions for 8\n"
         " hint: give a shorter text\n"
     )
@@ -262,29 +286,29 @@ def test_there_is_a_text(attnviz: Attnviz) -> None:
     assert "there is no text" in attnviz("run", "--model", "reverse").err
 
 
-NEVER = "a length it never saw in training"
+UNSEEN_LENGTH = "a length it never saw in training"
 
 
-@pytest.mark.parametrize(("text", "told"), [("a b c", True), (LETTERS, False)])
+@pytest.mark.parametrize(("text", "is_shorter"), [("a b c", True), (LETTERS, False)])
 def test_a_text_shorter_than_any_that_it_saw_is_said_to_be(
-    attnviz: Attnviz, text: str, told: bool
+    attnviz: Attnviz, text: str, is_shorter: bool
 ) -> None:
-    shown = " ".join(attnviz("run", text, "--model", "reverse").out.split())
+    output = " ".join(attnviz("run", text, "--model", "reverse").out.split())
 
-    assert (NEVER in shown) == told
-    if told:
-        assert "reverse was trained on sentences of 8 tokens; this one has 3" in shown
+    assert (UNSEEN_LENGTH in output) == is_shorter
+    if is_shorter:
+        assert "reverse was trained on sentences of 8 tokens; this one has 3" in output
 
 
 def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() -> None:
     model = load_model("sort")
-    begun = trace(task_of("sort").watch.split()[0], model="sort").view()
+    view = trace(task_of("sort").watch.split()[0], model="sort").view()
 
     assert model.vocabulary.predicts == "next"
-    assert NEVER not in begun.screen.caveat
+    assert UNSEEN_LENGTH not in view.screen.caveat
 
 
-# Models that are not there, and folders in which nobody should have had their hands.
+# Models that do not exist, and damaged folders.
 
 
 @pytest.mark.parametrize(
@@ -297,11 +321,11 @@ def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() 
     ],
 )
 def test_a_model_that_is_not_there(attnviz: Attnviz, name: str, problem: str) -> None:
-    refused = attnviz("run", LETTERS, "--model", name)
+    result = attnviz("run", LETTERS, "--model", name)
 
-    assert refused.status == 2
-    assert refused.err.startswith(f"error: {problem}")
-    assert len(refused.err.splitlines()) == 2
+    assert result.status == 2
+    assert result.err.startswith(f"error: {problem}")
+    assert len(result.err.splitlines()) == 2
 
 
 def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
@@ -309,7 +333,7 @@ def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "whole"),
+    ("name", "full_name"),
     [
         ("gpt2", "openai-community/gpt2"),
         ("bert-base-uncased", "google-bert/bert-base-uncased"),
@@ -317,138 +341,145 @@ def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
     ],
 )
 def test_a_well_known_model_is_named_with_its_owner(
-    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, whole: str
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, full_name: str
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
 
     assert attnviz("run", "a", "--model", name).err == (
-        f"error: there is no model '{name}'\n hint: use its full name on the hub: --model {whole}\n"
+        f"error: there is no model '{name}'\n"
+        f" hint: use its full name on the hub: --model {full_name}\n"
     )
-    assert HUB_NAME.fullmatch(whole)
+    assert HUB_NAME.fullmatch(full_name)
 
 
-def config(**changes: Any) -> Callable[[Path], None]:
-    return changed(CONFIG_FILE, changes)
+def change_config(**changes: Any) -> Callable[[Path], None]:
+    return change_json(CONFIG_FILE, changes)
 
 
-def words(**changes: Any) -> Callable[[Path], None]:
-    return changed(VOCABULARY_FILE, changes)
+def change_vocabulary(**changes: Any) -> Callable[[Path], None]:
+    return change_json(VOCABULARY_FILE, changes)
 
 
-def changed(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
+def change_json(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
     def change(place: Path) -> None:
-        told = json.loads((place / name).read_text()) | changes
-        (place / name).write_text(json.dumps(told))
+        config = json.loads((place / name).read_text()) | changes
+        (place / name).write_text(json.dumps(config))
 
     return change
 
 
-def settings(**changes: Any) -> Callable[[Path], None]:
+def change_settings(**changes: Any) -> Callable[[Path], None]:
     def change(place: Path) -> None:
-        told = json.loads((place / CONFIG_FILE).read_text())
-        told["settings"] |= changes
-        (place / CONFIG_FILE).write_text(json.dumps(told))
+        config = json.loads((place / CONFIG_FILE).read_text())
+        config["settings"] |= changes
+        (place / CONFIG_FILE).write_text(json.dumps(config))
 
     return change
 
 
-def content(name: str, made: bytes) -> Callable[[Path], None]:
+def replace_file(name: str, contents: bytes) -> Callable[[Path], None]:
     def change(place: Path) -> None:
-        (place / name).write_bytes(made)
+        (place / name).write_bytes(contents)
 
     return change
 
 
-def cut(place: Path) -> None:
+def cut_off_tensors(place: Path) -> None:
     (place / TENSORS_FILE).write_bytes((place / TENSORS_FILE).read_bytes()[:-100])
 
 
-def without(name: str) -> Callable[[Path], None]:
+def delete_file(name: str) -> Callable[[Path], None]:
     return lambda place: (place / name).unlink()
 
 
-def numbers(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path], None]:
-    def changes(place: Path) -> None:
+def change_tensors(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path], None]:
+    def change_file(place: Path) -> None:
         from safetensors.numpy import load, save
 
-        found = load((place / TENSORS_FILE).read_bytes())
-        change(found)
-        (place / TENSORS_FILE).write_bytes(save(found))
+        tensors = load((place / TENSORS_FILE).read_bytes())
+        change(tensors)
+        (place / TENSORS_FILE).write_bytes(save(tensors))
 
-    return changes
+    return change_file
 
 
-def linked_to_itself(place: Path) -> None:
+def link_tensors_to_themselves(place: Path) -> None:
     (place / TENSORS_FILE).unlink()
     (place / TENSORS_FILE).symlink_to(TENSORS_FILE)
 
 
-def a_folder(place: Path) -> None:
+def make_config_a_folder(place: Path) -> None:
     (place / CONFIG_FILE).unlink()
     (place / CONFIG_FILE).mkdir()
 
 
-DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut off": (cut, "is not a safetensors file"),
-    "empty": (content(TENSORS_FILE, b""), "is not a safetensors file"),
-    "a pickle": (content(TENSORS_FILE, b"\x80\x04]\x94."), "is not a safetensors file"),
-    "a huge header": (content(TENSORS_FILE, struct.pack("<Q", 2**62)), "is not a safetensors file"),
-    "no numbers": (without(TENSORS_FILE), "it has no file model.safetensors"),
-    "no words": (without(VOCABULARY_FILE), "it has no file vocabulary.json"),
-    "no config": (without(CONFIG_FILE), "it has no file config.json"),
-    "a link to itself": (linked_to_itself, "it has no file model.safetensors"),
-    "a folder for a config": (a_folder, "it has no file config.json"),
-    "no JSON": (content(CONFIG_FILE, b"{"), "is not valid JSON"),
-    "a list": (content(CONFIG_FILE, b"[]"), "contains no names"),
-    "no UTF-8": (content(VOCABULARY_FILE, b"\xff"), "is not UTF-8"),
-    "nested": (content(CONFIG_FILE, b"[" * 100_000), "is nested too deep"),
-    "of somebody else": (content(CONFIG_FILE, b'{"model_type": "bert"}'), "of the model's weights"),
-    "another format": (config(format=2), "is not the config of an attnviz model"),
-    "a number for a name": (config(name=3), "is not as attnviz wrote it"),
-    "no settings": (config(settings=[]), "is not as attnviz wrote it"),
-    "an unknown setting": (settings(depth=3), "is not as attnviz wrote it"),
-    "an odd setting": (settings(norm="between"), "there is no place for the norm 'between'"),
-    "a width of text": (settings(dim="32"), "is not as attnviz wrote it"),
-    "heads that do not fit": (settings(heads=3), "does not split into 3 equal heads"),
-    "a head switched off": (settings(without="L0H0"), "is not as attnviz wrote it"),
-    "a text in the settings": (settings(memory="a b"), "is not as attnviz wrote it"),
-    "positions without end": (config(longest=None), "is not as attnviz wrote it"),
-    "more positions": (config(longest=9), "'positions' in"),
-    "heads of numbers": (config(heads={"L0H0": 3}), "is not as attnviz wrote it"),
-    "words that are no list": (words(words="abc"), "is not as attnviz wrote it"),
-    "words that are numbers": (words(words=[1, 2]), "is not as attnviz wrote it"),
-    "a word twice": (words(words=["a", "a"]), "is not as attnviz wrote it"),
-    "more words than rows": (words(words=[*"abcdefghijk"]), "'embeddings' in"),
-    "an answer more": (words(answers=[*"abcdefghijk"]), "'w_answers' in"),
-    "spelled as nothing": (words(spelled={"x": "y"}), "is not as attnviz wrote it"),
-    "asked with nothing": (words(asks="y"), "is not as attnviz wrote it"),
-    "an unknown tokenizer": (words(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
-    "a wider model": (settings(dim=64), "but config.json and vocabulary.json require [64"),
-    "a deeper model": (settings(layers=2), "has no 'layers.1.w_query'"),
-    "a matrix less": (numbers(lambda found: found.pop("w_key")), "has no 'w_key'"),
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut off": (cut_off_tensors, "is not a safetensors file"),
+    "empty": (replace_file(TENSORS_FILE, b""), "is not a safetensors file"),
+    "a pickle": (replace_file(TENSORS_FILE, b"\x80\x04]\x94."), "is not a safetensors file"),
+    "a huge header": (
+        replace_file(TENSORS_FILE, struct.pack("<Q", 2**62)),
+        "is not a safetensors file",
+    ),
+    "no numbers": (delete_file(TENSORS_FILE), "it has no file model.safetensors"),
+    "no words": (delete_file(VOCABULARY_FILE), "it has no file vocabulary.json"),
+    "no config": (delete_file(CONFIG_FILE), "it has no file config.json"),
+    "a link to itself": (link_tensors_to_themselves, "it has no file model.safetensors"),
+    "a folder for a config": (make_config_a_folder, "it has no file config.json"),
+    "no JSON": (replace_file(CONFIG_FILE, b"{"), "is not valid JSON"),
+    "a list": (replace_file(CONFIG_FILE, b"[]"), "contains no names"),
+    "no UTF-8": (replace_file(VOCABULARY_FILE, b"\xff"), "is not UTF-8"),
+    "nested": (replace_file(CONFIG_FILE, b"[" * 100_000), "is nested too deep"),
+    "of somebody else": (
+        replace_file(CONFIG_FILE, b'{"model_type": "bert"}'),
+        "of the model's weights",
+    ),
+    "another format": (change_config(format=2), "is not the config of an attnviz model"),
+    "a number for a name": (change_config(name=3), "is not as attnviz wrote it"),
+    "no settings": (change_config(settings=[]), "is not as attnviz wrote it"),
+    "an unknown setting": (change_settings(depth=3), "is not as attnviz wrote it"),
+    "an odd setting": (change_settings(norm="between"), "there is no place for the norm 'between'"),
+    "a width of text": (change_settings(dim="32"), "is not as attnviz wrote it"),
+    "heads that do not fit": (change_settings(heads=3), "does not split into 3 equal heads"),
+    "a head switched off": (change_settings(without="L0H0"), "is not as attnviz wrote it"),
+    "a text in the settings": (change_settings(memory="a b"), "is not as attnviz wrote it"),
+    "positions without end": (change_config(longest=None), "is not as attnviz wrote it"),
+    "more positions": (change_config(longest=9), "'positions' in"),
+    "heads of numbers": (change_config(heads={"L0H0": 3}), "is not as attnviz wrote it"),
+    "words that are no list": (change_vocabulary(words="abc"), "is not as attnviz wrote it"),
+    "words that are numbers": (change_vocabulary(words=[1, 2]), "is not as attnviz wrote it"),
+    "a word twice": (change_vocabulary(words=["a", "a"]), "is not as attnviz wrote it"),
+    "more words than rows": (change_vocabulary(words=[*"abcdefghijk"]), "'embeddings' in"),
+    "an answer more": (change_vocabulary(answers=[*"abcdefghijk"]), "'w_answers' in"),
+    "spelled as nothing": (change_vocabulary(spelled={"x": "y"}), "is not as attnviz wrote it"),
+    "asked with nothing": (change_vocabulary(asks="y"), "is not as attnviz wrote it"),
+    "an unknown tokenizer": (change_vocabulary(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
+    "a wider model": (change_settings(dim=64), "but config.json and vocabulary.json require [64"),
+    "a deeper model": (change_settings(layers=2), "has no 'layers.1.w_query'"),
+    "a matrix less": (change_tensors(lambda tensors: tensors.pop("w_key")), "has no 'w_key'"),
     "a matrix more": (
-        numbers(lambda found: found.update(w_1=np.ones((2, 2), np.float32))),
+        change_tensors(lambda tensors: tensors.update(w_1=np.ones((2, 2), np.float32))),
         "has a 'w_1', which the settings in config.json do not use",
     ),
     "not a number": (
-        numbers(lambda found: found["w_key"].fill(np.nan)),
+        change_tensors(lambda tensors: tensors["w_key"].fill(np.nan)),
         "'w_key' in",
     ),
     "yes and no": (
-        numbers(lambda found: found.update(w_key=found["w_key"] > 0)),
+        change_tensors(lambda tensors: tensors.update(w_key=tensors["w_key"] > 0)),
         "'w_key' in",
     ),
 }
 
 
-def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved: Path) -> None:
-    told = json.loads((saved / CONFIG_FILE).read_text())
-    told |= {"heads": {"L0H0": "reads the opposite letter"}}
+def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved_folder: Path) -> None:
+    config = json.loads((saved_folder / CONFIG_FILE).read_text())
+    config |= {"heads": {"L0H0": "reads the opposite letter"}}
     for score, sentences in ((7.0, 128), (0.9, -3)):
-        told["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
-        (saved / CONFIG_FILE).write_text(json.dumps(told))
+        config["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
+        (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
 
-        assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved)).out
+        assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved_folder)).out
 
 
 @pytest.mark.parametrize("model", ["toy", *TASKS])
@@ -461,62 +492,65 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
     assert model not in TASKS or TASKS[model].watch == task_of(model).watch
 
 
-def test_the_sentence_of_a_task_is_not_named_for_other_words(attnviz: Attnviz, saved: Path) -> None:
-    told = json.loads((saved / CONFIG_FILE).read_text())
-    told["facts"]["task"] = "agreement"
-    (saved / CONFIG_FILE).write_text(json.dumps(told))
+def test_the_sentence_of_a_task_is_not_named_for_other_words(
+    attnviz: Attnviz, saved_folder: Path
+) -> None:
+    config = json.loads((saved_folder / CONFIG_FILE).read_text())
+    config["facts"]["task"] = "agreement"
+    (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
 
     assert (
-        f"such as: attnviz run 'a b c' --model {saved}" in attnviz("run", "--model", str(saved)).err
+        f"such as: attnviz run 'a b c' --model {saved_folder}"
+        in attnviz("run", "--model", str(saved_folder)).err
     )
 
 
 def test_no_name_is_no_model(attnviz: Attnviz) -> None:
-    shown = attnviz("run", LETTERS, "--model", "").err
+    output = attnviz("run", LETTERS, "--model", "").err
 
-    assert shown.startswith("error: there is no model ''\n hint: known: toy, reverse, ")
-    assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in shown
+    assert output.startswith("error: there is no model ''\n hint: known: toy, reverse, ")
+    assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in output
 
 
-@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_folder_is_refused_in_two_lines(
-    attnviz: Attnviz, saved: Path, damage: str
+    attnviz: Attnviz, saved_folder: Path, damage: str
 ) -> None:
-    change, problem = DAMAGED[damage]
-    change(saved)
-    refused = attnviz("run", LETTERS, "--model", str(saved))
+    change, problem = DAMAGES[damage]
+    change(saved_folder)
+    result = attnviz("run", LETTERS, "--model", str(saved_folder))
 
-    assert refused.status == 2
-    assert problem in refused.err
-    assert refused.err.startswith("error: ")
-    assert len(refused.err.splitlines()) == 2
+    assert result.status == 2
+    assert problem in result.err
+    assert result.err.startswith("error: ")
+    assert len(result.err.splitlines()) == 2
 
 
 # What steps and comparisons say.
 
 
 def test_steps_say_that_numbers_were_learned() -> None:
-    told = steps(trace(AGREEMENT, model="agreement")).view()
-    said = " ".join(" ".join((each.about, *each.remarks)) for each in told.sections)
+    view = steps(trace(AGREEMENT, model="agreement")).view()
+    sentences = " ".join(" ".join((each.about, *each.remarks)) for each in view.sections)
 
-    assert "They were learned." in said
-    assert "Both were learned." in said
-    assert "A learned vector for the position is added" in said
-    assert "numbers that were learned" in said
-    assert "given" not in said
-    assert "drawn from a seed" not in said
-    assert "to learn" not in said
+    assert "They were learned." in sentences
+    assert "Both were learned." in sentences
+    assert "A learned vector for the position is added" in sentences
+    assert "numbers that were learned" in sentences
+    assert "given" not in sentences
+    assert "drawn from a seed" not in sentences
+    assert "to learn" not in sentences
 
 
 def test_steps_of_another_layer_can_be_asked_for(attnviz: Attnviz) -> None:
     assert attnviz("steps", AGREEMENT, "--model", "agreement", "--layer", "1").status == 0
-    refused = attnviz("steps", AGREEMENT, "--model", "agreement", "--layer", "2").err
-    assert refused.startswith("error: there is no layer 2: layers count from 0, and there are 2\n")
+    output = attnviz("steps", AGREEMENT, "--model", "agreement", "--layer", "2").err
+    assert output.startswith("error: there is no layer 2: layers count from 0, and there are 2\n")
 
 
 def test_the_last_layer_is_compared_unless_another_is_asked_for() -> None:
-    made = trace(AGREEMENT, model="agreement")
-    first, last = compare(made, layer=0), compare(made)
+    model_trace = trace(AGREEMENT, model="agreement")
+    first, last = compare(model_trace, layer=0), compare(model_trace)
 
     assert torch.equal(last.base.weights, trace(AGREEMENT, model="agreement", scale=False)
                        .layers[1].attended.weights)  # fmt: skip
@@ -527,35 +561,35 @@ def test_the_last_layer_is_compared_unless_another_is_asked_for() -> None:
 
 
 def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
-    other = "the old key near the small cabinets"
-    shown = attnviz("compare", AGREEMENT, other, "--model", "agreement").out
+    other_text = "the old key near the small cabinets"
+    output = attnviz("compare", AGREEMENT, other_text, "--model", "agreement").out
 
-    assert 'first text: at "?" the model answers: are' in shown
-    assert 'second text: at "?" the model answers: is' in shown
+    assert 'first text: at "?" the model answers: are' in output
+    assert 'second text: at "?" the model answers: is' in output
 
 
 def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:
-    shown = " ".join(attnviz("compare", "maplemaple", "--model", "induction").out.split())
+    output = " ".join(attnviz("compare", "maplemaple", "--model", "induction").out.split())
 
-    assert 'unscaled and scaled: after "e" (10) the model expects: m (' in shown
-    assert shown.count("the model expects") == 1
+    assert 'unscaled and scaled: after "e" (10) the model expects: m (' in output
+    assert output.count("the model expects") == 1
 
 
 def test_a_probability_of_1_is_not_said_to_be_more(attnviz: Attnviz) -> None:
     """In bfloat16 what is nearly certain is certain."""
-    shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "dtype").out
+    output = attnviz("compare", LETTERS, "--model", "reverse", "--by", "dtype").out
 
     assert (
         "float64, float32, bfloat16 and float16: at the 8 positions the model answers: "
         "h g f e d c b a (each 99 % or more)"
-    ) in " ".join(shown.split())
-    assert "100\xa0%" not in shown
+    ) in " ".join(output.split())
+    assert "100\xa0%" not in output
 
 
 def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
-    shown = attnviz("compare", LETTERS, "--model", "reverse", "--by", "temperature", "--curves")
+    result = attnviz("compare", LETTERS, "--model", "reverse", "--by", "temperature", "--curves")
 
-    assert shown.err == (
+    assert result.err == (
         "error: curves are drawn over many seeds, but the numbers of a model do not depend on a "
         "seed\n"
         " hint: leave --curves or --model out\n"
@@ -564,10 +598,10 @@ def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
 
 @pytest.mark.parametrize("by", ["dim", "heads", "variant", "positions", "seed", "tokenizer"])
 def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str) -> None:
-    refused = attnviz("compare", LETTERS, "--model", "reverse", "--by", by)
+    result = attnviz("compare", LETTERS, "--model", "reverse", "--by", by)
 
-    assert refused.status == 2
-    problem, hint = refused.err.splitlines()
+    assert result.status == 2
+    problem, hint = result.err.splitlines()
     assert problem == (
         f"error: --by {by} would change the model 'reverse' itself, which is already built"
     )
@@ -578,11 +612,11 @@ def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str
 
 def test_a_window_of_a_model_is_none_where_there_is_to_be_none(tmp_path: Path) -> None:
     model = load_model("reverse")
-    narrow = replace(model, settings=replace(model.settings, window=2))
-    made = compare(LETTERS, model=str(written(narrow, tmp_path / "narrow")), by="mask",
-                   values=("none", "causal"))  # fmt: skip
+    windowed_model = replace(model, settings=replace(model.settings, window=2))
+    folder_name = str(write_model(windowed_model, tmp_path / "narrow"))
+    comparison = compare(LETTERS, model=folder_name, by="mask", values=("none", "causal"))
 
-    assert bool(made.alternatives[0].visible.all())
+    assert bool(comparison.alternatives[0].visible.all())
 
 
 def test_a_layer_belongs_to_a_model(attnviz: Attnviz) -> None:
@@ -595,7 +629,7 @@ def test_a_layer_belongs_to_a_model(attnviz: Attnviz) -> None:
 # Others that learned something else.
 
 
-SHAPES: dict[str, dict[str, Any]] = {
+SETTINGS_BY_SHAPE: dict[str, dict[str, Any]] = {
     "post-norm": {"norm": "post"},
     "no norm": {"norm": "none"},
     "feed-forward": {"attention_only": False, "feed_forward": 5, "activation": "gelu"},
@@ -607,13 +641,13 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SETTINGS_BY_SHAPE)
 def test_models_of_other_shapes_are_written_and_read(tmp_path: Path, shape: str) -> None:
     task = task_of("reverse")
-    model = new_model(task, replace(task.settings, **SHAPES[shape]))
-    place = written(model, tmp_path / "mine")
-    made = trace(LETTERS, model=str(place))
+    model = new_model(task, replace(task.settings, **SETTINGS_BY_SHAPE[shape]))
+    place = write_model(model, tmp_path / "mine")
+    model_trace = trace(LETTERS, model=str(place))
 
     assert folder.read_learned_model(place).parameters.keys() == model.parameters.keys()
-    assert "random" not in made.view().screen.caveat
-    assert "seed" not in made.view().settings
+    assert "random" not in model_trace.view().screen.caveat
+    assert "seed" not in model_trace.view().settings

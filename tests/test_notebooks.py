@@ -35,11 +35,11 @@ LIBRARY = ROOT / "docs" / "library.md"
 NOTEBOOK = ROOT / "docs" / "attnviz.ipynb"
 
 
-def shown(value: Any) -> str:
-    """What a notebook would make of a value: HTML, a picture, or one line of text."""
+def form_of(value: Any) -> str:
+    """How a notebook shows a value: the name of a method for HTML or a picture, or `text`."""
     for name in ("_repr_html_", "_repr_png_"):
-        made = getattr(value, name, lambda: None)()
-        if made:
+        method = getattr(value, name, lambda: None)()
+        if method:
             return name
     assert len(repr(value)) < 2000
     return "text"
@@ -63,12 +63,12 @@ class Frames(HTMLParser):
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Showable]:
-    made = trace("I am learning", variant="causal")
+    result = trace("I am learning", variant="causal")
     return {
-        "Trace": made,
-        "Comparison": compare(made, by="mask"),
-        "Walk": steps(made),
-        "Inspection": inspect(made),
+        "Trace": result,
+        "Comparison": compare(result, by="mask"),
+        "Walk": steps(result),
+        "Inspection": inspect(result),
         "Example": example("simplified"),
         "Learned": learn("sort", choices=Choices(steps=2)),
     }
@@ -79,23 +79,23 @@ NAMES = ("Trace", "Comparison", "Walk", "Inspection", "Example", "Learned")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, Showable]) -> None:
-    [frame] = (found := Frames(results[name]._repr_html_())).frames
+    [frame] = (content := Frames(results[name]._repr_html_())).frames
 
     assert frame["sandbox"] == "allow-scripts allow-downloads"
     assert frame["title"] == f"attnviz: {results[name].view().headline}"
     assert (frame["srcdoc"] or "").encode() == results[name].view().render(".html")
-    assert found.others == ["div", "p", "br"]  # words below it; no script, no style
+    assert content.others == ["div", "p", "br"]  # words below it; no script, no style
 
 
 # As strict as notebooks are: frames inherit it.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
-def cells_of(path: Path, *shown: Showable) -> Path:
-    """A page with what some cells show."""
+def page_of_cells(path: Path, *values: Showable) -> Path:
+    """A page with the HTML of some values, as cells of a notebook show it."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    told = "".join(each._repr_html_() for each in shown)
-    path.write_text(f"<!doctype html><meta charset='utf-8'>{policy}{told}", "utf-8")
+    frames = "".join(each._repr_html_() for each in values)
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{policy}{frames}", "utf-8")
     return path
 
 
@@ -103,51 +103,51 @@ def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
     chromium: Browser, tmp_path: Path
 ) -> None:
     size = {"width": 900, "height": 1000}
-    notebook = cells_of(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
+    notebook = page_of_cells(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
 
-    with opened(chromium, notebook, viewport=size) as seen:
-        seen.page.frames[1].locator("nav.steps a").nth(3).click()
-        seen.page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
-        box = seen.page.locator("div").first.bounding_box()
+    with opened(chromium, notebook, viewport=size) as session:
+        session.page.frames[1].locator("nav.steps a").nth(3).click()
+        session.page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
+        box = session.page.locator("div").first.bounding_box()
         assert box
-        right, foot = box["x"] + box["width"] - 5, box["y"] + box["height"] - 5
-        seen.page.mouse.move(right, foot)
-        seen.page.mouse.down()
-        seen.page.mouse.move(right, foot + 100)
-        seen.page.mouse.up()
-        frame = seen.page.locator("iframe").bounding_box()
+        right, bottom = box["x"] + box["width"] - 5, box["y"] + box["height"] - 5
+        session.page.mouse.move(right, bottom)
+        session.page.mouse.down()
+        session.page.mouse.move(right, bottom + 100)
+        session.page.mouse.up()
+        frame = session.page.locator("iframe").bounding_box()
 
         assert frame
         assert frame["height"] == 860
-        assert seen.page.frames[1].url == "about:srcdoc"
+        assert session.page.frames[1].url == "about:srcdoc"
 
 
-WITHOUT_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
+TRY_OWN_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
   try { return typeof reach(); } catch (error) { return error.name; }
 })"""
 
 
 def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -> None:
-    cells = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
-    notebook = cells_of(tmp_path / "notebook.html", *cells)
+    traces = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
+    notebook = page_of_cells(tmp_path / "notebook.html", *traces)
 
-    with opened(chromium, notebook) as seen:
-        one, other = seen.page.frames[1:]
-        for frame in (one, other):
+    with opened(chromium, notebook) as session:
+        first_frame, second_frame = session.page.frames[1:]
+        for frame in (first_frame, second_frame):
             frame.locator("#matrix canvas").first.wait_for()
-        before = other.locator("#matrix").inner_text()
-        one.locator("#matrix canvas").first.click(position={"x": 200, "y": 200}, force=True)
-        one.locator("#matrix").get_by_text("weight .").first.wait_for()
+        text_before = second_frame.locator("#matrix").inner_text()
+        first_frame.locator("#matrix canvas").first.click(position={"x": 200, "y": 200}, force=True)
+        first_frame.locator("#matrix").get_by_text("weight .").first.wait_for()
 
-        read = re.search(r"weight (\.\d+)", one.locator("#matrix").inner_text())
-        assert read
-        assert any(abs(float(read[1]) - each) < 1e-4 for each in cells[0].weights.flatten())
-        assert other.locator("#matrix").inner_text() == before
-        one.locator("#copying summary").click()
-        with seen.page.expect_download() as saved:
-            one.get_by_label("save: Matrix as PNG").click()
-        assert saved.value.path().read_bytes().startswith(b"\x89PNG")
-        assert one.evaluate(WITHOUT_ORIGIN) == ["SecurityError", "SecurityError"]
+        weight_line = re.search(r"weight (\.\d+)", first_frame.locator("#matrix").inner_text())
+        assert weight_line
+        assert any(abs(float(weight_line[1]) - each) < 1e-4 for each in traces[0].weights.flatten())
+        assert second_frame.locator("#matrix").inner_text() == text_before
+        first_frame.locator("#copying summary").click()
+        with session.page.expect_download() as download:
+            first_frame.get_by_label("save: Matrix as PNG").click()
+        assert download.value.path().read_bytes().startswith(b"\x89PNG")
+        assert first_frame.evaluate(TRY_OWN_ORIGIN) == ["SecurityError", "SecurityError"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,7 +161,7 @@ def test_a_result_is_one_line_of_text(name: str, results: dict[str, Showable]) -
 def test_a_result_is_a_figure_that_shows_itself(name: str, results: dict[str, Showable]) -> None:
     light, dark = (results[name].heatmap(theme=theme) for theme in ("light", "dark"))
 
-    assert shown(dark) == "_repr_png_"
+    assert form_of(dark) == "_repr_png_"
     assert vars(dark)["description"] == results[name].view().picture.description
     assert light.get_facecolor() != dark.get_facecolor()
     assert not hasattr(dark, "number")  # pyplot knows nothing of it
@@ -176,58 +176,60 @@ def test_a_result_is_numbers(name: str, results: dict[str, Showable]) -> None:
 
 
 def test_grids_have_the_weights_under_the_names_of_their_tokens() -> None:
-    made = trace("I am learning", variant="multi-head")
-    one, other = made.grids(show=["weights"])
+    heads_trace = trace("I am learning", variant="multi-head")
+    first_grid, second_grid = heads_trace.grids(show=["weights"])
 
-    assert one.rows.labels == one.columns.labels == ("I", "am", "learning")
-    assert np.array_equal(np.stack([one.values, other.values]), made.weights[0].numpy())
+    assert first_grid.rows.labels == first_grid.columns.labels == ("I", "am", "learning")
+    assert np.array_equal(
+        np.stack([first_grid.values, second_grid.values]), heads_trace.weights[0].numpy()
+    )
 
 
 def test_saving_takes_what_is_shown_and_how_it_looks(tmp_path: Path) -> None:
-    made = trace("I am learning", variant="multi-head")
+    heads_trace = trace("I am learning", variant="multi-head")
 
     path = tmp_path / "row.svg"
-    made.save(path, query="am", theme="dark", numbers=False)
-    one = path.read_text("utf-8")
-    made.view(query="am").save(path, theme="dark", numbers=False)
+    heads_trace.save(path, query="am", theme="dark", numbers=False)
+    svg = path.read_text("utf-8")
+    heads_trace.view(query="am").save(path, theme="dark", numbers=False)
 
-    assert one == path.read_text("utf-8")
-    assert "learning" in one
+    assert svg == path.read_text("utf-8")
+    assert "learning" in svg
 
 
 def test_a_head_is_drawn_alone() -> None:
-    made = trace("I am learning", variant="multi-head")
+    heads_trace = trace("I am learning", variant="multi-head")
 
-    assert made.view(layer=0, head=1).title == made.view().title
-    assert [each.title for each in made.view(layer=0, head=1).grids()] == ["weights L0H1"]
-    assert made.heatmap(layer=0, head=1).get_size_inches().tolist()
+    assert heads_trace.view(layer=0, head=1).title == heads_trace.view().title
+    assert [each.title for each in heads_trace.view(layer=0, head=1).grids()] == ["weights L0H1"]
+    assert heads_trace.heatmap(layer=0, head=1).get_size_inches().tolist()
 
 
 def test_weights_of_one_tensor_are_those_that_are_shown() -> None:
     text = "I am learning"
-    dropped = trace(text, dropout=0.5)
-    heard = trace("The animal was tired", model="minilm")
+    dropout_trace = trace(text, dropout=0.5)
+    model_trace = trace("The animal was tired", model="minilm")
 
-    assert (dropped.weights[0] == dropped.layers[0].attended.mixing).all()
-    assert heard.weights.shape == (6, 12, 6, 6)
-    assert (heard.weights[4, 7] == heard.layers[4].attended.weights[7]).all()
+    assert (dropout_trace.weights[0] == dropout_trace.layers[0].attended.mixing).all()
+    assert model_trace.weights.shape == (6, 12, 6, 6)
+    assert (model_trace.weights[4, 7] == model_trace.layers[4].attended.weights[7]).all()
     assert trace(text, layers=2, heads=2).weights.shape == (2, 2, 3, 3)
 
 
 def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    heard = trace("The animal was tired", model="minilm", kept=(0, 4))
-    in_memory = heard.weights
+    model_trace = trace("The animal was tired", model="minilm", kept=(0, 4))
+    in_memory = model_trace.weights
 
     monkeypatch.setattr("attnviz.traces.trained.captured_attention.CAPTURED_CELLS_AT_ONCE", 1)
 
-    assert isinstance(heard.layers[0].weights.cells("mixing", 0), RecomputedCells)
-    np.testing.assert_allclose(heard.weights, in_memory, atol=1e-6)
+    assert isinstance(model_trace.layers[0].weights.cells("mixing", 0), RecomputedCells)
+    np.testing.assert_allclose(model_trace.weights, in_memory, atol=1e-6)
 
 
 @pytest.fixture
-def at_home(
+def work_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
 ) -> Iterator[Path]:
     """A folder to write into, in which `gpt2` is a small model."""
@@ -238,8 +240,8 @@ def at_home(
         yield tmp_path
 
 
-def _pandas() -> ModuleType:
-    """As much of it as tells whether a table could be made, where it is not installed."""
+def _stand_in_for_pandas() -> ModuleType:
+    """A stand-in for pandas, where it is not installed, which checks the shape of a table."""
 
     def data_frame(values: Any, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
         if isinstance(values, dict):
@@ -263,17 +265,19 @@ def copy_short_samples(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_page_about_the_library_is_true(at_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_about_the_library_is_true(
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells, page = Cells(), LIBRARY.read_text("utf-8")
-    copy_short_samples(at_home)
+    copy_short_samples(work_folder)
     if find_spec("pandas") is None:
-        monkeypatch.setitem(sys.modules, "pandas", _pandas())
+        monkeypatch.setitem(sys.modules, "pandas", _stand_in_for_pandas())
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        shown(cells.run(code))
+        form_of(cells.run(code))
 
     assert repr(cells.known["attention"]) in page
-    written = {path.name for path in at_home.iterdir()} - {"gpt2"}
-    assert written >= {"head.pdf", "weights.svg", "page.html", "numbers.npz", "reverse.gif"}
+    file_names = {path.name for path in work_folder.iterdir()} - {"gpt2"}
+    assert file_names >= {"head.pdf", "weights.svg", "page.html", "numbers.npz", "reverse.gif"}
 
 
 RESEARCH = (ROOT / "docs" / "research.md").read_text("utf-8")
@@ -281,54 +285,61 @@ RESEARCH = (ROOT / "docs" / "research.md").read_text("utf-8")
 
 @pytest.mark.usefixtures("quick")
 def test_ten_tasks_of_research_take_ten_lines_each(
-    at_home: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
 ) -> None:
     from transformers import AutoModelForCausalLM
 
     if find_spec("pandas") is None:
-        monkeypatch.setitem(sys.modules, "pandas", _pandas())
-    (at_home / "t5").symlink_to(small_transformer("t5"))
-    copy_short_samples(at_home)
-    (at_home / "run").mkdir()
-    (at_home / "run" / "step-100").symlink_to(small_transformer("gpt2"))
-    shutil.copytree(small_transformer("gpt2"), at_home / "run" / "step-200")
-    trained = AutoModelForCausalLM.from_pretrained("gpt2")
-    for weight in trained.parameters():
+        monkeypatch.setitem(sys.modules, "pandas", _stand_in_for_pandas())
+    (work_folder / "t5").symlink_to(small_transformer("t5"))
+    copy_short_samples(work_folder)
+    (work_folder / "run").mkdir()
+    (work_folder / "run" / "step-100").symlink_to(small_transformer("gpt2"))
+    shutil.copytree(small_transformer("gpt2"), work_folder / "run" / "step-200")
+    larger_model = AutoModelForCausalLM.from_pretrained("gpt2")
+    for weight in larger_model.parameters():
         weight.data.mul_(1.5)
-    trained.save_pretrained(at_home / "run" / "step-200")
+    larger_model.save_pretrained(work_folder / "run" / "step-200")
 
     cells, blocks = Cells(), re.findall(r"```python\n(.*?)```", RESEARCH, re.DOTALL)
     for code in blocks:
         assert len([line for line in code.splitlines() if line.strip()]) <= 10
-        shown(cells.run(code))
+        form_of(cells.run(code))
 
     assert len(blocks) == len(re.findall(r"^## \d+\. ", RESEARCH, re.MULTILINE)) == 10
     assert cells.known["result"].following == ()
     assert cells.known["both"].changes
-    written = {path.name for path in at_home.iterdir()}
-    assert written >= {"pairs.csv", "head.html", "cross.png", "run.gif", "figure.pdf", "heads.csv"}
+    file_names = {path.name for path in work_folder.iterdir()}
+    assert file_names >= {
+        "pairs.csv",
+        "head.html",
+        "cross.png",
+        "run.gif",
+        "figure.pdf",
+        "heads.csv",
+    }
 
 
 def cells_of_notebook() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
-    return found
+    cells: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
+    return cells
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_notebook_shows_what_is_stored_in_it(at_home: Path) -> None:
-    cells, seen = Cells(), []
+def test_the_notebook_shows_what_is_stored_in_it(work_folder: Path) -> None:
+    cells, forms = Cells(), []
     code = [each for each in cells_of_notebook() if each["cell_type"] == "code"]
     for count, cell in enumerate(code, start=1):
         value = cells.run("".join(cell["source"]))
-        [kept], [now] = cell["outputs"], stored(value, count, pictures=False)
-        picture = kept["data"].pop("image/png", None)
-        assert kept == now, "make notebook"
+        [stored_output], [new_output] = cell["outputs"], stored(value, count, pictures=False)
+        picture = stored_output["data"].pop("image/png", None)
+        assert stored_output == new_output, "make notebook"
         assert (picture is not None) == has_picture(value), "make notebook"
-        seen.append(shown(value))
+        forms.append(form_of(value))
         if picture is not None:
             size = unpack(">II", base64.b64decode(picture)[16:24])
-            assert size == ((500, 500) if seen[-1] == "_repr_png_" else SIZE)
+            assert size == ((500, 500) if forms[-1] == "_repr_png_" else SIZE)
 
-    assert seen.count("_repr_html_") >= 8
-    assert "_repr_png_" in seen
+    assert forms.count("_repr_html_") >= 8
+    assert "_repr_png_" in forms
     assert NOTEBOOK.stat().st_size < 1.5e6

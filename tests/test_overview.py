@@ -39,7 +39,7 @@ from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, ove
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
 ANIMAL = "The animal didn't cross the street because it was too tired"
-OF_MANY_SIZES: dict[str, dict[str, Any]] = {
+ARGUMENTS_BY_NAME: dict[str, dict[str, Any]] = {
     "6 × 12": {"layers": 6, "heads": 12},
     "12 × 12, causal": {"layers": 12, "heads": 12, "queries": 40, "causal": True},
     "2 × 4": {"layers": 2, "heads": 4, "queries": 6, "causal": True},
@@ -52,49 +52,51 @@ OF_MANY_SIZES: dict[str, dict[str, Any]] = {
     "without flags": {"layers": 6, "heads": 12, "flags": 0},
     "hostile words": {"layers": 2, "heads": 2, "queries": len(HOSTILE), "words": HOSTILE},
 }
-every = pytest.mark.parametrize("name", OF_MANY_SIZES)
+for_every_overview = pytest.mark.parametrize("name", ARGUMENTS_BY_NAME)
 COLORS: tuple[ColorDepth, ...] = ("none", "16", "256", "truecolor")
 
 
 @cache
-def drawn(name: str) -> Overview:
-    return overview_by_hand(**OF_MANY_SIZES[name])
+def overview_of(name: str) -> Overview:
+    return overview_by_hand(**ARGUMENTS_BY_NAME[name])
 
 
 # What maps hold.
 
 
-@given(high=st.integers(1, 20), wide=st.integers(1, 20), queries=st.integers(1, 17))
-def test_rows_of_maps_sum_to_1_however_small_they_are(high: int, wide: int, queries: int) -> None:
-    small = overview_by_hand(2, 5, queries, queries + 3).pooled_to(high, wide)
+@given(height=st.integers(1, 20), width=st.integers(1, 20), queries=st.integers(1, 17))
+def test_rows_of_maps_sum_to_1_however_small_they_are(
+    height: int, width: int, queries: int
+) -> None:
+    pooled = overview_by_hand(2, 5, queries, queries + 3).pooled_to(height, width)
 
-    assert small.shape == (min(high, queries), min(wide, queries + 3))
-    np.testing.assert_allclose(small.values.sum(2), 1, atol=1e-5)
+    assert pooled.shape == (min(height, queries), min(width, queries + 3))
+    np.testing.assert_allclose(pooled.values.sum(2), 1, atol=1e-5)
 
 
-@given(high=st.integers(1, 9), wide=st.integers(1, 9))
-def test_even_attention_looks_even_in_any_size(high: int, wide: int) -> None:
+@given(height=st.integers(1, 9), width=st.integers(1, 9))
+def test_even_attention_looks_even_in_any_size(height: int, width: int) -> None:
     """Blocks of two tokens beside blocks of three would look as if more were read there."""
-    small = overview_by_hand(1, 5, 11, 13).pooled_to(high, wide)
+    pooled = overview_by_hand(1, 5, 11, 13).pooled_to(height, width)
 
-    np.testing.assert_allclose(small.values[4], 1 / wide, atol=1e-5)
+    np.testing.assert_allclose(pooled.values[4], 1 / width, atol=1e-5)
 
 
 def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
-    whole = overview_by_hand(1, 4, 6, 6)
+    overview = overview_by_hand(1, 4, 6, 6)
 
-    small = whole.pooled_to(3, 2)
+    pooled = overview.pooled_to(3, 2)
 
-    expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
-    np.testing.assert_allclose(small.values, expected, atol=1e-6)
-    assert small.pool_note == "one cell = mean of 2 queries, sum of 3 keys"
+    expected = overview.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
+    np.testing.assert_allclose(pooled.values, expected, atol=1e-6)
+    assert pooled.pool_note == "one cell = mean of 2 queries, sum of 3 keys"
 
 
 def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:
     """Not as 1.1e+02 queries."""
-    whole = overview_by_hand(1, 1, 329, 329)
+    overview = overview_by_hand(1, 1, 329, 329)
 
-    assert whole.pooled_to(3, 5).pool_note == (
+    assert overview.pooled_to(3, 5).pool_note == (
         "one cell = mean of about 110 queries, sum of about 66 keys"
     )
 
@@ -111,24 +113,28 @@ def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand
         tokens_per_column=np.ones(3),
     )
 
-    (found,) = blocks.pooled_to(1, 3).values
+    (pooled_map,) = blocks.pooled_to(1, 3).values
 
-    np.testing.assert_allclose(found[0], np.array([0.4, 0.4, 0.2]) @ blocks.values[0], atol=1e-6)
+    np.testing.assert_allclose(
+        pooled_map[0], np.array([0.4, 0.4, 0.2]) @ blocks.values[0], atol=1e-6
+    )
 
 
 def test_a_map_with_room_for_its_cells_is_what_it_was() -> None:
-    whole = overview_by_hand(2, 3, 7)
+    overview = overview_by_hand(2, 3, 7)
 
-    assert whole.pooled_to(7, 9) is whole
-    assert whole.pool_note == ""
+    assert overview.pooled_to(7, 9) is overview
+    assert overview.pool_note == ""
 
 
 def test_a_cell_is_hidden_where_all_of_it_is() -> None:
-    small = overview_by_hand(1, 1, 6, causal=True).pooled_to(3, 3)
+    pooled = overview_by_hand(1, 1, 6, causal=True).pooled_to(3, 3)
 
-    assert small.hidden[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
-    corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).pooled_to(2, 2)
-    assert corner.hidden[0].tolist() == [[False, True], [True, True]]
+    assert pooled.hidden[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
+    pooled_corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).pooled_to(
+        2, 2
+    )
+    assert pooled_corner.hidden[0].tolist() == [[False, True], [True, True]]
 
 
 # What colours mean.
@@ -142,17 +148,21 @@ def test_a_root_shows_what_is_small_beside_a_sink() -> None:
 
 
 def test_numbers_of_any_sign_have_two_colours() -> None:
-    signed = overview_by_hand(1, 2, 4, measure="weight × gradient", share=False)
-    signed.values[0, 0, 0] = -2.0
+    overview = overview_by_hand(1, 2, 4, measure="weight × gradient", share=False)
+    overview.values[0, 0, 0] = -2.0
 
-    assert (signed.scale.kind, signed.scale.low, signed.scale.high) == ("diverging", -2.0, 2.0)
+    assert (overview.scale.kind, overview.scale.low, overview.scale.high) == (
+        "diverging",
+        -2.0,
+        2.0,
+    )
 
 
 def test_numbers_that_are_no_shares_reach_as_far_as_they_go() -> None:
-    small = overview_by_hand(1, 1, 4, measure="weight × length", share=False)
+    overview = overview_by_hand(1, 1, 4, measure="weight × length", share=False)
 
-    assert small.scale.high == pytest.approx(1.0)
-    assert overview_by_hand(1, 1, 4, values=small.values / 50, share=False).scale.high == 0.02
+    assert overview.scale.high == pytest.approx(1.0)
+    assert overview_by_hand(1, 1, 4, values=overview.values / 50, share=False).scale.high == 0.02
 
 
 def test_a_scale_of_logarithms_begins_above_0() -> None:
@@ -166,21 +176,22 @@ def test_a_scale_of_logarithms_begins_above_0() -> None:
 
 @pytest.mark.parametrize("colors", COLORS)
 @pytest.mark.parametrize("width", [24, 40, 80, 132])
-@every
+@for_every_overview
 def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: ColorDepth) -> None:
-    lines = list(overview_lines(drawn(name), Screen(width, 24, colors), 20))
+    lines = list(overview_lines(overview_of(name), Screen(width, 24, colors), 20))
 
     assert max(line.cell_len for line in lines) <= width
     words = " ".join(line.plain for line in lines)
     heads = re.findall(r"\bH\d+\b", words)
-    assert set(drawn(name).columns.labels) <= {*heads} or width == 24
-    assert all(f" {layer}" in f" {words}" for layer in drawn(name).rows.labels)
+    assert set(overview_of(name).columns.labels) <= {*heads} or width == 24
+    assert all(f" {layer}" in f" {words}" for layer in overview_of(name).rows.labels)
 
 
 @pytest.mark.parametrize("colors", COLORS)
 def test_144_heads_stand_in_80_columns(colors: ColorDepth) -> None:
     lines = [
-        line.plain for line in overview_lines(drawn("12 × 12, causal"), Screen(80, 24, colors), 20)
+        line.plain
+        for line in overview_lines(overview_of("12 × 12, causal"), Screen(80, 24, colors), 20)
     ]
 
     assert sum(line.startswith("L") for line in lines) == 12
@@ -188,7 +199,7 @@ def test_144_heads_stand_in_80_columns(colors: ColorDepth) -> None:
 
 
 def test_72_heads_and_8_kinds_fit_18_lines() -> None:
-    lines = list(overview_lines(drawn("6 × 12"), Screen(80, 24, "truecolor"), 18))
+    lines = list(overview_lines(overview_of("6 × 12"), Screen(80, 24, "truecolor"), 18))
 
     assert len(lines) <= 18
     assert all(kind.split()[0] in " ".join(line.plain for line in lines) for kind in KINDS)
@@ -196,7 +207,7 @@ def test_72_heads_and_8_kinds_fit_18_lines() -> None:
 
 def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None:
     heights = [
-        len(list(overview_lines(drawn("6 × 12"), Screen(80, lines, "truecolor"), lines)))
+        len(list(overview_lines(overview_of("6 × 12"), Screen(80, lines, "truecolor"), lines)))
         for lines in range(20, 40)
     ]
 
@@ -214,43 +225,47 @@ def test_heads_that_do_not_fit_as_maps_are_letters_of_their_kinds(
         replace(flag, map_index=kinds.index(number), count=kinds.count(number))
         for number, flag in enumerate(overview_by_hand(30, 9, flags=3).flags)
     ]
-    many = overview_by_hand(30, 9, kinds=tuple(kinds))
-    many = replace(many, flags=tuple(flags))
-    lines = list(overview_lines(many, Screen(width, height, colors), most))
+    overview = overview_by_hand(30, 9, kinds=tuple(kinds))
+    overview = replace(overview, flags=tuple(flags))
+    lines = list(overview_lines(overview, Screen(width, height, colors), most))
     texts = [line.plain for line in lines]
-    written = {
+    letters_by_layer = {
         int(layer): letters.split() if " " in letters.strip() else [*letters]
         for layer, letters in re.findall(r"L(\d+) +((?:[a-c·] ?){9})", "\n".join(texts))
     }
 
     assert len(lines) <= most
     assert max(line.cell_len for line in lines) <= width
-    assert [letter for layer in range(30) for letter in written[layer]] == [
+    assert [letter for layer in range(30) for letter in letters_by_layer[layer]] == [
         "·" if kind is None else "abc"[kind] for kind in kinds
     ]
     legend = " ".join(texts[texts.index("") :])
     assert "a previous token 45 (L0H1 .98)" in legend
     assert "b next token 135 (L0H2 .98)" in legend
     assert "--layer 0 --head 1 shows one head" in legend
-    piped = len(list(overview_lines(many, Screen(width))))
-    assert piped <= 60 < len(list(overview_lines(many, Screen(width, full=True))))
+    line_count = len(list(overview_lines(overview, Screen(width))))
+    assert line_count <= 60 < len(list(overview_lines(overview, Screen(width, full=True))))
 
 
 def test_every_cell_has_the_colour_of_its_number() -> None:
-    whole = overview_by_hand(1, 1, 5, flags=0, values=np.linspace(0, 1, 25).reshape(1, 5, 5))
+    overview = overview_by_hand(1, 1, 5, flags=0, values=np.linspace(0, 1, 25).reshape(1, 5, 5))
     screen = Screen(80, 24, "truecolor", theme="dark")
-    lines = list(overview_lines(whole, screen, 20))[1:4]
+    lines = list(overview_lines(overview, screen, 20))[1:4]
     letters = [segment for line in lines for segment in _letters(line)[3:8]]
 
     anchors = color_anchors("ocean", "dark", "sequential")
-    wanted = color_values(np.sqrt(whole.values[0]), 0, 1, anchors)
+    expected_colors = color_values(np.sqrt(overview.values[0]), 0, 1, anchors)
     for place, style in enumerate(letters):
         line, column = divmod(place, 5)
         assert style.color is not None
-        assert tuple(style.color.get_truecolor()) == tuple(wanted[2 * line, column].tolist())
+        assert tuple(style.color.get_truecolor()) == tuple(
+            expected_colors[2 * line, column].tolist()
+        )
         if line < 2:
             assert style.bgcolor is not None
-            assert tuple(style.bgcolor.get_truecolor()) == tuple(wanted[2 * line + 1, column])
+            assert tuple(style.bgcolor.get_truecolor()) == tuple(
+                expected_colors[2 * line + 1, column]
+            )
 
 
 def _letters(line: Text) -> list[Style]:
@@ -266,27 +281,29 @@ def test_without_colours_the_more_the_darker() -> None:
 
 
 def test_heads_that_share_keys_stand_under_their_name() -> None:
-    over, heads, *_ = overview_lines(drawn("4 × 16, grouped"), Screen(80, 24, "16"), 20)
+    group_line, head_line, *_ = overview_lines(
+        overview_of("4 × 16, grouped"), Screen(80, 24, "16"), 20
+    )
 
     for group in range(4):
-        assert over.plain.index(f"kv {group} ") == heads.plain.index(f"H{group * 4}")
+        assert group_line.plain.index(f"kv {group} ") == head_line.plain.index(f"H{group * 4}")
 
 
 def test_the_letter_of_a_flag_stands_at_its_map() -> None:
     lines = [line.plain for line in overview_lines(overview_by_hand(6, 12, flags=3), Screen(80))]
 
-    (of_b,) = [line for line in lines if line.startswith("L0")]
-    assert of_b.index("b") == lines[0].index("H7") + 4  # the last letter of its map
+    (first_layer_line,) = [line for line in lines if line.startswith("L0")]
+    assert first_layer_line.index("b") == lines[0].index("H7") + 4  # the last letter of its map
     assert "b next token L0H7 .98" in " ".join(lines)
 
 
 def test_the_legend_is_that_of_the_maps_as_they_are_drawn() -> None:
     """In few columns weights can reach 1, where those of 60 tokens are far from it."""
-    near, broad = overview_by_hand(1, 5, 60).values[[3, 4]]
-    whole = overview_by_hand(1, 2, 60, values=np.stack([near, broad]), flags=0)
-    lines = [line.plain for line in overview_lines(whole, Screen(12 * 2, 24), 20)]
+    near_weights, broad_weights = overview_by_hand(1, 5, 60).values[[3, 4]]
+    overview = overview_by_hand(1, 2, 60, values=np.stack([near_weights, broad_weights]), flags=0)
+    lines = [line.plain for line in overview_lines(overview, Screen(12 * 2, 24), 20)]
 
-    assert whole.scale.high < 0.5
+    assert overview.scale.high < 0.5
     assert any(re.search(r"weight 0 .* 1$", line) for line in lines)
 
 
@@ -295,50 +312,56 @@ def test_the_legend_is_that_of_the_maps_as_they_are_drawn() -> None:
 
 @pytest.mark.parametrize("suffix", DRAWN)
 def test_every_renderer_takes_an_overview(suffix: str) -> None:
-    view = view_of(drawn("hostile words"), headline="all heads")
+    view = view_of(overview_of("hostile words"), headline="all heads")
 
-    found = render(view, suffix, dpi=40)
+    content = render(view, suffix, dpi=40)
 
-    assert found == render(view, suffix, dpi=40)
+    assert content == render(view, suffix, dpi=40)
     if suffix in (".svg", ".txt", ".md"):
-        assert all(f"L{layer}" in found.decode() for layer in range(2))
+        assert all(f"L{layer}" in content.decode() for layer in range(2))
 
 
 def test_who_does_not_see_it_hears_which_head_does_what() -> None:
-    svg = render(view_of(drawn("6 × 12"), description=described("6 × 12")), ".svg").decode()
+    svg = render(
+        view_of(overview_of("6 × 12"), description=description_of("6 × 12")), ".svg"
+    ).decode()
 
     assert "72 small maps of 15 × 15 tokens" in svg
     assert "previous token L0H0 (.98), next token L0H7 (.98)" in svg
 
 
-def described(name: str) -> str:
-    return describe([drawn(name)])
+def description_of(name: str) -> str:
+    return describe([overview_of(name)])
 
 
 # In pictures.
 
 
 @cache
-def laid_out(name: str, size: str) -> Layout:
-    view = view_of(drawn(name), headline="In 57 of the 72 heads the first token stands out most.")
+def layout_of_overview(name: str, size: str) -> Layout:
+    view = view_of(
+        overview_of(name), headline="In 57 of the 72 heads the first token stands out most."
+    )
     return layout_of(view, Look(size=SIZES[size]))
 
 
-every_size = pytest.mark.parametrize("size", SIZES)
+for_every_size = pytest.mark.parametrize("size", SIZES)
 
 
-@every_size
-@every
+@for_every_size
+@for_every_overview
 def test_no_two_texts_overlap(name: str, size: str) -> None:
-    inside = [word for word in laid_out(name, size).words if word.background_series is None]
+    outside_maps = [
+        word for word in layout_of_overview(name, size).words if word.background_series is None
+    ]
 
-    assert list(overlapping(inside)) == []
+    assert list(overlapping(outside_maps)) == []
 
 
-@every_size
-@every
+@for_every_size
+@for_every_overview
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
-    layout = laid_out(name, size)
+    layout = layout_of_overview(name, size)
     page = np.array(layout.size)
     for word in layout.words:
         assert corners(word).min() >= 0, word.text
@@ -353,44 +376,47 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
         assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
 
 
-@every_size
-@every
+@for_every_size
+@for_every_overview
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = laid_out(name, size)
+    layout = layout_of_overview(name, size)
 
     assert min(word.size for word in layout.words) * SLIDE_WIDTH / layout.size[0] >= 10 - 1e-6
 
 
-@every_size
-@every
+@for_every_size
+@for_every_overview
 def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size: str) -> None:
-    (maps,) = laid_out(name, size).items_of(Maps)
+    (maps,) = layout_of_overview(name, size).items_of(Maps)
 
-    assert len(maps.boxes) == len(drawn(name).names)
+    assert len(maps.boxes) == len(overview_of(name).names)
     lefts, bottoms, widths, heights = np.array(maps.boxes).T
     for place, (left, bottom, width, height) in enumerate(maps.boxes[:40]):
-        apart = (lefts >= left + width) | (left >= lefts + widths)
-        apart |= (bottoms >= bottom + height) | (bottom >= bottoms + heights)
-        assert apart[[each for each in range(len(lefts)) if each != place]].all()
-    assert min(widths.min(), heights.min()) * SLIDE_WIDTH / laid_out(name, size).size[0] > 0.08
+        is_apart = (lefts >= left + width) | (left >= lefts + widths)
+        is_apart |= (bottoms >= bottom + height) | (bottom >= bottoms + heights)
+        assert is_apart[[each for each in range(len(lefts)) if each != place]].all()
+    assert (
+        min(widths.min(), heights.min()) * SLIDE_WIDTH / layout_of_overview(name, size).size[0]
+        > 0.08
+    )
 
 
 def test_every_flag_is_framed_where_its_head_stands_and_explained_in_its_colour() -> None:
-    layout, overview = laid_out("6 × 12", "16:9"), drawn("6 × 12")
+    layout, overview = layout_of_overview("6 × 12", "16:9"), overview_of("6 × 12")
     (maps,) = layout.items_of(Maps)
     frames = [each for each in layout.items_of(Block) if each.head is not None]
-    around, samples = frames[: len(overview.flags)], frames[len(overview.flags) :]
+    map_frames, legend_frames = frames[: len(overview.flags)], frames[len(overview.flags) :]
 
-    for flag, frame, sample in zip(overview.flags, around, samples, strict=True):
-        assert centre(frame.box) == pytest.approx(centre(maps.boxes[flag.map_index]))
-        assert frame.head == sample.head
-    assert len({frame.head for frame in around}) == len(KINDS)
-    told = [word.text for word in layout.words]
-    assert all(flag.kind in told for flag in overview.flags)
-    assert all(overview.names[flag.map_index] in told for flag in overview.flags)
+    for flag, frame, legend_frame in zip(overview.flags, map_frames, legend_frames, strict=True):
+        assert centre_of(frame.box) == pytest.approx(centre_of(maps.boxes[flag.map_index]))
+        assert frame.head == legend_frame.head
+    assert len({frame.head for frame in map_frames}) == len(KINDS)
+    texts = [word.text for word in layout.words]
+    assert all(flag.kind in texts for flag in overview.flags)
+    assert all(overview.names[flag.map_index] in texts for flag in overview.flags)
 
 
-def centre(box: Box) -> tuple[float, float]:
+def centre_of(box: Box) -> tuple[float, float]:
     left, bottom, width, height = box
     return left + width / 2, bottom + height / 2
 
@@ -414,26 +440,26 @@ def test_maps_fill_a_page_and_neither_names_nor_frames_cover_them(
     boxes = np.array(maps.boxes)
     page = boxes[:, :2].min(axis=0), (boxes[:, :2] + boxes[:, 2:]).max(axis=0)
 
-    taken = room[2] * (room[3] - best_sheet(overview, room, letters).legend_height)
-    assert boxes[:, 2:].prod(axis=1).sum() > LEAST_FILL.get((layers, heads), 0.15) * taken
+    map_area = room[2] * (room[3] - best_sheet(overview, room, letters).legend_height)
+    assert boxes[:, 2:].prod(axis=1).sum() > LEAST_FILL.get((layers, heads), 0.15) * map_area
     assert (page[0] >= np.array(room[:2]) - 1e-6).all()
     assert (page[1] <= np.array(room[:2]) + room[2:] + 1e-6).all()
     for word in layout.words:
         low, _, high, _ = corners(word)
-        assert not covers(low, high, boxes).any(), word.text
+        assert not boxes_under(low, high, boxes).any(), word.text
     lows, highs = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
     for block in layout.items_of(Block):
         if block.head is not None:
             line, box = block.outlined * POINT / 2, np.array(block.box)
             low, high = box[:2], box[:2] + box[2:]
             inside = ((low + line <= lows + 1e-6) & (high - line >= highs - 1e-6)).all(axis=1)
-            assert (covers(low - line, high + line, boxes) == inside).all()
+            assert (boxes_under(low - line, high + line, boxes) == inside).all()
 
 
 LEAST_FILL = {(30, 9): 0.4, (12, 12): 0.4, (6, 12): 0.4, (24, 16): 0.35}
 
 
-def covers(low: np.ndarray, high: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+def boxes_under(low: np.ndarray, high: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Which boxes share more than a hair with the rectangle from `low` to `high`."""
     shared = np.minimum(high, boxes[:, :2] + boxes[:, 2:]) - np.maximum(low, boxes[:, :2])
     return np.asarray((shared > 1e-6).all(axis=1))
@@ -444,10 +470,10 @@ def test_270_heads_stand_in_banks_in_which_every_layer_and_head_has_its_name(siz
     view = view_of(overview_by_hand(30, 9, 5, causal=True, groups=3, flags=5))
     layout = layout_of(view, Look(size=SIZES[size]))
     (maps,) = layout.items_of(Maps)
-    banks, others = divmod(len({round(left, 6) for left, _, _, _ in maps.boxes}), 9)
+    banks, remaining_columns = divmod(len({round(left, 6) for left, _, _, _ in maps.boxes}), 9)
 
     words = Counter(word.text for word in layout.words)
-    assert (others, banks > 1) == (0, True)
+    assert (remaining_columns, banks > 1) == (0, True)
     assert all(words[f"L{layer}"] == 1 for layer in range(30))
     assert all(words[f"H{head}"] == words[f"kv {head // 3}"] == banks for head in range(9))
     for layer in range(30):  # beside its own maps
@@ -458,55 +484,58 @@ def test_270_heads_stand_in_banks_in_which_every_layer_and_head_has_its_name(siz
 
 
 def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() -> None:
-    few, many = laid_out("2 × 4", "16:9"), laid_out("6 × 12", "16:9")
+    layout_of_few, layout_of_many = (
+        layout_of_overview("2 × 4", "16:9"),
+        layout_of_overview("6 × 12", "16:9"),
+    )
 
-    assert sum(word.text == "word3" for word in few.words) == 2 + 4
-    assert any(word.text.startswith("word0 word1 word2") for word in many.words)
+    assert sum(word.text == "word3" for word in layout_of_few.words) == 2 + 4
+    assert any(word.text.startswith("word0 word1 word2") for word in layout_of_many.words)
 
 
 def test_a_layer_alone_fills_its_page() -> None:
-    (maps,) = laid_out("1 × 12", "16:9").items_of(Maps)
+    (maps,) = layout_of_overview("1 × 12", "16:9").items_of(Maps)
 
     assert len({bottom for _, bottom, _, _ in maps.boxes}) > 1
-    assert all(any(word.text == f"L0H{head}" for word in laid_out("1 × 12", "16:9").words)
+    assert all(any(word.text == f"L0H{head}" for word in layout_of_overview("1 × 12", "16:9").words)
                for head in range(12))  # fmt: skip
 
 
 def test_a_picture_shows_the_colours_of_the_maps() -> None:
-    whole = overview_by_hand(2, 2, 4, flags=0)
-    view = view_of(whole)
+    overview = overview_by_hand(2, 2, 4, flags=0)
+    view = view_of(overview)
     layout = layout_of(view, Look())
-    drawn_of_it = render(view, ".png", dpi=100)
-    pixels = np.asarray(Image.open(io.BytesIO(drawn_of_it)).convert("RGB"))
+    png = render(view, ".png", dpi=100)
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
     anchors = color_anchors("ocean", "light", "sequential")
     (maps,) = layout.items_of(Maps)
-    for values, (left, bottom, width, height) in zip(whole.values, maps.boxes, strict=True):
+    for values, (left, bottom, width, height) in zip(overview.values, maps.boxes, strict=True):
         for row, column in np.ndindex(4, 4):
             x = left + (column + 0.5) / 4 * width
             y = layout.size[1] - bottom - height + (row + 0.5) / 4 * height
-            wanted = color_values(np.sqrt(values[row, column, None]), 0, 1, anchors)[0]
-            found = pixels[round(y * 100), round(x * 100)]
-            assert np.abs(found.astype(int) - wanted).max() <= 1
+            expected_color = color_values(np.sqrt(values[row, column, None]), 0, 1, anchors)[0]
+            pixel = pixels[round(y * 100), round(x * 100)]
+            assert np.abs(pixel.astype(int) - expected_color).max() <= 1
 
 
 # Of an Inspection.
 
 
 def test_maps_are_the_weights_of_the_heads() -> None:
-    found = inspect(trace("the old keys near the small cabinet ?", model="agreement"))
+    inspection = inspect(trace("the old keys near the small cabinet ?", model="agreement"))
 
-    overview = heads_overview(found)
+    overview = heads_overview(inspection)
 
-    weights = torch.cat([layer.attended.weights for layer in found.trace.layers])
+    weights = torch.cat([layer.attended.weights for layer in inspection.trace.layers])
     np.testing.assert_allclose(overview.values, weights.numpy(), atol=1e-6)
-    heads = sum(layer.heads for layer in found.trace.layers)
+    heads = sum(layer.heads for layer in inspection.trace.layers)
     assert len(overview.names) == len(overview.map_cells) == heads
 
 
 def test_heads_of_groups_are_named_by_what_they_share() -> None:
-    found = inspect(trace("I am learning", heads=4, kv_heads=2, dim=16))
+    inspection = inspect(trace("I am learning", heads=4, kv_heads=2, dim=16))
 
-    assert heads_overview(found).groups == (0, 0, 1, 1)
+    assert heads_overview(inspection).groups == (0, 0, 1, 1)
     assert heads_overview(inspect(trace("I am learning", heads=4, dim=16))).groups == ()
 
 

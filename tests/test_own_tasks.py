@@ -20,7 +20,7 @@ from attnviz.learning.task_names import LINE_PIECES
 from attnviz.learning.training import Choices, learn
 from tests.conftest import ROOT, Attnviz
 
-MINE = """
+TASK_SOURCE = """
 import torch
 from beside import LETTERS
 from attnviz import Examples, Reading, Settings, Task, Vocabulary
@@ -40,25 +40,25 @@ task = Task(
 
 
 @pytest.fixture(autouse=True)
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "beside.py").write_text('LETTERS = ("a", "b", "c")\n', encoding="utf-8")
     return tmp_path
 
 
-def mine(text: str) -> Task:
+def own_task(text: str) -> Task:
     Path("mine.py").write_text(text, encoding="utf-8")
     return task_of("mine.py")
 
 
-def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(there: Path) -> None:
-    learned = learn(mine(MINE), choices=Choices(steps=20, until=math.inf))
+def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(work_folder: Path) -> None:
+    training = learn(own_task(TASK_SOURCE), choices=Choices(steps=20, until=math.inf))
 
-    assert learned.moments[-1].accuracy > learned.moments[0].accuracy
-    assert sorted(path.name for path in there.iterdir()) == ["beside.py", "mine.py"]
+    assert training.moments[-1].accuracy > training.moments[0].accuracy
+    assert sorted(path.name for path in work_folder.iterdir()) == ["beside.py", "mine.py"]
 
 
-ODD = {  # what is written in place of what, what is said, what to try
+PROBLEMS_OF_TASKS = {  # a text, its replacement, the problem, the hint
     "name": ("Task(", "Tusk(", "line 11 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
     "syntax": (
         "import torch\n",
@@ -95,17 +95,17 @@ ODD = {  # what is written in place of what, what is said, what to try
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("case", PROBLEMS_OF_TASKS)
 def test_what_is_wrong_in_a_python_file_is_said_with_its_line(case: str) -> None:
-    before, after, problem, hint = ODD[case]
-    assert before in MINE
+    before, after, problem, hint = PROBLEMS_OF_TASKS[case]
+    assert before in TASK_SOURCE
 
-    with pytest.raises(AttnvizError) as refused:
-        mine(MINE.replace(before, after, 1))
+    with pytest.raises(AttnvizError) as error:
+        own_task(TASK_SOURCE.replace(before, after, 1))
 
-    assert problem in str(refused.value)
-    assert "'mine.py'" in str(refused.value)
-    assert hint in refused.value.hint
+    assert problem in str(error.value)
+    assert "'mine.py'" in str(error.value)
+    assert hint in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -128,75 +128,84 @@ SENTENCES = [f"the {animal} saw a {thing} ." for animal in ("cat", "dog", "owl",
              for thing in ("box", "cup", "jar", "mat")]  # fmt: skip
 
 
-def lines(text: str, tokenizer: str = "words") -> Task:
+def task_of_lines(text: str, tokenizer: str = "words") -> Task:
     Path("lines.txt").write_text(text, encoding="utf-8")
     return requested_task({"file": "lines.txt", "tokenizer": tokenizer})
 
 
-def drawn(task: Task, *, held_out: bool) -> set[str]:
-    """The lines, put together again of what is asked for."""
+def drawn_lines(task: Task, *, held_out: bool) -> set[str]:
+    """The lines that a task draws, rebuilt from their ids and answers."""
     examples = task.draw(1, 200, held_out)
     words, answers = task.vocabulary.words, task.vocabulary.answers
     return {
-        " ".join([words[ids[0]], *(answers[each] for each in asked if each != NO_TOKEN)])
-        for ids, asked in zip(examples.ids.tolist(), examples.answers.tolist(), strict=True)
+        " ".join([words[ids[0]], *(answers[each] for each in answer_ids if each != NO_TOKEN)])
+        for ids, answer_ids in zip(examples.ids.tolist(), examples.answers.tolist(), strict=True)
     }
 
 
 def test_of_lines_one_in_ten_is_held_out_and_none_is_in_both() -> None:
-    task = lines("\n\n".join(SENTENCES))
-    learned, measured = drawn(task, held_out=False), drawn(task, held_out=True)
+    task = task_of_lines("\n\n".join(SENTENCES))
+    training_lines, held_out_lines = (
+        drawn_lines(task, held_out=False),
+        drawn_lines(task, held_out=True),
+    )
 
-    assert measured == {f"{SENTENCES[9]} ↵", f"{SENTENCES[19]} ↵"}
-    assert learned == {f"{each} ↵" for each in SENTENCES} - measured
+    assert held_out_lines == {f"{SENTENCES[9]} ↵", f"{SENTENCES[19]} ↵"}
+    assert training_lines == {f"{each} ↵" for each in SENTENCES} - held_out_lines
 
 
 @pytest.mark.parametrize("tokenizer", LINE_PIECES)
 def test_lines_are_learned_by_whatever_they_are_cut_into(tokenizer: str) -> None:
-    task = lines("\n".join(SENTENCES), tokenizer)
-    learned = learn(task, choices=Choices(steps=8, until=math.inf))
+    task = task_of_lines("\n".join(SENTENCES), tokenizer)
+    training = learn(task, choices=Choices(steps=8, until=math.inf))
 
     assert task.vocabulary.cut(SENTENCES[0]).text == SENTENCES[0]
     assert task.answer_noun == LINE_PIECES[tokenizer]
-    assert learned.moments[-1].loss < learned.moments[0].loss
+    assert training.moments[-1].loss < training.moments[0].loss
 
 
 def test_what_ends_a_line_is_never_one_of_its_tokens() -> None:
-    assert lines("a ↵\nb ↵").vocabulary.answers[-1] == "⏎"
+    assert task_of_lines("a ↵\nb ↵").vocabulary.answers[-1] == "⏎"
 
 
 def test_a_line_that_comes_twice_is_learned_from_or_held_out() -> None:
-    task = lines("a b\nc d\na b\nc d")
+    task = task_of_lines("a b\nc d\na b\nc d")
 
-    assert (drawn(task, held_out=False), drawn(task, held_out=True)) == ({"a b ↵"}, {"c d ↵"})
+    assert (drawn_lines(task, held_out=False), drawn_lines(task, held_out=True)) == (
+        {"a b ↵"},
+        {"c d ↵"},
+    )
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
 def test_readings_of_any_text_are_what_they_are_called(ids: list[int]) -> None:
-    found = readings_in(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
+    readings = readings_in(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
 
     for place, each in enumerate(ids):
         same = max((other for other in range(place) if ids[other] == each), default=NO_TOKEN)
-        after = same + 1 if NO_TOKEN < same < place - 1 else NO_TOKEN
-        read = {name: int(row[0, place]) for name, row in found.items()}
-        assert read == {
+        after_same = same + 1 if NO_TOKEN < same < place - 1 else NO_TOKEN
+        keys_read = {name: int(row[0, place]) for name, row in readings.items()}
+        assert keys_read == {
             "previous": place - 1,
             "first": 0 if place else NO_TOKEN,
             "same": same,
-            "after same": after,
+            "after same": after_same,
         }
 
 
 def test_nothing_is_read_behind_the_end_of_a_line() -> None:
-    there = torch.tensor([[True, True, False]])
+    is_token = torch.tensor([[True, True, False]])
 
     assert all(
-        row[0, 2] == NO_TOKEN for row in readings_in(torch.tensor([[1, 1, 0]]), there).values()
+        row[0, 2] == NO_TOKEN for row in readings_in(torch.tensor([[1, 1, 0]]), is_token).values()
     )
 
 
 def test_what_seldom_can_be_read_is_not_measured() -> None:
-    assert [each.name for each in lines("\n".join(SENTENCES)).readings] == ["previous", "first"]
+    assert [each.name for each in task_of_lines("\n".join(SENTENCES)).readings] == [
+        "previous",
+        "first",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -212,23 +221,23 @@ def test_what_seldom_can_be_read_is_not_measured() -> None:
     ],
 )
 def test_lines_that_cannot_be_learned_from_are_refused(text: str, problem: str, hint: str) -> None:
-    with pytest.raises(AttnvizError) as refused:
-        lines(text)
+    with pytest.raises(AttnvizError) as error:
+        task_of_lines(text)
 
-    assert problem in str(refused.value)
-    assert hint in refused.value.hint
+    assert problem in str(error.value)
+    assert hint in error.value.hint
 
 
-REFUSED = {
+REFUSALS = {
     "words": (["--watch", "a zebra"], "the model has never seen 'zebra'", "it knows: the cat"),
     "cut": (["-t", "wrds"], "there is no way to cut lines up 'wrds'", "did you mean 'words'?"),
     "both": (["reverse"], "--file and a task are both given: reverse", "leave one"),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REFUSALS)
 def test_odd_calls_with_lines_are_refused_in_two_lines(case: str, attnviz: Attnviz) -> None:
-    arguments, problem, hint = REFUSED[case]
+    arguments, problem, hint = REFUSALS[case]
     Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
 
     result = attnviz("learn", *arguments, "--file", "lines.txt")
@@ -241,12 +250,12 @@ def test_odd_calls_with_lines_are_refused_in_two_lines(case: str, attnviz: Attnv
 
 def test_lines_are_learned_saved_and_gone_on_with(attnviz: Attnviz) -> None:
     Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    first = attnviz("learn", "--file", "lines.txt", "--steps", "3", "--save", "model", "-q")
-    again = attnviz("learn", "--from", "model", "--steps", "5", "-q")
-    run = attnviz("run", "the cat saw", "--model", "model")
+    first_result = attnviz("learn", "--file", "lines.txt", "--steps", "3", "--save", "model", "-q")
+    continued_result = attnviz("learn", "--from", "model", "--steps", "5", "-q")
+    run_result = attnviz("run", "the cat saw", "--model", "model")
 
-    assert (first.status, again.status, run.status) == (0, 0, 0)
-    assert "After 5 steps" in " ".join(again.out.split())
+    assert (first_result.status, continued_result.status, run_result.status) == (0, 0, 0)
+    assert "After 5 steps" in " ".join(continued_result.out.split())
 
 
 def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:
@@ -263,15 +272,15 @@ PAGE = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize(("language", "name"), [("toml", "mine.toml"), ("python", "mine.py")])
 def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str) -> None:
-    (shown,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    Path(name).write_text(shown, encoding="utf-8")
+    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    Path(name).write_text(code, encoding="utf-8")
     moments = learn(task_of(name), choices=Choices(steps=40, until=math.inf)).moments
 
     assert moments[-1].accuracy > moments[0].accuracy
 
 
 def test_the_grammar_of_the_page_has_every_key() -> None:
-    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (code,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
     for key in (
         *GRAMMAR_KEYS,
@@ -283,4 +292,4 @@ def test_the_grammar_of_the_page_has_every_key() -> None:
         "rate",
         "seconds",
     ):
-        assert re.search(rf"(^|[{{\[, ]){key}(\]| = |\.)", shown, re.MULTILINE), key
+        assert re.search(rf"(^|[{{\[, ]){key}(\]| = |\.)", code, re.MULTILINE), key

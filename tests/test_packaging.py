@@ -28,15 +28,20 @@ TO_RUN, TO_TEST, FOR_CUDA = LOCKS = (
     "requirements-dev.lock",
     "requirements-cuda.lock",
 )
-FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+ISSUE_FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 KINDS_OF_FIELDS = {"markdown", "textarea", "input", "dropdown", "checkboxes"}
-ALWAYS = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}  # hatchling adds them to an sdist
-PINNED = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^;\\]+)?")
+ALWAYS_IN_SDIST = {
+    ".gitignore",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+}  # hatchling adds them to an sdist
+PINNED_REQUIREMENT = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^;\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 @cache
-def locked(name: str) -> dict[str, list[str]]:
+def hashes_by_requirement(name: str) -> dict[str, list[str]]:
     """Each requirement of a lock with the rest of its lines: hashes."""
     text = re.sub(r"^\s*#.*\n", "", (ROOT / name).read_text(), flags=re.MULTILINE)
     lines = text.replace("\\\n", "").splitlines()
@@ -48,34 +53,37 @@ def project() -> Any:
     return toml_reader.parse((ROOT / "pyproject.toml").read_text(), "pyproject.toml")
 
 
-def here(*names: str) -> dict[str, Requirement]:
+def requirements_here(*names: str) -> dict[str, Requirement]:
     """The requirements of locks that are for this Python and this machine, by name."""
-    every = [Requirement(each) for name in names for each in locked(name)]
-    found = [each for each in every if each.marker is None or each.marker.evaluate()]
-    return {each.name: each for each in found}
+    requirements = [Requirement(each) for name in names for each in hashes_by_requirement(name)]
+    applicable = [each for each in requirements if each.marker is None or each.marker.evaluate()]
+    return {each.name: each for each in applicable}
 
 
 def group(name: str) -> list[str]:
     """What a dependency group asks for, with the groups that it includes."""
-    every = project()["dependency-groups"][name]
-    return [each for each in every if isinstance(each, str)] + [
-        each for other in every if isinstance(other, dict) for each in group(other["include-group"])
+    members = project()["dependency-groups"][name]
+    return [each for each in members if isinstance(each, str)] + [
+        each
+        for member in members
+        if isinstance(member, dict)
+        for each in group(member["include-group"])
     ]
 
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_line_of_a_lock_is_one_version_with_its_hashes_and_no_address(name: str) -> None:
-    for requirement, hashes in locked(name).items():
-        assert PINNED.fullmatch(requirement), requirement
+    for requirement, hashes in hashes_by_requirement(name).items():
+        assert PINNED_REQUIREMENT.fullmatch(requirement), requirement
         assert hashes, requirement
         assert all(map(HASH.fullmatch, hashes)), requirement
 
 
 def test_the_locks_have_all_that_attnviz_asks_for_in_a_version_that_fits() -> None:
-    described = project()["project"]
-    extras = described["optional-dependencies"]
+    metadata = project()["project"]
+    extras = metadata["optional-dependencies"]
     to_run = [
-        *described["dependencies"],
+        *metadata["dependencies"],
         *group("checkout"),
         *project()["build-system"]["requires"],
     ]
@@ -87,57 +95,65 @@ def test_the_locks_have_all_that_attnviz_asks_for_in_a_version_that_fits() -> No
         *group("docs"),
     ]
 
-    for asked, locks in ((to_run, [TO_RUN]), (to_test, [TO_RUN, TO_TEST])):
-        for each in map(Requirement, asked):
+    for requirements, locks in ((to_run, [TO_RUN]), (to_test, [TO_RUN, TO_TEST])):
+        for each in map(Requirement, requirements):
             if each.marker is None or each.marker.evaluate():
-                version = str(here(*locks)[canonicalize_name(each.name)].specifier)
+                version = str(requirements_here(*locks)[canonicalize_name(each.name)].specifier)
                 assert each.specifier.contains(version.removeprefix("==")), each
 
 
 @pytest.mark.parametrize("locks", [[TO_RUN], [TO_RUN, TO_TEST]], ids=["to run", "to test"])
 def test_the_locks_have_all_that_their_packages_ask_for(locks: list[str]) -> None:
     """But for what is left out on purpose: pip resolves nothing, and would not notice a gap."""
-    listed = here(*locks)
-    present = listed.keys() | set(project()["tool"]["uv"]["exclude-dependencies"])
-    for installed in metadata.distributions():
-        name = canonicalize_name(installed.name)
-        if name in listed and listed[name].specifier.contains(installed.version):
-            for each in map(Requirement, installed.requires or ()):
+    requirements = requirements_here(*locks)
+    known_names = requirements.keys() | set(project()["tool"]["uv"]["exclude-dependencies"])
+    for distribution in metadata.distributions():
+        name = canonicalize_name(distribution.name)
+        if name in requirements and requirements[name].specifier.contains(distribution.version):
+            for each in map(Requirement, distribution.requires or ()):
                 if each.marker is None or each.marker.evaluate({"extra": ""}):
-                    assert canonicalize_name(each.name) in present, f"{name}: {each}"
+                    assert canonicalize_name(each.name) in known_names, f"{name}: {each}"
 
 
 def test_the_constraints_are_the_versions_of_both_locks() -> None:
     first, *versions = (ROOT / "constraints.txt").read_text().splitlines()
 
     assert first.startswith("# ")
-    assert set(versions) == {*locked(TO_RUN), *locked(TO_TEST)}
+    assert set(versions) == {*hashes_by_requirement(TO_RUN), *hashes_by_requirement(TO_TEST)}
 
 
 def test_what_only_tests_need_is_in_a_lock_of_its_own() -> None:
-    assert not here(TO_RUN).keys() & {"mypy", "playwright", "pytest", "ruff", "transformers"}
-    assert not locked(TO_RUN).keys() & locked(TO_TEST).keys()
+    assert not requirements_here(TO_RUN).keys() & {
+        "mypy",
+        "playwright",
+        "pytest",
+        "ruff",
+        "transformers",
+    }
+    assert not hashes_by_requirement(TO_RUN).keys() & hashes_by_requirement(TO_TEST).keys()
 
 
 def test_nothing_that_a_user_can_ask_for_needs_sentence_transformers() -> None:
     extras = project()["project"]["optional-dependencies"]
 
-    asked = {Requirement(each).name for extra in extras.values() for each in extra}
+    names = {Requirement(each).name for extra in extras.values() for each in extra}
 
-    assert asked == {"transformers", "python-pptx", "textual"}
+    assert names == {"transformers", "python-pptx", "textual"}
 
 
 def test_what_only_cuda_needs_is_in_a_lock_of_its_own() -> None:
-    small = " ".join((*locked(TO_RUN), *locked(TO_TEST)))
+    cpu_requirements = " ".join((*hashes_by_requirement(TO_RUN), *hashes_by_requirement(TO_TEST)))
 
-    assert not re.search("nvidia|cuda|triton", small)
-    assert re.search("nvidia", " ".join(locked(FOR_CUDA)))
-    assert locked(TO_RUN).keys() & locked(FOR_CUDA).keys() >= {"torch==2.13.0"}
+    assert not re.search("nvidia|cuda|triton", cpu_requirements)
+    assert re.search("nvidia", " ".join(hashes_by_requirement(FOR_CUDA)))
+    assert hashes_by_requirement(TO_RUN).keys() & hashes_by_requirement(FOR_CUDA).keys() >= {
+        "torch==2.13.0"
+    }
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows what belongs to it")
 def test_the_source_distribution_has_every_file_of_a_clone() -> None:
-    listed = subprocess.run(
+    process = subprocess.run(
         ["git", "ls-files", "-z"],
         cwd=ROOT,
         capture_output=True,
@@ -145,11 +161,13 @@ def test_the_source_distribution_has_every_file_of_a_clone() -> None:
         check=True,
         timeout=LONGEST,
     )
-    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    tracked_files = {name for name in process.stdout.split("\0") if name and (ROOT / name).exists()}
 
-    included = {each.distribution_path for each in SdistBuilder(str(ROOT)).recurse_included_files()}
+    included_files = {
+        each.distribution_path for each in SdistBuilder(str(ROOT)).recurse_included_files()
+    }
 
-    assert tracked - included == ALWAYS
+    assert tracked_files - included_files == ALWAYS_IN_SDIST
 
 
 def test_the_wheel_has_the_package_and_its_notices_and_nothing_else(tmp_path: Path) -> None:
@@ -173,20 +191,20 @@ def test_the_wheel_has_the_package_and_its_notices_and_nothing_else(tmp_path: Pa
 def test_the_citation_says_what_the_package_says() -> None:
     """Its keys were held against the schema of the Citation File Format, 1.2.0, by cffconvert."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    described = project()["project"]
+    metadata = project()["project"]
 
     assert citation["cff-version"] == "1.2.0"
     assert citation["message"]
-    assert (citation["title"], citation["type"]) == (described["name"], "software")
+    assert (citation["title"], citation["type"]) == (metadata["name"], "software")
     assert citation["version"] == __version__
-    assert citation["license"] == described["license"]
-    assert citation["abstract"] == described["description"]
-    assert citation["authors"] == described["authors"]
-    assert citation["keywords"] == described["keywords"]
+    assert citation["license"] == metadata["license"]
+    assert citation["abstract"] == metadata["description"]
+    assert citation["authors"] == metadata["authors"]
+    assert citation["keywords"] == metadata["keywords"]
 
 
 @pytest.mark.parametrize(
-    "path", [each for each in FORMS if each.stem != "config"], ids=lambda path: path.stem
+    "path", [each for each in ISSUE_FORMS if each.stem != "config"], ids=lambda path: path.stem
 )
 def test_an_issue_form_has_the_fields_that_forms_can_have(path: Path) -> None:
     form = yaml.safe_load(path.read_text("utf-8"))

@@ -30,8 +30,8 @@ from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
 
 TEXT = "I am here"
-FILES = Path(__file__).parent.parent / "attnviz" / "renderers" / "page"
-WITHOUT_END = {"meta", "link", "input", "br", "hr", "img", "source"}
+PAGE_FOLDER = Path(__file__).parent.parent / "attnviz" / "renderers" / "page"
+VOID_TAGS = {"meta", "link", "input", "br", "hr", "img", "source"}
 
 
 class Reader(HTMLParser):
@@ -40,16 +40,16 @@ class Reader(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
         self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: dict[str, list[str]] = {}
         self.feed(page)
         self.close()
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
         assert len(dict(attrs)) == len(attrs), f"{tag} has an attribute twice"
-        if tag not in WITHOUT_END:
+        if tag not in VOID_TAGS:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -61,24 +61,26 @@ class Reader(HTMLParser):
         for tag in inside[-1:]:
             self.words.setdefault(tag, []).append(data)
 
-    def all(self, name: str) -> Iterator[str]:
+    def attribute_values(self, name: str) -> Iterator[str]:
         """Every value of an attribute."""
-        return (value for _, given in self.seen if (value := given.get(name)) is not None)
+        return (
+            value for _, attributes in self.elements if (value := attributes.get(name)) is not None
+        )
 
 
 @cache
 def views() -> dict[str, View]:
     """A View of each kind that a page may be made of."""
     trace = library.trace(TEXT, tokenizer="words", heads=2)
-    deep = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
+    two_layer_trace = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     return {
         "run": trace.view(),
         "everything": trace.view(show=["all"]),
         "query": trace.view(query="2"),
         "steps": library.steps(trace, query="2", key="1").view(),
         "curves": library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2),
-        "inspect": library.inspect(deep).view(),
-        "reading": library.inspect(deep, query="2").view(),
+        "inspect": library.inspect(two_layer_trace).view(),
+        "reading": library.inspect(two_layer_trace, query="2").view(),
         "learned": learned().view(),
     }
 
@@ -87,49 +89,53 @@ KINDS = ["run", "everything", "query", "steps", "curves", "inspect", "reading", 
 
 
 @cache
-def page(kind: str) -> str:
+def page_html(kind: str) -> str:
     return views()[kind].render(".html").decode()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_is_well_formed_and_can_be_found_ones_way_in(kind: str) -> None:
-    read = Reader(page(kind))
+    reader = Reader(page_html(kind))
 
-    tags = [tag for tag, _ in read.seen]
+    tags = [tag for tag, _ in reader.elements]
     assert [tags.count(each) for each in ("h1", "main", "header", "footer")] == [1, 1, 1, 1]
-    assert read.seen[0] == ("html", {"lang": "en"})
+    assert reader.elements[0] == ("html", {"lang": "en"})
     levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
-    ids = Counter(read.all("id"))
+    ids = Counter(reader.attribute_values("id"))
     assert {name for name, times in ids.items() if times > 1} == set()
-    pointed = [*read.all("for"), *read.all("list"), *(h[1:] for h in read.all("href"))]
-    assert set(pointed) <= set(ids)
+    ids_referred_to = [
+        *reader.attribute_values("for"),
+        *reader.attribute_values("list"),
+        *(h[1:] for h in reader.attribute_values("href")),
+    ]
+    assert set(ids_referred_to) <= set(ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_in_a_page_is_style_or_script_but_what_its_policy_names(kind: str) -> None:
-    read = Reader(page(kind))
-    policy = next(value for value in read.all("content") if "default-src" in value)
+    reader = Reader(page_html(kind))
+    policy = next(value for value in reader.attribute_values("content") if "default-src" in value)
 
     for tag in ("style", "script"):
-        text = re.findall(rf"<{tag}>(.*?)</{tag}>", page(kind), re.DOTALL)
+        text = re.findall(rf"<{tag}>(.*?)</{tag}>", page_html(kind), re.DOTALL)
         assert len(text) == 1
         digest = base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
-    names = {name for _, given in read.seen for name in given}
+    names = {name for _, attributes in reader.elements for name in attributes}
     assert not [name for name in names if name == "style" or name.startswith("on")]
     assert "unsafe" not in policy
-    assert not re.search(r"(src|href)=[\"']?(https?:)?//", page(kind))
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", page_html(kind))
 
 
-def _colors(rules: str, theme: str) -> dict[str, str]:
-    found = re.search(rf"color-scheme: {theme};(.*?)}}", rules)
-    assert found
-    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", found[1]))
+def _theme_colors(rules: str, theme: str) -> dict[str, str]:
+    match = re.search(rf"color-scheme: {theme};(.*?)}}", rules)
+    assert match
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", match[1]))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first_color: str, second_color: str) -> float:
     """WCAG's ratio of two colours: https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio"""
 
     def luminance(color: str) -> float:
@@ -139,14 +145,14 @@ def contrast(one: str, other: str) -> float:
         )
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    dark, light = sorted((luminance(one), luminance(other)))
+    dark, light = sorted((luminance(first_color), luminance(second_color)))
     return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("palette", PALETTES)
 def test_every_word_and_edge_stands_out_as_wcag_asks_for(palette: str, theme: str) -> None:
-    colors = _colors(theme_rules(palette), theme)
+    colors = _theme_colors(theme_rules(palette), theme)
 
     for ink, paper in (
         ("ink", "paper"), ("faint", "paper"), ("accent", "paper"), ("ink", "soft"),
@@ -162,85 +168,95 @@ def test_every_word_and_edge_stands_out_as_wcag_asks_for(palette: str, theme: st
 
 def test_the_colours_of_a_page_are_those_of_its_theme_and_nothing_else_has_any() -> None:
     for name, theme in THEMES.items():
-        colors = _colors(theme_rules("ocean"), name)
+        colors = _theme_colors(theme_rules("ocean"), name)
         assert (colors["paper"], colors["ink"], colors["faint"]) == (
             theme.paper,
             theme.ink,
             theme.faint,
         )
     for name in STYLE_FILES:
-        named = re.findall(r"#[0-9a-f]{3,8}\b", (FILES / "style" / name).read_text("utf-8"))
-        assert [each for each in named if len(each) not in (5, 9)] == [], name  # but shadows
+        colors_in_file = re.findall(
+            r"#[0-9a-f]{3,8}\b", (PAGE_FOLDER / "style" / name).read_text("utf-8")
+        )
+        assert [each for each in colors_in_file if len(each) not in (5, 9)] == [], (
+            name
+        )  # but shadows
 
 
 def test_words_that_look_like_places_of_the_page_are_words() -> None:
     view = replace(views()["run"], headline="$blocks ${script} $title", has_chosen_title=True)
 
-    read = Reader(view.render(".html").decode())
+    reader = Reader(view.render(".html").decode())
 
-    assert read.words["h1"] == read.words["title"] == ["$blocks ${script} $title"]
+    assert reader.words["h1"] == reader.words["title"] == ["$blocks ${script} $title"]
 
 
 # What stands in it.
 
 
 def test_maps_that_can_be_explored_are_not_written_out_once_more() -> None:
-    assert "<caption>weights" not in page("run")
-    assert "<h2>context vectors</h2>" in page("run")
-    assert "<caption>scores · head 1</caption>" in page("everything")
-    alone = replace(views()["run"], head_explorer=None).render(".html").decode()
-    assert "<caption>weights · head 1</caption>" in alone
-    assert ' id="explorer" hidden>' in alone
-    assert ' id="explorer">' in page("run")
+    assert "<caption>weights" not in page_html("run")
+    assert "<h2>context vectors</h2>" in page_html("run")
+    assert "<caption>scores · head 1</caption>" in page_html("everything")
+    without_explorer = replace(views()["run"], head_explorer=None).render(".html").decode()
+    assert "<caption>weights · head 1</caption>" in without_explorer
+    assert ' id="explorer" hidden>' in without_explorer
+    assert ' id="explorer">' in page_html("run")
 
 
 def test_a_page_says_what_is_random_and_each_closing_sentence_once() -> None:
     caveat = views()["run"].screen.caveat
 
     assert caveat
-    assert page("run").count(f">{caveat}<") == 1
+    assert page_html("run").count(f">{caveat}<") == 1
     for kind in KINDS:
         view = views()[kind]
-        said = Reader(page(kind)).words
-        heading = "".join(said["h1"])
+        texts_by_tag = Reader(page_html(kind)).words
+        heading = "".join(texts_by_tag["h1"])
         assert heading == (view.headline or view.title)
-        told = [each for each in view.closing if each.rstrip(".") != heading.rstrip(".")]
-        assert all(said["p"].count(each) == 1 for each in told)
+        closing = [each for each in view.closing if each.rstrip(".") != heading.rstrip(".")]
+        assert all(texts_by_tag["p"].count(each) == 1 for each in closing)
 
 
 def test_a_step_is_told_with_its_tables_its_sums_and_its_arrows() -> None:
-    read = Reader(page("steps"))
+    reader = Reader(page_html("steps"))
     view = views()["steps"]
 
-    assert [each.heading for each in view.sections] == [*map(str.strip, read.words["h2"])]
+    assert [each.heading for each in view.sections] == [*map(str.strip, reader.words["h2"])]
     for section in view.sections:
-        assert section.about in read.words["p"]
+        assert section.about in reader.words["p"]
         for each in section.sums:
-            assert each.left in " ".join(read.words["span"])
-    arrows = [given for tag, given in read.seen if tag == "path" and "arrow" in str(given["class"])]
+            assert each.left in " ".join(reader.words["span"])
+    arrows = [
+        attributes
+        for tag, attributes in reader.elements
+        if tag == "path" and "arrow" in str(attributes["class"])
+    ]
     assert len(arrows) == 2 * sum(len(each.planes) for each in view.sections) == 4
-    assert [*read.all("href")][1:] == [f"#{each}" for each in read.all("id") if "step-" in each]
+    assert [*reader.attribute_values("href")][1:] == [
+        f"#{each}" for each in reader.attribute_values("id") if "step-" in each
+    ]
 
 
 def test_how_a_page_was_made_stands_in_it(attnviz: Attnviz, tmp_path: Path) -> None:
     out = tmp_path / "x.html"
 
-    ended = attnviz("run", TEXT, "-t", "words", "-o", str(out), "--size", "8x5", "--dpi", "99")
+    result = attnviz("run", TEXT, "-t", "words", "-o", str(out), "--size", "8x5", "--dpi", "99")
 
-    assert (ended.status, ended.err) == (0, f"wrote {out}\n")
-    read = Reader(out.read_text("utf-8"))
+    assert (result.status, result.err) == (0, f"wrote {out}\n")
+    reader = Reader(out.read_text("utf-8"))
     command = f"attnviz run '{TEXT}' --tokenizer words --out x.html --size 8x5 --dpi 99"
-    assert read.words["code"] == [command, command]
-    assert [*zip(read.words["dt"], read.words["dd"], strict=True)].count(("seed", "42")) == 1
+    assert reader.words["code"] == [command, command]
+    assert [*zip(reader.words["dt"], reader.words["dd"], strict=True)].count(("seed", "42")) == 1
 
 
 def test_a_page_is_one_and_has_no_place_for_numbers_in_its_name(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
-    ended = attnviz("run", TEXT, "-o", str(tmp_path / "x-{page}.html"))
+    result = attnviz("run", TEXT, "-o", str(tmp_path / "x-{page}.html"))
 
-    assert ended.status == 2
-    assert "{page} stands for the pages of a picture" in ended.err
+    assert result.status == 2
+    assert "{page} stands for the pages of a picture" in result.err
 
 
 def test_a_long_table_is_not_written_out_and_says_how_to_get_it() -> None:
@@ -250,9 +266,9 @@ def test_a_long_table_is_not_written_out_and_says_how_to_get_it() -> None:
                     Scale("value", 0, 1))  # fmt: skip
 
     assert table_markup(grid(MAX_READABLE_CELLS // 2)).count("<td") == MAX_READABLE_CELLS + 1
-    long = table_markup(grid(MAX_READABLE_CELLS // 2 + 1))
-    assert "<td" not in long
-    assert "4,097 × 2 numbers are too many for a table: -o numbers.json writes" in long
+    long_markup = table_markup(grid(MAX_READABLE_CELLS // 2 + 1))
+    assert "<td" not in long_markup
+    assert "4,097 × 2 numbers are too many for a table: -o numbers.json writes" in long_markup
 
 
 def test_of_many_long_tables_one_sentence_tells() -> None:
@@ -269,16 +285,16 @@ def test_cells_have_the_shade_of_their_number() -> None:
     scale = centred_scale("value", unmasked_cells(values[:, :3]))
     grid = Grid("x", plain_axis("row", ["a"]), dimension_axis(4), cells, scale)
 
-    found = re.findall(r'<td(?: class="(\w+)")?>([^<]*)</td>', table_markup(grid))[1:]
+    cells_written = re.findall(r'<td(?: class="(\w+)")?>([^<]*)</td>', table_markup(grid))[1:]
 
-    assert found == [("d0", "-2.00"), ("d8", "0.00"), ("d12", "1.00"), ("", "")]
+    assert cells_written == [("d0", "-2.00"), ("d8", "0.00"), ("d12", "1.00"), ("", "")]
 
 
 def test_the_small_print_says_what_is_said_nowhere_else() -> None:
     view = views()["run"]
     assert view.screen.caption.startswith("row = query (reads) · column = key (is read)")
 
-    told = re.findall(r'<p class="caption">(.*?)</p>', page("run"))
+    captions = re.findall(r'<p class="caption">(.*?)</p>', page_html("run"))
 
-    assert told == ["each row sums to 1"]
-    assert "row = query (reads)" in page("learned")
+    assert captions == ["each row sums to 1"]
+    assert "row = query (reads)" in page_html("learned")

@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TEXT = "I am learning this"
-WIDE = {"width": 1280, "height": 900}
+WIDE_VIEWPORT = {"width": 1280, "height": 900}
 SCORE_STEPS = ("scores", "scaling", "soft-cap", "alibi", "position-bias", "additive-mask")
 SUMS = ("score", "scaled", "capped", "biased", "with mask", "weight")
-Made = Callable[[], Trace]
+MakeTrace = Callable[[], Trace]
 
 
-GIVEN = {"embeddings": [[1.0, 2.0], [0.5, -1.0], [2.0, 0.25]], "mask": [[0.0, -1.5, 0.5]] * 3}
+MATRICES = {"embeddings": [[1.0, 2.0], [0.5, -1.0], [2.0, 0.25]], "mask": [[0.0, -1.5, 0.5]] * 3}
 
 
 def example_trace(name: str) -> Trace:
     return library.example(name).trace()
 
 
-MADE: dict[str, Made] = {
+TRACES: dict[str, MakeTrace] = {
     "random": lambda: library.trace(TEXT),
     "plain": lambda: library.trace(TEXT, variant="plain"),
     "causal heads": lambda: library.trace(TEXT, variant="multi-head"),
@@ -61,7 +61,7 @@ MADE: dict[str, Made] = {
     "additive": lambda: library.trace(TEXT, scoring="additive"),
     "dropout": lambda: library.trace(TEXT, dropout=0.3),
     "off": lambda: library.trace(TEXT, heads=2, without="L0H1"),
-    "mask of numbers": lambda: library.trace(None, given=parse_matrices(GIVEN)),
+    "mask of numbers": lambda: library.trace(None, given=parse_matrices(MATRICES)),
     "cross": lambda: library.trace(TEXT, variant="multi-head", memory="it rains now"),
     "minilm": lambda: library.trace("the cat sat", model="minilm", kept=[0, 3]),
 }
@@ -73,9 +73,14 @@ def number_in(text: str) -> float:
 
 @contextmanager
 def page_of(trace: Trace, chromium: Browser, folder: Path, address: str = "") -> Iterator[Page]:
-    with opened(chromium, written(trace.view(), folder), address, viewport=WIDE) as seen:
-        until(seen.page, lambda: seen.page.locator(".matrix-title strong").first.inner_text() != "")
-        yield seen.page
+    with opened(
+        chromium, written(trace.view(), folder), address, viewport=WIDE_VIEWPORT
+    ) as session:
+        until(
+            session.page,
+            lambda: session.page.locator(".matrix-title strong").first.inner_text() != "",
+        )
+        yield session.page
 
 
 def show_cell(page: Page, head: int, query: int, key: int) -> dict[str, str]:
@@ -100,72 +105,79 @@ def assert_line_is_true(line: str) -> None:
         assert power[2] == ("=" if f"{exp:.2f}" == power[3] else "≈") or exp < 0.01, line
 
 
-def value_of(written: str) -> float:
-    plain = re.sub(r"√(\d+)", r"sqrt(\1)", written.replace("−", "-").replace("·", "*"))
+def value_of(expression: str) -> float:
+    code = re.sub(r"√(\d+)", r"sqrt(\1)", expression.replace("−", "-").replace("·", "*"))
     names = {"sqrt": math.sqrt, "tanh": math.tanh, "exp": math.exp}
-    return float(eval(plain, {"__builtins__": {}}, names))
+    return float(eval(code, {"__builtins__": {}}, names))
 
 
-def expected(layer: Layer, head: int, query: int, key: int) -> dict[str, float]:
+def expected_numbers(layer: Layer, head: int, query: int, key: int) -> dict[str, float]:
     """The same numbers, from queries and keys."""
     assert layer.queries is not None
     assert layer.keys_of_heads is not None
-    one, other = layer.queries[head, query], layer.keys_of_heads[head, key]
+    query_vector, key_vector = layer.queries[head, query], layer.keys_of_heads[head, key]
     stages = layer.attended
-    found = {"q · k": torch.dot(one, other).item()}
+    numbers = {"q · k": torch.dot(query_vector, key_vector).item()}
     if layer.w_score is not None:
         weights = layer.w_score.view(layer.heads, -1)[head]
-        found = {"w · tanh(q + k)": torch.dot(weights, torch.tanh(one + other)).item()}
-    found["score"] = stages.logits[head, query, key].item()
-    found["weight"] = stages.mixing[head, query, key].item()
-    return found
+        numbers = {
+            "w · tanh(q + k)": torch.dot(weights, torch.tanh(query_vector + key_vector)).item()
+        }
+    numbers["score"] = stages.logits[head, query, key].item()
+    numbers["weight"] = stages.mixing[head, query, key].item()
+    return numbers
 
 
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", TRACES)
 def test_a_page_has_the_sum_the_score_and_the_weight_that_torch_has(
     kind: str, chromium: Browser, tmp_path: Path
 ) -> None:
-    trace = MADE[kind]()
+    trace = TRACES[kind]()
     heads = [(layer, head) for layer in trace.attention_layers for head in range(layer.heads)]
     with page_of(trace, chromium, tmp_path) as page:
         for number in {0, len(heads) - 1}:
             layer, head = heads[number]
             for query, key in [(0, 0), (2, 1), (len(trace.tokens) - 1, 2)]:
-                told = show_cell(page, number, query, key)
-                for name, value in expected(layer, head, query, key).items():
-                    if name in told:
-                        assert abs(number_in(told[name]) - value) <= 0.005 + 1e-5, (name, told)
-                assert {"weight"} < set(told)
+                results = show_cell(page, number, query, key)
+                for name, value in expected_numbers(layer, head, query, key).items():
+                    if name in results:
+                        assert abs(number_in(results[name]) - value) <= 0.005 + 1e-5, (
+                            name,
+                            results,
+                        )
+                assert {"weight"} < set(results)
                 for line in page.locator("#arithmetic dd").all_inner_texts():
                     assert_line_is_true(line)
-                assert next(iter(told)) in ("q · k", "w · tanh(q + k)")
+                assert next(iter(results)) in ("q · k", "w · tanh(q + k)")
 
 
 @pytest.mark.parametrize("kind", ["random", "example", "temperature", "alibi", "minilm"])
 def test_the_numbers_are_those_of_steps_to_the_last_digit(
     kind: str, chromium: Browser, tmp_path: Path
 ) -> None:
-    trace = MADE[kind]()
+    trace = TRACES[kind]()
     last = len(trace.tokens) - 1
     walk = library.steps(trace, query=last, head=0, layer=trace.layers[0].layer)
     results: dict[str, list[str]] = {}
     for section in walk.sections:
-        kept = [each.result for each in section.sums if each.left.startswith(SUMS)]
-        results.setdefault(section.name, kept)
-    before = [results[name] for name in SCORE_STEPS if results.get(name)]
+        step_results = [each.result for each in section.sums if each.left.startswith(SUMS)]
+        results.setdefault(section.name, step_results)
+    score_results = [results[name] for name in SCORE_STEPS if results.get(name)]
     with page_of(trace, chromium, tmp_path) as page:
         for key in range(len(trace.keys)):
-            told = [each.replace("−", "-") for each in show_cell(page, 0, last, key).values()]
-            assert told[:-1] == [each[key] for each in before]
-            if number_in(told[-1]) >= 0.005:
-                assert float(told[-1]) == float(results["softmax"][key])
+            page_results = [
+                each.replace("−", "-") for each in show_cell(page, 0, last, key).values()
+            ]
+            assert page_results[:-1] == [each[key] for each in score_results]
+            if number_in(page_results[-1]) >= 0.005:
+                assert float(page_results[-1]) == float(results["softmax"][key])
 
 
 def test_a_hidden_cell_says_why_and_has_no_softmax(chromium: Browser, tmp_path: Path) -> None:
-    trace = MADE["causal heads"]()
+    trace = TRACES["causal heads"]()
     with page_of(trace, chromium, tmp_path) as page:
-        told = show_cell(page, 0, 1, 3)
-        assert (told["score"], told["weight"]) == ("−∞", "0")
+        results = show_cell(page, 0, 1, 3)
+        assert (results["score"], results["weight"]) == ("−∞", "0")
         assert "cannot read" in page.inner_text("#arithmetic .matrix-title")
         assert "no token reads those after it" in page.inner_text("#arithmetic")
         assert page.locator("#arithmetic table").count() == 0
@@ -175,12 +187,12 @@ def test_a_hidden_cell_says_why_and_has_no_softmax(chromium: Browser, tmp_path: 
 
 
 def test_of_a_head_that_is_off_and_of_dropout_it_is_said(chromium: Browser, tmp_path: Path) -> None:
-    with page_of(MADE["off"](), chromium, tmp_path) as page:
+    with page_of(TRACES["off"](), chromium, tmp_path) as page:
         show_cell(page, 1, 1, 0)
         assert "switched off" in page.inner_text("#arithmetic")
         show_cell(page, 0, 1, 0)
         assert "switched off" not in page.inner_text("#arithmetic")
-    with page_of(MADE["dropout"](), chromium, tmp_path) as page:
+    with page_of(TRACES["dropout"](), chromium, tmp_path) as page:
         assert list(show_cell(page, 0, 1, 0))[-2:] == ["softmax", "weight"]
         assert "after dropout" in page.inner_text("#arithmetic")
 
@@ -188,7 +200,7 @@ def test_of_a_head_that_is_off_and_of_dropout_it_is_said(chromium: Browser, tmp_
 def test_keys_and_clicks_open_move_and_close_the_arithmetic(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    with page_of(MADE["random"](), chromium, tmp_path) as page:
+    with page_of(TRACES["random"](), chromium, tmp_path) as page:
         title, panel = page.locator("#arithmetic .matrix-title h2"), page.locator("#arithmetic")
         assert not panel.is_visible()
         page.keyboard.press("d")
@@ -221,17 +233,17 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
         page.keyboard.press("d")
         page.click("#arithmetic [aria-label^=close]")
         until(page, lambda: not panel.is_visible())
-    with page_of(MADE["random"](), chromium, tmp_path, "#cell=2-3&query=none") as page:
+    with page_of(TRACES["random"](), chromium, tmp_path, "#cell=2-3&query=none") as page:
         until(page, lambda: "learning" in page.inner_text("#arithmetic .matrix-title"))
 
 
 def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path) -> None:
-    path = written(MADE["random"]().view(), tmp_path)
+    path = written(TRACES["random"]().view(), tmp_path)
     grants = ["clipboard-read", "clipboard-write"]
-    with opened(chromium, path, "#cell=2-3", viewport=WIDE, permissions=grants) as seen:
-        seen.page.get_by_role("button", name="copy: the arithmetic as text").click()
-        until(seen.page, lambda: "copied" in (seen.page.text_content("#said") or ""))
-        lines = seen.page.evaluate("navigator.clipboard.readText()").splitlines()
+    with opened(chromium, path, "#cell=2-3", viewport=WIDE_VIEWPORT, permissions=grants) as session:
+        session.page.get_by_role("button", name="copy: the arithmetic as text").click()
+        until(session.page, lambda: "copied" in (session.page.text_content("#said") or ""))
+        lines = session.page.evaluate("navigator.clipboard.readText()").splitlines()
     assert "\u2068" not in "".join(lines)
     assert lines[0] == 'Head 0: "am" reads "learning": weight .14'
     table, stages, softmax, weight = (
@@ -261,46 +273,50 @@ def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_pa
     with page_of(trace, chromium, tmp_path, "#cell=2-3") as page:
         until(page, lambda: page.locator(".square").count() == 3 * 128)
         largest = abs(products).argsort()[::-1][:3]
-        said = page.inner_text(".bar-says").replace("−", "-")
-        named = [int(each) for each in re.findall(r"dimension (\d+)", said)]
-        assert named == [each + 1 for each in largest.tolist()]
-        assert said.startswith(f"largest in size: {products[largest[0]]:.2f}")
+        summary = page.inner_text(".bar-says").replace("−", "-")
+        dimensions = [int(each) for each in re.findall(r"dimension (\d+)", summary)]
+        assert dimensions == [each + 1 for each in largest.tolist()]
+        assert summary.startswith(f"largest in size: {products[largest[0]]:.2f}")
         assert "+ 125 more ≈" in page.inner_text("#arithmetic dl")
 
 
 def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    learned = library.learn("reverse", choices=library.Choices(steps=20))
-    view = learned.view()
+    training = library.learn("reverse", choices=library.Choices(steps=20))
+    view = training.view()
     assert view.heads is not None
-    has = [head.vectors is not None for head in view.heads.heads]
-    assert has[-1]
-    assert not has[0]
+    has_vectors = [head.vectors is not None for head in view.heads.heads]
+    assert has_vectors[-1]
+    assert not has_vectors[0]
     path = written(view, tmp_path)
-    with opened(chromium, path, f"#head={len(has) - 1}&cell=1-1", viewport=WIDE) as seen:
-        until(seen.page, lambda: seen.page.locator("#arithmetic dl").count() == 1)
-        seen.page.evaluate("location.hash = 'head=0&cell=1-1'")
-        until(seen.page, lambda: "no queries and keys" in seen.page.inner_text("#arithmetic"))
-        assert "only the last moment has them" in seen.page.inner_text("#arithmetic")
+    with opened(
+        chromium, path, f"#head={len(has_vectors) - 1}&cell=1-1", viewport=WIDE_VIEWPORT
+    ) as session:
+        until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
+        session.page.evaluate("location.hash = 'head=0&cell=1-1'")
+        until(session.page, lambda: "no queries and keys" in session.page.inner_text("#arithmetic"))
+        assert "only the last moment has them" in session.page.inner_text("#arithmetic")
 
 
-@pytest.mark.parametrize("wide", [320, 360])
+@pytest.mark.parametrize("width", [320, 360])
 @pytest.mark.parametrize("kind", ["random", "learned", "wide example"])
 def test_on_a_phone_the_arithmetic_fits_into_the_page(
-    kind: str, wide: int, chromium: Browser, tmp_path: Path
+    kind: str, width: int, chromium: Browser, tmp_path: Path
 ) -> None:
-    path = written(MADE[kind]().view(), tmp_path)
+    path = written(TRACES[kind]().view(), tmp_path)
     phone = {
-        "viewport": {"width": wide, "height": 740},
+        "viewport": {"width": width, "height": 740},
         "has_touch": True,
         "is_mobile": True,
     }
-    with opened(chromium, path, "#cell=3-2", **phone) as seen:
-        until(seen.page, lambda: seen.page.locator("#arithmetic dl").count() == 1)
-        assert seen.page.evaluate("document.documentElement.scrollWidth") == wide
-        cut = "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
-        assert seen.page.evaluate(f"{cut}.length") == 0
+    with opened(chromium, path, "#cell=3-2", **phone) as session:
+        until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
+        assert session.page.evaluate("document.documentElement.scrollWidth") == width
+        find_cut_squares = (
+            "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
+        )
+        assert session.page.evaluate(f"{find_cut_squares}.length") == 0
 
 
 REASONS: dict[str, tuple[dict[str, Any], tuple[int, int], str]] = {
@@ -321,7 +337,7 @@ def test_of_a_hidden_cell_the_reason_is_given(kind: str, chromium: Browser, tmp_
 
 def masked_by(hidden: list[tuple[int, int]]) -> Trace:
     mask = [[-math.inf if (row, key) in hidden else 0.0 for key in range(3)] for row in range(3)]
-    return library.trace(None, given=parse_matrices({**GIVEN, "mask": mask}))
+    return library.trace(None, given=parse_matrices({**MATRICES, "mask": mask}))
 
 
 def test_a_mask_without_a_rule_is_not_explained_and_a_padded_token_is(
@@ -340,69 +356,71 @@ def test_mistakes_have_the_arithmetic_of_their_softmax(chromium: Browser, tmp_pa
     view = comparison.view()
     assert view.heads is not None
     vectors = {place: head.vectors for place, head in enumerate(view.heads.heads)}
-    wrong = {n: each.mistake.axis for n, each in vectors.items() if each and each.mistake}
-    assert set(wrong.values()) == {"row", "column", "matrix"}
-    with opened(chromium, written(view, tmp_path), viewport=WIDE) as seen:
-        for place in wrong:
+    axes_of_mistakes = {
+        n: each.mistake.axis for n, each in vectors.items() if each and each.mistake
+    }
+    assert set(axes_of_mistakes.values()) == {"row", "column", "matrix"}
+    with opened(chromium, written(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
+        for place in axes_of_mistakes:
             weights = view.heads.heads[place].weights.window(slice(None), slice(None))
             for query, key in [(3, 1), (1, 3)]:
-                told = show_cell(seen.page, place, query, key)
+                results = show_cell(session.page, place, query, key)
                 weight = float(weights.values[query, key])
-                assert number_in(told["weight"]) == pytest.approx(weight, abs=0.005)
-                said = seen.page.inner_text("#arithmetic")
-                assert "The mistake:" in said
-                assert "no queries and keys" not in said
-                if told.get("softmax") is None and weight > 0.01:
-                    line = seen.page.locator("#arithmetic dd").last.inner_text()
+                assert number_in(results["weight"]) == pytest.approx(weight, abs=0.005)
+                panel_text = session.page.inner_text("#arithmetic")
+                assert "The mistake:" in panel_text
+                assert "no queries and keys" not in panel_text
+                if results.get("softmax") is None and weight > 0.01:
+                    line = session.page.locator("#arithmetic dd").last.inner_text()
                     quotient = re.search(r"(\S+) / (\S+) [=≈] \S+$", line)
                     assert quotient
                     share = number_in(quotient[1]) / number_in(quotient[2])
                     assert share == pytest.approx(weight, abs=0.01), line
         difference = next(n for n, head in enumerate(view.heads.heads) if head.signed)
-        seen.page.evaluate(f"location.hash = 'head={difference}&cell=2-1'")
-        until(seen.page, lambda: "difference of two" in seen.page.inner_text("#arithmetic"))
+        session.page.evaluate(f"location.hash = 'head={difference}&cell=2-1'")
+        until(session.page, lambda: "difference of two" in session.page.inner_text("#arithmetic"))
 
 
 def test_a_key_opens_the_arithmetic_and_its_title_has_the_focus(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    focused = "document.activeElement"
-    with page_of(MADE["random"](), chromium, tmp_path) as page:
+    focused_element = "document.activeElement"
+    with page_of(TRACES["random"](), chromium, tmp_path) as page:
         page.keyboard.press("d")
-        until(page, lambda: page.evaluate(f"{focused}.tagName") == "H2")
+        until(page, lambda: page.evaluate(f"{focused_element}.tagName") == "H2")
         assert page.inner_text("#arithmetic h2").endswith("weight .74")
         assert page.get_attribute(".bar-says", "aria-live") == "off"
         page.keyboard.press("ArrowUp")
-        assert page.evaluate(f"{focused}.className").startswith("matrix-frame")
+        assert page.evaluate(f"{focused_element}.className").startswith("matrix-frame")
         page.focus(".bars")
         page.keyboard.press("ArrowRight")
         until(page, lambda: page.get_attribute(".bar-says", "aria-live") == "polite")
         page.keyboard.press("Escape")
         until(page, lambda: not page.locator("#arithmetic").is_visible())
-        assert page.evaluate(f"{focused}.className").startswith("matrix-frame")
+        assert page.evaluate(f"{focused_element}.className").startswith("matrix-frame")
 
 
 def test_numbers_are_written_short_and_no_smaller_than_floats(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    sharp = library.trace(TEXT, temperature=0.01)
-    with page_of(sharp, chromium, tmp_path) as page:
-        told = show_cell(page, 0, 1, 0)
+    sharp_trace = library.trace(TEXT, temperature=0.01)
+    with page_of(sharp_trace, chromium, tmp_path) as page:
+        results = show_cell(page, 0, 1, 0)
         lines = " ".join(page.locator("#arithmetic dd").all_inner_texts())
-        assert told["weight"] in (".00", "0")
+        assert results["weight"] in (".00", "0")
         assert "<1e−38" in lines
     with page_of(
         library.trace(TEXT, variant="plain", temperature=math.sqrt(2)), chromium, tmp_path
     ) as page:
         show_cell(page, 0, 1, 0)
         assert "/ √2 " in page.locator("#arithmetic dl").inner_text()
-    with page_of(MADE["learned"](), chromium, tmp_path) as page:
+    with page_of(TRACES["learned"](), chromium, tmp_path) as page:
         show_cell(page, 0, 5, 3)
         cells = page.locator("#arithmetic td").all_inner_texts()
         assert not [cell for cell in cells if re.search("e−0[1-4]", cell)]
 
 
-def described(trace: Trace, **options: Any) -> dict[str, Any]:
+def page_facts(trace: Trace, **options: Any) -> dict[str, Any]:
     about, _ = pack_heads(explore_trace(trace), **options)
     return about
 
@@ -411,23 +429,23 @@ def test_only_pages_with_room_and_queries_have_vectors_and_others_say_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace = library.trace(TEXT)
-    assert "vectors" in described(trace)["heads"][0]
+    assert "vectors" in page_facts(trace)["heads"][0]
     monkeypatch.setattr(vector_tables, "MAX_VECTOR_BYTES", 100)
     monkeypatch.setattr(vector_tables, "MAX_CHOSEN_BYTES", 300)
     weights = library.from_weights(torch.full((1, 1, 2, 2), 0.5), ["a", "b"])
-    said = {
-        "only weights are given": described(weights),
-        "queries and keys are not compared": described(library.trace(TEXT, variant="average")),
-        "left out by --no-vectors": described(trace, vectors=False),
-        "queries and keys would take 0.3 KB; --vectors stores them": described(trace),
-        "queries and keys would take 0.5 KB; a shorter text has room": described(
+    facts_by_reason = {
+        "only weights are given": page_facts(weights),
+        "queries and keys are not compared": page_facts(library.trace(TEXT, variant="average")),
+        "left out by --no-vectors": page_facts(trace, vectors=False),
+        "queries and keys would take 0.3 KB; --vectors stores them": page_facts(trace),
+        "queries and keys would take 0.5 KB; a shorter text has room": page_facts(
             library.trace(TEXT, dim=16), vectors=True
         ),
     }
-    for reason, about in said.items():
+    for reason, about in facts_by_reason.items():
         assert about["accuracy"] == f"no arithmetic of single cells: {reason}"
         assert "vectors" not in about["heads"][0]
-    assert "vectors" in described(trace, vectors=True)["heads"][0]
+    assert "vectors" in page_facts(trace, vectors=True)["heads"][0]
 
 
 def test_an_option_leaves_vectors_out_and_the_command_of_the_page_has_it(tmp_path: Path) -> None:
@@ -439,7 +457,7 @@ def test_an_option_leaves_vectors_out_and_the_command_of_the_page_has_it(tmp_pat
 
 
 def test_heads_that_share_keys_store_them_once() -> None:
-    about = described(MADE["grouped"]())
+    about = page_facts(TRACES["grouped"]())
     vectors = [head["vectors"] for head in about["heads"]]
     assert [each["keys"] == vectors[0]["keys"] for each in vectors] == [True, True, False, False]
     assert len({each["queries"] for each in vectors}) == 4
@@ -448,8 +466,8 @@ def test_heads_that_share_keys_store_them_once() -> None:
 @given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([1e-3, 1.0, 30.0]))
 @settings(max_examples=15, deadline=None)
 def test_the_error_that_a_page_states_is_that_of_its_numbers(seed: int, scale: float) -> None:
-    drawn = np.random.default_rng(seed)
-    queries, keys = (drawn.normal(size=(5, 1024)).astype(np.float32) * scale for _ in range(2))
+    generator = np.random.default_rng(seed)
+    queries, keys = (generator.normal(size=(5, 1024)).astype(np.float32) * scale for _ in range(2))
     products = queries.astype(np.float64) @ keys.T
     vectors = HeadVectors(
         queries=unmasked_cells(queries),
@@ -458,12 +476,12 @@ def test_the_error_that_a_page_states_is_that_of_its_numbers(seed: int, scale: f
         scale=1.0,
     )
     head = replace(explore_trace(library.trace("I am")).heads[0], vectors=vectors)
-    packed = pack_vectors([head], 0, "", None)
-    stated = re.search(r"16 bits: .* within (\S+)$", packed.exactness)
+    packed_vectors = pack_vectors([head], 0, "", None)
+    error_match = re.search(r"16 bits: .* within (\S+)$", packed_vectors.exactness)
     assert 2 * queries.size > MAX_EXACT_NUMBERS
-    assert stated
+    assert error_match
     error = abs(_in_16_bits(queries) @ _in_16_bits(keys).T - products).max()
-    assert error <= float(stated[1]) * (1 + 1e-9) <= 2.001 * error
+    assert error <= float(error_match[1]) * (1 + 1e-9) <= 2.001 * error
 
 
 def _in_16_bits(vectors: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 SCROLLS = ' tabindex="0" role="group" aria-label="scrolls"'
-SPELLED = (
+NORMALIZE_HTML = (
     "each => { const t = document.createElement('div'); t.innerHTML = each; return t.innerHTML }"
 )
 
@@ -34,27 +34,27 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
     trace = library.trace("<b> & 'am' <b>", tokenizer="spaces", heads=2)
     path = written(library.steps(trace).view(), tmp_path)
     blank = chromium.new_page()
-    with opened(chromium, path) as seen:
-        page, tokens = seen.page, seen.page.locator("#sentence .token")
+    with opened(chromium, path) as session:
+        page, tokens = session.page, session.page.locator("#sentence .token")
         for place in (0, 2):
             tokens.nth(place).click()
             until(page, lambda n=place: page.input_value("#query")[0] == str(n + 1))  # type: ignore[misc]
-            own = library.steps(trace, query=str(place + 1)).view()
-            markup = "".join(map(step_markup, own.sections))
-            wanted = blank.evaluate(SPELLED, markup)
-            until(page, lambda steps=wanted: _steps(page) == steps)  # type: ignore[misc]
-            assert page.inner_text("h1") == page.title() == own.headline
+            walk_view = library.steps(trace, query=str(place + 1)).view()
+            markup = "".join(map(step_markup, walk_view.sections))
+            expected = blank.evaluate(NORMALIZE_HTML, markup)
+            until(page, lambda steps=expected: _steps(page) == steps)  # type: ignore[misc]
+            assert page.inner_text("h1") == page.title() == walk_view.headline
         page.keyboard.press("Escape")
-        every = "".join(map(step_markup, library.steps(trace).view().sections))
-        until(page, lambda: _steps(page) == blank.evaluate(SPELLED, every))
+        markup_of_all = "".join(map(step_markup, library.steps(trace).view().sections))
+        until(page, lambda: _steps(page) == blank.evaluate(NORMALIZE_HTML, markup_of_all))
     blank.close()
 
     monkeypatch.setattr(html_page, "MAX_STEP_LETTERS", 1)
-    with opened(chromium, written(library.steps(trace, query="3").view(), tmp_path)) as seen:
-        seen.page.locator("#sentence .token").nth(1).click()
-        lacks = seen.page.locator(".lacks")
-        until(seen.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
-        assert seen.page.inner_text("h1").startswith("How \"'am'\" gets")
+    with opened(chromium, written(library.steps(trace, query="3").view(), tmp_path)) as session:
+        session.page.locator("#sentence .token").nth(1).click()
+        lacks = session.page.locator(".lacks")
+        until(session.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
+        assert session.page.inner_text("h1").startswith("How \"'am'\" gets")
 
 
 def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
@@ -67,8 +67,8 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         query="cabinet",
     )
     path = written(sentences.view(), tmp_path)
-    with opened(chromium, path, viewport={"width": 1440, "height": 900}) as seen:
-        page, lines = seen.page, seen.page.locator("#both .matrix-line")
+    with opened(chromium, path, viewport={"width": 1440, "height": 900}) as session:
+        page, lines = session.page, session.page.locator("#both .matrix-line")
         until(page, lambda: "cabinet" in lines.nth(1).inner_text())
         names = page.locator("#both .matrix-title strong").all_inner_texts()
         assert [each.split(" · ")[1] for each in names] == ["first", "second"]
@@ -82,7 +82,7 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         page.mouse.move(1, 1)
         until(page, lambda: 'Following "\u2068?' in lines.nth(0).inner_text())
         assert lines.nth(1).inner_text() == lines.nth(0).inner_text()
-        files = {kind: _saved(page, kind) for kind in ("Matrix as SVG", "Numbers as CSV")}
+        files = {kind: _save_file(page, kind) for kind in ("Matrix as SVG", "Numbers as CSV")}
         numbers = files["Numbers as CSV"].splitlines()[1:]
         sides = Counter(line.partition(",")[0].split(" · ")[-1] for line in numbers)
         assert sides == {"first": 7 * 7, "second": 6 * 6}
@@ -94,18 +94,18 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         assert "first; lines: " in (page.text_content(".taken") or "")
         page.click("[data-head=second]")
         until(page, lambda: words.count() == 6 and "old" not in " ".join(words.all_inner_texts()))
-        followed = page.locator("#lines .query [aria-pressed=true]").all_inner_texts()
-        assert len(followed) == 1
-        assert followed[0].startswith("6 ?")
+        pressed_words = page.locator("#lines .query [aria-pressed=true]").all_inner_texts()
+        assert len(pressed_words) == 1
+        assert pressed_words[0].startswith("6 ?")
         page.click("text=Difference")
         until(page, lambda: page.locator("#matrix").is_visible())
         assert not page.locator("#both").is_visible()
 
 
-def _saved(page: Page, what: str) -> str:
-    """What a file holds that the menu saves."""
-    with page.expect_download() as waited:
+def _save_file(page: Page, label: str) -> str:
+    """The content of a file that the menu saves."""
+    with page.expect_download() as download:
         page.evaluate(
-            "(what) => document.querySelector(`[aria-label='save: ${what}']`).click()", what
+            "(what) => document.querySelector(`[aria-label='save: ${what}']`).click()", label
         )
-    return Path(waited.value.path()).read_text(encoding="utf-8")
+    return Path(download.value.path()).read_text(encoding="utf-8")

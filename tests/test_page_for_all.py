@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-FOCUS = """() => {
+FIND_FOCUS = """() => {
     const focused = document.activeElement, ring = getComputedStyle(focused);
     const around = getComputedStyle(focused.closest("label") ?? focused);
     const seen = [ring, around].some(({ outlineStyle }) => outlineStyle !== "none");
@@ -36,26 +36,26 @@ FOCUS = """() => {
 def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as seen:
-        came: list[str] = []
+    with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as session:
+        names: list[str] = []
         for _ in range(60):
-            seen.page.keyboard.press("Tab")
-            name, ringed = seen.page.evaluate(FOCUS)
-            if name == "BODY" or name in came[:1]:
+            session.page.keyboard.press("Tab")
+            name, has_ring = session.page.evaluate(FIND_FOCUS)
+            if name == "BODY" or name in names[:1]:
                 break
-            assert ringed, name
-            came.append(name)
-        assert came[:15] == [
+            assert has_ring, name
+            names.append(name)
+        assert names[:15] == [
             "skip", "theme", "SUMMARY", "SUMMARY", "reset", "layer", "head", "previous", "next",
-            "matrix", "query", "least", "false", "special", came[14],
+            "matrix", "query", "least", "false", "special", names[14],
         ]  # fmt: skip
-        assert "matrix-frame" in " ".join(came[14:])
-        assert came.count("SUMMARY") >= 4  # of menus, of the table, of how it was made
+        assert "matrix-frame" in " ".join(names[14:])
+        assert names.count("SUMMARY") >= 4  # of menus, of the table, of how it was made
 
 
 def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_path: Path) -> None:
-    with opened(chromium, page_path) as seen:
-        page = seen.page
+    with opened(chromium, page_path) as session:
+        page = session.page
         page.keyboard.press("?")
         assert page.locator("#help dd").first.is_visible()
         page.click("#copying summary")
@@ -69,8 +69,8 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_
 def test_the_table_says_the_numbers_of_what_is_followed(
     chromium: Browser, page_path: Path, four_heads: Any
 ) -> None:
-    with opened(chromium, page_path, "#head=L1H0&query=none") as seen:
-        page = seen.page
+    with opened(chromium, page_path, "#head=L1H0&query=none") as session:
+        page = session.page
         page.click("#table summary")
         page.wait_for_selector("#table td")
         assert page.text_content("#table caption") == ("Weight in L1H0: rows attend to columns")
@@ -78,12 +78,12 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         page.fill("#query", "3")
         page.keyboard.press("Enter")
         until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
-        said = page.text_content("#table caption")
-        assert said == 'What "\u2068here\u2069" reads in L1H0 (2 more are hidden by the mask)'
+        caption = page.text_content("#table caption")
+        assert caption == 'What "\u2068here\u2069" reads in L1H0 (2 more are hidden by the mask)'
         layer = four_heads.layers[1]
         weights, scores = layer.attended.weights[0], layer.attended.scores[0] * layer.scale
-        told = page.locator("#table tbody tr").all_inner_texts()
-        for key, row in enumerate(told):
+        rows = page.locator("#table tbody tr").all_inner_texts()
+        for key, row in enumerate(rows):
             weight = f"{weights[2, key]:.4f}"[1:]
             score = f"{scores[2, key]:.4f}".replace("-", "−")
             assert row.split("\t") == [str(key + 1), WORDS[key], weight, score]
@@ -94,8 +94,8 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     chromium: Browser, page_path: Path, view: str
 ) -> None:
     phone = {"width": 360, "height": 740}
-    with opened(chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone) as seen:
-        page = seen.page
+    with opened(chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone) as session:
+        page = session.page
         settled(page, 100)
         assert shown(page, *VIEWS) == [view]
         assert page.is_visible("#arithmetic dl") == (view == "matrix")
@@ -118,8 +118,8 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, "#theme=dark&view=lines", color_scheme="dark") as seen:
-        page = seen.page
+    with opened(chromium, page_path, "#theme=dark&view=lines", color_scheme="dark") as session:
+        page = session.page
         until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -137,7 +137,7 @@ def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
 
 
 # Every word that is seen, with its colour, and the first colour behind it.
-COLORS = """() => {
+FIND_COLORS = """() => {
     const own = (node) => getComputedStyle(node).backgroundColor;
     const behind = (node) => !node ? "rgb(255, 255, 255)"
         : own(node) !== "rgba(0, 0, 0, 0)" ? own(node) : behind(node.parentElement);
@@ -156,10 +156,14 @@ COLORS = """() => {
 def test_every_word_that_is_seen_can_be_read(
     chromium: Browser, page_path: Path, scheme: str
 ) -> None:
-    with opened(chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme) as seen:
-        settled(seen.page, 100)
-        seen.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
-        words = seen.page.evaluate(COLORS)
+    with opened(
+        chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme
+    ) as session:
+        settled(session.page, 100)
+        session.page.evaluate(
+            "document.querySelectorAll('details').forEach(e => { e.open = true })"
+        )
+        words = session.page.evaluate(FIND_COLORS)
 
         assert len(words) > 80
         assert [each for each in words if contrast(*map(_hex, each[1:])) < 4.5] == []
@@ -173,26 +177,26 @@ def _hex(color: str) -> str:
 def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, java_script_enabled=False) as seen:
-        assert seen.page.locator("noscript p").is_visible()
-        assert seen.page.locator("#panels table").first.is_visible()
-        assert not seen.page.locator("#controls").is_visible()
+    with opened(chromium, page_path, java_script_enabled=False) as session:
+        assert session.page.locator("noscript p").is_visible()
+        assert session.page.locator("#panels table").first.is_visible()
+        assert not session.page.locator("#controls").is_visible()
 
 
 def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Path) -> None:
     view = library.trace("I am here", tokenizer="words").view()
-    alone = written(view, tmp_path)
-    with opened(chromium, alone, viewport={"width": 1280, "height": 800}) as seen:
-        chosen = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
-        assert shown(seen.page, *chosen) == ["choose-scale", "choose-query"]
-        assert shown(seen.page, *VIEWS) == ["sentence", "matrix", "lines"]
-        assert seen.page.locator("[value=overview]").count() == 0
-    wordy = written(replace(view, head_explorer=None), tmp_path)
-    with opened(chromium, wordy) as seen:
-        assert shown(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
-        seen.page.select_option("#theme", "dark")
-        settled(seen.page)
-        color = seen.page.evaluate("getComputedStyle(document.documentElement).color")
+    one_head_path = written(view, tmp_path)
+    with opened(chromium, one_head_path, viewport={"width": 1280, "height": 800}) as session:
+        choosers = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
+        assert shown(session.page, *choosers) == ["choose-scale", "choose-query"]
+        assert shown(session.page, *VIEWS) == ["sentence", "matrix", "lines"]
+        assert session.page.locator("[value=overview]").count() == 0
+    path_without_explorer = written(replace(view, head_explorer=None), tmp_path)
+    with opened(chromium, path_without_explorer) as session:
+        assert shown(session.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
+        session.page.select_option("#theme", "dark")
+        settled(session.page)
+        color = session.page.evaluate("getComputedStyle(document.documentElement).color")
         assert color == "rgb(236, 239, 244)"
 
 
@@ -201,18 +205,18 @@ def test_a_coloured_text_says_the_number_of_each_token_by_keys_and_pointer(
 ) -> None:
     path = tmp_path / "text.html"
     library.trace("I am learning this", causal=True).view(show=["received"]).save(path)
-    with opened(chromium, path) as seen:
-        said = seen.page.locator(".whole-text + .says")
-        seen.page.focus(".whole-text [data-place='0']")
-        seen.page.keyboard.press("ArrowRight")
-        assert (said.inner_text(), said.get_attribute("aria-live")) == (
+    with opened(chromium, path) as session:
+        token_text = session.page.locator(".whole-text + .says")
+        session.page.focus(".whole-text [data-place='0']")
+        session.page.keyboard.press("ArrowRight")
+        assert (token_text.inner_text(), token_text.get_attribute("aria-live")) == (
             "2 am: 49.05 % of all attention",
             "polite",
         )
-        seen.page.keyboard.press("End")
-        assert said.inner_text() == "4 this: 3.23 % of all attention"
-        seen.page.hover(".whole-text [data-place='2']")
-        assert (said.inner_text(), said.get_attribute("aria-live")) == (
+        session.page.keyboard.press("End")
+        assert token_text.inner_text() == "4 this: 3.23 % of all attention"
+        session.page.hover(".whole-text [data-place='2']")
+        assert (token_text.inner_text(), token_text.get_attribute("aria-live")) == (
             "3 learning: 11.17 % of all attention",
             "off",
         )

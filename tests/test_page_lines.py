@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WORDS = ["[CLS]", "animals", "עולם", "<b>here</b>", "你好", "animals"]
 SPECIAL = (True, *([False] * (len(WORDS) - 1)))
-Table = np.ndarray[Any, np.dtype[Any]]
+FloatArray = np.ndarray[Any, np.dtype[Any]]
 
 
 @pytest.fixture(scope="module")
@@ -37,29 +37,32 @@ def trace() -> Any:
 def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Four heads, of a sentence whose first token is a special one."""
     path = tmp_path_factory.mktemp("page") / "x.html"
-    path.write_bytes(replace(trace.view(), head_explorer=lambda: _special(trace)).render(".html"))
-    with opened(chromium, path, "#view=lines") as seen:
-        yield seen.page
+    path.write_bytes(
+        replace(trace.view(), head_explorer=lambda: _mark_first_special(trace)).render(".html")
+    )
+    with opened(chromium, path, "#view=lines") as session:
+        yield session.page
 
 
-def _special(trace: Any) -> HeadExplorer:
-    found = explore_trace(trace)
-    side = replace(found.heads[0].query_axis, special=SPECIAL)
+def _mark_first_special(trace: Any) -> HeadExplorer:
+    explorer = explore_trace(trace)
+    side = replace(explorer.heads[0].query_axis, special=SPECIAL)
     return replace(
-        found, heads=tuple(replace(each, query_axis=side, key_axis=side) for each in found.heads)
+        explorer,
+        heads=tuple(replace(each, query_axis=side, key_axis=side) for each in explorer.heads),
     )
 
 
-def _weights(trace: Any) -> list[Table]:
-    """Of each head, NaN where a token does not see another."""
+def _weights(trace: Any) -> list[FloatArray]:
+    """The weights of each head; NaN where a token does not see another."""
     patches = (head.weights.window(FULL_SLICE, FULL_SLICE) for head in explore_trace(trace).heads)
     return [np.where(each.hidden, np.nan, each.values) for each in patches]
 
 
-def _open(page: Page, address: str = "") -> None:
-    """Another state, chosen by its address; nothing is under the pointer."""
+def _go_to(page: Page, address: str = "") -> None:
+    """Open another state by its address, with nothing under the pointer."""
     page.mouse.move(1, 1)
-    followed = "" if "query=" in address else "&query=none"
+    query = "" if "query=" in address else "&query=none"
     # The event comes after this script; a listener that is added now runs after the page's own.
     page.evaluate(
         """address => new Promise(done => {
@@ -68,7 +71,7 @@ def _open(page: Page, address: str = "") -> None:
             if (location.href === before) done();
             else addEventListener("hashchange", done, { once: true });
         })""",
-        f"view=lines{followed}{address}",
+        f"view=lines{query}{address}",
     )
     settled(page)
 
@@ -78,20 +81,20 @@ def _address(page: Page) -> str:
     return str(page.evaluate("decodeURIComponent(location.hash)")).replace("+", " ")
 
 
-def _lines(page: Page) -> list[dict[str, str]]:
+def _drawn_lines(page: Page) -> list[dict[str, str]]:
     """The lines that are drawn, as they are printed."""
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    found = page.eval_on_selector_all(
+    lines = page.eval_on_selector_all(
         ".lines-printed path",
         """paths => paths.map((path) => Object.fromEntries(
              [...path.attributes].map(({ name, value }) => [name, value])))""",
     )
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    return list(found)
+    return list(lines)
 
 
-def _said(page: Page) -> str:
-    """What the sentence says, without the signs that keep words from turning others round."""
+def _sentence_text(page: Page) -> str:
+    """The line below the sentence, without the signs that isolate directions of writing."""
     return "".join(
         c for c in page.locator("#sentence .says").inner_text() if c not in "\u2068\u2069"
     )
@@ -105,8 +108,8 @@ def _amounts(page: Page, end: str) -> list[str]:
     return _words(page, end).locator(".amounts span:first-child").all_inner_texts()
 
 
-def _is_written(text: str, weight: float) -> bool:
-    """Whether a number is one, in two digits."""
+def _shows_number(text: str, weight: float) -> bool:
+    """Whether a text gives a weight in two digits."""
     if np.isnan(weight):
         return text == "·"
     number = float(text.replace("−", "-"))
@@ -114,37 +117,39 @@ def _is_written(text: str, weight: float) -> bool:
 
 
 def test_each_word_has_the_numbers_of_the_trace_beside_it(page: Page, trace: Any) -> None:
-    _open(page)
+    _go_to(page)
     weights = _weights(trace)[0]
     for place, row in enumerate(weights):
         _words(page, "query").nth(place).hover()
         settled(page)
         texts = _amounts(page, "key")
-        assert all(map(_is_written, texts, row)), (texts, row)
-        assert len(_lines(page)) == np.isfinite(row).sum(), "its lines alone are drawn"
+        assert all(map(_shows_number, texts, row)), (texts, row)
+        assert len(_drawn_lines(page)) == np.isfinite(row).sum(), "its lines alone are drawn"
     for place, column in enumerate(weights.T):
         _words(page, "key").nth(place).hover()
         settled(page)
-        assert all(map(_is_written, _amounts(page, "query"), column))
-        assert len(_lines(page)) == np.isfinite(column).sum()
-    _open(page)
+        assert all(map(_shows_number, _amounts(page, "query"), column))
+        assert len(_drawn_lines(page)) == np.isfinite(column).sum()
+    _go_to(page)
     assert set(_amounts(page, "query") + _amounts(page, "key")) == {""}
     assert _words(page, "query").locator("bdi").all_inner_texts() == list(trace.tokens.labels)
 
 
 def test_lines_are_drawn_from_the_least_weight_on(page: Page, trace: Any) -> None:
     weights = _weights(trace)[0]
-    seen = np.isfinite(weights).sum()
-    _open(page)
-    assert len(_lines(page)) == seen
-    assert page.locator(".lines-says").inner_text() == f"All {seen} weights have lines."
+    visible_count = np.isfinite(weights).sum()
+    _go_to(page)
+    assert len(_drawn_lines(page)) == visible_count
+    assert page.locator(".lines-says").inner_text() == f"All {visible_count} weights have lines."
     for least in (0.1, 0.3):
-        _open(page, f"&least={least}")
-        strong = int((weights >= least).sum())
-        drawn = _lines(page)
-        assert len(drawn) == strong
-        assert f"{strong} of {seen} weights have lines: those of" in page.inner_text(".lines-says")
-        widths = [float(each["stroke-width"]) for each in drawn]
+        _go_to(page, f"&least={least}")
+        strong_count = int((weights >= least).sum())
+        lines = _drawn_lines(page)
+        assert len(lines) == strong_count
+        assert f"{strong_count} of {visible_count} weights have lines: those of" in page.inner_text(
+            ".lines-says"
+        )
+        widths = [float(each["stroke-width"]) for each in lines]
         assert widths == sorted(widths), "the widest are on top"
         assert widths[-1] / widths[0] == pytest.approx(
             weights[weights >= least].max() / weights[weights >= least].min(), rel=0.02
@@ -152,41 +157,41 @@ def test_lines_are_drawn_from_the_least_weight_on(page: Page, trace: Any) -> Non
 
 
 def test_special_tokens_can_be_left_out(page: Page, trace: Any) -> None:
-    _open(page, "&special=off&query=3")
+    _go_to(page, "&special=off&query=3")
     row = _weights(trace)[0][2, 1:]
     assert _words(page, "key").locator("bdi").all_inner_texts() == list(trace.tokens.labels[1:])
-    assert all(map(_is_written, _amounts(page, "key"), row))
-    assert len(_lines(page)) == np.isfinite(row).sum()
+    assert all(map(_shows_number, _amounts(page, "key"), row))
+    assert len(_drawn_lines(page)) == np.isfinite(row).sum()
     assert page.locator("#sentence .token").count() == len(trace.tokens) - 1
-    assert _said(page).endswith("(special tokens are left out)")
+    assert _sentence_text(page).endswith("(special tokens are left out)")
 
 
 def test_heads_are_drawn_together_each_in_its_colour(page: Page, trace: Any) -> None:
-    _open(page)
+    _go_to(page)
     legend = page.locator(".lines-legend")
     legend.get_by_text("all", exact=True).click()
     settled(page)
-    seen = int(sum(np.isfinite(each).sum() for each in _weights(trace)))
-    drawn = _lines(page)
-    assert len(drawn) == seen
-    assert {each["stroke"] for each in drawn} == set(THEMES["light"].heads[:4])
+    visible_count = int(sum(np.isfinite(each).sum() for each in _weights(trace)))
+    lines = _drawn_lines(page)
+    assert len(lines) == visible_count
+    assert {each["stroke"] for each in lines} == set(THEMES["light"].heads[:4])
     names = [each.name for each in explore_trace(trace).heads]
     legend.get_by_text(names[1], exact=True).click()
     settled(page)
-    left = {each["stroke"] for each in _lines(page)}
-    assert left == set(THEMES["light"].heads[:3]), "the last one takes the colour that is free"
+    colors = {each["stroke"] for each in _drawn_lines(page)}
+    assert colors == set(THEMES["light"].heads[:3]), "the last one takes the colour that is free"
     assert [f"together={name}" in _address(page) for name in names] == [False, False, True, True]
     _words(page, "query").nth(4).hover()
     settled(page)
-    assert all(map(_is_written, _amounts(page, "key"), _weights(trace)[0][4]))
+    assert all(map(_shows_number, _amounts(page, "key"), _weights(trace)[0][4]))
     assert f"numbers those of {names[0]}" in page.inner_text(".lines-law")
     legend.get_by_text("one alone").click()
     settled(page)
-    assert {each["stroke"] for each in _lines(page)} == {THEMES["light"].heads[0]}
+    assert {each["stroke"] for each in _drawn_lines(page)} == {THEMES["light"].heads[0]}
 
 
 def test_lines_are_followed_by_keys_alone(page: Page) -> None:
-    _open(page)
+    _go_to(page)
     assert _words(page, "query").and_(page.locator("[tabindex='0']")).count() == 1
     _words(page, "query").first.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
@@ -204,39 +209,39 @@ def test_lines_are_followed_by_keys_alone(page: Page) -> None:
 
 
 def test_the_sentence_has_the_numbers_of_the_trace_below_its_words(page: Page, trace: Any) -> None:
-    _open(page)
+    _go_to(page)
     weights, tokens = _weights(trace)[0], page.locator("#sentence .token")
-    assert _said(page) == "Click a word to see what it attends to."
+    assert _sentence_text(page) == "Click a word to see what it attends to."
     tokens.nth(4).hover()
     settled(page)
     texts = tokens.locator(".number").all_inner_texts()
-    assert all(map(_is_written, texts, weights[4]))
+    assert all(map(_shows_number, texts, weights[4]))
     hidden = tokens.evaluate_all("all => all.map((one) => one.classList.contains('hides'))")
     assert hidden == np.isnan(weights[4]).tolist()
     most = int(np.nanargmax(weights[4]))
     name = "itself" if most == 4 else f'"{trace.tokens.labels[most]}"'
-    assert f'"{trace.tokens.labels[4]}" reads {name} ' in _said(page)
+    assert f'"{trace.tokens.labels[4]}" reads {name} ' in _sentence_text(page)
     tokens.nth(4).click()
     page.get_by_text("is read by", exact=True).click()
     assert "key=5" in _address(page), "the token that is followed stays the same"
     texts = tokens.locator(".number").all_inner_texts()
-    assert all(map(_is_written, texts, weights[:, 4]))
+    assert all(map(_shows_number, texts, weights[:, 4]))
 
 
 def test_inks_can_be_read_on_all_colours(page: Page) -> None:
     for theme in ("light", "dark"):
-        _open(page, f"&theme={theme}&query=6")
-        looks = page.locator("#sentence .token").evaluate_all(
+        _go_to(page, f"&theme={theme}&query=6")
+        color_pairs = page.locator("#sentence .token").evaluate_all(
             """all => all.map((one) => [one.style.background, one.style.color])
                 .filter(([paper]) => paper).map((pair) => pair.map((color) =>
                   color.match(/[0-9]+/g).map(Number)))"""
         )
-        assert looks
-        assert min(_contrast(*pair) for pair in looks) >= 4.2
+        assert color_pairs
+        assert min(_color_contrast(*pair) for pair in color_pairs) >= 4.2
 
 
 def test_arrows_move_in_a_sentence_as_it_is_seen(page: Page, trace: Any) -> None:
-    _open(page)
+    _go_to(page)
     tokens = page.locator("#sentence .token")
     assert tokens.and_(page.locator("[tabindex='0']")).count() == 1
     tokens.first.focus()
@@ -252,14 +257,14 @@ def test_arrows_move_in_a_sentence_as_it_is_seen(page: Page, trace: Any) -> None
     assert tokens.nth(len(trace.tokens) - 2).evaluate("one => one === document.activeElement")
 
 
-N = float("nan")
+NAN = float("nan")
 BY_HAND: dict[str, list[list[float]]] = {
     "tied": [[0.4, 0.4, 0.2, 0], [0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4],
     "zero": [[0, 0, 0, 0], [0.004, 0.996, 0, 0], [0.3, 0.3, 0.3, 0.1], [0.301, 0.299, 0.4, 0]],
     "signed": [[0.4, -0.4, 0.2, 0], [0.1, 0, -0.1, 0], [0, 0, 0, 0], [0.3, -0.1, -0.1, -0.1]],
-    "hidden": [[N, N, N, N], [N, 1, N, N], [0.5, 0.5, N, N], [1, N, N, N]],
+    "hidden": [[NAN, NAN, NAN, NAN], [NAN, 1, NAN, NAN], [0.5, 0.5, NAN, NAN], [1, NAN, NAN, NAN]],
 }
-SAID = {
+SENTENCES = {
     ("tied", "query", 0): '"a" reads itself and "b" most: .40 each, then "c" .20',
     ("tied", "query", 1): '"b" reads "d" most: .40, then "c" .30 and itself .20',
     ("tied", "query", 2): '"c" reads "a" most: .70, then "b", itself and "d" .10 each',
@@ -288,19 +293,19 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
     path.write_bytes(
         replace(trace.view(), head_explorer=lambda: arrange_heads(maps)).render(".html")
     )
-    with opened(chromium, path) as seen:
-        for (name, end, place), said in SAID.items():
-            _open(seen.page, f"&head={name}&{end}={place + 1}")
-            assert _said(seen.page) == f"{name}: {said}"
+    with opened(chromium, path) as session:
+        for (name, end, place), sentence in SENTENCES.items():
+            _go_to(session.page, f"&head={name}&{end}={place + 1}")
+            assert _sentence_text(session.page) == f"{name}: {sentence}"
 
 
 def _map(name: str, side: Axis, rows: list[list[float]]) -> HeadMap:
     values = np.array(rows)
     cells = StoredCells(np.nan_to_num(values), np.isnan(values))
-    signed = name == "signed"
-    measure = "gain" if signed else "weight"
+    is_signed = name == "signed"
+    measure = "gain" if is_signed else "weight"
     return HeadMap(
-        name=name, query_axis=side, key_axis=side, weights=cells, signed=signed, measure=measure
+        name=name, query_axis=side, key_axis=side, weights=cells, signed=is_signed, measure=measure
     )
 
 
@@ -309,13 +314,13 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
     path = tmp_path / "x.html"
     path.write_bytes(trace.view().render(".html"))
     sizes = np.sort(_weights(trace)[0][np.tril_indices(160)])[::-1]
-    with opened(chromium, path, "#view=lines&query=none") as seen:
-        page = seen.page
+    with opened(chromium, path, "#view=lines&query=none") as session:
+        page = session.page
         page.wait_for_selector(".line-word")
-        assert len(_lines(page)) == 2000
-        said = page.inner_text(".lines-says")
-        assert said.startswith("The 2,000 largest of 12,880 weights have lines, down to ")
-        least = float(said.rstrip(".").split()[-1].replace("−", "-"))
+        assert len(_drawn_lines(page)) == 2000
+        note = page.inner_text(".lines-says")
+        assert note.startswith("The 2,000 largest of 12,880 weights have lines, down to ")
+        least = float(note.rstrip(".").split()[-1].replace("−", "-"))
         assert least == pytest.approx(sizes[1999], rel=0.05)
         assert _words(page, "query").count() < 100, "only those in sight are in the page"
         _words(page, "query").first.focus()
@@ -324,7 +329,7 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
         assert _words(page, "query").last.inner_text().split() == ["160", "w159"]
         last = _words(page, "key").last
         assert last.locator("bdi").inner_text() == "w159"
-        assert _is_written(last.locator(".amounts").inner_text(), _weights(trace)[0][159, 159])
+        assert _shows_number(last.locator(".amounts").inner_text(), _weights(trace)[0][159, 159])
         page.get_by_text("all rows at once").click()
         settled(page, 100)
         frame = page.locator(".lines-frame")
@@ -337,33 +342,37 @@ def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_p
     path.write_bytes(trace.view().render(".html"))
     names = [each.name for each in explore_trace(trace).heads]
     weights = _weights(trace)[1]
-    with opened(chromium, path, f"#view=lines&head={names[1]}&query=2") as seen:
-        page = seen.page
+    with opened(chromium, path, f"#view=lines&head={names[1]}&query=2") as session:
+        page = session.page
         page.wait_for_selector(".line-word")
-        reads, read = (page.locator("#sentence .text").nth(n).locator(".token") for n in (0, 1))
-        assert all(map(_is_written, read.locator(".number").all_inner_texts(), weights[1]))
-        assert set(reads.locator(".number").all_inner_texts()) == {""}
-        assert all(map(_is_written, _amounts(page, "key"), weights[1]))
+        query_tokens, key_tokens = (
+            page.locator("#sentence .text").nth(n).locator(".token") for n in (0, 1)
+        )
+        assert all(map(_shows_number, key_tokens.locator(".number").all_inner_texts(), weights[1]))
+        assert set(query_tokens.locator(".number").all_inner_texts()) == {""}
+        assert all(map(_shows_number, _amounts(page, "key"), weights[1]))
         page.keyboard.press("Escape")
-        read.nth(3).click()
+        key_tokens.nth(3).click()
         page.mouse.move(1, 1)
         settled(page)
-        texts = reads.locator(".number").all_inner_texts()
-        assert all(map(_is_written, texts, weights[:, 3]))
+        texts = query_tokens.locator(".number").all_inner_texts()
+        assert all(map(_shows_number, texts, weights[:, 3]))
 
 
-def _linear(color: tuple[float, ...]) -> Table:
+def _linear_light(color: tuple[float, ...]) -> FloatArray:
     part = np.array(color) / 255
     return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
 
 
-def _contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    lights = sorted(float(_linear(each) @ [0.2126, 0.7152, 0.0722]) + 0.05 for each in (one, other))
-    return lights[1] / lights[0]
+def _color_contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
+    brightnesses = sorted(
+        float(_linear_light(each) @ [0.2126, 0.7152, 0.0722]) + 0.05 for each in (first, second)
+    )
+    return brightnesses[1] / brightnesses[0]
 
 
-# What those see who lack one kind of cones (Machado, Oliveira and Fernandes 2009).
-SEEN = {
+# The vision of people who lack one kind of cones (Machado, Oliveira and Fernandes 2009).
+CONE_VISION = {
     "all": np.eye(3),
     "no long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
                 [-0.003882, -0.048116, 1.051998]],
@@ -383,13 +392,13 @@ def test_heads_can_be_told_apart_by_everybody(name: str) -> None:
     colors = [tuple(bytes.fromhex(each[1:])) for each in THEMES[name].heads]
     paper = tuple(bytes.fromhex(THEMES[name].paper[1:]))
     assert len(colors) == 8
-    assert min(_contrast(each, paper) for each in colors) >= 3
-    for seen in SEEN.values():
-        lights = np.clip(_linear_all(colors) @ np.array(seen).T, 0, 1)
-        places = np.cbrt(lights @ np.array(TO_CONES).T) @ np.array(TO_OKLAB).T
-        apart = [np.linalg.norm(one - other) for one, other in combinations(places, 2)]
-        assert min(apart) > 0.1
+    assert min(_color_contrast(each, paper) for each in colors) >= 3
+    for vision in CONE_VISION.values():
+        linear_colors = np.clip(_linear_lights(colors) @ np.array(vision).T, 0, 1)
+        lab_colors = np.cbrt(linear_colors @ np.array(TO_CONES).T) @ np.array(TO_OKLAB).T
+        distances = [np.linalg.norm(one - other) for one, other in combinations(lab_colors, 2)]
+        assert min(distances) > 0.1
 
 
-def _linear_all(colors: list[tuple[int, ...]]) -> Table:
-    return np.stack([_linear(each) for each in colors])
+def _linear_lights(colors: list[tuple[int, ...]]) -> FloatArray:
+    return np.stack([_linear_light(each) for each in colors])

@@ -24,7 +24,7 @@ from tests.pages_by_hand import settled, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-COMPUTING = (
+COMPUTING_SCRIPTS = (
     *("elements.js", "data.js", "unpacking.js", "drawn_numbers.js", "hashing.js"),
     *(
         "live_tokens.js",
@@ -35,9 +35,11 @@ COMPUTING = (
         "state.js",
     ),
 )
-SCRIPTS = Path(packing.__file__).parent / "script"
-SCRIPT = "\n".join((SCRIPTS / name).read_text() for name in SCRIPT_FILES if name in COMPUTING)
-COMPUTED = """
+SCRIPT_FOLDER = Path(packing.__file__).parent / "script"
+SCRIPT_OF_COMPUTING = "\n".join(
+    (SCRIPT_FOLDER / name).read_text() for name in SCRIPT_FILES if name in COMPUTING_SCRIPTS
+)
+COMPUTE_TEXTS = """
   await unpackModel();
   return texts.map((text) => {
     const cut = cutLive(text);
@@ -55,15 +57,15 @@ MODELS = ("agreement", "brackets", "induction", "pronouns", "reverse", "sort", "
 TEXTS_OF_EACH = 50
 
 
-def computed(
+def compute_in_page(
     chromium: Browser, page: bytes, folder: Path, texts: Sequence[str], **choices: Any
 ) -> Any:
-    """What the page's script computes of some texts, on a page whose own script is taken out."""
+    """What the scripts compute for some texts, on a page without its own script."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
-    with opened(chromium, path) as seen:
-        function = f"async ([texts, choices]) => {{ {SCRIPT} {COMPUTED} }}"
-        return seen.page.evaluate(function, [list(texts), choices])
+    with opened(chromium, path) as session:
+        function = f"async ([texts, choices]) => {{ {SCRIPT_OF_COMPUTING} {COMPUTE_TEXTS} }}"
+        return session.page.evaluate(function, [list(texts), choices])
 
 
 def live_page(text: str, **settings: Any) -> bytes:
@@ -72,24 +74,24 @@ def live_page(text: str, **settings: Any) -> bytes:
 
 def texts_of(name: str) -> list[str]:
     """Texts of a model's words, some of them with other spellings and in capitals."""
-    drawn, words = random.Random(name), load_card(name).vocabulary
-    known, longest = [*words.ids], load_card(name).longest or 12
-    between = "" if words.tokenizer == "chars" else " "
+    generator, vocabulary = random.Random(name), load_card(name).vocabulary
+    known_words, max_length = [*vocabulary.ids], load_card(name).longest or 12
+    separator = "" if vocabulary.tokenizer == "chars" else " "
     texts = []
     for _ in range(TEXTS_OF_EACH):
-        chosen = drawn.choices(known, k=drawn.randint(2, longest - 1))
-        if words.tokenizer == "words" and drawn.random() < 0.3:
-            chosen[0] = chosen[0].capitalize()
-        texts.append(between.join(chosen))
+        words_chosen = generator.choices(known_words, k=generator.randint(2, max_length - 1))
+        if vocabulary.tokenizer == "words" and generator.random() < 0.3:
+            words_chosen[0] = words_chosen[0].capitalize()
+        texts.append(separator.join(words_chosen))
     return texts
 
 
-def assert_same_as_torch(found: dict[str, Any], trace: Trace) -> None:
+def assert_same_as_torch(page_result: dict[str, Any], trace: Trace) -> None:
     """Tokens, weights, scores and probabilities; rows sum to 1, and what is hidden is 0."""
-    assert found["labels"] == list(trace.tokens.labels)
-    assert found["ids"] == list(trace.tokens.ids)
-    assert [bool(each) for each in found["spaced"]] == list(trace.tokens.spaced)
-    for layer, heads in zip(trace.layers, found["heads"], strict=True):
+    assert page_result["labels"] == list(trace.tokens.labels)
+    assert page_result["ids"] == list(trace.tokens.ids)
+    assert [bool(each) for each in page_result["spaced"]] == list(trace.tokens.spaced)
+    for layer, heads in zip(trace.layers, page_result["heads"], strict=True):
         for number, head in enumerate(heads):
             weights = np.array(head["weights"], dtype=float)
             scores = np.array(head["scores"], dtype=float)
@@ -97,16 +99,16 @@ def assert_same_as_torch(found: dict[str, Any], trace: Trace) -> None:
             assert np.array_equal(~np.isnan(scores), visible)
             assert np.abs(weights - layer.attended.weights[number].numpy()).max() < 1e-5
             assert (weights[~visible] == 0).all()
-            seeing = visible.any(axis=1)
-            assert np.allclose(weights[seeing].sum(axis=1), 1, atol=1e-12)
+            rows_with_keys = visible.any(axis=1)
+            assert np.allclose(weights[rows_with_keys].sum(axis=1), 1, atol=1e-12)
             logits = layer.attended.logits[number].numpy()
             reach = max(1.0, np.abs(logits[visible]).max(initial=0))
             assert np.abs(scores - logits)[visible].max(initial=0) < 1e-5 * reach
     if trace.prediction is None or not trace.prediction.answers:
-        assert found["probabilities"] is None
+        assert page_result["probabilities"] is None
     else:
         probabilities = trace.prediction.probabilities.numpy()
-        assert np.abs(np.array(found["probabilities"]) - probabilities).max() < 1e-5
+        assert np.abs(np.array(page_result["probabilities"]) - probabilities).max() < 1e-5
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -114,9 +116,11 @@ def test_a_page_computes_what_torch_computes(chromium: Browser, tmp_path: Path, 
     texts = texts_of(name)
     page = live_page(texts[0], model=name)
 
-    for text, found in zip(texts, computed(chromium, page, tmp_path, texts), strict=True):
-        assert "problem" not in found, (text, found)
-        assert_same_as_torch(found, library.trace(text, model=name))
+    for text, page_result in zip(
+        texts, compute_in_page(chromium, page, tmp_path, texts), strict=True
+    ):
+        assert "problem" not in page_result, (text, page_result)
+        assert_same_as_torch(page_result, library.trace(text, model=name))
     assert len(page) <= 400_000
 
 
@@ -143,10 +147,10 @@ def test_drawn_numbers_are_those_of_attnviz_whatever_is_computed_of_them(
     settings = SETTINGS[number]
     page = live_page("I am learning this", **settings)
 
-    for text, found in zip(
-        OTHER_TEXTS, computed(chromium, page, tmp_path, OTHER_TEXTS), strict=True
+    for text, page_result in zip(
+        OTHER_TEXTS, compute_in_page(chromium, page, tmp_path, OTHER_TEXTS), strict=True
     ):
-        assert_same_as_torch(found, library.trace(text, **settings))
+        assert_same_as_torch(page_result, library.trace(text, **settings))
     assert len(page) <= 400_000
 
 
@@ -163,13 +167,20 @@ def test_drawn_numbers_are_those_of_attnviz_whatever_is_computed_of_them(
 def test_what_is_switched_in_the_page_is_what_the_command_switches(
     chromium: Browser, tmp_path: Path, choices: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    usual: dict[str, Any] = {"layers": 2, "heads": 2, "causal": True, "positions": "sinusoidal"}
-    [found] = computed(chromium, live_page("I am", **usual), tmp_path, ["You are here"], **choices)
+    shared_settings: dict[str, Any] = {
+        "layers": 2,
+        "heads": 2,
+        "causal": True,
+        "positions": "sinusoidal",
+    }
+    [page_result] = compute_in_page(
+        chromium, live_page("I am", **shared_settings), tmp_path, ["You are here"], **choices
+    )
 
-    assert_same_as_torch(found, library.trace("You are here", **(usual | settings)))
+    assert_same_as_torch(page_result, library.trace("You are here", **(shared_settings | settings)))
 
 
-UNUSUAL = (
+UNUSUAL_TEXTS = (
     "Don't stop: o'clock ’s e\u0301te\u0301 na\u00efve_name x\u0303y ٣٤ 中文字 ไทย हिन्दी "
     "👩\u200d👩\u200d👧 🇩🇪 a\u200db \u00ad — “q” ½ ⅷ ª ßẞ İi Å\u030a",
     "tab\there\nline\r\nreturn\u00a0no-break\u2009thin\ufeffbom \x1c\x85 \u202eturned",
@@ -184,14 +195,14 @@ def test_any_text_is_cut_as_attnviz_cuts_it(
 ) -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text().splitlines()
     lines = [line for line in readme if line.strip()]
-    texts = [*UNUSUAL, *(line[:60] for line in lines[::2])]
+    texts = [*UNUSUAL_TEXTS, *(line[:60] for line in lines[::2])]
     page = live_page("I am", tokenizer=tokenizer)
 
-    found = computed(chromium, page, tmp_path, texts, only_cut=True)
+    cuts = compute_in_page(chromium, page, tmp_path, texts, only_cut=True)
 
-    refused = [each for each in found if "problem" in each]
-    assert len(texts) - len(refused) > 25, refused
-    for text, cut in zip(texts, found, strict=True):
+    cuts_without_room = [each for each in cuts if "problem" in each]
+    assert len(texts) - len(cuts_without_room) > 25, cuts_without_room
+    for text, cut in zip(texts, cuts, strict=True):
         if "problem" in cut:
             assert "tokens, and there is room" in cut["problem"]
             continue
@@ -204,22 +215,24 @@ def test_any_text_is_cut_as_attnviz_cuts_it(
 def test_the_page_of_a_larger_model_has_frequent_pieces_and_those_of_its_text(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    text, larger = "An oxymoronic tokenizer", {"layers": 2, "heads": 4, "dim": 32}
-    page = live_page(text, **larger)
+    text, larger_settings = "An oxymoronic tokenizer", {"layers": 2, "heads": 4, "dim": 32}
+    page = live_page(text, **larger_settings)
     texts = ["An oxymoronic zeppelin", "An oxymoronic tokenizer"]
 
-    rare, own = computed(chromium, page, tmp_path, texts)
-    [of_small_model] = computed(chromium, live_page(text), tmp_path, texts[:1])
+    rare_cut, own_cut = compute_in_page(chromium, page, tmp_path, texts)
+    [small_cut] = compute_in_page(chromium, live_page(text), tmp_path, texts[:1])
 
-    assert rare["problem"].startswith("“zeppelin” may have a rare piece: this page has the 17,000")
-    assert own["ids"] == list(tokenize(text, "gpt2").ids)
-    assert of_small_model["ids"] == list(tokenize(texts[0], "gpt2").ids)
+    assert rare_cut["problem"].startswith(
+        "“zeppelin” may have a rare piece: this page has the 17,000"
+    )
+    assert own_cut["ids"] == list(tokenize(text, "gpt2").ids)
+    assert small_cut["ids"] == list(tokenize(texts[0], "gpt2").ids)
     assert len(page) <= 400_000
 
 
 def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path: Path) -> None:
-    learned = library.learn("reverse", choices=library.Choices(steps=6))
-    view = learned.view(live=True)
+    training = library.learn("reverse", choices=library.Choices(steps=6))
+    view = training.view(live=True)
     assert view.live is not None
     page = view.render(".html")
 
@@ -227,13 +240,19 @@ def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path:
     path.write_bytes(without_script(page))
     weights = """return live.original.results.map(({ heads }) =>
       heads.map((layer) => layer.map(({ weights }) => weights.map((row) => [...row]))));"""
-    with opened(chromium, path) as seen:
-        found = seen.page.evaluate(f"async () => {{ {SCRIPT} await unpackModel(); {weights} }}")
+    with opened(chromium, path) as session:
+        weights_of_moments = session.page.evaluate(
+            f"async () => {{ {SCRIPT_OF_COMPUTING} await unpackModel(); {weights} }}"
+        )
 
-    assert len(found) == len(learned.moments) == 7
-    for number, (moment, computed_weights) in enumerate(zip(learned.moments, found, strict=True)):
-        most = 1e-5 if number == len(found) - 1 else 2e-3  # 16 bits of each number
-        assert np.abs(np.array(computed_weights[0]) - moment.weights[0]).max() < most
+    assert len(weights_of_moments) == len(training.moments) == 7
+    for number, (moment, computed_weights) in enumerate(
+        zip(training.moments, weights_of_moments, strict=True)
+    ):
+        tolerance = (
+            1e-5 if number == len(weights_of_moments) - 1 else 2e-3
+        )  # 16 bits of each number
+        assert np.abs(np.array(computed_weights[0]) - moment.weights[0]).max() < tolerance
     assert len(page) <= 400_000
 
 
@@ -247,65 +266,65 @@ def live_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def typed(page: Page, text: str) -> None:
+def type_text(page: Page, text: str) -> None:
     page.fill("#text", text)
     settled(page)
 
 
-def title(page: Page) -> str:
+def plain_title(page: Page) -> str:
     return re.sub("[\u2068\u2069]", "", page.inner_text("h1").replace("\u00a0", " "))
 
 
-NUMBERS = "#table .frame"
+NUMBERS_SELECTOR = "#table .frame"
 
 
 def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path) as seen:
-        page = seen.page
-        own = title(page)
+    with opened(chromium, live_path) as session:
+        page = session.page
+        first_title = plain_title(page)
         page.click("#table summary")
         page.keyboard.press("Escape")
-        until(page, lambda: "98" in page.inner_text(NUMBERS))
-        numbers = page.inner_text(NUMBERS)
+        until(page, lambda: "98" in page.inner_text(NUMBERS_SELECTOR))
+        numbers = page.inner_text(NUMBERS_SELECTOR)
         assert page.input_value("#text") == SENTENCE
         assert not page.is_visible("#of-original")
-        typed(page, "the key near the cabinets ?")
-        assert title(page) == 'The model answers "is" (over 99.9 %) at "?"'
+        type_text(page, "the key near the cabinets ?")
+        assert plain_title(page) == 'The model answers "is" (over 99.9 %) at "?"'
         assert page.input_value("#query") == "6 ?"
         assert "cabinets" in page.inner_text("#sentence")
         assert page.is_visible("#of-original")
-        shown = page.inner_text(".live-answers")
-        assert re.search(r"is\s+>99.9.%\s+was <0.1.%", shown), shown
-        typed(page, "the key nxar the cabinets ?")
+        answers = page.inner_text(".live-answers")
+        assert re.search(r"is\s+>99.9.%\s+was <0.1.%", answers), answers
+        type_text(page, "the key nxar the cabinets ?")
         problem = page.inner_text("#live-problem")
         assert problem.startswith("This model does not know “nxar”. Did you mean “near”? Below")
         assert page.get_attribute("#text", "aria-invalid") is not None
-        assert page.inner_text(".live-answers") == shown
+        assert page.inner_text(".live-answers") == answers
         assert "near" in page.inner_text("#sentence")
-        typed(page, "the key near the cabinets ?")
+        type_text(page, "the key near the cabinets ?")
         assert page.inner_text("#live-problem") == ""
         page.click("#original")
         settled(page)
-        assert (title(page), page.input_value("#text")) == (own, SENTENCE)
-        assert page.inner_text(NUMBERS) == numbers
-        typed(page, "")
-        said = f"Type a sentence. Below is still “{SENTENCE}”."
-        assert page.inner_text("#live-problem") == said
+        assert (plain_title(page), page.input_value("#text")) == (first_title, SENTENCE)
+        assert page.inner_text(NUMBERS_SELECTOR) == numbers
+        type_text(page, "")
+        message = f"Type a sentence. Below is still “{SENTENCE}”."
+        assert page.inner_text("#live-problem") == message
 
 
 def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path) as seen:
-        page = seen.page
-        before = page.inner_text(".live-answers")
+    with opened(chromium, live_path) as session:
+        page = session.page
+        answers_before = page.inner_text(".live-answers")
         for name in ("L1H0", "L1H1"):
             page.focus(f".live-heads input[value={name}]")
             page.keyboard.press("Space")
         settled(page)
-        assert page.inner_text(".live-answers") != before
+        assert page.inner_text(".live-answers") != answers_before
         assert page.locator("#matrix .struck").inner_text() == "L1H0 (off)"
         page.uncheck("#live-causal")
         page.uncheck("#live-scaled")
@@ -313,36 +332,36 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         for _ in range(8):
             page.keyboard.press("ArrowRight")
         settled(page, 300)
-        changed = (
+        note_of_changes = (
             "then changed on this page: scaling off, causal mask off, temperature 1, L1H0, L1H1 off"
         )
-        assert changed in page.inner_text("#settings")
+        assert note_of_changes in page.inner_text("#settings")
         address = page.evaluate("decodeURIComponent(location.hash)")
         assert address == "#scaled=off&causal=off&temperature=1&off=L1H0,L1H1"
         answers = page.inner_text(".live-answers")
         page.click("#reset")
         settled(page)
-        assert page.inner_text(".live-answers") == before
+        assert page.inner_text(".live-answers") == answers_before
         assert page.is_checked("#live-causal")
         assert not page.is_visible("#of-original")
-    with opened(chromium, live_path, address) as seen:
-        settled(seen.page)
-        assert seen.page.inner_text(".live-answers") == answers
+    with opened(chromium, live_path, address) as session:
+        settled(session.page)
+        assert session.page.inner_text(".live-answers") == answers
 
 
 def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
     chromium: Browser, live_path: Path
 ) -> None:
     link = "#text=the+dogs+under+the+old+tree+%3F&placed=off&query=2&off=L0H1%3Dmean"
-    with opened(chromium, live_path, link) as seen:
-        page = seen.page
+    with opened(chromium, live_path, link) as session:
+        page = session.page
         settled(page)
         assert page.input_value("#text") == "the dogs under the old tree ?"
         assert page.input_value("#query") == "2 dogs"
         assert not page.is_checked("#live-placed")
         assert not page.is_checked(".live-heads input[value=L0H1]")
-        odd = "#text=the+ox&temperature=0&off=L7H7&scaled=1&query=9"
-        page.evaluate("odd => { location.hash = odd }", odd)
+        odd_hash = "#text=the+ox&temperature=0&off=L7H7&scaled=1&query=9"
+        page.evaluate("odd => { location.hash = odd }", odd_hash)
         until(page, lambda: page.input_value("#text") == "the ox")
         settled(page)
         assert "does not know “ox”" in page.inner_text("#live-problem")
@@ -352,14 +371,14 @@ def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
 def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_anew(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path, "#text=the+dog+%3F") as seen:
-        page = seen.page
+    with opened(chromium, live_path, "#text=the+dog+%3F") as session:
+        page = session.page
         settled(page, 300)
         assert page.input_value("#query") == "3 ?"
         caveat = page.text_content("#caveat") or ""
         assert caveat.startswith("agreement was trained on sentences of 6 to 12 tokens; this one ")
         assert caveat.endswith("has 3, a length it never saw in training")
-        typed(page, "the dog near the car ?")
+        type_text(page, "the dog near the car ?")
         assert page.text_content("#caveat") == ""
         settled(page, 300)
         assert "query=6" in page.evaluate("location.hash"), "though the page opens with it"
@@ -368,8 +387,8 @@ def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_a
 def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path, viewport={"width": 480, "height": 900}) as seen:
-        page = seen.page
+    with opened(chromium, live_path, viewport={"width": 480, "height": 900}) as session:
+        page = session.page
         page.get_by_label("Your sentence").press("End")
         page.keyboard.type(" and")
         assert page.text_content("#live-status") == ""
@@ -380,23 +399,25 @@ def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
 
 
 def test_only_a_page_that_computes_has_the_scripts_for_it(tmp_path: Path) -> None:
-    plain = library.trace("I am learning").view().render(".html")
+    page = library.trace("I am learning").view().render(".html")
 
-    assert b"computeModel" not in plain
-    assert len(plain) < 130_000
+    assert b"computeModel" not in page
+    assert len(page) < 130_000
 
 
 @pytest.mark.parametrize("name", [*SCRIPT_FILES, *STYLE_FILES])
 def test_what_is_left_out_of_scripts_and_styles_is_comments_and_white_space(name: str) -> None:
-    folder, strip = ("style", strip_style) if name.endswith("css") else ("script", strip_script)
-    text = (SCRIPTS.parent / folder / name).read_text("utf-8")
+    folder, strip_file = (
+        ("style", strip_style) if name.endswith("css") else ("script", strip_script)
+    )
+    text = (SCRIPT_FOLDER.parent / folder / name).read_text("utf-8")
     without_comments = re.sub(r"^\s*(//.*|/\*[\s\S]*?\*/)$", "", text, flags=re.MULTILINE)
     without_comments = re.sub(r"(?<=[;,{(]) // .*$", "", without_comments, flags=re.MULTILINE)
     without_comments = re.sub(r"(?<=[;,{(])  // .*$", "", without_comments, flags=re.MULTILINE)
-    stripped = re.sub(r"(?<=[;,{(]) // .*$", "", strip(text), flags=re.MULTILINE)
+    stripped_text = re.sub(r"(?<=[;,{(]) // .*$", "", strip_file(text), flags=re.MULTILINE)
 
     expected = "".join(without_comments.split())
-    assert "".join(stripped.split()) == (
+    assert "".join(stripped_text.split()) == (
         expected.replace(";}", "}") if folder == "style" else expected
     )
     if folder == "script":
@@ -428,9 +449,9 @@ def test_what_no_page_can_compute_is_refused_in_two_lines(
     result = attnviz("run", "I am", "--live", *options)
 
     assert (result.status, result.out) == (2, "")
-    said = result.err.splitlines()
-    assert len(said) == 2
-    assert problem in said[0]
+    error_lines = result.err.splitlines()
+    assert len(error_lines) == 2
+    assert problem in error_lines[0]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -442,7 +463,7 @@ def test_a_library_saves_such_pages_and_refuses_pictures(tmp_path: Path) -> None
         trace.save(tmp_path / "live.png", live=True)
 
 
-OPENED = {
+TEXTS_BY_MODEL = {
     "agreement": SENTENCE,
     "brackets": "( [ ] { } )",
     "induction": "maplemaple",
@@ -452,35 +473,37 @@ OPENED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(OPENED))
+@pytest.mark.parametrize("name", sorted(TEXTS_BY_MODEL))
 def test_heads_that_are_switched_off_by_click_or_address_change_the_answer_as_in_torch(
     chromium: Browser, tmp_path: Path, name: str
 ) -> None:
-    text, model = OPENED[name], library.trace(OPENED[name], model=name)
+    text, model = TEXTS_BY_MODEL[name], library.trace(TEXTS_BY_MODEL[name], model=name)
     names = [f"L{each.layer}H{head}" for each in model.layers for head in range(each.heads)]
     path = tmp_path / "live.html"
     path.write_bytes(live_page(text, model=name))
-    without = library.trace(text, model=name, without=",".join(names)).prediction
-    assert without is not None
+    prediction_without = library.trace(text, model=name, without=",".join(names)).prediction
+    assert prediction_without is not None
 
-    with opened(chromium, path) as seen:
+    with opened(chromium, path) as session:
         for each in names:
-            seen.page.click(f".live-heads input[value={each}]")
-        settled(seen.page)
-        by_click = seen.page.inner_text(".live-answers li:first-child")
-        followed = int(seen.page.input_value("#query").split()[0]) - 1
-    with opened(chromium, path, f"#off={','.join(names)}") as seen:
-        settled(seen.page)
-        assert seen.page.inner_text(".live-answers li:first-child") == by_click
-    asked = without.asked_positions
-    place = followed if followed in asked else asked[-1]
-    best = without.best(place, 1)[0]
-    share = 100 * float(without.probabilities[place, best])
-    answer, found, *_ = re.split(r"\s+", by_click.replace("\u00a0", " "))
-    assert answer == without.answers[best], by_click
-    assert abs(float(found.strip("<>")) - share) < 1, (by_click, share)
-    [computed_off] = computed(chromium, live_page(text, model=name), tmp_path, [text], off=names)
-    assert_same_as_torch(computed_off, library.trace(text, model=name, without=",".join(names)))
+            session.page.click(f".live-heads input[value={each}]")
+        settled(session.page)
+        by_click = session.page.inner_text(".live-answers li:first-child")
+        followed_position = int(session.page.input_value("#query").split()[0]) - 1
+    with opened(chromium, path, f"#off={','.join(names)}") as session:
+        settled(session.page)
+        assert session.page.inner_text(".live-answers li:first-child") == by_click
+    asked_positions = prediction_without.asked_positions
+    place = followed_position if followed_position in asked_positions else asked_positions[-1]
+    best = prediction_without.best(place, 1)[0]
+    share = 100 * float(prediction_without.probabilities[place, best])
+    answer, shown_share, *_ = re.split(r"\s+", by_click.replace("\u00a0", " "))
+    assert answer == prediction_without.answers[best], by_click
+    assert abs(float(shown_share.strip("<>")) - share) < 1, (by_click, share)
+    [result_off] = compute_in_page(
+        chromium, live_page(text, model=name), tmp_path, [text], off=names
+    )
+    assert_same_as_torch(result_off, library.trace(text, model=name, without=",".join(names)))
 
 
 def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
@@ -490,34 +513,34 @@ def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
     path.write_bytes(live_page("maplemaple", model="induction"))
     assert len(path.read_bytes()) <= 400_000
 
-    def asks() -> str:
+    def question_text() -> str:
         return re.sub("[\u2068\u2069]", "", page.inner_text(".live-answers p"))
 
-    with opened(chromium, path) as seen:
-        page = seen.page
+    with opened(chromium, path) as session:
+        page = session.page
         page.click("#text")
         page.keyboard.press("Control+A")
         page.keyboard.type("abcabcab")
         settled(page)
-        assert asks() == 'What follows "b" (8)'
+        assert question_text() == 'What follows "b" (8)'
         page.click("#sentence .token[data-place='1']")
         page.click("#text")
         page.keyboard.press("End")
         page.keyboard.type("c")
         settled(page)
-        assert asks() == 'What follows "b" (2)'
+        assert question_text() == 'What follows "b" (2)'
         page.keyboard.press("Control+A")
         page.keyboard.type("xyzx")
         settled(page)
-        assert asks() == 'What follows "x" (4)'
+        assert question_text() == 'What follows "x" (4)'
 
 
 def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path) as seen:
-        page = seen.page
-        typed(page, "the old kezs near the cabinet are")
+    with opened(chromium, live_path) as session:
+        page = session.page
+        type_text(page, "the old kezs near the cabinet are")
         problem = page.inner_text("#live-problem")
         page.click("#live-causal")
         settled(page)
@@ -531,11 +554,11 @@ def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
 def test_nothing_jumps_or_complains_while_a_word_is_typed(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path, viewport={"width": 1280, "height": 900}) as seen:
-        page = seen.page
-        top = "document.querySelector('#matrix').getBoundingClientRect().top"
+    with opened(chromium, live_path, viewport={"width": 1280, "height": 900}) as session:
+        page = session.page
+        find_top = "document.querySelector('#matrix').getBoundingClientRect().top"
         settled(page)
-        before = page.evaluate(top)
+        top_before = page.evaluate(find_top)
         page.click("#text")
         page.keyboard.press("Control+A")
         for letter in "the tre":
@@ -545,8 +568,8 @@ def test_nothing_jumps_or_complains_while_a_word_is_typed(
         page.keyboard.type("q")
         settled(page)
         assert "does not know “treq”" in page.inner_text("#live-problem")
-        assert page.evaluate(top) == before
-        typed(page, "x" * 900)
+        assert page.evaluate(find_top) == top_before
+        type_text(page, "x" * 900)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert len(page.inner_text("#live-problem")) < 200
 
@@ -559,19 +582,19 @@ def test_a_complete_list_has_no_next_number_and_an_arrow_can_be_typed(
     assert trace.prediction.asked_positions == (4, 5, 6, 7)
     path = tmp_path / "live.html"
     path.write_bytes(live_page("5 2 8 1 → 1 2 5 8", model="sort"))
-    with opened(chromium, path) as seen:
+    with opened(chromium, path) as session:
 
-        def answered() -> list[str]:
-            texts = seen.page.locator(".live-answers p").all_inner_texts()
+        def question_texts() -> list[str]:
+            texts = session.page.locator(".live-answers p").all_inner_texts()
             return [re.sub("[\u2068\u2069]", "", text) for text in texts]
 
-        complete = "The answer is as long as the question: it is complete."
-        assert answered() == ['What follows "5" (8)', complete]
-        assert seen.page.input_value("#query") == "8 5", "it opens at the token that asks"
-        typed(seen.page, "7 3 9 -> 3")
-        assert answered() == ['What follows "3" (5)']
-        typed(seen.page, "7 3 9 -> 3 7 9")
-        assert answered() == ['What follows "7" (6)', complete]
+        complete_note = "The answer is as long as the question: it is complete."
+        assert question_texts() == ['What follows "5" (8)', complete_note]
+        assert session.page.input_value("#query") == "8 5", "it opens at the token that asks"
+        type_text(session.page, "7 3 9 -> 3")
+        assert question_texts() == ['What follows "3" (5)']
+        type_text(session.page, "7 3 9 -> 3 7 9")
+        assert question_texts() == ['What follows "7" (6)', complete_note]
 
 
 def test_the_temperature_is_there_only_where_scores_are_divided(
@@ -579,8 +602,8 @@ def test_the_temperature_is_there_only_where_scores_are_divided(
 ) -> None:
     path = tmp_path / "live.html"
     path.write_bytes(live_page("I am", variant="average", tokenizer="words"))
-    with opened(chromium, path) as seen:
-        assert seen.page.locator("#temperature").count() == 0
+    with opened(chromium, path) as session:
+        assert session.page.locator("#temperature").count() == 0
 
 
 def test_the_arithmetic_that_was_open_comes_back_with_its_tokens_and_was_is_of_one_question(
@@ -588,8 +611,8 @@ def test_the_arithmetic_that_was_open_comes_back_with_its_tokens_and_was_is_of_o
 ) -> None:
     path = tmp_path / "live.html"
     path.write_bytes(live_page("a b c d e f g h", model="reverse"))
-    with opened(chromium, path, "#cell=3-2") as seen:
-        page = seen.page
+    with opened(chromium, path, "#cell=3-2") as session:
+        page = session.page
         settled(page, 200)
         page.click("#text")
         page.keyboard.press("Control+A")

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PAGE = Path(packing.__file__).parent
-READING = "".join(
+READING_SCRIPT = "".join(
     (PAGE / "script" / name).read_text("utf-8")
     for name in SCRIPT_FILES
     if name in ("data.js", "unpacking.js")
 )
-EVERY_CELL = """
+FIND_EVERY_CELL = """
   const found = [];
   for (let head = 0; head < heads.length; head++) {
     const cells = await cellsOf(head);
@@ -50,26 +50,28 @@ EVERY_CELL = """
 """
 
 
-def read_by(chromium: Browser, page: bytes, folder: Path, script: str = EVERY_CELL) -> Any:
-    """What a script finds on a page whose own has been taken out, which would read first."""
+def run_script_on_page(
+    chromium: Browser, page: bytes, folder: Path, script: str = FIND_EVERY_CELL
+) -> Any:
+    """The result of a script on a page without its own script, which would read first."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
-    with opened(chromium, path) as seen:
-        return seen.page.evaluate(f"async () => {{ {READING} {script} }}")
+    with opened(chromium, path) as session:
+        return session.page.evaluate(f"async () => {{ {READING_SCRIPT} {script} }}")
 
 
 def heads_of(result: Showable) -> tuple[HeadMap, ...]:
-    explored = result.view().heads
-    assert explored is not None
-    return explored.heads
+    explorer = result.view().heads
+    assert explorer is not None
+    return explorer.heads
 
 
-def the_same(found: dict[str, Any], head: HeadMap) -> float:
-    """Each cell held against its head; the largest error that is stated."""
+def assert_same_numbers(page_head: dict[str, Any], head: HeadMap) -> float:
+    """Compare each cell with its head; return the largest error that the page states."""
     patch = head.weights.window(FULL_SLICE, FULL_SLICE)
     scores = None if head.scores is None else head.scores.window(FULL_SLICE, FULL_SLICE).values
     columns, largest = head.weights.shape[1], 0.0
-    for place, cell in enumerate(found["cells"]):
+    for place, cell in enumerate(page_head["cells"]):
         row, column = divmod(place, columns)
         if cell["blocks"]:
             continue
@@ -77,20 +79,20 @@ def the_same(found: dict[str, Any], head: HeadMap) -> float:
         if cell["hidden"]:
             assert cell["score"] is None
             continue
-        off = abs(cell["weight"] - patch.values[row, column])
-        assert off <= cell["error"] * (1 + 1e-9)
+        error = abs(cell["weight"] - patch.values[row, column])
+        assert error <= cell["error"] * (1 + 1e-9)
         largest = max(largest, cell["error"])
         if scores is not None:
-            away = cell["score"] - scores[row, column]
-            below = cell["scoreIsBelow"] and away > 0
-            assert below or abs(away) <= cell["scoreError"] + 1e-5
-        assert found["rows"][row][column] == cell["weight"]
-        if column == 1 and found["column"] is not None:
-            assert found["column"][row] == cell["weight"]
+            score_error = cell["score"] - scores[row, column]
+            is_bound = cell["scoreIsBelow"] and score_error > 0
+            assert is_bound or abs(score_error) <= cell["scoreError"] + 1e-5
+        assert page_head["rows"][row][column] == cell["weight"]
+        if column == 1 and page_head["column"] is not None:
+            assert page_head["column"][row] == cell["weight"]
     return largest
 
 
-CASES: dict[str, Callable[[], Showable]] = {
+RESULTS_BY_NAME: dict[str, Callable[[], Showable]] = {
     "a sentence that reads itself": lambda: trace("I am learning this today"),
     "what came before": lambda: trace("I am learning this today", causal=True, heads=2, layers=2),
     "a window of what came before": lambda: trace("I am learning this today", window=2),
@@ -104,8 +106,8 @@ CASES: dict[str, Callable[[], Showable]] = {
 @pytest.mark.parametrize(
     ("case", "bits"),
     [
-        *((case, 8) for case in CASES),
-        *((case, bits) for case in [*CASES][-1:] for bits in (16, 32)),
+        *((case, 8) for case in RESULTS_BY_NAME),
+        *((case, bits) for case in [*RESULTS_BY_NAME][-1:] for bits in (16, 32)),
     ],
 )
 def test_a_browser_reads_what_was_traced(
@@ -116,16 +118,16 @@ def test_a_browser_reads_what_was_traced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {} if bits == 8 else {bits: 10**6})
-    result = CASES[case]()
-    page = read_by(chromium, render(result.view(), ".html"), tmp_path)
+    result = RESULTS_BY_NAME[case]()
+    page = run_script_on_page(chromium, render(result.view(), ".html"), tmp_path)
 
     heads = heads_of(result)
     assert [each["name"] for each in page["found"]] == [each.name for each in heads]
-    largest = max(the_same(*pair) for pair in zip(page["found"], heads, strict=True))
+    largest = max(assert_same_numbers(*pair) for pair in zip(page["found"], heads, strict=True))
     assert (largest == 0) == (bits == 32)
     assert bool(page["accuracy"]) == bool(largest)
-    for small, each in zip(page["small"], heads, strict=True):
-        assert (small["rows"], small["columns"]) == each.weights.shape
+    for thumbnail, each in zip(page["small"], heads, strict=True):
+        assert (thumbnail["rows"], thumbnail["columns"]) == each.weights.shape
 
 
 def test_numbers_between_two_codes_are_no_further_off_than_is_said(
@@ -133,12 +135,12 @@ def test_numbers_between_two_codes_are_no_further_off_than_is_said(
 ) -> None:
     """Half-way from one code to the next, where whoever rounds on the way may take the further."""
     monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {16: 10**6})
-    halves = (np.linspace(10, 65_000, 40 * 39).reshape(40, 39).round() + 0.5) / 65_535
-    weights = np.hstack([np.ones((40, 1)), halves**2]) * np.linspace(0.1, 0.9, 40)[:, None]
+    midpoints = (np.linspace(10, 65_000, 40 * 39).reshape(40, 39).round() + 0.5) / 65_535
+    weights = np.hstack([np.ones((40, 1)), midpoints**2]) * np.linspace(0.1, 0.9, 40)[:, None]
     result = from_weights(weights.astype(np.float32))
-    page = read_by(chromium, render(result.view(), ".html"), tmp_path)
+    page = run_script_on_page(chromium, render(result.view(), ".html"), tmp_path)
 
-    assert the_same(page["found"][0], heads_of(result)[0]) > 0
+    assert assert_same_numbers(page["found"][0], heads_of(result)[0]) > 0
 
 
 def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
@@ -148,26 +150,32 @@ def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
     monkeypatch.setattr(page_heads, "MAX_HEADS_BYTES", 1_000)
     result = trace("I am learning this today " * 12, causal=True)
     [head] = heads_of(result)
-    page = read_by(chromium, render(result.view(query="7"), ".html"), tmp_path)
+    page = run_script_on_page(chromium, render(result.view(query="7"), ".html"), tmp_path)
 
-    [found] = page["found"]
-    the_same(found, head)
-    tall = found["tall"]
-    assert tall > 1
-    pooled = head.weights.pooled(tall, found["wide"], share=True)
-    near = np.array(found["whole"]).reshape(pooled.values.shape)
-    assert np.array_equal(np.isnan(near), pooled.hidden)
-    assert np.nanmax(np.abs(near - pooled.values)) < 0.01
-    there = [row for row, numbers in enumerate(found["rows"]) if numbers is not None]
-    assert 6 in there
-    assert len(head.query_axis) - 1 in there
-    blocks = [range(first, first + tall) for first in range(0, len(head.query_axis), tall)]
-    kept = [next((each for each in block if each in there), block[0]) for block in blocks]
-    assert found["tokens"] == kept
-    exact = head.weights.row(6).values[0]
-    assert np.allclose(np.nan_to_num(np.array(found["rows"][6])), exact, atol=1e-4)
-    assert [cell["blocks"] for cell in found["cells"]] == [
-        row not in there for row in range(len(head.query_axis)) for _ in range(len(head.key_axis))
+    [page_head] = page["found"]
+    assert_same_numbers(page_head, head)
+    block_height = page_head["tall"]
+    assert block_height > 1
+    pooled = head.weights.pooled(block_height, page_head["wide"], share=True)
+    blocks_read = np.array(page_head["whole"]).reshape(pooled.values.shape)
+    assert np.array_equal(np.isnan(blocks_read), pooled.hidden)
+    assert np.nanmax(np.abs(blocks_read - pooled.values)) < 0.01
+    stored_rows = [row for row, numbers in enumerate(page_head["rows"]) if numbers is not None]
+    assert 6 in stored_rows
+    assert len(head.query_axis) - 1 in stored_rows
+    blocks = [
+        range(first, first + block_height) for first in range(0, len(head.query_axis), block_height)
+    ]
+    row_tokens = [
+        next((each for each in block if each in stored_rows), block[0]) for block in blocks
+    ]
+    assert page_head["tokens"] == row_tokens
+    exact_row = head.weights.row(6).values[0]
+    assert np.allclose(np.nan_to_num(np.array(page_head["rows"][6])), exact_row, atol=1e-4)
+    assert [cell["blocks"] for cell in page_head["cells"]] == [
+        row not in stored_rows
+        for row in range(len(head.query_axis))
+        for _ in range(len(head.key_axis))
     ]
 
 
@@ -181,24 +189,26 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
     weights = np.tril(np.random.default_rng(0).exponential(size=(60, 60)))
     weights /= weights.sum(axis=1, keepdims=True)
     path.write_bytes(render(from_weights(weights, words).view(query="7"), ".html"))
-    with opened(chromium, path) as seen:
-        says = seen.page.locator("#sentence .says")
-        until(seen.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
-        read = int(np.argmax(weights[6]))
-        most = f'"\u2068word{read}\u2069" most' if read != 6 else "itself most"
-        assert most in says.inner_text()
+    with opened(chromium, path) as session:
+        says = session.page.locator("#sentence .says")
+        until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
+        most_read = int(np.argmax(weights[6]))
+        name_of_most_read = (
+            f'"\u2068word{most_read}\u2069" most' if most_read != 6 else "itself most"
+        )
+        assert name_of_most_read in says.inner_text()
         assert "--query" not in says.inner_text()
-        seen.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
-        seen.page.keyboard.press("Enter")
-        until(seen.page, lambda: "--query 9" in says.inner_text())
+        session.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
+        session.page.keyboard.press("Enter")
+        until(session.page, lambda: "--query 9" in says.inner_text())
         assert says.inner_text().startswith("tokens 7–9 read")
-        seen.page.focus(".matrix-frame")
-        seen.page.keyboard.press("Control+Home")
-        line = seen.page.locator("#matrix-line")
-        until(seen.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
+        session.page.focus(".matrix-frame")
+        session.page.keyboard.press("Control+Home")
+        line = session.page.locator("#matrix-line")
+        until(session.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
         for _ in range(2):
-            seen.page.keyboard.press("ArrowDown")
-        until(seen.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
+            session.page.keyboard.press("ArrowDown")
+        until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
 
 
 def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(
@@ -215,9 +225,11 @@ def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(
       const texts = [before, later].map(({ weights }) => String(weights));
       return [before === again, before === later, ...texts, empty];
     """
-    same, other, before, later, empty = read_by(chromium, page, tmp_path, script)
+    is_cached, is_unchanged_object, first_text, second_text, emptied_blocks = run_script_on_page(
+        chromium, page, tmp_path, script
+    )
 
-    assert same
-    assert not other
-    assert before == later
-    assert empty == ["weights-0", "scores-0"]
+    assert is_cached
+    assert not is_unchanged_object
+    assert first_text == second_text
+    assert emptied_blocks == ["weights-0", "scores-0"]

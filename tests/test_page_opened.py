@@ -23,7 +23,7 @@ from tests.pages_by_hand import (
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-FOLLOWED = "3 here"  # the token with the strongest link: as the page opens
+FIRST_QUERY = "3 here"  # the token with the strongest link: as the page opens
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -36,10 +36,10 @@ def _address(page: Page) -> str:
 def test_what_is_chosen_is_shown_and_stands_in_the_address(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path) as seen:
-        page = seen.page
+    with opened(chromium, page_path) as session:
+        page = session.page
         assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
-        assert page.input_value("#query") == FOLLOWED
+        assert page.input_value("#query") == FIRST_QUERY
         page.select_option("#layer", label="L1")
         page.click("#next")
         until(page, lambda: page.input_value("#head") == "1")
@@ -61,8 +61,8 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(
         page.click("text=Log")
         page.uncheck("#special")
         page.select_option("#theme", "dark")
-        chosen = "#view=lines&head=L1H0&query=2&least=0.013&log=on&special=off&theme=dark"
-        assert _address(page) == chosen
+        expected_address = "#view=lines&head=L1H0&query=2&least=0.013&log=on&special=off&theme=dark"
+        assert _address(page) == expected_address
         assert page.text_content("#least-says") == ".013", "not rounded to .01"
         assert page.evaluate("getComputedStyle(document.body.parentNode).backgroundColor") == (
             "rgb(21, 23, 28)"
@@ -72,12 +72,12 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(
         assert page.text_content("#said") == "There is no token “nowhere”."
         page.click("#reset")
         assert _address(page) == ""
-        assert page.input_value("#query") == FOLLOWED
+        assert page.input_value("#query") == FIRST_QUERY
 
 
 def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, page_path: Path) -> None:
-    with opened(chromium, page_path, "#keys=off&head=L0H1") as seen:
-        page = seen.page
+    with opened(chromium, page_path, "#keys=off&head=L0H1") as session:
+        page = session.page
         page.keyboard.press("]")
         page.click("#help summary")
         assert page.input_value("#head") == "1"
@@ -90,17 +90,19 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
     chromium: Browser, page_path: Path
 ) -> None:
     link = "#view=lines&head=L1H1&query=3&key=none&least=0.1&log=on&special=off&together=L0H0"
-    with opened(chromium, page_path, link) as seen:
-        page = seen.page
+    with opened(chromium, page_path, link) as session:
+        page = session.page
         assert page.input_value("#head") == "1"
         assert page.input_value("#query") == "3 here"
         assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
         assert not page.is_checked("#special")
         assert page.is_checked("input[name=log][value=true]")
-        odd = "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
-        page.evaluate("odd => { location.hash = odd }", odd)
+        odd_hash = (
+            "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
+        )
+        page.evaluate("odd => { location.hash = odd }", odd_hash)
         until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "0")
-        assert page.input_value("#query") == FOLLOWED
+        assert page.input_value("#query") == FIRST_QUERY
         assert page.input_value("#theme") == ""
         assert page.text_content("#least-says") == "0"
         assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
@@ -112,7 +114,8 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         assert page.input_value("#query") == "3 here"
 
 
-CONTROLS = """() => [...document.querySelectorAll("input, select, html, #explorer, #least-says")]
+FIND_CONTROLS = """() =>
+  [...document.querySelectorAll("input, select, html, #explorer, #least-says")]
   .map(each => [each.id || each.name, each.value, each.checked, each.className,
                 each.dataset.view, each.textContent && each.id === "least-says"])"""
 
@@ -122,81 +125,87 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
 ) -> None:
     """`theme=constructor` is nonsense like any other, for all that can stand in an address."""
     keys = ["view", "head", "query", "key", "least", "log", "special", "keys", "theme", "together"]
-    with opened(chromium, page_path) as seen:
-        page = seen.page
+    with opened(chromium, page_path) as session:
+        page = session.page
         settled(page)
-        as_it_opens = page.evaluate(CONTROLS)
+        first_state = page.evaluate(FIND_CONTROLS)
         for name in page.evaluate("() => Object.getOwnPropertyNames(Object.prototype)"):
-            odd = "&".join(f"{key}={name}" for key in keys)
-            page.evaluate("odd => { location.hash = odd }", odd)
+            odd_hash = "&".join(f"{key}={name}" for key in keys)
+            page.evaluate("odd => { location.hash = odd }", odd_hash)
             settled(page, 0)
-            assert page.evaluate(CONTROLS) == as_it_opens, name
-        assert _address(page) == f"#{odd}"  # which is written anew where anything has changed
+            assert page.evaluate(FIND_CONTROLS) == first_state, name
+        assert _address(page) == f"#{odd_hash}"  # which is written anew where anything has changed
 
 
 def test_keys_that_every_object_has_press_nothing(chromium: Browser, page_path: Path) -> None:
-    pressed = """name => document.querySelectorAll("body *").forEach(each => each.dispatchEvent(
-      new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
-    with opened(chromium, page_path) as seen:
+    press_key_everywhere = """name => document.querySelectorAll("body *").forEach(
+      each => each.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
+    with opened(chromium, page_path) as session:
         for name in ("constructor", "toString", "__proto__"):
-            seen.page.evaluate(pressed, name)
-        assert _address(seen.page) == ""
+            session.page.evaluate(press_key_everywhere, name)
+        assert _address(session.page) == ""
 
 
-def _taken(page: Page, label: str) -> tuple[str, bytes]:
+def _save_file(page: Page, label: str) -> tuple[str, bytes]:
     """The file that a button of the menu saves."""
     page.evaluate("document.getElementById('copying').open = true")
-    with page.expect_download() as waiting:
+    with page.expect_download() as download:
         page.get_by_label(f"save: {label}").click()
-    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
 
 def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_heads: Any) -> None:
-    with opened(chromium, page_path, "#head=L1H1&query=3") as seen:
-        name, numbers = _taken(seen.page, "Numbers as CSV")
+    with opened(chromium, page_path, "#head=L1H1&query=3") as session:
+        name, numbers = _save_file(session.page, "Numbers as CSV")
         assert name == "attention-L1H1-numbers.csv"
         rows = list(csv.DictReader(io.StringIO(numbers.decode())))
         weights = four_heads.layers[1].attended.weights[1]
         assert len(rows) == len(WORDS) ** 2
         for place, row in enumerate(rows):
             query, key = divmod(place, len(WORDS))
-            spelled = [word if word != "=1+1" else "'=1+1" for word in (WORDS[query], WORDS[key])]
-            assert [row["head"], row["query"], row["key"]] == ["L1H1", *spelled]
+            spelled_words = [
+                word if word != "=1+1" else "'=1+1" for word in (WORDS[query], WORDS[key])
+            ]
+            assert [row["head"], row["query"], row["key"]] == ["L1H1", *spelled_words]
             assert row["visible"] == str(key <= query).lower()
             assert (row["weight"] == "") == (key > query)
             assert key > query or float(row["weight"]) == float(weights[query, key])
-        _, drawing = _taken(seen.page, "Matrix as SVG")
+        _, drawing = _save_file(session.page, "Matrix as SVG")
         svg = ElementTree.fromstring(drawing)
         words = ["".join(each.itertext()).strip() for each in svg.iter(f"{SVG}text")]
         assert {"I", "=1+1", "1 I", "4 =1+1"} <= set(words)
         visible = len(WORDS) * (len(WORDS) + 1) // 2
-        filled = [each for each in svg.iter(f"{SVG}rect") if each.get("fill", "").startswith("#")]
-        assert len(filled) == visible + 2  # the paper, and the tile of what is hidden
-        _, picture = _taken(seen.page, "Matrix as PNG")
+        filled_rects = [
+            each for each in svg.iter(f"{SVG}rect") if each.get("fill", "").startswith("#")
+        ]
+        assert len(filled_rects) == visible + 2  # the paper, and the tile of what is hidden
+        _, picture = _save_file(session.page, "Matrix as PNG")
         size = Image.open(io.BytesIO(picture)).size
         assert size == tuple(2 * int(svg.get(side, "")) for side in ("width", "height"))
         colors = Image.open(io.BytesIO(picture)).convert("RGB").getcolors(2**16)
         assert colors is not None
         assert len(colors) > visible
-        _, lines = _taken(seen.page, "Lines as SVG")
+        _, lines = _save_file(session.page, "Lines as SVG")
         assert ElementTree.fromstring(lines).find(f".//{SVG}path") is not None
-        assert seen.page.text_content("#said") == "saved as attention-L1H1-lines.svg."
+        assert session.page.text_content("#said") == "saved as attention-L1H1-lines.svg."
 
 
 def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) -> None:
-    allowed = ["clipboard-read", "clipboard-write"]
-    with opened(chromium, page_path, "#head=L0H1", permissions=allowed) as seen:
-        page = seen.page
+    permissions = ["clipboard-read", "clipboard-write"]
+    with opened(chromium, page_path, "#head=L0H1", permissions=permissions) as session:
+        page = session.page
         page.evaluate("document.getElementById('copying').open = true")
-        for what, said in (
+        for label, message in (
             ("Numbers as CSV", "Numbers of L0H1: copied as CSV."),
             ("link to this view", "The link is copied."),
         ):
-            page.get_by_label(f"copy: {what}").click()
-            until(page, lambda said=said: page.text_content("#said") == said)  # type: ignore[misc]
-            taken = page.evaluate("navigator.clipboard.readText()")
-            assert taken.startswith("head,query number" if "CSV" in what else page_path.as_uri())
-        assert taken.endswith("#head=L0H1")
+            page.get_by_label(f"copy: {label}").click()
+            until(page, lambda message=message: page.text_content("#said") == message)  # type: ignore[misc]
+            clipboard = page.evaluate("navigator.clipboard.readText()")
+            assert clipboard.startswith(
+                "head,query number" if "CSV" in label else page_path.as_uri()
+            )
+        assert clipboard.endswith("#head=L0H1")
         page.get_by_label("copy: Matrix as PNG").click()
         until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
         kinds = page.evaluate("navigator.clipboard.read().then(found => found[0].types)")
@@ -206,21 +215,21 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) 
 def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
     chromium: Browser, page_path: Path, tmp_path: Path
 ) -> None:
-    framed = json.dumps(page_path.read_text("utf-8")).replace("</", "<\\/")
-    outer = tmp_path / "outer.html"
-    outer.write_text(
+    page_as_json = json.dumps(page_path.read_text("utf-8")).replace("</", "<\\/")
+    outer_page = tmp_path / "outer.html"
+    outer_page.write_text(
         '<!doctype html><iframe width="1200" height="700" sandbox="allow-scripts allow-downloads">'
-        f"</iframe><script>document.querySelector('iframe').srcdoc = {framed};</script>"
+        f"</iframe><script>document.querySelector('iframe').srcdoc = {page_as_json};</script>"
     )
-    with opened(chromium, outer) as seen:
-        frame = seen.page.frame_locator("iframe")
+    with opened(chromium, outer_page) as session:
+        frame = session.page.frame_locator("iframe")
         frame.locator("#next").click()
-        settled(seen.page, 300)
+        settled(session.page, 300)
         assert frame.locator("#head").input_value() == "1"
         frame.locator("#copying summary").click()
         assert frame.get_by_label("copy: link to this view").count() == 0
-        with seen.page.expect_download() as waiting:
+        with session.page.expect_download() as download:
             frame.get_by_label("copy: Numbers as CSV").click()
-        assert waiting.value.suggested_filename == "attention-L0H1-numbers.csv"
-        told = frame.locator("#said").text_content()
-        assert told == "Copying is not allowed here: saved as attention-L0H1-numbers.csv."
+        assert download.value.suggested_filename == "attention-L0H1-numbers.csv"
+        message = frame.locator("#said").text_content()
+        assert message == "Copying is not allowed here: saved as attention-L0H1-numbers.csv."

@@ -18,19 +18,19 @@ def heading(page: Page) -> str:
 def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    found = mixed_survey()
-    path = written(found.view(), tmp_path)
-    with opened(chromium, path, "#across=previous+token&up=distance") as seen:
-        page = seen.page
-        assert page.locator("circle.point[role=button]").count() == len(found.heads)
+    survey = mixed_survey()
+    path = written(survey.view(), tmp_path)
+    with opened(chromium, path, "#across=previous+token&up=distance") as session:
+        page = session.page
+        assert page.locator("circle.point[role=button]").count() == len(survey.heads)
         circle = page.locator("circle[aria-label^='L0H2,']")
-        mean = found["L0H2"].estimates["previous token"].mean
+        mean = survey["L0H2"].estimates["previous token"].mean
         assert abs(float(circle.get_attribute("cx") or 0) - (52 + mean * 576)) < 0.1
 
         page.locator("circle[aria-label^='L2H9,']").click()
         until(page, lambda: heading(page) == "L2H9")
         assert "highest tenth of the lines, by score" in page.inner_text("#examples")
-        best = found["L2H9"].examples[0]
+        best = survey["L2H9"].examples[0]
         first = page.locator("#examples li").first
         assert first.locator("mark").inner_text() == best.tokens.labels[best.query]
         until(page, lambda: "point=L2H9" in str(page.evaluate("location.hash")))
@@ -39,25 +39,25 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
         until(page, lambda: "up=entropy" in str(page.evaluate("location.hash")))
         page.locator("circle[aria-label^='L2H9,']").focus()
         circles = "[...document.querySelectorAll('circle[role=button]')]"
-        across = f"{circles}.map((circle) => +circle.getAttribute('cx'))"
+        horizontal_places = f"{circles}.map((circle) => +circle.getAttribute('cx'))"
         for key, end in (("End", "max"), ("Home", "min")):
             page.keyboard.press(key)
-            focused = "+document.activeElement.getAttribute('cx')"
-            assert page.evaluate(f"{focused} === Math.{end}(...{across})")
+            focused_name = "+document.activeElement.getAttribute('cx')"
+            assert page.evaluate(f"{focused_name} === Math.{end}(...{horizontal_places})")
         frame = page.locator(".open-frame + .frame")
-        cut = "(frame) => frame.scrollHeight > frame.clientHeight"
-        assert frame.evaluate(cut)
+        overflows = "(frame) => frame.scrollHeight > frame.clientHeight"
+        assert frame.evaluate(overflows)
         page.get_by_label("show all 72 heads").check()
-        assert not frame.evaluate(cut)
+        assert not frame.evaluate(overflows)
         page.locator("circle[aria-label^='L2H9,']").focus()
         page.keyboard.press("ArrowRight")
-        focused = str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+        focused_name = str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
         page.keyboard.press("Enter")
-        until(page, lambda: heading(page) == focused.split(",")[0] != "L2H9")
+        until(page, lambda: heading(page) == focused_name.split(",")[0] != "L2H9")
 
 
 def test_an_address_opens_the_head_that_it_names(chromium: Browser, tmp_path: Path) -> None:
     path = written(mixed_survey().view(), tmp_path)
-    with opened(chromium, path, "#point=L4H5&up=no+such+measure") as seen:
-        assert heading(seen.page) == "L4H5"
-        assert seen.requests == [path.as_uri()]
+    with opened(chromium, path, "#point=L4H5&up=no+such+measure") as session:
+        assert heading(session.page) == "L4H5"
+        assert session.requests == [path.as_uri()]

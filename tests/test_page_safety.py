@@ -26,7 +26,7 @@ from tests.test_gate import CODE_POINTS, fill_with_hostile_text, views
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# Whatever of it were read as markup, or as a script, would call this, or ask for that.
+# If a page read them as markup or script, they would call hit() or ask for 127.0.0.1:1.
 ATTACKS = (
     "</script><script>hit()</script>",
     "<!--<script>",
@@ -74,18 +74,18 @@ ADDRESSES = (
     "#" * 2000 + "&view=matrix" * 200,
 )
 SCRIPTS = sorted((ROOT / "attnviz" / "renderers" / "page" / "script").glob("*.js"))
-# What reads text as markup, or as a script, or asks for something.
+# JavaScript that reads text as markup or script, or that makes a request.
 FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|createContextualFragment|DOMParser|srcdoc|"
     r"document\.write|\beval\b|new Function|\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|"
     r"EventSource|importScripts|\bimport\b[ (]|javascript:|set(Timeout|Interval)\(\s*[\"'`]|"
     r"https?://(?!www\.w3\.org/)"
 )
-TWICE = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
+WAIT_TWO_FRAMES = "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
 
 
 @cache
-def hostile() -> View:
+def hostile_view() -> View:
     """A run whose tokens, heads, title and command are all hostile."""
     heads = library.trace(" ".join(ATTACKS), tokenizer="spaces", layers=2, heads=2)
     view = heads.view(query="5")
@@ -102,36 +102,38 @@ def hostile() -> View:
 
 
 def _with_hostile_names(view: View) -> HeadExplorer:
-    """As those of weights that were handed over under such a name."""
-    found = view.heads
-    assert found is not None
-    named = zip(found.heads, ATTACKS, strict=False)
-    return replace(found, heads=tuple(replace(head, name=name) for head, name in named))
+    """Heads that are named like attacks, as those of given weights may be."""
+    explorer = view.heads
+    assert explorer is not None
+    heads_with_names = zip(explorer.heads, ATTACKS, strict=False)
+    return replace(
+        explorer, heads=tuple(replace(head, name=name) for head, name in heads_with_names)
+    )
 
 
 @pytest.fixture(scope="module")
-def attacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "x.html"
-    path.write_bytes(render(hostile(), ".html"))
+    path.write_bytes(render(hostile_view(), ".html"))
     return path
 
 
-def looked_around(page: Page) -> None:
-    """In every view, with a pointer over it; what runs, or fails, is said on the console."""
+def visit_all_views(page: Page) -> None:
+    """Open every view and move the pointer over it; what runs or fails shows on the console."""
     for view in VIEWS:
         page.evaluate("(view) => { location.hash = `view=${view}`; }", view)
-        page.evaluate(TWICE)
+        page.evaluate(WAIT_TWO_FRAMES)
         page.mouse.move(400, 400)
         page.mouse.move(420, 420)
-        page.evaluate(TWICE)
+        page.evaluate(WAIT_TWO_FRAMES)
     for head in page.locator(".overview [role=gridcell]:visible").all()[:1]:
         head.hover()
     for box in page.locator("#query:visible").all():
         box.fill(ATTACKS[0] + "?")
         box.press("Enter")
-    page.evaluate(TWICE)
+    page.evaluate(WAIT_TWO_FRAMES)
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => each.open = true)")
-    page.evaluate(TWICE)
+    page.evaluate(WAIT_TWO_FRAMES)
 
 
 def assert_all_is_text(page: Page) -> None:
@@ -145,18 +147,18 @@ def assert_all_is_text(page: Page) -> None:
 
 
 def test_hostile_tokens_titles_and_commands_are_shown_as_text(
-    chromium: Browser, attacks: Path
+    chromium: Browser, hostile_path: Path
 ) -> None:
-    view = hostile()
-    with opened(chromium, attacks) as seen:
-        page = seen.page
-        looked_around(page)
+    view = hostile_view()
+    with opened(chromium, hostile_path) as session:
+        page = session.page
+        visit_all_views(page)
 
         assert_all_is_text(page)
         assert page.locator("h1").text_content() == view.headline
         assert page.title() == " ".join(view.headline.split())
-        said = page.locator("#closing p").all_text_contents()
-        assert said == [printable_text(each) for each in ATTACKS]
+        closing = page.locator("#closing p").all_text_contents()
+        assert closing == [printable_text(each) for each in ATTACKS]
         assert view.heads is not None
         labels = list(view.heads.heads[0].key_axis.labels)
         page.locator("#table tbody th").first.wait_for(state="attached")
@@ -168,13 +170,17 @@ def test_every_field_of_every_kind_of_view_can_be_hostile(
     chromium: Browser, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.html"
-    every = views()
-    for view in (*every[1:3], *every[5:7], every[8]):  # others have no panels but those of these
+    all_views = views()
+    for view in (
+        *all_views[1:3],
+        *all_views[5:7],
+        all_views[8],
+    ):  # others have no panels but those of these
         path.write_bytes(render(fill_with_hostile_text(view), ".html"))
-        with opened(chromium, path) as seen:
-            looked_around(seen.page)
-            assert_all_is_text(seen.page)
-            assert "<&>" in (seen.page.locator("h1").text_content() or "")
+        with opened(chromium, path) as session:
+            visit_all_views(session.page)
+            assert_all_is_text(session.page)
+            assert "<&>" in (session.page.locator("h1").text_content() or "")
 
 
 def test_names_of_files_and_what_is_typed_are_shown_as_text(
@@ -184,33 +190,35 @@ def test_names_of_files_and_what_is_typed_are_shown_as_text(
     name = "<img src=x onerror=hit()>'\"&amp;"
     Path(f"{name}.txt").write_text("</script> <script>hit()</script> a <!--")
 
-    ended = attnviz(
+    result = attnviz(
         "run", "--file", f"{name}.txt", "-t", "words", "--title", "</title><script>hit()</script>",
         "--query", "a", "-o", f"{name}.html",
     )  # fmt: skip
 
-    assert (ended.status, ended.err) == (0, f"wrote {name}.html\n")
-    with opened(chromium, tmp_path / f"{name}.html") as seen:
-        looked_around(seen.page)
-        assert_all_is_text(seen.page)
-        assert seen.page.title() == "</title><script>hit()</script>"
-        assert "<img src=x onerror=hit()>" in (seen.page.locator("footer").text_content() or "")
+    assert (result.status, result.err) == (0, f"wrote {name}.html\n")
+    with opened(chromium, tmp_path / f"{name}.html") as session:
+        visit_all_views(session.page)
+        assert_all_is_text(session.page)
+        assert session.page.title() == "</title><script>hit()</script>"
+        assert "<img src=x onerror=hit()>" in (session.page.locator("footer").text_content() or "")
 
 
-def test_what_an_address_says_is_never_more_than_a_choice(chromium: Browser, attacks: Path) -> None:
-    with opened(chromium, attacks) as seen:
+def test_what_an_address_says_is_never_more_than_a_choice(
+    chromium: Browser, hostile_path: Path
+) -> None:
+    with opened(chromium, hostile_path) as session:
         for address in ADDRESSES:
-            seen.page.evaluate("(address) => { location.hash = address; }", address)
-            seen.page.evaluate(TWICE)
-            assert seen.page.evaluate("() => ({}).polluted") is None
-        assert_all_is_text(seen.page)
+            session.page.evaluate("(address) => { location.hash = address; }", address)
+            session.page.evaluate(WAIT_TWO_FRAMES)
+            assert session.page.evaluate("() => ({}).polluted") is None
+        assert_all_is_text(session.page)
     for address in ADDRESSES[:2]:
-        with opened(chromium, attacks, f"#{address}") as seen:
-            seen.page.evaluate(TWICE)
-            assert seen.page.locator("#matrix").is_visible()
+        with opened(chromium, hostile_path, f"#{address}") as session:
+            session.page.evaluate(WAIT_TWO_FRAMES)
+            assert session.page.locator("#matrix").is_visible()
 
 
-INJECTED = """() => {
+INJECT_MARKUP = """() => {
   window.hits = [];
   window.refused = [];
   document.addEventListener("securitypolicyviolation", (event) =>
@@ -247,29 +255,29 @@ INJECTED = """() => {
 
 
 def test_what_is_injected_is_refused_by_the_policy_of_the_page(
-    chromium: Browser, attacks: Path
+    chromium: Browser, hostile_path: Path
 ) -> None:
     """As if something in it were read as markup after all."""
     page = chromium.new_page()
-    asked: list[str] = []
-    refused: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("requestfailed", lambda request: refused.append(request.url))
-    page.goto(attacks.as_uri())
+    requests: list[str] = []
+    failed_requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("requestfailed", lambda request: failed_requests.append(request.url))
+    page.goto(hostile_path.as_uri())
 
-    found = page.evaluate(INJECTED)
+    result = page.evaluate(INJECT_MARKUP)
     page.close()
 
-    assert (found["hits"], found["seen"]) == ([], True)
-    assert found["refused"] == [
+    assert (result["hits"], result["seen"]) == ([], True)
+    assert result["refused"] == [
         "connect-src", "form-action", "frame-src", "img-src", "object-src", "script-src",
         "script-src-attr", "script-src-elem", "style-src-elem",
     ]  # fmt: skip
-    assert asked[1:] == refused  # before they left the browser
+    assert requests[1:] == failed_requests  # before they left the browser
 
 
-def test_the_policy_stands_before_all_that_strangers_wrote(attacks: Path) -> None:
-    content = attacks.read_text(encoding="utf-8")
+def test_the_policy_stands_before_all_that_strangers_wrote(hostile_path: Path) -> None:
+    content = hostile_path.read_text(encoding="utf-8")
     policy = content.index("Content-Security-Policy")
 
     assert policy < content.index("hit()")
@@ -282,27 +290,27 @@ def test_no_script_reads_text_as_anything_else(script: Path) -> None:
     assert FORBIDDEN.findall(script.read_text(encoding="utf-8")) == []
 
 
-def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, attacks: Path) -> None:
-    with opened(chromium, attacks) as seen:
-        page = seen.page
-        looked_around(page)
+def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, hostile_path: Path) -> None:
+    with opened(chromium, hostile_path) as session:
+        page = session.page
+        visit_all_views(page)
         for kind in ("Matrix as SVG", "Lines as SVG"):
-            drawing = list(ElementTree.fromstring(saved(page, kind)).iter())
+            drawing = list(ElementTree.fromstring(save_file(page, kind)).iter())
             assert not {"script", "image", "foreignObject"} & {*map(_name, drawing)}
             assert [
                 each for element in drawing for each in element.attrib if each[:2] == "on"
             ] == []
             assert "<img/src=x/onerror=hit()>" in "".join(each.text or "" for each in drawing)
-        rows = list(csv.reader(io.StringIO(saved(page, "Numbers as CSV"))))
+        rows = list(csv.reader(io.StringIO(save_file(page, "Numbers as CSV"))))
         assert len({len(row) for row in rows}) == 1
         assert [cell for row in rows for cell in row if SPREADSHEET_FORMULA.match(cell)] == []
         assert any("=1+1" in cell for row in rows for cell in row)
 
 
-def saved(page: Page, kind: str) -> str:
-    with page.expect_download() as taken:
+def save_file(page: Page, kind: str) -> str:
+    with page.expect_download() as download:
         page.locator(f"button[aria-label='save: {kind}']").click()
-    return Path(taken.value.path()).read_text(encoding="utf-8")
+    return Path(download.value.path()).read_text(encoding="utf-8")
 
 
 def _name(element: ElementTree.Element) -> str:

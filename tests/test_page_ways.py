@@ -30,50 +30,55 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
     path = tmp_path / "page.html"
     ways = compare("I am learning this", by="mask", values=["causal", "zero-scores"])
     path.write_bytes(render(ways.view(), ".html"))
-    with opened(chromium, path, "#head=2", viewport={"width": 1280, "height": 800}) as seen:
-        assert "All ways" in seen.page.inner_text("#overview")
-        maps = seen.page.locator("#overview [role=gridcell]")
-        until(seen.page, lambda: (box := maps.last.bounding_box()) is not None and box["x"] > 0)
+    with opened(chromium, path, "#head=2", viewport={"width": 1280, "height": 800}) as session:
+        assert "All ways" in session.page.inner_text("#overview")
+        maps = session.page.locator("#overview [role=gridcell]")
+        until(session.page, lambda: (box := maps.last.bounding_box()) is not None and box["x"] > 0)
         boxes = [box for each in maps.all() if (box := each.bounding_box())]
         assert len(boxes) == 3
         assert len({box["y"] for box in boxes}) == 1
         assert boxes == sorted(boxes, key=lambda box: box["x"])
 
         maps.first.focus()
-        seen.page.keyboard.press("ArrowRight")
-        assert seen.page.evaluate("document.activeElement.dataset.head") == "1"
+        session.page.keyboard.press("ArrowRight")
+        assert session.page.evaluate("document.activeElement.dataset.head") == "1"
 
-        tokens, says = seen.page.locator("#sentence .token"), seen.page.locator("#sentence .says")
-        before = [each.bounding_box() for each in tokens.all()]
+        tokens, says = (
+            session.page.locator("#sentence .token"),
+            session.page.locator("#sentence .says"),
+        )
+        boxes_before = [each.bounding_box() for each in tokens.all()]
         tokens.last.hover()
-        until(seen.page, lambda: "by difference" in says.inner_text())
+        until(session.page, lambda: "by difference" in says.inner_text())
         assert says.inner_text().endswith("by difference: all are 0")
         tokens.nth(1).hover()
-        until(seen.page, lambda: "most" in says.inner_text())
-        assert [each.bounding_box() for each in tokens.all()] == before
+        until(session.page, lambda: "most" in says.inner_text())
+        assert [each.bounding_box() for each in tokens.all()] == boxes_before
 
 
-BOXES = "all => all.map(each => each.getBoundingClientRect()).map(({ left, top, right, bottom }) =>"
-FOCUSED = "document.activeElement.getAttribute('aria-label')"
+FIND_BOXES = (
+    "all => all.map(each => each.getBoundingClientRect()).map(({ left, top, right, bottom }) =>"
+)
+FOCUSED_LABEL = "document.activeElement.getAttribute('aria-label')"
 
 
 def page_of_many_heads(trace: Trace, layers: int, heads: int, folder: Path) -> Path:
     first = explore_trace(trace).heads[0]
     places = [(f"L{row}", f"H{column}") for row in range(layers) for column in range(heads)]
-    those = [(row, column, replace(first, name=row + column)) for row, column in places]
-    return written(replace(trace.view(), head_explorer=lambda: arrange_heads(those)), folder)
+    named_heads = [(row, column, replace(first, name=row + column)) for row, column in places]
+    return written(replace(trace.view(), head_explorer=lambda: arrange_heads(named_heads)), folder)
 
 
 def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_to_part(
     four_heads: Trace, chromium: Browser, tmp_path: Path
 ) -> None:
-    wide, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
+    desktop, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
     path = page_of_many_heads(four_heads, 24, 5, tmp_path)
-    with opened(chromium, path, "#head=L0H4", viewport=wide) as seen:
-        page, maps = seen.page, seen.page.locator("#overview [role=gridcell]")
+    with opened(chromium, path, "#head=L0H4", viewport=desktop) as session:
+        page, maps = session.page, session.page.locator("#overview [role=gridcell]")
         until(page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10)
         settled(page)
-        boxes = maps.evaluate_all(f"{BOXES} [left, top, right, bottom])")
+        boxes = maps.evaluate_all(f"{FIND_BOXES} [left, top, right, bottom])")
         assert len({tuple(box) for box in boxes}) == len(boxes) == 120
         assert max(box[2] for box in boxes) <= 1280
         assert max(box[3] for box in boxes) <= 800
@@ -83,14 +88,14 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         assert matrix["y"] + matrix["height"] <= 800
         page.focus("#overview [tabindex='0']")
         page.keyboard.press("ArrowRight")
-        assert page.evaluate(FOCUSED).startswith("L12H0")
+        assert page.evaluate(FOCUSED_LABEL).startswith("L12H0")
         page.keyboard.press("Enter")
         until(page, lambda: "head=L12H0" in page.url)
-    with opened(chromium, path, "#view=overview", viewport=phone) as seen:
-        maps = seen.page.locator("#overview [role=gridcell]")
-        until(seen.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
-        assert seen.page.evaluate("document.documentElement.scrollWidth") == 400
-        assert len(set(maps.evaluate_all(f"{BOXES} top)"))) == 24
+    with opened(chromium, path, "#view=overview", viewport=phone) as session:
+        maps = session.page.locator("#overview [role=gridcell]")
+        until(session.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
+        assert session.page.evaluate("document.documentElement.scrollWidth") == 400
+        assert len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 24
 
 
 def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
@@ -99,11 +104,11 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
     text = "it was late"
     runs = [library.trace(text, layers=3, heads=6, dim=12, seed=seed) for seed in (1, 2)]
     path, phone = written(library.film(runs).view(), tmp_path), {"width": 400, "height": 800}
-    with opened(chromium, path, "#view=overview", viewport=phone) as seen:
-        page, maps = seen.page, seen.page.locator("#overview [role=gridcell]:visible")
+    with opened(chromium, path, "#view=overview", viewport=phone) as session:
+        page, maps = session.page, session.page.locator("#overview [role=gridcell]:visible")
         until(page, lambda: maps.count() == 18)
         assert page.evaluate("document.documentElement.scrollWidth") == 400
-        until(page, lambda: len(set(maps.evaluate_all(f"{BOXES} top)"))) == 3)
+        until(page, lambda: len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 3)
         assert "2 of 2" in (maps.first.get_attribute("aria-label") or "")
         page.focus("#layer")
         page.keyboard.press("Home")
@@ -114,7 +119,7 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
 
 
 @pytest.mark.parametrize(
-    ("number", "error", "said"),
+    ("number", "error", "text"),
     [
         (0.4183, 0, ".4183"),
         (0.4183, 1e-6, ".4183"),
@@ -128,17 +133,19 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
     ],
 )
 def test_no_more_digits_are_written_than_are_known(
-    words: Any, number: float, error: float, said: str
+    number_page: Any, number: float, error: float, text: str
 ) -> None:
-    assert words.evaluate(f"knownText({number}, {error}, {{ share: true }})") == said
+    assert number_page.evaluate(f"knownText({number}, {error}, {{ share: true }})") == text
 
 
 @pytest.fixture(scope="module")
-def words(chromium: Browser) -> Any:
-    """A page with nothing on it, which knows how numbers are put into words."""
+def number_page(chromium: Browser) -> Any:
+    """An empty page with the scripts that write numbers as text."""
     page = chromium.new_page()
-    named = ("numbers.js", "reading.js")
-    texts = [(PAGE / "script" / name).read_text("utf-8") for name in SCRIPT_FILES if name in named]
+    script_names = ("numbers.js", "reading.js")
+    texts = [
+        (PAGE / "script" / name).read_text("utf-8") for name in SCRIPT_FILES if name in script_names
+    ]
     page.add_script_tag(content="\n".join(texts))
     yield page
     page.close()

@@ -16,7 +16,7 @@ from tests.terminals import once, shown_on_terminal
 pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
 CODES = re.compile(r"\x1b\[[\d;]*m")
-PAGED = (
+SHOW_IN_PAGER = (
     "from attnviz.cli.messages import show_in_pager; "
     "print(['to be printed', 'was shown'][show_in_pager('text ✓\\n')])"
 )
@@ -24,7 +24,7 @@ PAGED = (
 
 @pytest.fixture
 def pager(tmp_path: Path) -> Callable[[str], str]:
-    """A pager of one's own."""
+    """Write a pager as a shell script, and return its path."""
 
     def make(script: str) -> str:
         path = tmp_path / "pager"
@@ -36,15 +36,15 @@ def pager(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def counting(pager: Callable[[str], str]) -> str:
-    """One that says how many lines it was handed, and whether in colours."""
+def counting_pager(pager: Callable[[str], str]) -> str:
+    """A pager that prints how many lines it got, and whether they have colours."""
     return pager(
         'text=$(cat); echo "paged $(echo "$text" | wc -l) lines with LESS=$LESS"\n'
         "case $text in *'[38;2;'*) echo coloured;; esac"
     )
 
 
-def shown(*arguments: str, lines: int = 24, **environment: str) -> str:
+def run_on_terminal(*arguments: str, lines: int = 24, **environment: str) -> str:
     text, status = shown_on_terminal(
         [sys.executable, "-m", "attnviz", *arguments],
         {"ATTNVIZ_THEME": "dark", **environment},
@@ -54,17 +54,19 @@ def shown(*arguments: str, lines: int = 24, **environment: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def page(
+def show_text_in_pager(
     answer: Callable[[bytes], bytes] = lambda shown: b"", **environment: str
 ) -> tuple[str, int]:
-    """What is seen of a page alone, and what is said of it."""
-    text, status = shown_on_terminal([sys.executable, "-c", PAGED], environment, answer)
+    """What a terminal shows of one text in a pager, and the exit status."""
+    text, status = shown_on_terminal([sys.executable, "-c", SHOW_IN_PAGER], environment, answer)
     assert "Traceback" not in text
     return text.replace("\r\n", "\n"), status
 
 
-def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(counting: str) -> None:
-    text = shown(*STEPS, PAGER=counting)
+def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(
+    counting_pager: str,
+) -> None:
+    text = run_on_terminal(*STEPS, PAGER=counting_pager)
 
     assert text.startswith("paged ")
     assert text.endswith("with LESS=FRX\ncoloured\n")
@@ -80,12 +82,12 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(countin
     ids=" ".join,
 )
 def test_lists_that_are_longer_than_the_screen_go_through_the_pager(
-    counting: str, arguments: tuple[str, ...]
+    counting_pager: str, arguments: tuple[str, ...]
 ) -> None:
-    assert shown(*arguments, PAGER=counting, LESS="FRX").startswith("paged ")
-    fits = shown(*arguments, PAGER=counting, lines=400)
-    assert "paged" not in fits
-    assert len(fits.splitlines()) > 23
+    assert run_on_terminal(*arguments, PAGER=counting_pager, LESS="FRX").startswith("paged ")
+    output = run_on_terminal(*arguments, PAGER=counting_pager, lines=400)
+    assert "paged" not in output
+    assert len(output.splitlines()) > 23
 
 
 def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
@@ -94,16 +96,16 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
     arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
     answer = 'At "?" the model answers: are (99.9\u00a0%)'
 
-    first = shown(*arguments, PAGER=pager("cat"))
-    last = shown(*arguments, PAGER="cat")
-    assert first.count(answer) == last.count(answer) == 1
-    assert first.index(answer) < first.index("row = query")
-    assert last.index(answer) > last.index("row = query")
-    assert sorted(first.split("\n")) == sorted(last.split("\n"))
+    output_of_pager = run_on_terminal(*arguments, PAGER=pager("cat"))
+    output_without_pager = run_on_terminal(*arguments, PAGER="cat")
+    assert output_of_pager.count(answer) == output_without_pager.count(answer) == 1
+    assert output_of_pager.index(answer) < output_of_pager.index("row = query")
+    assert output_without_pager.index(answer) > output_without_pager.index("row = query")
+    assert sorted(output_of_pager.split("\n")) == sorted(output_without_pager.split("\n"))
 
 
-def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: str) -> None:
-    text = shown("run", " ".join("a" * 17), "-t", "words", PAGER=counting)
+def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting_pager: str) -> None:
+    text = run_on_terminal("run", " ".join("a" * 17), "-t", "words", PAGER=counting_pager)
     lines = CODES.sub("", text).rstrip("\n").split("\n")
 
     assert "paged" not in text
@@ -115,23 +117,25 @@ def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: 
     assert lines[-1] == "--show context shows the vectors"
 
 
-def test_no_pager_prints(counting: str) -> None:
-    text = shown(*STEPS, "--no-pager", PAGER=counting)
+def test_no_pager_prints(counting_pager: str) -> None:
+    text = run_on_terminal(*STEPS, "--no-pager", PAGER=counting_pager)
 
     assert "paged" not in text
     assert "10 context vectors" in text
 
 
-def test_what_fits_is_printed(counting: str) -> None:
-    assert "10 context vectors" in shown(*STEPS, PAGER=counting, lines=500)
+def test_what_fits_is_printed(counting_pager: str) -> None:
+    assert "10 context vectors" in run_on_terminal(*STEPS, PAGER=counting_pager, lines=500)
 
 
 def test_without_a_pager_it_is_printed() -> None:
-    assert shown(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
+    assert run_on_terminal(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
 
 
-def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(counting: str) -> None:
-    text = shown("run", " ".join("a" * 40), "-t", "words", PAGER=counting)
+def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(
+    counting_pager: str,
+) -> None:
+    text = run_on_terminal("run", " ".join("a" * 40), "-t", "words", PAGER=counting_pager)
 
     assert "paged" not in text
     assert "▀" in text
@@ -139,32 +143,35 @@ def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(countin
     assert "context vectors" not in text
 
 
-def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting: str) -> None:
-    assert page(PAGER=counting, LESS="R") == ("paged 1 lines with LESS=R\nwas shown\n", 0)
+def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting_pager: str) -> None:
+    assert show_text_in_pager(PAGER=counting_pager, LESS="R") == (
+        "paged 1 lines with LESS=R\nwas shown\n",
+        0,
+    )
 
 
-@pytest.mark.parametrize("none", ["", "cat", " "])
-def test_whoever_wants_no_pager_has_none(none: str) -> None:
-    assert page(PAGER=none) == ("to be printed\n", 0)
+@pytest.mark.parametrize("pager_name", ["", "cat", " "])
+def test_whoever_wants_no_pager_has_none(pager_name: str) -> None:
+    assert show_text_in_pager(PAGER=pager_name) == ("to be printed\n", 0)
 
 
 def test_a_pager_that_is_missing_shows_nothing(tmp_path: Path) -> None:
-    assert page(PATH=str(tmp_path)) == ("to be printed\n", 0)
-    text, status = page(PAGER="no-such-pager --wide")
+    assert show_text_in_pager(PATH=str(tmp_path)) == ("to be printed\n", 0)
+    text, status = show_text_in_pager(PAGER="no-such-pager --wide")
     assert text.endswith("to be printed\n")
     assert status == 0
 
 
-@pytest.mark.parametrize("broken", ["false", "'", "exit 3"])
-def test_what_a_broken_pager_does_not_show_is_printed(broken: str) -> None:
-    text, status = page(PAGER=broken)
+@pytest.mark.parametrize("command", ["false", "'", "exit 3"])
+def test_what_a_broken_pager_does_not_show_is_printed(command: str) -> None:
+    text, status = show_text_in_pager(PAGER=command)
 
     assert text.endswith("to be printed\n")
     assert status == 0
 
 
 def test_less_shows_what_fits_and_leaves() -> None:
-    text, status = page()
+    text, status = show_text_in_pager()
 
     assert status == 0
     assert text.endswith("was shown\n" if shutil.which("less") else "to be printed\n")
@@ -172,12 +179,14 @@ def test_less_shows_what_fits_and_leaves() -> None:
 
 
 def test_who_quits_early_has_had_enough() -> None:
-    assert page(PAGER="true") == ("was shown\n", 0)
+    assert show_text_in_pager(PAGER="true") == ("was shown\n", 0)
 
 
 def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str]) -> None:
-    waiting = pager("trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done")
-    text, status = page(once(b"\x03", b"ready"), PAGER=waiting)
+    waiting_pager = pager(
+        "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done"
+    )
+    text, status = show_text_in_pager(once(b"\x03", b"ready"), PAGER=waiting_pager)
 
     assert text.endswith("got it\nwas shown\n")
     assert status == 0
@@ -186,15 +195,15 @@ def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str])
 def test_a_screen_that_is_said_to_have_no_columns_shows_as_much_as_before() -> None:
     arguments = ("run", "I am", "--variant", "plain", "--no-pager")
 
-    assert shown(*arguments, COLUMNS="0", LINES="0") == shown(*arguments)
+    assert run_on_terminal(*arguments, COLUMNS="0", LINES="0") == run_on_terminal(*arguments)
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "²", "1e3", "9" * 20, "wide", ""])
 def test_columns_and_lines_that_are_no_size_are_ignored(
     size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as screen:  # pytest itself reads them when it reports a test
-        screen.setenv("COLUMNS", size)
-        screen.setenv("LINES", "24")
+    with monkeypatch.context() as environment:  # pytest itself reads them when it reports a test
+        environment.setenv("COLUMNS", size)
+        environment.setenv("LINES", "24")
 
         assert invalid_terminal_sizes() == ["COLUMNS"]

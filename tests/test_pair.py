@@ -25,25 +25,23 @@ VECTORS = st.lists(st.tuples(*[st.floats(-50, 50)] * 2), min_size=1, max_size=6)
 
 
 def pair_of(
-    made: Trace, query: int = 0, key: int = 1, name: str = "scores", **asked: Any
+    pair_trace: Trace, query: int = 0, key: int = 1, name: str = "scores", **choices: Any
 ) -> Section:
-    found = step_sections(made, StepSettings(query=query, key=key, **asked))
-    return next(each for each in found if each.name == name)
+    sections = step_sections(pair_trace, StepSettings(query=query, key=key, **choices))
+    return next(each for each in sections if each.name == name)
 
 
-def given_vectors(query: list[float], key: list[float]) -> tuple[Section, Section]:
-    """Two tokens, of which the first asks with one vector and the second is found by another: the
-    score, and lengths and angle.
-    """
+def score_and_angle(query: list[float], key: list[float]) -> tuple[Section, Section]:
+    """The sections on the score and on the angle of one query and one key."""
     zeros = [0.0] * len(query)
     numbers = {"queries": [query, zeros], "keys": [zeros, key], "values": [[1.0], [2.0]]}
-    made = trace(None, given=parse_matrices(numbers), variant="plain")
-    return pair_of(made), pair_of(made, name="angle")
+    pair_trace = trace(None, given=parse_matrices(numbers), variant="plain")
+    return pair_of(pair_trace), pair_of(pair_trace, name="angle")
 
 
 def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
     """(3, 4)·(4, 3) = 24 = 5·5·0.96, and arccos(0.96) is 16.26 degrees."""
-    section, angle = given_vectors([3.0, 4.0], [4.0, 3.0])
+    section, angle = score_and_angle([3.0, 4.0], [4.0, 3.0])
 
     assert [line.text.split(" = ", 1)[1] for line in section.sums] == ["3·4 + 4·3 = 24"]
     assert [line.text.split(" = ", 1)[1] for line in angle.sums] == [
@@ -58,7 +56,7 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "key", "said"),
+    ("query", "key", "phrase"),
     [
         ([1.0, 1.0], [2.0, 1.0], "less than 90° apart, and the score is above 0."),
         ([1.0, 1.0], [-2.0, -1.0], "more than 90° apart, and the score is below 0."),
@@ -71,12 +69,12 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
         ([0.0], [0.0], "has length 0"),
     ],
 )
-def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], said: str) -> None:
-    section, angle = given_vectors(query, key)
+def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], phrase: str) -> None:
+    section, angle = score_and_angle(query, key)
 
-    assert said in angle.about
+    assert phrase in angle.about
     assert all(holds(line.text) for line in (*section.sums, *angle.sums))
-    assert len(angle.sums) == (2 if "length 0" in said else 5)
+    assert len(angle.sums) == (2 if "length 0" in phrase else 5)
 
 
 @given(VECTORS)
@@ -109,43 +107,47 @@ def _arrows(*vectors: list[float]) -> Any:
 def test_the_arithmetic_of_a_pair_keeps_its_word(
     seed: int, dim: int, digits: int, places: tuple[int, int]
 ) -> None:
-    made = trace(TEXT, seed=seed, dim=dim)
+    pair_trace = trace(TEXT, seed=seed, dim=dim)
     query, key = places
-    section = pair_of(made, query, key, digits=digits, full=True)
-    angle = pair_of(made, query, key, "angle", digits=digits, full=True)
+    section = pair_of(pair_trace, query, key, digits=digits, full=True)
+    angle = pair_of(pair_trace, query, key, "angle", digits=digits, full=True)
 
     assert all(holds(line.text) for line in (*section.sums, *angle.sums))
-    written = re.search(r" ([-\d.e]+)$", section.sums[0].text)
-    assert written is not None
-    score = float(made.layers[0].attended.scores[0, query, key])
-    assert float(written[1]) == pytest.approx(score, abs=0.5 * 10.0**-digits + 1e-5)
+    score_match = re.search(r" ([-\d.e]+)$", section.sums[0].text)
+    assert score_match is not None
+    score = float(pair_trace.layers[0].attended.scores[0, query, key])
+    assert float(score_match[1]) == pytest.approx(score, abs=0.5 * 10.0**-digits + 1e-5)
 
 
 def test_each_head_has_a_plane_and_one_head_can_be_asked_for() -> None:
-    made = trace(TEXT, variant="multi-head")
+    heads_trace = trace(TEXT, variant="multi-head")
 
-    assert [plane.title for plane in pair_of(made).planes] == ["head 0", "head 1"]
-    assert [plane.title for plane in pair_of(made, head=1).planes] == ["head 1"]
-    assert "90°" not in pair_of(made, name="angle").about
+    assert [plane.title for plane in pair_of(heads_trace).planes] == ["head 0", "head 1"]
+    assert [plane.title for plane in pair_of(heads_trace, head=1).planes] == ["head 1"]
+    assert "90°" not in pair_of(heads_trace, name="angle").about
 
 
 def test_a_key_restricts_the_arithmetic_of_the_other_steps() -> None:
-    found = {
+    sums_by_step = {
         each.name: each.sums for each in step_sections(trace(TEXT), StepSettings(query=1, key=3))
     }
 
     for name in ("scaling", "softmax", "weighted"):
-        assert [re.match(r"\w+\(am, this\)", line.text) is not None for line in found[name]] == [
-            True
-        ]
-    assert [line.left for line in found["queries"]] == ["query(am)", "key(this)", "value(this)"]
+        assert [
+            re.match(r"\w+\(am, this\)", line.text) is not None for line in sums_by_step[name]
+        ] == [True]
+    assert [line.left for line in sums_by_step["queries"]] == [
+        "query(am)",
+        "key(this)",
+        "value(this)",
+    ]
 
 
 def test_the_mask_of_a_hidden_key_is_told() -> None:
-    made = trace(TEXT, variant="causal")
+    causal_trace = trace(TEXT, variant="causal")
 
-    assert pair_of(made, 1, 3).remarks[0].endswith("step 7 sets the score to −∞")
-    assert pair_of(made, 3, 1).remarks == ()
+    assert pair_of(causal_trace, 1, 3).remarks[0].endswith("step 7 sets the score to −∞")
+    assert pair_of(causal_trace, 3, 1).remarks == ()
 
 
 def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
@@ -155,7 +157,7 @@ def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
     assert "--query 2 --key 4 --step 5" in view.command.line
 
 
-BAD = {
+BAD_OPTIONS = {
     "alone": (
         ["--key", "am"],
         "--key needs a --query: a score has a query and a key",
@@ -174,9 +176,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_OPTIONS)
 def test_a_key_that_meets_no_query_gets_two_lines(attnviz: Attnviz, name: str) -> None:
-    options, problem, hint = BAD[name]
+    options, problem, hint = BAD_OPTIONS[name]
 
     result = attnviz("steps", TEXT, *options)
 
@@ -193,10 +195,10 @@ def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) ->
 
 
 def test_given_scores_have_no_vectors_to_draw() -> None:
-    made = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
+    scores_trace = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
 
     with pytest.raises(Exception, match="the scores are given, not computed from a query"):
-        pair_of(made)
+        pair_of(scores_trace)
 
 
 def test_the_angle_stands_after_the_softmax_and_the_score_reads_as_no_equation() -> None:
@@ -210,17 +212,17 @@ def test_the_angle_stands_after_the_softmax_and_the_score_reads_as_no_equation()
     assert "drawn" not in score.about
 
 
-ADDED: dict[str, tuple[dict[str, Any], str]] = {
+CHANGES_OF_SCORES: dict[str, tuple[dict[str, Any], str]] = {
     "ALiBi": ({"positions": "alibi"}, r"biased.* = \S+ - [\d.]+·2 \(ALiBi\) [=≈] \S+"),
     "cap": ({"soft_cap": 2.0}, r"capped.* = 2·tanh\(\S+ / 2\) [=≈] \S+"),
 }
 
 
-@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize("name", CHANGES_OF_SCORES)
 def test_the_mask_step_says_in_one_line_what_was_done_to_a_score(name: str) -> None:
-    settings, line = ADDED[name]
-    made = trace(TEXT, **settings)
-    mask = pair_of(made, 2, 0, "mask")
+    settings, line = CHANGES_OF_SCORES[name]
+    pair_trace = trace(TEXT, **settings)
+    mask = pair_of(pair_trace, 2, 0, "mask")
 
     assert len(mask.sums) == 1
     assert re.fullmatch(line, mask.sums[0].text)
@@ -228,20 +230,20 @@ def test_the_mask_step_says_in_one_line_what_was_done_to_a_score(name: str) -> N
 
 
 def test_a_number_that_a_mask_adds_is_in_the_line_and_nothing_is_said_to_be_hidden() -> None:
-    made = trace("the animal crossed the street it slept", model="toy")
-    mask = pair_of(made, 0, 0, "mask", head=2)
+    toy_trace = trace("the animal crossed the street it slept", model="toy")
+    mask = pair_of(toy_trace, 0, 0, "mask", head=2)
 
     assert [line.text for line in mask.sums] == [
         "with mask H2(1 the, 1 the) = 0 + 5 (additive mask) = 5"
     ]
     assert mask.formula == ""
     assert mask.about.endswith('The mask hides nothing from "the" (1) in head 2.')
-    assert pair_of(made, 0, 0, "mask", head=0).formula.startswith("masked scores become −∞")
+    assert pair_of(toy_trace, 0, 0, "mask", head=0).formula.startswith("masked scores become −∞")
 
 
 def test_a_weight_near_0_or_1_is_not_written_as_0_or_1() -> None:
-    made = trace("the animal crossed the street it slept", model="toy")
-    near_one, near_zero = (pair_of(made, 0, key, "softmax", head=2).sums for key in (0, 2))
+    toy_trace = trace("the animal crossed the street it slept", model="toy")
+    near_one, near_zero = (pair_of(toy_trace, 0, key, "softmax", head=2).sums for key in (0, 2))
 
     assert near_one[0].text.endswith(" = 0.9961")
     assert re.search(r" [=≈] 0\.0009$", near_zero[0].text)
@@ -250,12 +252,12 @@ def test_a_weight_near_0_or_1_is_not_written_as_0_or_1() -> None:
 
 
 def test_scaling_speaks_of_large_scores_only_where_there_are_some() -> None:
-    large = "nearly all the weight to the largest"
-    made = trace(TEXT, variant="average", scale=True)
+    sentence = "nearly all the weight to the largest"
+    average_trace = trace(TEXT, variant="average", scale=True)
 
-    assert large not in pair_of_all(made, "scaling").about
-    assert large in pair_of_all(trace(TEXT), "scaling").about
+    assert sentence not in pair_of_all(average_trace, "scaling").about
+    assert sentence in pair_of_all(trace(TEXT), "scaling").about
 
 
-def pair_of_all(made: Trace, name: str) -> Section:
-    return next(each for each in step_sections(made, StepSettings()) if each.name == name)
+def pair_of_all(pair_trace: Trace, name: str) -> Section:
+    return next(each for each in step_sections(pair_trace, StepSettings()) if each.name == name)

@@ -46,7 +46,7 @@ def result_of(shifts: np.ndarray) -> MinimalPairs:
 
 def p_values_by_loops(shifts: np.ndarray) -> list[float]:
     count, heads = shifts.shape
-    flipped = [
+    statistics_by_signs = [
         [
             abs(sum(s * x for s, x in zip(signs, shifts[:, head], strict=True)))
             / np.sqrt((shifts[:, head] ** 2).sum())
@@ -55,7 +55,8 @@ def p_values_by_loops(shifts: np.ndarray) -> list[float]:
         for signs in product((1, -1), repeat=count)
     ]
     return [
-        sum(max(row) >= flipped[0][head] - 1e-9 for row in flipped) / len(flipped)
+        sum(max(row) >= statistics_by_signs[0][head] - 1e-9 for row in statistics_by_signs)
+        / len(statistics_by_signs)
         for head in range(heads)
     ]
 
@@ -72,10 +73,10 @@ def test_a_shift_is_what_the_traces_of_both_sentences_say(sample_result: Minimal
         pair = sample_result.pairs[number]
         weights = {}
         for side, sentence in enumerate(pair.sentences):
-            traced = trace(sentence, model="minilm")
-            query, *keys = (traced.tokens.find(word)[0] for word in pair.words)
+            sentence_trace = trace(sentence, model="minilm")
+            query, *keys = (sentence_trace.tokens.find(word)[0] for word in pair.words)
             for candidate, key in enumerate(keys):
-                weights[side, candidate] = traced.weights[:, :, query, key].numpy()
+                weights[side, candidate] = sentence_trace.weights[:, :, query, key].numpy()
         shift = (weights[0, 0] - weights[1, 0] + weights[1, 1] - weights[0, 1]) / 2
         for head in sample_result.heads:
             assert head.shifts[number] == pytest.approx(float(shift[head.head_id]), abs=2e-6)
@@ -93,35 +94,35 @@ def test_the_labels_of_the_sentences_do_not_matter_and_the_candidates_turn_the_s
 
 def test_p_values_are_those_of_all_flips_of_signs() -> None:
     shifts = np.random.default_rng(3).normal(0.01, 0.02, (7, 5))
-    ours = sign_flip_p_values(shifts, np.ones(5, bool), 42)
-    assert ours.tolist() == pytest.approx(p_values_by_loops(shifts))
+    p_values = sign_flip_p_values(shifts, np.ones(5, bool), 42)
+    assert p_values.tolist() == pytest.approx(p_values_by_loops(shifts))
 
 
 def test_heads_that_are_not_tested_are_no_burden_for_the_others() -> None:
     shifts = np.random.default_rng(4).normal(0.01, 0.02, (8, 6))
     is_tested = np.array([True, False, True, False, False, False])
-    ours = sign_flip_p_values(shifts, is_tested, 42)
-    assert ours[is_tested].tolist() == pytest.approx(p_values_by_loops(shifts[:, [0, 2]]))
-    assert np.isnan(ours[~is_tested]).all()
+    p_values = sign_flip_p_values(shifts, is_tested, 42)
+    assert p_values[is_tested].tolist() == pytest.approx(p_values_by_loops(shifts[:, [0, 2]]))
+    assert np.isnan(p_values[~is_tested]).all()
 
 
 def test_p_values_of_many_pairs_are_near_those_of_all_flips(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shifts = np.random.default_rng(5).normal(0.006, 0.02, (12, 4))
-    exact = sign_flip_p_values(shifts, np.ones(4, bool), 42)
+    p_values_of_all = sign_flip_p_values(shifts, np.ones(4, bool), 42)
     monkeypatch.setattr("attnviz.analysis.sign_flips.MAX_EXACT_OBSERVATIONS", 11)
-    drawn = sign_flip_p_values(shifts, np.ones(4, bool), 42)
-    assert abs(exact - drawn).max() < 0.02
+    p_values_of_some = sign_flip_p_values(shifts, np.ones(4, bool), 42)
+    assert abs(p_values_of_all - p_values_of_some).max() < 0.02
 
 
 def test_without_an_effect_a_head_passes_in_no_more_results_than_the_level() -> None:
-    generator, passing = np.random.default_rng(6), 0
+    generator, passing_count = np.random.default_rng(6), 0
     for _ in range(300):
-        common = generator.standard_t(3, (8, 1)) * 0.02
-        shifts = common * generator.normal(size=(1, 30)) + generator.normal(0, 0.02, (8, 30))
-        passing += np.nanmin(sign_flip_p_values(shifts, np.ones(30, bool), 42)) <= LEVEL
-    assert 0.01 < passing / 300 < LEVEL + 0.03
+        shared_noise = generator.standard_t(3, (8, 1)) * 0.02
+        shifts = shared_noise * generator.normal(size=(1, 30)) + generator.normal(0, 0.02, (8, 30))
+        passing_count += np.nanmin(sign_flip_p_values(shifts, np.ones(30, bool), 42)) <= LEVEL
+    assert 0.01 < passing_count / 300 < LEVEL + 0.03
 
 
 @given(
@@ -139,26 +140,28 @@ def test_the_headline_is_true_of_every_result(
     result = result_of(shifts)
     headline, means = result.view().headline, shifts.mean(0)
     sizes = np.sqrt((shifts**2).mean(0))
-    tested = [head for head in range(heads) if sizes[head] >= MIN_SHIFT]
-    p_values = dict(zip(tested, p_values_by_loops(shifts[:, tested]), strict=True))
-    following = [head for head in tested if means[head] >= MIN_SHIFT and p_values[head] <= LEVEL]
+    tested_heads = [head for head in range(heads) if sizes[head] >= MIN_SHIFT]
+    p_values = dict(zip(tested_heads, p_values_by_loops(shifts[:, tested_heads]), strict=True))
+    following_heads = [
+        head for head in tested_heads if means[head] >= MIN_SHIFT and p_values[head] <= LEVEL
+    ]
     if count < 6:
-        assert not following
+        assert not following_heads
         assert "cannot show that a head follows the meaning; 6 or more are needed" in headline
-    elif not following:
-        who = "The only head is" if heads == 1 else f"None of {heads} heads is"
+    elif not following_heads:
+        subject = "The only head is" if heads == 1 else f"None of {heads} heads is"
         assert headline.replace("is not", "is") == (
-            f"{who} shown to follow the meaning in {count} pairs"
+            f"{subject} shown to follow the meaning in {count} pairs"
         )
     else:
-        top = max(following, key=lambda head: means[head])
-        assert f"L0H{top} moves " in headline
+        strongest = max(following_heads, key=lambda head: means[head])
+        assert f"L0H{strongest} moves " in headline
         assert headline.startswith(
             "The only head follows"
             if heads == 1
             else f"One of {heads} heads follows"
-            if len(following) == 1
-            else f"{len(following)} of {heads} heads follow the meaning"
+            if len(following_heads) == 1
+            else f"{len(following_heads)} of {heads} heads follow the meaning"
         )
     assert f"In {result.heads[0].name}, a candidate gets" in pair_sentences(result)[0]
 
@@ -187,8 +190,8 @@ def test_pairs_fit_a_terminal_of_24_lines(sample_result: MinimalPairs) -> None:
 
 
 def test_a_causal_model_can_be_asked_about_the_pairs_made_for_it() -> None:
-    asked = read_pairs(CAUSAL_SAMPLE)
-    for pair in asked:
+    causal_pairs = read_pairs(CAUSAL_SAMPLE)
+    for pair in causal_pairs:
         first, second = (sentence.split() for sentence in pair.sentences)
         [place] = [
             i for i, words in enumerate(zip(first, second, strict=True)) if len({*words}) > 1
@@ -200,15 +203,15 @@ def test_a_causal_model_can_be_asked_about_the_pairs_made_for_it() -> None:
     assert result.has_enough
     assert len(result.heads) == 270
     shifts = np.array([head.shifts for head in result.heads])
-    assert shifts.shape == (270, len(asked))
+    assert shifts.shape == (270, len(causal_pairs))
     assert abs(shifts).max() > MIN_SHIFT
 
 
 def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(
     attnviz: Attnviz, samples: Path
 ) -> None:
-    run = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
-    assert run.status == 0, run.err
+    result = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
+    assert result.status == 0, result.err
     lines = Path("a.csv").read_text("utf-8").splitlines()
     assert lines[0] == "head,shift,low,high,p,p alone,follows,meant,other,toward,pairs"
     assert len(lines) == 73
@@ -226,15 +229,15 @@ def test_a_candidate_may_be_several_words_and_a_word_several_tokens() -> None:
     words = "it#2", "city council", "Misunderstandings"
     rows = [(text.format("feared"), text.format("wanted"), *words)]
     [head] = [head for head in pairs(rows).heads if head.name == "L0H0"]
-    traced = [trace(row, model="minilm") for row in rows[0][:2]]
-    query = traced[0].tokens.find("it")[1]
-    labels = traced[0].tokens.labels
+    traces = [trace(row, model="minilm") for row in rows[0][:2]]
+    query = traces[0].tokens.find("it")[1]
+    labels = traces[0].tokens.labels
     keys = [
         [labels.index("city"), labels.index("council")],
         [*range(1, labels.index("of"))],
     ]
     assert len(keys[1]) > 1
-    weights = [[float(each.weights[0, 0, query, key].sum()) for key in keys] for each in traced]
+    weights = [[float(each.weights[0, 0, query, key].sum()) for key in keys] for each in traces]
     shift = (weights[0][0] - weights[1][0] + weights[1][1] - weights[0][1]) / 2
     assert head.shift == pytest.approx(shift, abs=1e-6)
 
@@ -323,9 +326,9 @@ def test_a_bad_pair_is_refused_with_its_line(
     content, problem, hint = BAD_FILES[name]
     monkeypatch.chdir(tmp_path)
     Path("bad.tsv").write_text(content, "utf-8")
-    run = attnviz("pairs", "bad.tsv")
-    assert (run.status, run.out) == (2, "")
-    assert run.err == f"error: {problem}\n hint: {hint}\n"
+    result = attnviz("pairs", "bad.tsv")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
 
 
 @pytest.mark.parametrize(
@@ -344,9 +347,9 @@ def test_a_bad_pair_is_refused_with_its_line(
 def test_a_model_that_reads_from_left_to_right_gets_pairs_that_it_can_tell_apart(
     row: tuple[str, ...], problem: str, small_transformer: Saved
 ) -> None:
-    with pytest.raises(AttnvizError) as raised:
+    with pytest.raises(AttnvizError) as error:
         pairs([row], model=str(small_transformer("gpt2")))
-    assert str(raised.value) == problem
+    assert str(error.value) == problem
 
 
 def test_all_lines_are_named_whose_token_stands_before_what_changes(
@@ -354,19 +357,19 @@ def test_all_lines_are_named_whose_token_stands_before_what_changes(
 ) -> None:
     row = "the dog saw a cat so it {}", "dog", "cat"
     ends = ["x y", "x z", "y z", "y x", "z x", "z y", "x x"]
-    late = [(row[0].format(a), row[0].format(b), "it", *row[1:]) for a, b in pairwise(ends)]
-    good = ("x dog saw a cat so it ran", "z dog saw a cat so it ran", "it", "dog", "cat")
+    late_rows = [(row[0].format(a), row[0].format(b), "it", *row[1:]) for a, b in pairwise(ends)]
+    good_row = ("x dog saw a cat so it ran", "z dog saw a cat so it ran", "it", "dog", "cat")
     model = str(small_transformer("gpt2"))
 
-    with pytest.raises(AttnvizError) as one:
-        pairs([good, late[0]], model=model)
-    with pytest.raises(AttnvizError) as many:
-        pairs([good, *late], model=model)
+    with pytest.raises(AttnvizError) as error_of_one:
+        pairs([good_row, late_rows[0]], model=model)
+    with pytest.raises(AttnvizError) as error_of_many:
+        pairs([good_row, *late_rows], model=model)
 
     advice = "give a token that stands after the word that changes; the same holds for"
-    assert one.value.hint == advice.partition(";")[0]
-    assert str(many.value).startswith("pair 2: the sentences differ only after 'it'")
-    assert many.value.hint == f"{advice} pair 3, pair 4, pair 5 and 2 more"
+    assert error_of_one.value.hint == advice.partition(";")[0]
+    assert str(error_of_many.value).startswith("pair 2: the sentences differ only after 'it'")
+    assert error_of_many.value.hint == f"{advice} pair 3, pair 4, pair 5 and 2 more"
 
 
 def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:
@@ -380,6 +383,6 @@ def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:
         ([], "the list holds no pairs"),
         (7, "pairs is of type int, and should be a file or several pairs"),
     ):
-        with pytest.raises(AttnvizError) as raised:
+        with pytest.raises(AttnvizError) as error:
             read_pairs(source)
-        assert str(raised.value) == problem
+        assert str(error.value) == problem

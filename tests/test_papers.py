@@ -32,7 +32,9 @@ from tests.test_slides import layout_of
 
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
 SENTENCE = "The animal was too tired"
-LONG = "The animal did not cross the street because it was too tired and then slept until noon"
+LONG_SENTENCE = (
+    "The animal did not cross the street because it was too tired and then slept until noon"
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,18 +108,18 @@ SHOWN_STEPS = ("tokens", "projections", "scores", "scaling", "softmax", "weighte
 
 
 @cache
-def walked() -> attnviz.Trace:
+def steps_trace() -> attnviz.Trace:
     return attnviz.trace("I am learning this and that today", variant="causal")
 
 
 def step_of(step: str) -> Any:
-    return attnviz.steps(walked(), query="this", step=step)
+    return attnviz.steps(steps_trace(), query="this", step=step)
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "one head": walked,
+    "one head": steps_trace,
     "heads of two layers": lambda: attnviz.trace("I am learning", layers=2, heads=2),
-    "compare": lambda: attnviz.compare(walked(), by="mask"),
+    "compare": lambda: attnviz.compare(steps_trace(), by="mask"),
     "compare two sentences": lambda: attnviz.compare_sentences(STORY, STORY[:-5] + "wide"),
     "film": lambda: attnviz.film([attnviz.trace("I am", heads=2, seed=seed) for seed in (1, 2)]),
     "all heads": lambda: attnviz.inspect(STORY),
@@ -139,14 +141,14 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 
 @cache
-def result_of_kind(kind: str) -> Any:
+def view_of_kind(kind: str) -> Any:
     return KINDS[kind]().view()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kind: str) -> None:
     for look in (Look(size=(3.3, 3.0), points=8), Look(size=(7.0, 4.0), points=10)):
-        layout = layout_of(result_of_kind(kind), look)
+        layout = layout_of(view_of_kind(kind), look)
         numbers = (panel.number_size for panel in layout.panels)
         sizes = {*(words.size for words in layout.words), *filter(None, numbers)}
         shares = {round(size / (look.points or 1), 3) for size in sizes}
@@ -178,14 +180,14 @@ def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kin
 def test_letters_that_have_no_room_are_refused_with_a_size_that_has(
     view: Callable[[], attnviz.View], size: str, problem: str, hint: str
 ) -> None:
-    with pytest.raises(attnviz.AttnvizError) as refused:
+    with pytest.raises(attnviz.AttnvizError) as error:
         view().render(".svg", size=size, points=20)
 
-    assert (str(refused.value), refused.value.hint) == (problem, hint)
+    assert (str(error.value), error.value.hint) == (problem, hint)
 
 
 def test_half_a_column_has_room_for_a_head() -> None:
-    view = result_of_kind("one head")
+    view = view_of_kind("one head")
 
     assert view.render(".svg", size="1.6x1.6in", points=7)
 
@@ -207,8 +209,8 @@ def test_intervals_of_pairs_are_lines_on_bars_to_both_sides_of_0() -> None:
     assert "95 % interval of this head alone" in texts
     assert max(inches) == pytest.approx(min(inches))  # one scale for all
     assert any(negative)
-    for (left, _, width, _), below in zip(fills, negative, strict=True):
-        assert (left + width if below else left) == pytest.approx(zero)
+    for (left, _, width, _), is_negative in zip(fills, negative, strict=True):
+        assert (left + width if is_negative else left) == pytest.approx(zero)
     assert not any("-" in text for text in texts)  # minus signs are no hyphens
 
 
@@ -240,11 +242,11 @@ def test_units_are_inches_centimetres_millimetres_and_points() -> None:
 def test_what_no_paper_has_is_refused_in_two_lines(
     looks: dict[str, Any], problem: str, hint: str
 ) -> None:
-    with pytest.raises(attnviz.AttnvizError) as refused:
+    with pytest.raises(attnviz.AttnvizError) as error:
         Look(**looks)
 
-    assert str(refused.value) == problem
-    assert hint in refused.value.hint
+    assert str(error.value) == problem
+    assert hint in error.value.hint
 
 
 def test_labels_are_measured_in_the_font_that_draws_them(one_head: attnviz.Trace) -> None:
@@ -272,47 +274,52 @@ def axes() -> Axes:
     return Figure(figsize=(3, 2), layout="constrained").subplots()
 
 
-def drawn_labels(ax: Axes) -> Iterator[tuple[list[str], list[Any]]]:
+def labels_as_drawn(ax: Axes) -> Iterator[tuple[list[str], list[Any]]]:
     """The labels of each axis as drawn, and the boxes in pixels of those that are not slanted."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
-        shown = [each for each in labels if each.get_text()]
-        level = [each for each in shown if each.get_rotation() % 90 == 0]
-        yield [each.get_text() for each in shown], [each.get_window_extent() for each in level]
+        visible_labels = [each for each in labels if each.get_text()]
+        straight_labels = [each for each in visible_labels if each.get_rotation() % 90 == 0]
+        yield (
+            [each.get_text() for each in visible_labels],
+            [each.get_window_extent() for each in straight_labels],
+        )
 
 
 @pytest.mark.parametrize("size", [(2, 1.2), (3.3, 3), (9, 6)])
 def test_labels_in_axes_of_ones_own_never_overlap(size: tuple[float, float]) -> None:
     ax = Figure(figsize=size, layout="constrained").subplots()
-    attnviz.trace(LONG, variant="causal").heatmap(ax=ax)
+    attnviz.trace(LONG_SENTENCE, variant="causal").heatmap(ax=ax)
 
-    for texts, boxes in drawn_labels(ax):
-        pitch = ax.get_window_extent().width / len(LONG.split()) * np.diff(ax.get_xticks())[0]
+    for texts, boxes in labels_as_drawn(ax):
+        pitch = (
+            ax.get_window_extent().width / len(LONG_SENTENCE.split()) * np.diff(ax.get_xticks())[0]
+        )
         assert texts
         assert boxes or pitch > 1.42 * 10 * 100 / 72  # slanted ones lie a line of 10 points apart
         assert not any(first.overlaps(other) for first, other in pairwise(boxes))
 
 
 def test_labels_fit_again_when_the_figure_grows(axes: Axes) -> None:
-    attnviz.trace(LONG, variant="causal").heatmap(ax=axes)
-    few = [len(texts) for texts, _ in drawn_labels(axes)]
+    attnviz.trace(LONG_SENTENCE, variant="causal").heatmap(ax=axes)
+    counts_when_small = [len(texts) for texts, _ in labels_as_drawn(axes)]
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.set_size_inches(14, 9)
-    all_of_them = [len(texts) for texts, _ in drawn_labels(axes)]
+    counts_when_large = [len(texts) for texts, _ in labels_as_drawn(axes)]
 
-    assert few[1] < all_of_them[1] == len(LONG.split())
+    assert counts_when_small[1] < counts_when_large[1] == len(LONG_SENTENCE.split())
 
 
 def test_axes_of_ones_own_keep_their_letters_and_their_background(one_head: attnviz.Trace) -> None:
-    own: Any = {"font.size": 7.0, "font.family": "monospace", "xtick.labelcolor": "red",
-           "axes.facecolor": "black", "axes.grid": True}  # fmt: skip
-    with mpl.rc_context(own):
+    style: Any = {"font.size": 7.0, "font.family": "monospace", "xtick.labelcolor": "red",
+             "axes.facecolor": "black", "axes.grid": True}  # fmt: skip
+    with mpl.rc_context(style):
         ax = Figure().subplots()
         image = one_head.heatmap(ax=ax)
-    list(drawn_labels(ax))
+    list(labels_as_drawn(ax))
     label: Any = ax.get_xticklabels()[0]
 
     assert (label.get_size(), label.get_color()) == (7.0, "red")
@@ -338,7 +345,7 @@ def test_the_image_maps_every_weight_for_a_colour_bar(one_head: attnviz.Trace, a
 def test_tokens_in_axes_of_ones_own_are_text_and_no_formulas(axes: Axes) -> None:
     attnviz.trace("a $x$ b", tokenizer="spaces").heatmap(ax=axes)
 
-    assert [texts for texts, _ in drawn_labels(axes)] == [["a", "$x$", "b"]] * 2
+    assert [texts for texts, _ in labels_as_drawn(axes)] == [["a", "$x$", "b"]] * 2
     assert not any(label.get_parse_math() for label in axes.get_xticklabels())
 
 
@@ -374,12 +381,12 @@ def test_what_axes_cannot_show_is_refused_in_two_lines(
     axes: Axes, choices: dict[str, Any], problem: str, hint: str
 ) -> None:
     heads = choices.get("heads", 1)
-    others = {name: value for name, value in choices.items() if name != "heads"}
-    with pytest.raises(attnviz.AttnvizError) as refused:
-        attnviz.trace("I am", heads=heads).heatmap(**{"ax": axes, **others})
+    options = {name: value for name, value in choices.items() if name != "heads"}
+    with pytest.raises(attnviz.AttnvizError) as error:
+        attnviz.trace("I am", heads=heads).heatmap(**{"ax": axes, **options})
 
-    assert str(refused.value) == problem
-    assert refused.value.hint.startswith(hint)
+    assert str(error.value) == problem
+    assert error.value.hint.startswith(hint)
 
 
 def test_title_and_colors_are_those_of_the_command(
@@ -392,9 +399,11 @@ def test_title_and_colors_are_those_of_the_command(
     assert ">Ours<" in (tmp_path / "a.svg").read_text("utf-8")
     for words in ("--title Ours", "--colors magma", "--points 7", "--font serif"):
         assert words in command
-    more = ["--points", "7", "--font", "serif", "--size", "85x60mm", "--title", "Ours"]
-    ended = attnviz("run", SENTENCE, *more, "--variant", "causal", "-o", str(tmp_path / "b.pdf"))
-    assert ended.status == 0
+    options = ["--points", "7", "--font", "serif", "--size", "85x60mm", "--title", "Ours"]
+    result = attnviz(
+        "run", SENTENCE, *options, "--variant", "causal", "-o", str(tmp_path / "b.pdf")
+    )
+    assert result.status == 0
     assert letter_sizes((tmp_path / "b.pdf").read_bytes()) <= {7.0, 8.05}
 
 

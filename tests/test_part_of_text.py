@@ -25,7 +25,7 @@ from attnviz.views.grids.long_map import LongMap
 from attnviz.wording.commands import parse_command
 from tests.browser import opened
 from tests.conftest import Attnviz
-from tests.test_long_texts import Largest
+from tests.test_long_texts import LargestFloatTensor
 from tests.test_long_views import NEEDLE, needle_trace
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ SENTENCE = "I am learning this because it is good"
 TEXT = STORY.read_text(encoding="utf-8")[:900]
 
 
-def numbers_of(made: Trace, part: str, **choices: Any) -> dict[str, Any]:
+def numbers_of(text_trace: Trace, part: str, **choices: Any) -> dict[str, Any]:
     """The numbers of a part by the name of its layer."""
-    parts: dict[str, Any] = made.view(part=part, **choices).to_dict()["parts"]
+    parts: dict[str, Any] = text_trace.view(part=part, **choices).to_dict()["parts"]
     return parts
 
 
@@ -54,20 +54,20 @@ def numbers_of(made: Trace, part: str, **choices: Any) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_part_has_the_weights_of_the_whole(settings: dict[str, Any], stream: bool) -> None:
-    whole = trace(TEXT, **settings)
-    made = trace(TEXT, stream=stream, **settings)
+    with_matrices = trace(TEXT, **settings)
+    text_trace = trace(TEXT, stream=stream, **settings)
 
-    for name, part in numbers_of(made, "31:60,25:50").items():
-        weights = whole[name].weights.whole()
+    for name, part in numbers_of(text_trace, "31:60,25:50").items():
+        weights = with_matrices[name].weights.whole()
         assert (part["first_query"], part["first_key"]) == (31, 25)
-        assert part["queries"] == list(whole.tokens.labels[30:60])
-        assert part["keys"] == list(whole.tokens.labels[24:50])
+        assert part["queries"] == list(with_matrices.tokens.labels[30:60])
+        assert part["keys"] == list(with_matrices.tokens.labels[24:50])
         for head in part["heads"]:
             rows = weights[head["head"], 30:60]
             assert np.allclose(head["weights"], rows[:, 24:50], atol=1e-6)
             assert np.allclose(head["weight_on_shown_keys"], rows[:, 24:50].sum(1), atol=1e-6)
             assert np.allclose(head["weight_on_all_keys"], rows.sum(1), atol=1e-6)
-            assert np.array_equal(head["visible"], whole[name].visible[30:60, 24:50])
+            assert np.array_equal(head["visible"], with_matrices[name].visible[30:60, 24:50])
 
 
 @given(data=some.data())
@@ -76,11 +76,11 @@ def test_ends_count_from_1_and_both_are_in_the_part(data: some.DataObject) -> No
     first = data.draw(some.integers(1, count))
     last = data.draw(some.integers(first, count))
 
-    typed = [parse_part(f"{first}:{last}"), parse_part(f"{first}:"), parse_part(f":{last}")]
+    parts = [parse_part(f"{first}:{last}"), parse_part(f"{first}:"), parse_part(f":{last}")]
 
-    assert typed[0].queries(count) == range(first - 1, last)
-    assert typed[1].queries(count) == range(first - 1, count)
-    assert typed[2].queries(count) == parse_part(f"0:{last}").queries(count) == range(last)
+    assert parts[0].queries(count) == range(first - 1, last)
+    assert parts[1].queries(count) == range(first - 1, count)
+    assert parts[2].queries(count) == parse_part(f"0:{last}").queries(count) == range(last)
     assert parse_part(f":,{first}").keys(count) == range(first - 1, first)
 
 
@@ -149,16 +149,16 @@ def test_ends_count_from_1_and_both_are_in_the_part(data: some.DataObject) -> No
 def test_parts_that_cannot_be_shown_are_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    done = attnviz("run", SENTENCE, *arguments)
+    result = attnviz("run", SENTENCE, *arguments)
 
-    assert (done.status, done.out) == (2, "")
-    assert done.err == f"error: {problem}\n hint: {hint}\n"
+    assert (result.status, result.out) == (2, "")
+    assert result.err == f"error: {problem}\n hint: {hint}\n"
 
 
 def test_commands_that_show_whole_texts_refuse_a_part(attnviz: Attnviz) -> None:
-    done = attnviz("steps", SENTENCE, "--window", "3:4")
+    result = attnviz("steps", SENTENCE, "--window", "3:4")
 
-    assert done.err == (
+    assert result.err == (
         "error: --window 3:4 shows a part of a text, and attnviz steps shows whole ones\n"
         " hint: attnviz run TEXT --window 3:4 shows it; the width of a mask is one number: "
         "--window 2\n"
@@ -166,21 +166,21 @@ def test_commands_that_show_whole_texts_refuse_a_part(attnviz: Attnviz) -> None:
 
 
 def test_python_names_the_keyword_of_a_part() -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         trace(SENTENCE).view(part="3:40,1:2")
 
-    assert str(refused.value) == 'part="3:40,1:2" reaches beyond the text, which has 8 tokens'
-    assert refused.value.hint == 'try part="3:8"'
+    assert str(error.value) == 'part="3:40,1:2" reaches beyond the text, which has 8 tokens'
+    assert error.value.hint == 'try part="3:8"'
 
 
 def test_a_width_and_a_part_are_two_settings_of_one_option(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.json"
-    done = attnviz(
+    result = attnviz(
         *("run", SENTENCE, "--causal", "--window", "2", "--window", "4:5", "-o", str(path))
     )
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
     document = json.loads(path.read_text(encoding="utf-8"))
     command = document["attnviz"]["command"]
     part = document["parts"]["L0"]
@@ -192,24 +192,24 @@ def test_a_width_and_a_part_are_two_settings_of_one_option(
 
 
 def test_a_saved_trace_has_parts(attnviz: Attnviz, tmp_path: Path) -> None:
-    saved, path = tmp_path / "a.npz", tmp_path / "b.csv"
-    attnviz("run", SENTENCE, "-o", str(saved))
+    archive, csv_path = tmp_path / "a.npz", tmp_path / "b.csv"
+    attnviz("run", SENTENCE, "-o", str(archive))
 
-    done = attnviz("run", "--trace", str(saved), "--window", "2:3,5:5", "-o", str(path))
+    result = attnviz("run", "--trace", str(archive), "--window", "2:3,5:5", "-o", str(csv_path))
 
-    assert done.status == 0, done.err
-    lines = [*csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
+    assert result.status == 0, result.err
+    lines = [*csv.DictReader(csv_path.read_text(encoding="utf-8").splitlines())]
     assert [(line["query number"], line["key number"], line["key"]) for line in lines] == [
         ("2", "5", "because"), ("3", "5", "because"),
     ]  # fmt: skip
 
 
 def test_every_kind_of_file_has_the_same_part(tmp_path: Path) -> None:
-    made = trace(TEXT, causal=True, stream=True)
+    text_trace = trace(TEXT, causal=True, stream=True)
     names = ("a.json", "a.npz", "a.csv", "a.svg", "a.html", "a.md")
     paths = [tmp_path / name for name in names]
-    made.view(part="101:110,91:110").save(*paths)
-    weights = made[0, 0][100:110, 90:110]
+    text_trace.view(part="101:110,91:110").save(*paths)
+    weights = text_trace[0, 0][100:110, 90:110]
 
     head = json.loads(paths[0].read_text(encoding="utf-8"))["parts"]["L0"]["heads"][0]
     archive = np.load(paths[1])
@@ -223,9 +223,9 @@ def test_every_kind_of_file_has_the_same_part(tmp_path: Path) -> None:
 
 
 def test_labels_have_true_numbers_and_a_sign_where_a_paragraph_begins() -> None:
-    made = trace("one two\n\nthree four\n\nfive six", causal=True)
+    text_trace = trace("one two\n\nthree four\n\nfive six", causal=True)
 
-    [grid] = made.view(part="3:").grids()
+    [grid] = text_trace.view(part="3:").grids()
 
     assert grid.rows.names[2:4] == ("5 ¶ three", "6 four")
     assert grid.columns.numbers == tuple(str(number) for number in range(1, 11))
@@ -233,12 +233,12 @@ def test_labels_have_true_numbers_and_a_sign_where_a_paragraph_begins() -> None:
 
 
 def test_the_note_says_which_share_of_the_attention_lies_in_the_part() -> None:
-    made = trace(SENTENCE, heads=2)
-    weights = made.weights[0, :, 1:4]
+    text_trace = trace(SENTENCE, heads=2)
+    weights = text_trace.weights[0, :, 1:4]
     shares = [f"{100 * float(head[:, :2].sum() / 3):.0f}\xa0%" for head in weights]
 
-    view = made.view(part="2:4,1:2")
-    query = made.view(part="2:4,1:2", query="am")
+    view = text_trace.view(part="2:4,1:2")
+    query = text_trace.view(part="2:4,1:2", query="am")
 
     low, high = sorted((share, head) for head, share in enumerate(shares))
     assert (
@@ -246,7 +246,7 @@ def test_the_note_says_which_share_of_the_attention_lies_in_the_part() -> None:
         "goes to tokens 1–2; the softmax runs over all keys"
     ) in view.grids()[0].note
     assert "goes to tokens 1–2; the softmax runs over all keys" in query.notes[0]
-    assert "each row sums to 1" in made.view(part="2:4").grids()[0].note
+    assert "each row sums to 1" in text_trace.view(part="2:4").grids()[0].note
 
 
 @pytest.mark.parametrize(
@@ -292,17 +292,17 @@ def test_titles_of_parts_are_true(
 def test_the_largest_weight_leaves_out_tokens_that_see_a_single_key() -> None:
     queries, keys = torch.zeros(1, 12, 2), torch.zeros(1, 12, 2)
     queries[0, 6, 0], keys[0, 3, 0] = 1.0, 1.0
-    made = trace(
+    text_trace = trace(
         " ".join(f"w{number}" for number in range(12)),
         tokenizer="spaces",
         causal=True,
         given=Matrices(queries=queries, keys=keys, values=torch.ones(1, 12, 2)),
     )
 
-    assert made.view(part="1:12,2:12").headline.startswith(
+    assert text_trace.view(part="1:12,2:12").headline.startswith(
         "The largest weight of tokens 1–12 on tokens 2–12 is 50.0"
     )
-    assert made.view(part="1:12,1:12").headline == (
+    assert text_trace.view(part="1:12,1:12").headline == (
         '"w0" (token 1) receives 26\xa0% of the attention of tokens 1–12'
     )
 
@@ -315,9 +315,9 @@ def test_a_needle_is_the_title_of_a_part_that_attends_to_it() -> None:
 
 
 def test_a_query_of_a_part_is_found_in_it_first_and_has_its_keys_alone() -> None:
-    made = trace("it is it was it", variant="average", causal=False)
+    text_trace = trace("it is it was it", variant="average", causal=False)
 
-    view = made.view(part="2:4,1:2", query="it")
+    view = text_trace.view(part="2:4,1:2", query="it")
 
     assert view.headline == (
         '"it" (token 3) attends most to 2 tokens of tokens 1–2, equally: 20.0\xa0% each'
@@ -329,12 +329,14 @@ def test_a_query_of_a_part_is_found_in_it_first_and_has_its_keys_alone() -> None
 
 
 def test_a_part_has_the_keys_of_a_second_text() -> None:
-    made = trace(SENTENCE, memory="nine ten eleven")
-    parts = numbers_of(made, "2:4,3:3")
+    text_trace = trace(SENTENCE, memory="nine ten eleven")
+    parts = numbers_of(text_trace, "2:4,3:3")
 
     assert parts["L0"]["keys"] == ["learning"]
-    assert parts["L0 cross"]["keys"] == [made.memory.labels[2]] if made.memory else False
-    cross = made.layers[0].cross
+    assert (
+        parts["L0 cross"]["keys"] == [text_trace.memory.labels[2]] if text_trace.memory else False
+    )
+    cross = text_trace.layers[0].cross
     assert cross is not None
     assert np.allclose(
         parts["L0 cross"]["heads"][0]["weights"], cross.weights.head(0)[1:4, 2:3], atol=1e-6
@@ -342,8 +344,8 @@ def test_a_part_has_the_keys_of_a_second_text() -> None:
 
 
 def test_a_head_that_is_off_is_never_the_finding() -> None:
-    made = trace(SENTENCE, heads=2, without="L0H1")
-    view = made.view(part="2:3")
+    text_trace = trace(SENTENCE, heads=2, without="L0H1")
+    view = text_trace.view(part="2:3")
 
     assert "head 0" in view.headline.lower()
     assert [grid.is_all_off for grid in view.grids()] == [False, True]
@@ -352,8 +354,8 @@ def test_a_head_that_is_off_is_never_the_finding() -> None:
 
 def test_queries_without_keys_are_counted() -> None:
     visible = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).bool()
-    masked = Matrices(embeddings=torch.eye(3), visible=visible)
-    view = trace("a b c", tokenizer="spaces", given=masked).view(part="1:2")
+    masked_matrices = Matrices(embeddings=torch.eye(3), visible=visible)
+    view = trace("a b c", tokenizer="spaces", given=masked_matrices).view(part="1:2")
 
     assert view.notes == ("1 query attends to nothing: every key is masked",)
     assert "each row sums to 1" not in view.grids()[0].note
@@ -363,46 +365,48 @@ def test_queries_without_keys_are_counted() -> None:
 def test_a_part_above_the_budget_is_a_map_of_blocks(pool: str) -> None:
     settings: dict[str, Any] = {"causal": True, "stream": True, "resolution": 8, "pool": pool}
     text = "a b c d e f g h i " * 20
-    exact = trace(text, tokenizer="spaces", causal=True)[0, 0].numpy()[40:140, :100]
-    made = trace(text, tokenizer="spaces", memory_budget="150KB", **settings)
+    exact_weights = trace(text, tokenizer="spaces", causal=True)[0, 0].numpy()[40:140, :100]
+    text_trace = trace(text, tokenizer="spaces", memory_budget="150KB", **settings)
 
-    grid, _ = made.view(part="41:140,1:100").grids()
+    grid, _ = text_trace.view(part="41:140,1:100").grids()
 
-    blocks = [exact[down : down + 13, across : across + 13]
-              for down in range(0, 100, 13) for across in range(0, 100, 13)]  # fmt: skip
-    right = [block.max() if pool == "max" else block.sum() / len(block) for block in blocks]
-    assert np.allclose(grid.values.flatten(), right, atol=1e-6)
+    blocks = [exact_weights[row : row + 13, column : column + 13]
+              for row in range(0, 100, 13) for column in range(0, 100, 13)]  # fmt: skip
+    expected = [block.max() if pool == "max" else block.sum() / len(block) for block in blocks]
+    assert np.allclose(grid.values.flatten(), expected, atol=1e-6)
     assert grid.rows.numbers[0] == "41–53"
     assert grid.columns.numbers[-1] == "92–100"
     assert grid.pool_note.startswith("one cell = 13 × 13 tokens: ")
 
 
 def test_pictures_label_small_parts_and_count_the_tokens_of_large_ones() -> None:
-    made = trace(TEXT, causal=True, stream=True)
+    text_trace = trace(TEXT, causal=True, stream=True)
 
-    [small] = made.view(part="50:60,40:60").picture.panels
-    [large] = made.view(part="50:150").picture.panels
+    [small_part] = text_trace.view(part="50:60,40:60").picture.panels
+    [large_part] = text_trace.view(part="50:150").picture.panels
 
-    assert isinstance(small, Grid)
-    assert small.rows.labels == made.tokens.labels[49:60]
-    assert isinstance(large, LongMap)
-    assert (large.row_tokens, large.column_tokens) == (range(49, 150), range(150))
-    assert [len(profile.values) for profile in large.profiles] == [101, 101, 101]
+    assert isinstance(small_part, Grid)
+    assert small_part.rows.labels == text_trace.tokens.labels[49:60]
+    assert isinstance(large_part, LongMap)
+    assert (large_part.row_tokens, large_part.column_tokens) == (range(49, 150), range(150))
+    assert [len(profile.values) for profile in large_part.profiles] == [101, 101, 101]
 
 
 def test_small_weights_of_a_few_keys_have_colours_and_digits() -> None:
     [grid] = trace(TEXT, causal=True).view(part="101:104,1:4").grids()
-    exact = trace(TEXT, causal=True)[0, 0].numpy()[100:104, :4]
+    exact_weights = trace(TEXT, causal=True)[0, 0].numpy()[100:104, :4]
 
-    assert exact.max() < grid.scale.high * 2 < 0.2
+    assert exact_weights.max() < grid.scale.high * 2 < 0.2
     assert grid.decimals is not None
-    assert np.abs(exact - exact.round(grid.decimals)).max() < exact.max() / 5
+    assert (
+        np.abs(exact_weights - exact_weights.round(grid.decimals)).max() < exact_weights.max() / 5
+    )
 
 
 def test_only_the_rows_of_a_part_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = trace("a b c d e f g h i " * 60, tokenizer="spaces", causal=True, stream=True)
-    with Largest() as largest:  # type: ignore[no-untyped-call]
-        view = made.view(part="301:310,1:300")
+    text_trace = trace("a b c d e f g h i " * 60, tokenizer="spaces", causal=True, stream=True)
+    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
+        view = text_trace.view(part="301:310,1:300")
         view.render(".json")
         view.render(".txt")
 
@@ -412,15 +416,15 @@ def test_only_the_rows_of_a_part_are_computed(monkeypatch: pytest.MonkeyPatch) -
 def test_all_weights_are_data_where_they_are_asked_for_and_fit(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = trace(SENTENCE, stream=True)
-    lines = [*csv.DictReader(io.StringIO(made.to_csv()))]
-    assert np.allclose([float(each["weight"]) for each in lines], made[0, 0].flatten())
-    assert made.view().render(".csv").count(b"\n") == 1 + 8
+    text_trace = trace(SENTENCE, stream=True)
+    lines = [*csv.DictReader(io.StringIO(text_trace.to_csv()))]
+    assert np.allclose([float(each["weight"]) for each in lines], text_trace[0, 0].flatten())
+    assert text_trace.view().render(".csv").count(b"\n") == 1 + 8
 
     monkeypatch.setattr(memory, "DEFAULT_BUDGET", 4 * 8**2 - 1)
-    done = attnviz("run", SENTENCE, "--show", "weights", "-o", str(tmp_path / "a.csv"))
+    result = attnviz("run", SENTENCE, "--show", "weights", "-o", str(tmp_path / "a.csv"))
 
-    assert done.err == (
+    assert result.err == (
         "error: the weights for 8 × 8 tokens are 64 numbers: about 2.9 KB as .csv, 0.3 KB as .npz\n"
         " hint: write a part of them: --window 1200:1300, or --window 1200:1300,1:400 for queries "
         "and keys\n"
@@ -428,19 +432,19 @@ def test_all_weights_are_data_where_they_are_asked_for_and_fit(
 
 
 def test_a_budget_without_room_for_one_tile_is_refused() -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         trace("a b c d " * 100, tokenizer="spaces", memory_budget="10KB")
 
-    assert str(refused.value) == (
+    assert str(error.value) == (
         "memory_budget is 10KB, and one tile of 400 × 384 weights takes 615 KB"
     )
-    assert refused.value.hint == 'try memory_budget="615KB", or more'
+    assert error.value.hint == 'try memory_budget="615KB", or more'
 
 
 def test_a_row_of_a_map_has_the_exact_row_of_its_most_decided_query() -> None:
-    made = needle_trace(resolution=60)
-    weights = made.weights[0, 0]
-    view = made.view()
+    map_trace = needle_trace(resolution=60)
+    weights = map_trace.weights[0, 0]
+    view = map_trace.view()
 
     for row in (0, 13, 45, 59):
         title, (section,) = view.steps_of_query(row)
@@ -478,12 +482,12 @@ def test_many_heads_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = needle_trace()
-    assert made.view(part="501:540").query_steps is None
+    map_trace = needle_trace()
+    assert map_trace.view(part="501:540").query_steps is None
     monkeypatch.setattr(part_of_text, "MAX_EXPLORED_CELLS", 100)
     monkeypatch.setattr(part_of_text, "MAX_DRAWN", 20)
 
-    view = made.view(part="501:540")
+    view = map_trace.view(part="501:540")
 
     assert view.heads is not None
     assert view.heads.heads[0].query_axis.labels[:2] == ("501–502", "503–504")
@@ -493,8 +497,8 @@ def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
 def test_a_click_on_a_row_of_the_map_shows_an_exact_row(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     needle_trace(resolution=60).view().save(path)
-    with opened(chromium, path) as seen:
-        page = seen.page
+    with opened(chromium, path) as session:
+        page = session.page
         page.get_by_label("Follow").fill("46")
         page.keyboard.press("Enter")
         row = page.locator(".walk h2")

@@ -14,16 +14,19 @@ from attnviz.traces.matrix_names import alias_hint
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import Attnviz
 
-LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
+TRANSPOSE_HINT = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "hint"),
     [
         ("Q", "did you mean 'queries'?"),
-        ("W_q", f"did you mean 'w_query'?{LINEAR}"),
-        ("model.layers.0.self_attn.o_proj.weight", f"did you mean 'w_out'?{LINEAR}"),
-        ("bert.encoder.layer.0.attention.self.query.weight", f"did you mean 'w_query'?{LINEAR}"),
+        ("W_q", f"did you mean 'w_query'?{TRANSPOSE_HINT}"),
+        ("model.layers.0.self_attn.o_proj.weight", f"did you mean 'w_out'?{TRANSPOSE_HINT}"),
+        (
+            "bert.encoder.layer.0.attention.self.query.weight",
+            f"did you mean 'w_query'?{TRANSPOSE_HINT}",
+        ),
         ("attention.self.value.bias", "did you mean 'b_value'?"),
         ("h.0.attn.c_proj.weight", "did you mean 'w_out'?"),
         ("h.0.mlp.c_proj.weight", "did you mean 'w_2'?"),
@@ -34,8 +37,8 @@ LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
         ("x_2", "did you mean 'key_embeddings'?"),
     ],
 )
-def test_what_is_called_so_elsewhere_has_a_name_here(name: str, told: str) -> None:
-    assert alias_hint(name) == told
+def test_what_is_called_so_elsewhere_has_a_name_here(name: str, hint: str) -> None:
+    assert alias_hint(name) == hint
 
 
 @pytest.mark.parametrize(
@@ -62,8 +65,11 @@ def test_nobody_knows_every_name() -> None:
 
 
 def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
-    here = [*table.MATRIX_ALIASES, *(name for names in table.LAYER_ALIASES for name in names)]
-    elsewhere = [
+    names_with_alias = [
+        *table.MATRIX_ALIASES,
+        *(name for names in table.LAYER_ALIASES for name in names),
+    ]
+    aliases = [
         other
         for names in (
             *table.MATRIX_ALIASES.values(),
@@ -72,14 +78,14 @@ def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
         )
         for other in names
     ]
-    assert set(here) <= set(GIVEN_NAMES)
-    assert not set(elsewhere) & set(GIVEN_NAMES)
+    assert set(names_with_alias) <= set(GIVEN_NAMES)
+    assert not set(aliases) & set(GIVEN_NAMES)
 
 
 def test_a_file_of_matrices_says_so_in_two_lines(attnviz: Attnviz, tmp_path: Path) -> None:
-    given = tmp_path / "course.json"
-    given.write_text(json.dumps({"valid_lens": [2, 3]}))
-    result = attnviz("run", "--given", str(given))
+    path = tmp_path / "course.json"
+    path.write_text(json.dumps({"valid_lens": [2, 3]}))
+    result = attnviz("run", "--given", str(path))
     assert result.status == 2
     problem, hint = result.err.splitlines()
     assert "there is no matrix 'valid_lens' to give" in problem
@@ -87,13 +93,13 @@ def test_a_file_of_matrices_says_so_in_two_lines(attnviz: Attnviz, tmp_path: Pat
 
 
 def test_what_nobody_knows_gets_the_names_that_there_are() -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         parse_matrices({"colour": [1]})
-    assert "known: tokens, key_tokens" in refused.value.hint
+    assert "known: tokens, key_tokens" in error.value.hint
 
 
 def test_a_lesson_says_so_too(attnviz: Attnviz, tmp_path: Path) -> None:
     lesson = tmp_path / "lesson.toml"
     lesson.write_text('title = "t"\n[given]\nW_q = [[1]]\n')
     result = attnviz("example", "check", str(lesson))
-    assert f"did you mean 'w_query'?{LINEAR}" in " ".join(result.err.split())
+    assert f"did you mean 'w_query'?{TRANSPOSE_HINT}" in " ".join(result.err.split())
