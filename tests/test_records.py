@@ -77,8 +77,8 @@ def test_a_record_has_the_model_and_nothing_of_random_ones(
 
 
 def test_rotary_positions_and_options_of_the_model_are_recorded(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=small_transformer("llama"), without="L0H1")
-    record = made.provenance.settings
+    result = trace(TEXT, model=small_transformer("llama"), without="L0H1")
+    record = result.provenance.settings
     assert (record["positions"], record["without"]) == ("rotary-halves", "L0H1")
     assert record["activation"] == "silu"
     assert record["kv_heads"] == 2
