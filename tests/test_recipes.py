@@ -75,7 +75,7 @@ def test_matrices_are_those_that_torch_initialises(
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        assert torch.equal(matrix, torch_initialiser(torch.tensor(rows, columns)))
+        assert torch.equal(matrix, torch_initialiser(torch.empty(rows, columns)))
 
 
 def test_a_module_of_torchs_own_is_drawn_with_all_its_matrices() -> None:
