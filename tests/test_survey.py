@@ -294,7 +294,8 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
         == {
             1: "A single line cannot show what stands out",
             4: "4 lines cannot show what stands out",
-            24: f"{len(other_heads)} of 72 heads do more than attend to the first token or separators",
+            24: f"{len(other_heads)} of 72 heads do more than attend to the first token "
+            "or separators",
         }[count]
     )
     assert view.closing[0].startswith(
