@@ -47,7 +47,7 @@ from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
-from tests.untrained import traced, untrained
+from tests.untrained import trace_model, untrained_model
 
 CODES = (
     *range(0x01, 0x20),
@@ -253,7 +253,7 @@ def views() -> tuple[View, ...]:
     walked = library.steps(trace, query="2", key="1")
     compared = library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2)
     shapes = [trace.view(as_="arcs"), trace.view(query="2"), trace.view(query="2", as_="sentence")]
-    answers = traced(untrained()).view(predict=True)
+    answers = trace_model(untrained_model()).view(predict=True)
     taught = learned(answers=[Answer(7, "are", 0.6)]).view()
     heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     seen = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]

@@ -26,7 +26,7 @@ from attnviz.traces.settings import Settings
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
-from tests.test_saved import again, but_for_the_command, unlike
+from tests.test_saved import find_differences, save_and_read, unexpected_differences
 
 DIM, HEADS, HIDDEN = 8, 2, 20
 NORMS: tuple[NormPlacement, ...] = ("post", "pre")
@@ -209,9 +209,9 @@ def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -
     named = {"memory": random_numbers(3, DIM), "positions": random_numbers(4, DIM)}
     made = trace("I am learning this", layers=2, heads=HEADS, **given_of(named | stacked(theirs)))
 
-    back = again(made, tmp_path, suffix)
+    back = save_and_read(made, tmp_path, suffix)
 
-    assert but_for_the_command(unlike(made, back)) == []
+    assert unexpected_differences(find_differences(made, back)) == []
     assert isinstance(back.origin, FromFile)
     assert back.origin.matrices.upper_layers[0].cross_gain is not None
 
@@ -220,9 +220,9 @@ def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -
 def test_what_was_given_of_an_upper_layer_alone_comes_back(suffix: str, tmp_path: Path) -> None:
     made = trace("I am", layers=3, **given_of({"layers.2.w_1": random_numbers(*sizes_of("w_1"))}))
 
-    back = again(made, tmp_path, suffix)
+    back = save_and_read(made, tmp_path, suffix)
 
-    assert but_for_the_command(unlike(made, back)) == []
+    assert unexpected_differences(find_differences(made, back)) == []
 
 
 def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None:

@@ -203,10 +203,10 @@ def test_the_strongest_come_first_and_a_tie_goes_to_the_first_head() -> None:
 def test_bands_of_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(30), 30)
     words = [f"w{number % 11}" for number in range(30)]
-    whole = find_patterns([build_map(weights, words)])
+    result = find_patterns([build_map(weights, words)])
     monkeypatch.setattr(patterns, "PATTERN_CELLS_AT_ONCE", 1)
     assert np.allclose(
-        find_patterns([build_map(weights, words)]).scores, whole.scores, equal_nan=True
+        find_patterns([build_map(weights, words)]).scores, result.scores, equal_nan=True
     )
 
 

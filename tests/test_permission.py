@@ -117,12 +117,15 @@ def test_the_library_asks_for_the_name_too(folder: Path) -> None:
     with pytest.raises(AttnvizError, match="'variant' says how to trace a text"):
         inspect(loaded_trace, variant="causal")
 
-    mine = str(folder / "mine")
-    expected, result = inspect(trace(TEXT, model=mine)), inspect(loaded_trace, model=mine)
+    model_path = str(folder / "mine")
+    expected, result = (
+        inspect(trace(TEXT, model=model_path)),
+        inspect(loaded_trace, model=model_path),
+    )
     assert [each.name for each in result.effects.heads] == [
         each.name for each in expected.effects.heads
     ]
-    assert compare_sentences(loaded_trace, OTHER_TEXT, model=mine).heads
+    assert compare_sentences(loaded_trace, OTHER_TEXT, model=model_path).heads
 
 
 @pytest.mark.parametrize("command", ["run", "steps --layer 0 --head 0 --query 1", "inspect"])

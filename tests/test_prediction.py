@@ -30,7 +30,7 @@ from tests.claims_of_runs import Said, _untrue
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 from tests.test_slides import layout_of
-from tests.untrained import ANSWERS, TEXT, traced, untrained
+from tests.untrained import ANSWERS, TEXT, trace_model, untrained_model
 
 KINDS: tuple[dict[str, Any], ...] = (
     {},
@@ -41,8 +41,8 @@ KINDS: tuple[dict[str, Any], ...] = (
 
 
 def test_answers_are_made_of_the_last_vectors() -> None:
-    model = untrained()
-    result = traced(model)
+    model = untrained_model()
+    result = trace_model(model)
 
     assert result.prediction is not None
     assert model.unembedding is not None
@@ -53,8 +53,8 @@ def test_answers_are_made_of_the_last_vectors() -> None:
 
 
 def test_a_bias_is_added_to_the_scores_of_answers() -> None:
-    model = add_bias(untrained(norm="post"))
-    result = traced(model)
+    model = add_bias(untrained_model(norm="post"))
+    result = trace_model(model)
 
     assert result.prediction is not None
     assert model.unembedding is not None
@@ -75,21 +75,21 @@ def add_bias(model: Model) -> Model:
 def test_what_is_asked_is_where_a_word_asks_or_everywhere(
     kind: dict[str, Any], positions: tuple[int, ...]
 ) -> None:
-    result = traced(untrained(**kind))
+    result = trace_model(untrained_model(**kind))
 
     assert result.prediction is not None
     assert result.prediction.asked_positions == positions
 
 
 def test_behind_a_word_that_asks_for_what_comes_next_all_is_asked() -> None:
-    result = traced(untrained(predicts="next"), "old ? keys cats")
+    result = trace_model(untrained_model(predicts="next"), "old ? keys cats")
 
     assert result.prediction is not None
     assert result.prediction.asked_positions == (1, 2, 3)
 
 
 def test_the_table_has_the_likeliest_first_with_their_words() -> None:
-    result = traced(untrained(asks=""))
+    result = trace_model(untrained_model(asks=""))
     grid = best_answers_grid(result)
 
     assert result.prediction is not None
@@ -101,7 +101,7 @@ def test_the_table_has_the_likeliest_first_with_their_words() -> None:
 
 
 def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
-    grid = best_answers_grid(traced(untrained()))
+    grid = best_answers_grid(trace_model(untrained_model()))
 
     assert grid.rows.labels == ("?",)
     assert grid.note == (
@@ -111,7 +111,7 @@ def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
 
 
 def test_every_answer_is_in_the_table_of_all() -> None:
-    result = traced(untrained())
+    result = trace_model(untrained_model())
     (grid,) = all_answers_grids(result)
 
     assert result.prediction is not None
@@ -126,7 +126,7 @@ def sentences() -> Iterator[tuple[Trace, str]]:
     """Sentences on the answers of untrained models of all kinds, with and without some heads."""
     head_choices = (None, "L1H1", "L0H0=mean,L1H0", "L0H0,L0H1,L1H0,L1H1")
     for kind, seed, without in product(KINDS, range(2), head_choices):
-        result = traced(untrained(**kind, seed=seed), without=without)
+        result = trace_model(untrained_model(**kind, seed=seed), without=without)
         for query in (None, 0, len(result.tokens) - 1):
             yield from ((result, each) for each in answer_sentences(result, query))
 
@@ -140,7 +140,7 @@ def test_every_sentence_on_answers_is_true() -> None:
 
 
 def test_a_false_sentence_on_answers_is_found() -> None:
-    result = traced(untrained())
+    result = trace_model(untrained_model())
     (sentence,) = answer_sentences(result)
     for one, other in (("are", "is"), ("67", "76")):
         text = sentence.replace(one, "…").replace(other, one).replace("…", other)
@@ -149,7 +149,7 @@ def test_a_false_sentence_on_answers_is_found() -> None:
 
 
 def test_where_nothing_is_asked_that_is_said() -> None:
-    result = traced(without_question_word(untrained()), "old keys")
+    result = trace_model(without_question_word(untrained_model()), "old keys")
 
     (sentence,) = answer_sentences(result)
     assert sentence.startswith("No token of this text asks the model for an answer; ")
@@ -160,7 +160,7 @@ def test_where_nothing_is_asked_that_is_said() -> None:
 
 def test_a_place_that_asks_for_nothing_is_said_to() -> None:
     """`old keys ?`: what is answered at `old` was never learned."""
-    result = traced(untrained(), "old keys")
+    result = trace_model(untrained_model(), "old keys")
     assert result.prediction is not None
     (grid,) = all_answers_grids(result)
 
@@ -182,7 +182,7 @@ def without_question_word(model: Model) -> Model:
 
 
 def test_a_label_that_somebody_typed_stays_and_asks() -> None:
-    result = traced(untrained(), "old keys are")
+    result = trace_model(untrained_model(), "old keys are")
 
     assert answer_sentences(result)[0].startswith('At "are" the model answers: ')
 
@@ -195,7 +195,7 @@ def test_without_a_model_nothing_is_predicted() -> None:
 
 
 def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:
-    result = traced(untrained(asks=""))
+    result = trace_model(untrained_model(asks=""))
 
     assert "sums to 1" in result.view().picture.caption
     assert "sums to 1" not in result.view(predict=True).picture.caption
@@ -207,7 +207,7 @@ def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("query", ["?", None])
 def test_the_steps_end_with_the_prediction(layer: int, query: str | None) -> None:
-    result = traced(untrained(), without="L1H0")
+    result = trace_model(untrained_model(), without="L1H0")
     sections = steps(result, layer=layer, query=query).sections[-3:]
 
     assert [each.name for each in sections] == ["last-norm", "logits", "prediction"]
@@ -225,8 +225,8 @@ def test_the_steps_end_with_the_prediction(layer: int, query: str | None) -> Non
 
 
 def test_the_sums_of_the_last_steps_hold() -> None:
-    for model in (untrained(), add_bias(untrained(norm="post"))):
-        sections = steps(traced(model), query="?", full=True).sections
+    for model in (untrained_model(), add_bias(untrained_model(norm="post"))):
+        sections = steps(trace_model(model), query="?", full=True).sections
         sums = [each for section in sections[-2:] for each in section.sums]
 
         assert len(sums) == 2 * len(ANSWERS)
@@ -234,7 +234,7 @@ def test_the_sums_of_the_last_steps_hold() -> None:
 
 
 def test_answers_stand_in_the_order_of_how_likely_they_are() -> None:
-    result = traced(untrained())
+    result = trace_model(untrained_model())
     *_, scores, shares = steps(result, query="?").sections
 
     assert result.prediction is not None
@@ -258,7 +258,7 @@ def test_a_step_of_a_prediction_needs_a_model(attnviz: Attnviz) -> None:
 
 
 def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
-    view = traced(untrained(asks="")).view(predict=True)
+    view = trace_model(untrained_model(asks="")).view(predict=True)
     contents = {suffix: view.render(suffix) for suffix in (".txt", ".md", ".svg")}
 
     for suffix, content in contents.items():
@@ -270,7 +270,7 @@ def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
 def test_in_a_picture_few_answers_stand_in_a_strip_below_all_heads(
     size: tuple[float, float] | None,
 ) -> None:
-    view = traced(untrained(heads=2)).view(predict=True)
+    view = trace_model(untrained_model(heads=2)).view(predict=True)
     *heads, strip = layout_of(view, Look(size=size)).panels
     letters = lettering(size or (13.333, 7.5))
 
@@ -282,15 +282,15 @@ def test_in_a_picture_few_answers_stand_in_a_strip_below_all_heads(
 
 
 def test_numbers_that_stand_beside_words_need_no_colour_bar() -> None:
-    layout = layout_of(traced(untrained(asks="")).view(predict=True), Look())
+    layout = layout_of(trace_model(untrained_model(asks="")).view(predict=True), Look())
 
     assert [bar.scale.label for bar in layout.items_of(ColorBar)] == ["weight"]
 
 
 def test_a_word_that_is_markup_stays_a_word() -> None:
-    model = untrained(asks="")
+    model = untrained_model(asks="")
     words = replace(model.vocabulary, answers=("a|b", "$x$", "\x1b[2J", "*"))
-    view = traced(replace(model, vocabulary=words)).view(predict=True)
+    view = trace_model(replace(model, vocabulary=words)).view(predict=True)
 
     assert b"a\\|b" in view.render(".md")
     assert b"\x1b" not in view.render(".txt")
@@ -298,7 +298,7 @@ def test_a_word_that_is_markup_stays_a_word() -> None:
 
 
 def test_of_a_prediction_all_is_in_data_files() -> None:
-    result = traced(untrained(), without="L0H0")
+    result = trace_model(untrained_model(), without="L0H0")
     view = result.view()
     assert view.data is not None
 
@@ -316,7 +316,7 @@ def grid_rows(grid: Grid) -> list[list[float]]:
 
 
 def test_a_part_of_a_table_keeps_its_words() -> None:
-    grid = best_answers_grid(traced(untrained(asks="")))
+    grid = best_answers_grid(trace_model(untrained_model(asks="")))
     part = grid.part(slice(1, 3), slice(0, 2))
 
     assert part.words == tuple(row[:2] for row in grid.words[1:3])
@@ -339,7 +339,10 @@ def assert_same(one: Any, other: Any) -> None:
 def test_it_is_read_again_as_it_was_written(
     tmp_path: Path, suffix: str, without: str | None
 ) -> None:
-    result, file = traced(add_bias(untrained()), without=without), tmp_path / f"trace{suffix}"
+    result, file = (
+        trace_model(add_bias(untrained_model()), without=without),
+        tmp_path / f"trace{suffix}",
+    )
     result.view().save(file)
 
     loaded_trace = read(str(file))
@@ -353,7 +356,7 @@ def test_it_is_read_again_as_it_was_written(
 @pytest.mark.parametrize("change", ["answers", "logits", "asked"])
 def test_a_damaged_prediction_is_refused(tmp_path: Path, change: str) -> None:
     file = tmp_path / "trace.json"
-    traced(untrained()).view().save(file)
+    trace_model(untrained_model()).view().save(file)
     contents = json.loads(file.read_text(encoding="utf-8"))
     data = contents["prediction"]
     data[change] = {"answers": ["is"], "logits": data["logits"][1:], "asked": [99]}[change]

@@ -76,14 +76,14 @@ def weights_by_torch(row: AttentionRow, *, scale: float | None = None) -> np.nda
         layer.visible if layer.visible.ndim == 2 else layer.visible[row.head % len(layer.visible)]
     )
     ones = torch.eye(keys.shape[-2], dtype=torch.float64)[None, None]
-    mixed = scaled_dot_product_attention(
+    outputs = scaled_dot_product_attention(
         queries[row.head].double()[None, None],
         keys[row.head].double()[None, None],
         ones,
         attn_mask=visible[None, None],
         scale=layer.scale if scale is None else scale,
     )
-    return np.asarray(mixed[0, 0, row.query])
+    return np.asarray(outputs[0, 0, row.query])
 
 
 def assert_right_answer(question: Question) -> None:
@@ -404,7 +404,7 @@ def test_the_command_of_a_quiz_makes_it_again(attnviz: Attnviz) -> None:
     assert command == ("attnviz quiz 'I am learning this' 'she reads' --questions 3 --dim 2 --json")
 
 
-ROWS = {  # of weights, and whether their largest one is clear
+CLEAR_BY_ROW = {  # rows of weights, each with whether its largest weight is clear
     (0.70, 0.10, 0.12, 0.08): True,
     (0.48, 0.47, 0.03, 0.02): False,  # nearly a tie
     (0.33, 0.25, 0.21, 0.21): False,  # nearly even
@@ -413,10 +413,10 @@ ROWS = {  # of weights, and whether their largest one is clear
 
 
 def test_a_token_question_is_asked_of_a_clear_row_alone() -> None:
-    scores = np.log(np.array([*ROWS])).tolist()
+    scores = np.log(np.array([*CLEAR_BY_ROW])).tolist()
     given_scores = parse_matrices({"tokens": ["a", "b", "c", "d"], "scores": scores})
     text_trace = library.trace(None, variant="plain", given=given_scores)
     search = build_search(text_trace, (), None, "1")
     queries = {each.row.query for each in FINDERS["token"](search) if each.row is not None}
 
-    assert queries == {query for query, is_clear in enumerate(ROWS.values()) if is_clear}
+    assert queries == {query for query, is_clear in enumerate(CLEAR_BY_ROW.values()) if is_clear}

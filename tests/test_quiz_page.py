@@ -44,8 +44,8 @@ def answer_all(page: Page, keys: str) -> None:
 
 def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: Path) -> None:
     text = page_path.read_text("utf-8")
-    [encoded] = re.findall(r'id="solutions">([^<]*)<', text)
-    solutions = json.loads(base64.b64decode(encoded))
+    [encoded_solutions] = re.findall(r'id="solutions">([^<]*)<', text)
+    solutions = json.loads(base64.b64decode(encoded_solutions))
 
     assert len(text) < 150_000
     assert "".join("abcd"[each["answer"]] for each in solutions) == RIGHT_ANSWERS

@@ -83,10 +83,10 @@ def test_two_processes_of_torchrun_give_what_one_gives_and_the_first_one_alone_s
 ) -> None:
     process = start_processes(2, *RUN, "--resolution=40", "-o", "two.json", folder=tmp_path)
     attnviz(*RUN, "--resolution=40", "--stream", "-o", str(tmp_path / "one.json"))
-    printed, _ = process.communicate(timeout=LONGEST)
+    output, _ = process.communicate(timeout=LONGEST)
 
-    assert process.returncode == 0, printed
-    assert [line for line in printed.splitlines() if "Gloo" not in line] == [
+    assert process.returncode == 0, output
+    assert [line for line in output.splitlines() if "Gloo" not in line] == [
         "note: 2 processes have shared this work; weights are computed only where they are shown, "
         "as with --stream",
         "wrote two.json",
@@ -282,7 +282,7 @@ def test_the_variables_of_torchrun_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "rank", "status", "printed"),
+    ("words", "rank", "status", "output"),
     [
         (["learn", "sort"], 0, 2,
          "error: attnviz learn works in one process, and torchrun has started 2\n"
@@ -297,7 +297,7 @@ def test_the_variables_of_torchrun_are_read() -> None:
     ],
 )  # fmt: skip
 def test_only_run_is_shared_and_the_first_process_says_so(
-    words: list[str], rank: int, status: int, printed: str,
+    words: list[str], rank: int, status: int, output: str,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     for name, value in (VARIABLES | {"RANK": str(rank)}).items():
@@ -305,7 +305,7 @@ def test_only_run_is_shared_and_the_first_process_says_so(
     monkeypatch.setattr(sys, "argv", ["attnviz", *words])
 
     assert torchrun.run_process() == status
-    assert capsys.readouterr() == ("", printed)
+    assert capsys.readouterr() == ("", output)
 
 
 @pytest.fixture
@@ -313,8 +313,8 @@ def shared_runs() -> tuple[SharedRun, SharedRun]:
     """The first and the second of two processes, on one machine; each is this one."""
     store = HashStore()
     runs = [SharedRun(PLACE._replace(rank=rank, local_rank=rank), store, store) for rank in (0, 1)]
-    for shared in runs:
-        store.set(f"pid/{shared.place.rank}", f"a {os.getpid()}")
+    for shared_run in runs:
+        store.set(f"pid/{shared_run.place.rank}", f"a {os.getpid()}")
     return runs[0], runs[1]
 
 

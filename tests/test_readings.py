@@ -55,11 +55,11 @@ def context(contents: dict[str, Any], item: int | None = None, **keywords: Any) 
     return result.layers[0].context
 
 
-def joined(contexts: Tensor) -> Tensor:
+def join_heads(contexts: Tensor) -> Tensor:
     return contexts.transpose(-3, -2).flatten(-2)
 
 
-def lengths(*valid: int, keys: int) -> Any:
+def mask_of_lengths(*valid: int, keys: int) -> Any:
     """A mask of valid lengths, a row for each item, as courses make it."""
     return (np.arange(keys)[None] < np.array(valid)[:, None]).astype(float)
 
@@ -70,7 +70,7 @@ D2L = {"queries": random(2, 1, 2), "keys": random(2, 10, 2), "values": random(2,
 
 @pytest.mark.parametrize("mask", ["item token key", "item key"])
 def test_a_batch_with_valid_lengths_is_what_the_course_computes(mask: str) -> None:
-    valid = lengths(2, 6, keys=10)
+    valid = mask_of_lengths(2, 6, keys=10)
     visible = valid if mask == "item key" else valid[:, None]
     queries, keys, values = tensors(D2L)
     hidden = torch.from_numpy(valid[:, None]) > 0
@@ -82,7 +82,7 @@ def test_a_batch_with_valid_lengths_is_what_the_course_computes(mask: str) -> No
 
 
 def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
-    for contents in (D2L, D2L | {"visible": lengths(2, 6, keys=10)[:, None]}):
+    for contents in (D2L, D2L | {"visible": mask_of_lengths(2, 6, keys=10)[:, None]}):
         with pytest.raises(AttnvizError) as error:
             parse_matrices(contents, "d2l.json")
 
@@ -97,7 +97,7 @@ def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
 
 
 def test_each_way_to_say_it_that_the_refusal_names_is_enough() -> None:
-    mask = {"visible": lengths(2, 6, keys=10)[:, None]}
+    mask = {"visible": mask_of_lengths(2, 6, keys=10)[:, None]}
     items = {"axes": {"queries": ["item", "token", "width"]}}
     heads = {"axes": {"queries": ["head", "token", "width"]}}
 
@@ -110,7 +110,7 @@ def test_each_way_to_say_it_that_the_refusal_names_is_enough() -> None:
 def test_heads_first_and_tokens_first_are_told_apart_by_what_else_is_given() -> None:
     heads_first, tokens_first = vectors(), vectors("item head")
     tokens_first = {name: each.swapaxes(1, 2) for name, each in tokens_first.items()}
-    expected = joined(scaled_dot_product_attention(*tensors(heads_first)))
+    expected = join_heads(scaled_dot_product_attention(*tensors(heads_first)))
 
     for item in (1, 2):
         assert_close(context(heads_first, item=item), expected[item - 1])
@@ -150,7 +150,7 @@ def test_masks_of_all_shapes_are_read_as_torch_broadcasts_them(mask: str, name: 
     for mask_array in (visible, visible.reshape(shape)):
         given_mask = mask_array if name == "visible" else ~mask_array
         context_vectors = context(contents | {name: given_mask}, item=2)
-        assert_close(context_vectors, joined(expected)[1])
+        assert_close(context_vectors, join_heads(expected)[1])
 
 
 def test_a_mask_that_could_be_of_tokens_or_of_items_is_refused() -> None:
@@ -414,9 +414,9 @@ def test_heads_that_are_given_are_joined_by_nothing_that_is_not(
             given=parse_matrices(contents | heads),
         )
         assert result.layers[0].projections is None
-        assert_close(result.layers[0].context, joined(contexts))
+        assert_close(result.layers[0].context, join_heads(contexts))
     result = trace(None, dtype="float64", given=parse_matrices(contents | heads | {"w_out": w_out}))
-    assert_close(result.layers[0].context, joined(contexts) @ torch.from_numpy(w_out))
+    assert_close(result.layers[0].context, join_heads(contexts) @ torch.from_numpy(w_out))
 
     path = write_arrays(tmp_path / "a.npz", contents, {"queries": heads["axes"]})
     assert "joined without w_out" in " ".join(attnviz("run", "--given", str(path)).out.split())

@@ -64,12 +64,12 @@ GIVEN_MATRICES: dict[str, dict[str, Any]] = {
 }
 
 
-def again(original: Trace, folder: Path, suffix: str) -> Trace:
+def save_and_read(original: Trace, folder: Path, suffix: str) -> Trace:
     original.view().save(folder / f"numbers{suffix}")
     return read(str(folder / f"numbers{suffix}"))
 
 
-def unlike(one: Any, other: Any, path: str = "trace") -> list[str]:
+def find_differences(one: Any, other: Any, path: str = "trace") -> list[str]:
     """The paths at which two values of one kind differ."""
     if isinstance(one, torch.Tensor):
         is_same_type = isinstance(other, torch.Tensor) and one.dtype == other.dtype
@@ -80,15 +80,19 @@ def unlike(one: Any, other: Any, path: str = "trace") -> list[str]:
         return [
             place
             for name in names
-            for place in unlike(getattr(one, name), getattr(other, name), f"{path}.{name}")
+            for place in find_differences(
+                getattr(one, name), getattr(other, name), f"{path}.{name}"
+            )
         ]
     if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
-        return [place for number, pair in pairs for place in unlike(*pair, f"{path}.{number}")]
+        return [
+            place for number, pair in pairs for place in find_differences(*pair, f"{path}.{number}")
+        ]
     return [] if one == other else [f"{path}: {one!r} is not {other!r}"]
 
 
-def but_for_the_command(places: list[str]) -> list[str]:
+def unexpected_differences(places: list[str]) -> list[str]:
     """Leave out what differs rightly: only a saved trace has a command, and it names no folder."""
     ignored_paths = ("trace.provenance.command", "trace.origin.matrices.source")
     return [place for place in places if not place.startswith(ignored_paths)]
@@ -99,7 +103,12 @@ def but_for_the_command(places: list[str]) -> list[str]:
 def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
     original = trace(TEXT, **SETTINGS[name])
 
-    assert but_for_the_command(unlike(original, again(original, tmp_path, suffix))) == []
+    assert (
+        unexpected_differences(
+            find_differences(original, save_and_read(original, tmp_path, suffix))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
@@ -107,22 +116,32 @@ def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: 
 def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
     original = trace(None, given=parse_matrices(GIVEN_MATRICES[name]))
 
-    assert but_for_the_command(unlike(original, again(original, tmp_path, suffix))) == []
+    assert (
+        unexpected_differences(
+            find_differences(original, save_and_read(original, tmp_path, suffix))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", example_names.example_names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
     original = example_names.example(name).trace()
 
-    assert but_for_the_command(unlike(original, again(original, tmp_path, ".npz"))) == []
+    assert (
+        unexpected_differences(
+            find_differences(original, save_and_read(original, tmp_path, ".npz"))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
     original = trace(TEXT, variant="causal", heads=2, mistake=name)
 
-    loaded_trace = again(original, tmp_path, ".json")
-    assert but_for_the_command(unlike(original, loaded_trace)) == []
+    loaded_trace = save_and_read(original, tmp_path, ".json")
+    assert unexpected_differences(find_differences(original, loaded_trace)) == []
     assert loaded_trace.layers[0].mistake == name
 
 
@@ -136,7 +155,7 @@ def test_any_text_comes_back(
 ) -> None:
     original = trace(text, tokenizer="chars")
 
-    loaded_trace = again(original, tmp_path_factory.mktemp("saved"), name)
+    loaded_trace = save_and_read(original, tmp_path_factory.mktemp("saved"), name)
     assert (loaded_trace.tokens, loaded_trace.text) == (original.tokens, text)
 
 
@@ -261,7 +280,7 @@ def test_no_folder_of_a_machine_is_in_a_file(attnviz: Attnviz, tmp_path: Path) -
 def test_a_trace_is_compared_as_its_text_is(by: str, tmp_path: Path) -> None:
     original = trace(TEXT, variant="causal", seed=5)
 
-    trace_table = compare(again(original, tmp_path, ".npz"), by=by).view().render(".csv")
+    trace_table = compare(save_and_read(original, tmp_path, ".npz"), by=by).view().render(".csv")
     text_table = compare(TEXT, by=by, variant="causal", seed=5).view().render(".csv")
 
     assert trace_table == text_table

@@ -101,8 +101,10 @@ def scores_section(tokens: tuple[str, ...] = TOKENS, moments: int = 0) -> Sectio
     return replace(section, moments=tuple(moment_sections))
 
 
-def path(tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0) -> list[Section]:
-    """A few steps of the path, of every form: a vector, several tables, a mask, long sums."""
+def example_steps(
+    tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0
+) -> list[Section]:
+    """A few steps of every form: a vector, several tables, a mask, long sums."""
     products = " + ".join(f"0.25·[{', '.join(['-0.25'] * width)}]" for _ in tokens)
     return [
         Section(
@@ -157,7 +159,7 @@ def screen_of(width: int | None, *sections: Section) -> str:
 def example_view() -> View:
     """A view of these steps, with a headline, a caption and closing words."""
     return view_of(
-        *path(),
+        *example_steps(),
         headline="causal attention",
         caption="four tokens",
         closing=("that is all",),
@@ -166,7 +168,7 @@ def example_view() -> View:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_steps_on_a_screen(check_golden: Golden, width: int) -> None:
-    check_golden(f"sections_{width}.txt", screen_of(width, *path()))
+    check_golden(f"sections_{width}.txt", screen_of(width, *example_steps()))
 
 
 def test_steps_in_a_text_file(check_golden: Golden) -> None:
@@ -182,12 +184,12 @@ def test_hostile_labels_in_markdown(check_golden: Golden) -> None:
     check_golden("sections_hostile.md", render(view, ".md").decode())
 
 
-@given(width=st.integers(1, 200), count=st.integers(1, 12), colored=st.booleans())
+@given(width=st.integers(1, 200), count=st.integers(1, 12), has_colors=st.booleans())
 def test_no_line_of_a_step_is_wider_than_any_terminal(
-    width: int, count: int, colored: bool
+    width: int, count: int, has_colors: bool
 ) -> None:
-    steps = path(tuple(f"word{number}" for number in range(count)), width=count)
-    lines = panel_lines([*steps, vectors()], Screen(width, colors="256" if colored else "none"))
+    steps = example_steps(tuple(f"word{number}" for number in range(count)), width=count)
+    lines = panel_lines([*steps, vectors()], Screen(width, colors="256" if has_colors else "none"))
 
     assert max(line.cell_len for line in lines) <= max(width, 24)
 
@@ -281,14 +283,14 @@ def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
 
 @pytest.mark.parametrize("suffix", DRAWN)
 def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
-    view = view_of(*path(HOSTILE[:12]), headline="$x$")
+    view = view_of(*example_steps(HOSTILE[:12]), headline="$x$")
 
     assert len(render(view, suffix, theme="dark")) > 1000
 
 
 @pytest.mark.parametrize("suffix", DRAWN)
 def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
-    one, other = (view_of(*path(moments=1)) for _ in range(2))
+    one, other = (view_of(*example_steps(moments=1)) for _ in range(2))
 
     assert render(one, suffix) == render(other, suffix)
 
@@ -313,7 +315,7 @@ def page_of(
 @pytest.mark.parametrize("count", [1, 4, 8, 16])
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5), (6.0, 8.0)])
 def test_every_panel_lies_on_the_page_and_on_no_other(count: int, size: Size | None) -> None:
-    steps = path(tuple(f"word{number}" for number in range(count)), width=8)
+    steps = example_steps(tuple(f"word{number}" for number in range(count)), width=8)
     layout = page_of(steps, size, Captions("a title", "settings"))
 
     boxes = [panel.box for panel in layout.panels]
@@ -337,7 +339,7 @@ def overlap(one: Box, other: Box) -> bool:
 
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5)])
 def test_no_words_leave_the_page(size: Size | None) -> None:
-    steps = path(width=8)
+    steps = example_steps(width=8)
     for layout in [page_of(steps, size), *section_pages(steps[2:3], Look(size=size), NO_CAPTIONS)]:
         for word in (word for word in layout.words if word.halign == "left" and not word.angle):
             assert word.x >= 0
@@ -346,14 +348,14 @@ def test_no_words_leave_the_page(size: Size | None) -> None:
 
 
 def test_a_page_of_few_steps_is_a_slide_and_numbers_can_be_read() -> None:
-    layout = page_of(path())
+    layout = page_of(example_steps())
 
     assert layout.size == SLIDE
     assert all(panel.number_size for panel in layout.panels)
 
 
 def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
-    view = view_of(*path())
+    view = view_of(*example_steps())
     picture = Image.open(io.BytesIO(render(view, ".png", dpi=50)))
     large_picture = Image.open(io.BytesIO(render(view, ".png", dpi=100, size=(9, 6))))
 
@@ -382,13 +384,15 @@ def test_sums_that_do_not_fit_are_counted() -> None:
 
 
 def test_captions_and_descriptions_look_into_sections() -> None:
-    assert caption(path(), "seed 42") == (
+    assert caption(example_steps(), "seed 42") == (
         "query · key, before scaling and mask · row = query (reads) · column = key (is read) · "
         "each row sums to 1 · seed 42"
     )
-    assert has_masked_cells(path())
-    assert not has_masked_cells(path()[:3])
-    assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")
+    assert has_masked_cells(example_steps())
+    assert not has_masked_cells(example_steps()[:3])
+    assert describe(example_steps()[3:4]).startswith(
+        "8 softmax: Scores become shares. weights: 4 × 4"
+    )
 
 
 def test_a_place_to_break_is_found_by_halving() -> None:

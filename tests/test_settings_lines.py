@@ -126,9 +126,9 @@ def reach_words(visible: list[list[bool]]) -> str:
     for size in range(1, len(visible)):
         in_window = [(abs(query - key) < size) for query, key, _ in cells]
         in_chunk = [(query // size == key // size) for query, key, _ in cells]
-        for kind, allowed in ((f"window {size}", in_window), (f"chunks of {size}", in_chunk)):
-            expected = [a and (key <= query or not causal) for a, (query, key, _) in
-                      zip(allowed, cells, strict=True)]  # fmt: skip
+        for kind, allowed_cells in ((f"window {size}", in_window), (f"chunks of {size}", in_chunk)):
+            expected = [is_allowed and (key <= query or not causal) for is_allowed, (query, key, _) in
+                      zip(allowed_cells, cells, strict=True)]  # fmt: skip
             if expected == [is_visible for *_, is_visible in cells]:
                 return kind
     return ""  # in a way that has no name

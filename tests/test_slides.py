@@ -127,7 +127,7 @@ def overlap(one: Corners, other: Corners) -> bool:
     return True
 
 
-def overlapping(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
+def find_overlaps(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
     word_corners = [(word, corners(word)) for word in words if word.text.strip()]
     boxes = np.array([box for _, box in word_corners]).reshape(-1, 4, 2)
     for one, other in zip(*np.nonzero(np.triu(may_overlap(boxes, boxes), 1)), strict=True):
@@ -136,8 +136,8 @@ def overlapping(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
 
 
 def overlaps_any(box: Corners, others: Sequence[Corners]) -> bool:
-    near = may_overlap(box[None], np.array(others).reshape(-1, 4, 2))[0]
-    return any(overlap(box, others[place]) for place in np.flatnonzero(near).tolist())
+    is_near = may_overlap(box[None], np.array(others).reshape(-1, 4, 2))[0]
+    return any(overlap(box, others[place]) for place in np.flatnonzero(is_near).tolist())
 
 
 def may_overlap(rectangles: Corners, others: Corners) -> np.ndarray:
@@ -162,13 +162,13 @@ def boxes(layout: Layout) -> list[tuple[float, float, float, float]]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_two_texts_of_a_picture_overlap(name: str, size: str) -> None:
-    assert list(overlapping(named_layout(name, size).words)) == []
+    assert list(find_overlaps(named_layout(name, size).words)) == []
 
 
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
 @pytest.mark.parametrize("name", [*RUNS, "compare by scale", "compare by mask", "curves by dim"])
 def test_no_two_texts_overlap_however_large_letters_are_to_be(name: str, points: int) -> None:
-    assert list(overlapping(named_layout(name, "16:9", points / 18).words)) == []
+    assert list(find_overlaps(named_layout(name, "16:9", points / 18).words)) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -320,7 +320,7 @@ def test_up_to_four_heads_stand_in_one_row_of_a_slide_with_square_cells(
         sides = {side for p in layout.panels for side in (round(p.box[2], 3), round(p.box[3], 3))}
         assert len(sides) == 1
         assert len({round(panel.box[1], 3) for panel in layout.panels}) == rows
-        assert list(overlapping(layout.words)) == []
+        assert list(find_overlaps(layout.words)) == []
     assert len(labels) == 5 * len(tokens)
     assert len({word.size for word in labels}) == 1
     assert labels[0].size >= 14
@@ -440,4 +440,4 @@ def test_a_table_of_heads_names_every_layer(layers: int) -> None:
     words = Counter(word.text for word in layout.words)
     rows = len({round(bottom, 3) for _, bottom, _, _ in panel_boxes(layout.items)})
     assert all(words[f"L{layer}"] == rows for layer in range(layers))
-    assert list(overlapping(layout.words)) == []
+    assert list(find_overlaps(layout.words)) == []

@@ -156,10 +156,11 @@ def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) 
 def test_what_components_keep_is_what_they_do_not_lose(count: int, width: int, seed: int) -> None:
     numbers = np.random.default_rng(seed).normal(size=(count, width))
     components = principal_components(numbers, min(width, 2))
-    restored = components.coordinates(numbers) @ components.directions.T + components.mean
+    reconstruction = components.coordinates(numbers) @ components.directions.T + components.mean
 
     assert components.kept_variance == pytest.approx(
-        1 - ((restored - numbers) ** 2).sum() / (numbers - components.mean).var(0).sum() / count
+        1
+        - ((reconstruction - numbers) ** 2).sum() / (numbers - components.mean).var(0).sum() / count
     )
     assert np.allclose(
         components.directions.T @ components.directions, np.eye(components.directions.shape[1])

@@ -17,7 +17,7 @@ from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.items import ColorBar, Layout, Stroke, scale_item
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
-from tests.test_slides import SIZES, corners, layout_of, overlapping, overlaps_any
+from tests.test_slides import SIZES, corners, find_overlaps, layout_of, overlaps_any
 
 TEXT = "I am learning this"
 NINE_TOKENS = "The animal did not cross the street because it"
@@ -78,7 +78,7 @@ def text_sizes(layout: Layout) -> Iterator[float]:
 
 def assert_readable(layout: Layout) -> None:
     """Check that no text lies over another, in a table, or beyond the page."""
-    assert list(overlapping(layout.words)) == []
+    assert list(find_overlaps(layout.words)) == []
     boxes = [
         np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)])
         for x, y, width, height in (

@@ -35,7 +35,7 @@ from tests.claims_of_comparisons import (
 DRAWS = 250  # in one test
 KINDS = 20  # of claims that they make, at least
 TEXTS = ("a", "a a a", "a b", "a b a c", "I am learning", "b c d", "the cat sat on")
-BY = {
+ASPECT_WEIGHTS = {
     "scale": 10, "mask": 5, "variant": 3, "positions": 3, "temperature": 3, "heads": 2, "dim": 2,
     "seed": 2, "dtype": 2, "tokenizer": 2, "text": 1,
 }  # fmt: skip
@@ -129,7 +129,7 @@ class Draw(random.Random):
         return {name: entries.tolist()}
 
     def build_comparison(self) -> Comparison:
-        by = self.choices([*BY], [*BY.values()])[0]
+        by = self.choices([*ASPECT_WEIGHTS], [*ASPECT_WEIGHTS.values()])[0]
         if self.random() < 0.3 and by not in ("text", "tokenizer"):
             options = {
                 name: self.settings()[name] for name in ("temperature", "positions", "causal")
@@ -151,29 +151,31 @@ def draw_comparison(number: int) -> Said | None:
     try:
         comparison = draw.build_comparison()
         query = draw.choose_rarely("1", str(len(comparison.base.tokens)))
-        with record_computations() as computed:
+        with record_computations() as measurements:
             view = views.view(comparison, query=query, repeats=draw.repeats())
         if query is not None:
             comparison = restrict_to_query(comparison, int(query) - 1)
     except AttnvizError:
         return None
-    return Said(comparison, view, computed.get("measure_repeats"), computed.get("sweep_comparison"))
+    return Said(
+        comparison, view, measurements.get("measure_repeats"), measurements.get("sweep_comparison")
+    )
 
 
 @contextmanager
 def record_computations() -> Iterator[dict[str, Any]]:
     """Record what a View measures over many seeds, by the name of the function."""
-    computed: dict[str, Any] = {}
+    measurements: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         for name in ("measure_repeats", "sweep_comparison"):
-            patch.setattr(views, name, recording(computed, name, getattr(views, name)))
-        yield computed
+            patch.setattr(views, name, recording(measurements, name, getattr(views, name)))
+        yield measurements
 
 
-def recording(computed: dict[str, Any], name: str, function: Any) -> Any:
+def recording(measurements: dict[str, Any], name: str, function: Any) -> Any:
     def compute(*arguments: Any) -> Any:
-        computed[name] = function(*arguments)
-        return computed[name]
+        measurements[name] = function(*arguments)
+        return measurements[name]
 
     return compute
 

@@ -20,8 +20,8 @@ from tests.small_transformers import OF_BART, SIZES, SPECIAL, TOKENIZERS, Kind, 
 TEXT = "The animal was too tired"
 LONG_TEXT = "The animal was too tired to cross the street. " * 4
 WORDS = len(TOKENIZERS["wordpiece"]())
-OF_TEXT = SIZES | SPECIAL | {"vocab_size": WORDS}
-OF_PICTURES = {**SIZES, "image_size": 16, "patch_size": 8}
+TEXT_CONFIG = SIZES | SPECIAL | {"vocab_size": WORDS}
+PICTURE_CONFIG = {**SIZES, "image_size": 16, "patch_size": 8}
 FSMT = {"langs": ["en", "de"], "src_vocab_size": WORDS, "tgt_vocab_size": WORDS}
 PROPHETNET = {
     "hidden_size": 16,
@@ -51,9 +51,9 @@ KINDS = {
     "xmod": Kind("Xmod", "Model", "wordpiece", SIZES),
     "bigbird": Kind("BigBird", "Model", "wordpiece", SIZES | {"block_size": 2}),
     "clip": Kind(
-        "CLIP", "Model", "wordpiece", {"text_config": OF_TEXT, "vision_config": OF_PICTURES}
+        "CLIP", "Model", "wordpiece", {"text_config": TEXT_CONFIG, "vision_config": PICTURE_CONFIG}
     ),
-    "vilt": Kind("Vilt", "Model", "wordpiece", OF_PICTURES),
+    "vilt": Kind("Vilt", "Model", "wordpiece", PICTURE_CONFIG),
 }
 
 
@@ -205,7 +205,7 @@ def test_a_model_of_pictures_is_told_that_it_reads_no_text(
 ) -> None:
     config: Any = transformers.ViTConfig
     with quiet_transformers():
-        transformers.ViTModel(config(**OF_PICTURES)).save_pretrained(tmp_path / "v")
+        transformers.ViTModel(config(**PICTURE_CONFIG)).save_pretrained(tmp_path / "v")
 
     result = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))
 

@@ -24,7 +24,7 @@ from attnviz.views.inspection.heatmap import weighing_sentences
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
-GAP = "The animal [MASK] the street because it was too tired"
+MASKED_TEXT = "The animal [MASK] the street because it was too tired"
 
 
 def map_values(head_map: Map) -> np.ndarray:
@@ -43,8 +43,8 @@ def test_lengths_are_those_of_what_a_head_hands_on_of_each_key(
     assert layer.projections.w_out is not None
     width = layer.values.shape[-1]
     w_out = layer.projections.w_out[3 * width : 4 * width]
-    handed_on = layer.attended.weights[3][..., None] * (layer.values_of_heads[3] @ w_out)
-    assert np.allclose(map_values(inspection.maps[0]), handed_on.norm(dim=-1), atol=1e-6)
+    head_outputs = layer.attended.weights[3][..., None] * (layer.values_of_heads[3] @ w_out)
+    assert np.allclose(map_values(inspection.maps[0]), head_outputs.norm(dim=-1), atol=1e-6)
 
 
 def test_what_heads_hand_on_adds_up_to_what_the_layer_makes(small_transformer: Saved) -> None:
@@ -93,7 +93,7 @@ def test_a_file_has_no_matrix_to_weigh_with_and_the_error_says_where_there_is_on
     assert error.value.hint == 'use the model itself: give its text, and model="minilm"'
 
 
-TEXTS_WITH_ANSWERS = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "bert": GAP}
+TEXTS_WITH_ANSWERS = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "bert": MASKED_TEXT}
 
 
 @pytest.mark.parametrize("kind", TEXTS_WITH_ANSWERS)
@@ -144,7 +144,7 @@ def test_a_head_that_is_off_has_nothing_that_an_answer_hangs_on(small_transforme
 
 
 def test_toward_names_the_answer(small_transformer: Saved) -> None:
-    result = trace(GAP, model=str(small_transformer("bert")))
+    result = trace(MASKED_TEXT, model=str(small_transformer("bert")))
     assert result.prediction is not None
     (place,) = result.prediction.asked_positions
     second_answer = result.prediction.best(place, 2)[1]
@@ -159,7 +159,9 @@ def test_toward_names_the_answer(small_transformer: Saved) -> None:
 
 
 def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> None:
-    inspection = inspect(GAP, model=str(small_transformer("bert")), weigh="gradient", toward="the")
+    inspection = inspect(
+        MASKED_TEXT, model=str(small_transformer("bert")), weigh="gradient", toward="the"
+    )
     (sentence,) = weighing_sentences(inspection)
     assert sentence == 'gradient of the score of "the" at "[MASK]"'
 

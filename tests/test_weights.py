@@ -37,13 +37,13 @@ class RowCells(Cells):
         assert self.layer.keys is not None
         scores = self.layer.queries[self.head, rows] @ self.layer.keys[self.head].T
         hidden = ~self.layer.visible[rows]
-        masked = (scores * self.layer.scale).masked_fill(hidden, -inf)
+        masked_scores = (scores * self.layer.scale).masked_fill(hidden, -inf)
         numbers = {
             "scores": scores,
             "scaled scores": scores * self.layer.scale,
-            "masked scores": masked,
-            "exponents": masked,
-        }.get(self.stage, masked.softmax(-1))
+            "masked scores": masked_scores,
+            "exponents": masked_scores,
+        }.get(self.stage, masked_scores.softmax(-1))
         is_hidden = (
             hidden
             if self.stage in ("masked scores", "weights", "mixing")

@@ -218,18 +218,18 @@ def test_what_goes_on_is_what_the_last_matrix_is_given() -> None:
     assert_close(layer.context, expected)
 
 
-AGREEMENT = "the old keys near the small cabinet"
+AGREEMENT_TEXT = "the old keys near the small cabinet"
 
 
 def test_a_head_that_is_off_is_marked_in_every_table_of_it() -> None:
-    view = trace(AGREEMENT, model="agreement", without="L1H0").view(show=["weights", "scores"])
+    view = trace(AGREEMENT_TEXT, model="agreement", without="L1H0").view(show=["weights", "scores"])
     is_off_by_title = {grid.title: grid.is_all_off for grid in view.grids()}
 
     assert {title for title, is_grid_off in is_off_by_title.items() if is_grid_off} == {
         title for title in is_off_by_title if title.endswith("L1H0 (off)")
     }
     assert sum(is_off_by_title.values()) == 2
-    readings = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").grids()[0]
+    readings = trace(AGREEMENT_TEXT, model="agreement", without="L1H0").view(query="?").grids()[0]
     assert readings.off == (False, False, True, False)
     assert readings.rows.labels[2] == "L1H0 (off)"
     assert readings.part(slice(2, 3)).is_all_off
@@ -252,7 +252,7 @@ def is_grey(colors: np.ndarray) -> bool:
 
 def test_what_it_comes_to_is_the_title() -> None:
     flipped_view, same_view, mean_view = (
-        trace(AGREEMENT, model="agreement", without=each).view()
+        trace(AGREEMENT_TEXT, model="agreement", without=each).view()
         for each in ("L1H0,L1H1", "L0H1", "L1H0=mean,L1H1=mean")
     )
 
@@ -273,19 +273,19 @@ def test_what_it_comes_to_is_the_title() -> None:
 
 
 def test_the_picture_of_answers_has_a_bar_for_each_and_a_title_that_says_them() -> None:
-    result = trace(AGREEMENT, model="agreement", without="L1H0")
+    result = trace(AGREEMENT_TEXT, model="agreement", without="L1H0")
     view = result.view(show=["prediction"], query="?")
     (bars,) = view.picture.panels
 
     assert isinstance(bars, RankedBars)
     assert bars.grid.rows.labels[:2] == ("are", "is")
     assert bars.remarks[:2] == ("with all heads 99.9\u00a0%", "with all heads under 0.1\u00a0%")
-    full_view = trace(AGREEMENT, model="agreement").view(show=["prediction"], query="?")
+    full_view = trace(AGREEMENT_TEXT, model="agreement").view(show=["prediction"], query="?")
     assert full_view.headline == 'At "?" the model answers: are (99.9\u00a0%)'
 
 
 def test_a_page_strikes_out_the_heads_that_are_off() -> None:
-    page = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").render(".html")
+    page = trace(AGREEMENT_TEXT, model="agreement", without="L1H0").view(query="?").render(".html")
 
     assert b'"name":"L1H0"' in page or b'"name": "L1H0"' in page
     assert page.replace(b" ", b"").count(b'"off":true') == 1
@@ -296,7 +296,7 @@ def test_a_page_strikes_out_the_heads_that_are_off() -> None:
 
 def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
     comparison = compare(
-        AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"]
+        AGREEMENT_TEXT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"]
     )
     view = comparison.view()
     (table,) = (grid for grid in view.grids() if grid.words)
@@ -305,7 +305,7 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
         "Switching off L1H0 and L1H1 flips are (99.9\u00a0%) to is (99\u00a0%); L1H0 does not"
     )
     for place, without in enumerate((None, "L1H0", "L1H0,L1H1")):
-        prediction = trace(AGREEMENT, model="agreement", without=without).prediction
+        prediction = trace(AGREEMENT_TEXT, model="agreement", without=without).prediction
         assert prediction is not None
         first = prediction.best(7, 1)[0]
         assert table.words[place][0] == prediction.answers[first]
@@ -320,14 +320,14 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
 def test_the_picture_has_the_same_answers_of_every_way_as_bars_on_one_scale() -> None:
     ways = {"all heads": None, "without L1H0": "L1H0", "without L1H0 and L1H1": "L1H0,L1H1"}
     comparison = compare(
-        AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"]
+        AGREEMENT_TEXT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"]
     )
     bars = [each for each in comparison.view().picture.panels if isinstance(each, RankedBars)]
 
     assert [each.grid.title for each in bars] == [*ways]
     assert {each.full_length for each in bars} == {1.0}
     for each, without in zip(bars, ways.values(), strict=True):
-        prediction = trace(AGREEMENT, model="agreement", without=without).prediction
+        prediction = trace(AGREEMENT_TEXT, model="agreement", without=without).prediction
         assert prediction is not None
         probabilities = dict(
             zip(prediction.answers, prediction.probabilities[7].tolist(), strict=True)
@@ -338,7 +338,7 @@ def test_the_picture_has_the_same_answers_of_every_way_as_bars_on_one_scale() ->
 
 def test_where_no_answer_changes_that_is_the_title() -> None:
     comparison = compare(
-        AGREEMENT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"]
+        AGREEMENT_TEXT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"]
     )
 
     assert comparison.view().headline == (

@@ -20,7 +20,7 @@ ANSWERS = ("is", "are", "has", "have")
 TEXT = "old keys near new cats"
 
 
-def untrained(predicts: Predicts = "here", asks: str = "?", **settings: Any) -> Model:
+def untrained_model(predicts: Predicts = "here", asks: str = "?", **settings: Any) -> Model:
     """A model with random parameters; `?` asks for an answer, unless every word asks."""
     spellings = {"are": "?", "is": "?"} if predicts == "here" and asks else {}
     words = Vocabulary(tokenizer="words", words=WORDS, answers=ANSWERS, predicts=predicts,
@@ -38,7 +38,7 @@ def draw_nothing(seed: int, count: int, held_out: bool) -> Examples:
     return Examples(ids, ids, {})
 
 
-def traced(model: Model, text: str = TEXT, **settings: Any) -> Trace:
+def trace_model(model: Model, text: str = TEXT, **settings: Any) -> Trace:
     """Trace a text with this model."""
     return trace_source(
         Source(text, Settings(model=model.name, **settings), model.matrices, model=model)
