@@ -127,8 +127,10 @@ def reach_words(visible: list[list[bool]]) -> str:
         in_window = [(abs(query - key) < size) for query, key, _ in cells]
         in_chunk = [(query // size == key // size) for query, key, _ in cells]
         for kind, allowed_cells in ((f"window {size}", in_window), (f"chunks of {size}", in_chunk)):
-            expected = [is_allowed and (key <= query or not causal) for is_allowed, (query, key, _) in
-                      zip(allowed_cells, cells, strict=True)]  # fmt: skip
+            expected = [
+                is_allowed and (key <= query or not causal)
+                for is_allowed, (query, key, _) in zip(allowed_cells, cells, strict=True)
+            ]
             if expected == [is_visible for *_, is_visible in cells]:
                 return kind
     return ""  # in a way that has no name
