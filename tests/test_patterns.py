@@ -86,7 +86,7 @@ def shifted_weights(count: int, distance: int) -> np.ndarray:
 def test_a_head_that_does_nothing_else_has_all_of_it(short: str, weights: np.ndarray) -> None:
     result = find_patterns([build_map(weights)])
     assert score(result, short) == pytest.approx(1)
-    if short not in ("same", "induction"):  # which four of the six words can show, and two
+    if short not in ("same", "induction"):  # only four and two of the six words can show these
         assert [each.short for each in result.kinds if each] == [short]
 
 
@@ -98,7 +98,7 @@ def test_scores_are_the_mean_share_of_the_tokens_that_can_show_them() -> None:
     assert score(result, "previous") == pytest.approx((0.2 + 0.5) / 2)
     assert score(result, "next") == pytest.approx((0.3 + 0.6) / 2)
     assert score(result, "itself") == pytest.approx((0.6 + 0.2 + 0.1) / 3)
-    assert score(result, "first") == pytest.approx((0.2 + 0.4) / 2)  # its own row is not asked
+    assert score(result, "first") == pytest.approx((0.2 + 0.4) / 2)  # without its own row
     assert score(result, "same") == pytest.approx((0.1 + 0.4) / 2)
     assert result.showing_counts.tolist() == [2, 2, 2, 3, 0, 2, 0, 0, 3]
     bits = [-sum(each * math.log(each) for each in row) / math.log(3) for row in weights]
@@ -342,7 +342,7 @@ def test_the_numbers_are_those_of_the_weights(minilm: Inspection) -> None:
     result, place = minilm.patterns, 3 * 12 + head
     count = len(weights)
     previous_shares = [weights[row][row - 1] for row in range(1, count)]
-    # The apostrophe stands inside a word; what is left is [SEP], for all but itself.
+    # The apostrophe is inside a word, so [SEP] is the only separator, for all tokens but itself.
     separator_shares = [weights[row][count - 1] for row in range(count - 1)]
     assert score(result, "previous", place) == pytest.approx(
         sum(previous_shares) / len(previous_shares)
@@ -386,7 +386,7 @@ def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -
         [Map("L0H0", None, 0, unmasked_cells(np.full((4, 4), 0.25)), side, side)]
     )
     previous = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == "previous")
-    assert result.showing_counts[previous] == 2  # the second and the fifth
+    assert result.showing_counts[previous] == 2  # the second and the fifth token
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_every_setting_that_names_something_to_load_is_information_in_a_file() -
     }
 
     assert names == set(SHIPPED_NAMES)
-    assert {*values} - names == {  # these are words of a table, sentences, a device, or heads
+    assert {*values} - names == {  # these are words from tables, sentences, a device, heads
         "variant", "memory", "target", "without", "device", "memory_budget",
     }  # fmt: skip
     assert changed_options(Settings(**untrusted_settings({"model": "a b"}))) == {"model": "a b"}

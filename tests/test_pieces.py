@@ -119,10 +119,10 @@ def test_tokens_that_a_model_wrote_read_as_the_same_ones_of_a_text(kind: str) ->
 
     generated_tokens = tokens_of_ids(model(kind), text_tokens.ids)
 
-    expected = [label.lower() for label in text_tokens.labels]  # WordPiece has small letters alone
+    expected = [label.lower() for label in text_tokens.labels]  # WordPiece is lower case
     assert [label.lower() for label in generated_tokens.labels] == expected
     assert generated_tokens.special == text_tokens.special
-    inside = slice(2, -1)  # before the first letter no space can be seen
+    inside = slice(2, -1)  # whether a space stands before the first token is not known
     assert generated_tokens.spaced[inside] == text_tokens.spaced[inside]
 
 

@@ -148,7 +148,7 @@ def test_answers_about_models_are_those_of_torch(name: str) -> None:
 
     assert kinds["token"] >= 2
     for question in row_questions:
-        # the masks of heads of the toy, and what is added to its scores, are not in the formula
+        # the formula has neither the toy's masks of heads nor what it adds to scores
         if question.kind != "head" and name != "toy":
             assert_right_answer(question)
 

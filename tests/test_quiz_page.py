@@ -36,7 +36,7 @@ def quiz(chromium: Browser, page_path: Path) -> Iterator[Opened]:
 
 
 def answer_all(page: Page, keys: str) -> None:
-    """Choose an answer of each next question, check it and go on."""
+    """Answer the next questions with these keys: choose, check, go on."""
     for key in keys:
         for key_to_press in (key, "Enter", "Enter"):
             page.keyboard.press(key_to_press)
@@ -56,7 +56,7 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
 
 def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: Opened) -> None:
     page = quiz.page
-    keys = [*"2cc", "4", *"abaa"]  # the third is wrong, and there is no answer c
+    keys = [*"2cc", "4", *"abaa"]  # the third question has no answer c, and gets a wrong one
 
     for number, key in enumerate(keys, 1):
         assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")

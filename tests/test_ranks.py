@@ -94,8 +94,8 @@ def test_two_processes_of_torchrun_give_what_one_gives_and_the_first_one_alone_s
     assert_equal_results(tmp_path / "one.json", tmp_path / "two.json")
 
 
-# What torchrun does, without its own start: processes with their variables, all of which are ended
-# when one has failed. They are forked, so that torch is imported once.
+# Starts processes with variables as torchrun does, and ends all when one fails. Processes are
+# forked, so that torch is imported once.
 LAUNCHER = """
 import os, signal, sys
 from pathlib import Path
@@ -205,14 +205,13 @@ def test_each_block_is_dealt_once_and_a_causal_mask_loads_all_alike(
 ) -> None:
     blocks = [slice(row, row + 1) for row in range(count)]
     blocks_by_rank = [ranks.deal_blocks(blocks, rank, processes) for rank in range(processes)]
-    key_counts = [
-        sum(block.start + 1 for block in rank_blocks) for rank_blocks in blocks_by_rank
-    ]  # keys that are visible
+    # Keys that are visible to the rows of each process.
+    key_counts = [sum(block.start + 1 for block in rank_blocks) for rank_blocks in blocks_by_rank]
 
     assert sorted(block.start for rank_blocks in blocks_by_rank for block in rank_blocks) == list(
         range(count)
     )
-    assert max(key_counts) - min(key_counts) <= count + 1  # a first and a last block
+    assert max(key_counts) - min(key_counts) <= count + 1  # keys of a whole block
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
@@ -310,7 +309,7 @@ def test_only_run_is_shared_and_the_first_process_says_so(
 
 @pytest.fixture
 def shared_runs() -> tuple[SharedRun, SharedRun]:
-    """The first and the second of two processes, on one machine; each is this one."""
+    """The first and the second process of a shared run; both have the id of this process."""
     store = HashStore()
     runs = [SharedRun(PLACE._replace(rank=rank, local_rank=rank), store, store) for rank in (0, 1)]
     for shared_run in runs:

@@ -60,7 +60,7 @@ def join_heads(contexts: Tensor) -> Tensor:
 
 
 def mask_of_lengths(*valid: int, keys: int) -> Any:
-    """A mask of valid lengths, a row for each item, as courses make it."""
+    """A mask that shows so many first keys of each item, as courses build it."""
     return (np.arange(keys)[None] < np.array(valid)[:, None]).astype(float)
 
 

@@ -356,7 +356,7 @@ def test_parts_of_a_long_text_are_shown_without_a_matrix(
     monkeypatch.setattr(MaskRule, "visible", refuse_matrix)
     view = streamed_trace.view(show=show, as_="heatmap")
 
-    # As data, the weights alone are asked for as a matrix.
+    # JSON contains the whole matrix of weights, so it is left out where weights are shown alone.
     for suffix in (".txt", ".html", ".svg", *[".json"] * (show != ["weights"])):
         assert view.render(suffix)
     assert view.headline

@@ -187,13 +187,13 @@ def test_dropout_keeps_what_torch_keeps(uses_intel: bool, seed: int, p: float) -
         assert torch.equal(matrices["after"], torch.rand(3))
 
 
-# torch.manual_seed(123), torch.nn.Dropout(0.5), a 6 × 6 of ones: as a book on language models has
-# it (on an Apple), and as notes on that book do, written in the cloud.
+# torch.manual_seed(123), torch.nn.Dropout(0.5), a 6 × 6 of ones: False as a book on language models
+# prints it (from an Apple processor), True as notes on that book do (from an Intel one).
 TUTORIAL_MASKS = {
     False: "110110 000101 111101 011001 010101 011110",
     True: "111111 010000 001010 110001 100001 010000",
 }
-# Of a second call with the same generator such notes print what lies on and below the diagonal.
+# Such notes also print a second call with the same generator, on and below the diagonal.
 SECOND_MASK = "1 00 001 0101 01111 110011"
 
 
@@ -294,7 +294,7 @@ def test_what_does_not_fit_is_known_by_its_shapes(way: str, shapes: list[tuple[i
     except AttnvizError:
         expected = None
     assert expected is None or tuple(construct_matrix(value, matrices).shape) == expected
-    if way == "sum":  # whose rule is torch's own: nothing is refused that torch would add
+    if way == "sum":  # a sum is refused exactly where torch refuses it
         assert (expected is None) == (not can_be_added(*matrices.values()))
 
 

@@ -67,11 +67,11 @@ def test_a_whole_number_is_a_position_from_0_and_a_text_is_what_a_command_takes(
 
 
 def test_a_position_below_0_counts_from_the_end() -> None:
-    assert attnviz.inspect(animal(), query=-1).view().headline == query_text("[SEP]")
+    assert attnviz.inspect(animal(), query=-1).view().headline == animal_headline("[SEP]")
     assert small().tokens.index(-2) == 0
 
 
-def query_text(name: str) -> str:
+def animal_headline(name: str) -> str:
     return attnviz.inspect(animal(), query=name).view().headline
 
 
@@ -272,8 +272,8 @@ def values_in(result: object) -> dict[int, Any]:
             for name, each in python.getmembers(type(value)):
                 attributes += [name] * isinstance(each, (property, cached_property))
             for name in dict.fromkeys(attributes):
-                # Of an Inspection that is not by effect, its effects are not asked for; of weights
-                # in memory, no summary.
+                # An Inspection that is not by effect has no effects, and weights in memory have no
+                # summary.
                 if not name.startswith("_") and name not in ("effects", "summary"):
                     visit(getattr(value, name), depth + 1)
 

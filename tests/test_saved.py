@@ -75,7 +75,7 @@ def find_differences(one: Any, other: Any, path: str = "trace") -> list[str]:
         is_same_type = isinstance(other, torch.Tensor) and one.dtype == other.dtype
         return [] if is_same_type and torch.equal(one, other) else [path]
     if is_dataclass(one) and type(one) is type(other):
-        # A rule that hides keys is read again as its matrix.
+        # A mask that is a rule is loaded as a matrix.
         names = ["visible" if each.name == "mask_rule" else each.name for each in fields(one)]
         return [
             place
@@ -93,7 +93,7 @@ def find_differences(one: Any, other: Any, path: str = "trace") -> list[str]:
 
 
 def unexpected_differences(places: list[str]) -> list[str]:
-    """Leave out what differs rightly: only a saved trace has a command, and it names no folder."""
+    """The differences but for two that are right: a saved trace has a command, and no folder."""
     ignored_paths = ("trace.provenance.command", "trace.origin.matrices.source")
     return [place for place in places if not place.startswith(ignored_paths)]
 

@@ -66,7 +66,7 @@ class ModelRun:
     def factor(self) -> float | None:
         """Scores divided by products of the first layer's projections, if that is one number.
 
-        Of a row of weights the logarithms are its scores, but for a number that all of them share.
+        The logarithms of a row of weights are its scores minus a constant.
         """
         if self.queries is None or self.keys is None:
             return None

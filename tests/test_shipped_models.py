@@ -19,7 +19,7 @@ from attnviz.traces.models.model_names import MODELS_FOLDER, shipped_names
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.models.vocabulary import Vocabulary
 
-UNSEEN_SEED = 7  # a seed of sentences that nobody looked at when they were made
+UNSEEN_SEED = 7  # a seed of sentences that were used neither to train a model nor to measure it
 
 
 def test_every_task_has_a_model_and_every_model_its_task() -> None:

@@ -128,11 +128,11 @@ def overlap(one: Corners, other: Corners) -> bool:
 
 
 def find_overlaps(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
-    word_corners = [(word, corners(word)) for word in words if word.text.strip()]
-    boxes = np.array([box for _, box in word_corners]).reshape(-1, 4, 2)
+    words_with_corners = [(word, corners(word)) for word in words if word.text.strip()]
+    boxes = np.array([box for _, box in words_with_corners]).reshape(-1, 4, 2)
     for one, other in zip(*np.nonzero(np.triu(may_overlap(boxes, boxes), 1)), strict=True):
         if overlap(boxes[one], boxes[other]):
-            yield word_corners[one][0].text, word_corners[other][0].text
+            yield words_with_corners[one][0].text, words_with_corners[other][0].text
 
 
 def overlaps_any(box: Corners, others: Sequence[Corners]) -> bool:
@@ -368,7 +368,7 @@ def test_the_library_refuses_odd_text_sizes() -> None:
 
 
 def test_text_sizes_are_the_same_in_the_library_and_in_the_command() -> None:
-    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=1.5)  # a factor of old
+    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=1.5)  # also as a factor
     assert Look(text_size="large") == Look(text_size=24)
 
 

@@ -203,7 +203,7 @@ def test_a_model_whose_pieces_hold_spaces_gives_a_word_as_in_running_text(byte_m
         stored_rows = tensors.get_tensor("wte.weight").double().numpy()
     result = vectors("cat.", embeddings=str(byte_model))
 
-    assert np.array_equal(result, stored_rows[[1, 7]])  # Ġcat, and a mark as it is
+    assert np.array_equal(result, stored_rows[[1, 7]])  # Ġcat, and the mark without a space
 
 
 def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(byte_model: Path) -> None:

@@ -93,7 +93,7 @@ def assert_readable(layout: Layout) -> None:
         assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
 
 
-SHORTEST_ARROW = 0.4  # inches, of two pairs beside their sums in letters of 24 points and more
+SHORTEST_ARROW = 0.4  # inches
 FEW_WALKS = ("causal, followed", "two heads", "nine tokens", "a pair of heads")
 CASES = [
     *((name, "16:9") for name in WALKS),

@@ -126,7 +126,7 @@ def test_sides_of_tables_are_called_what_one_of_them_is() -> None:
 
     titles = {each.rows.title for each in section.tables if isinstance(each, Grid)}
     assert titles == {"query", "key", "value"}
-    assert "tokens: 2 × 1 (token)." in walk.view().screen.description  # and no empty name
+    assert "tokens: 2 × 1 (token)." in walk.view().screen.description  # without an empty name
 
 
 def test_what_a_mask_hides_is_minus_infinity_in_its_step() -> None:
@@ -200,7 +200,7 @@ PLAIN_SETTINGS = {
 
 
 def possible_settings(changes: dict[str, Any]) -> dict[str, Any]:
-    """The same without what does not go together."""
+    """These settings without those that cannot be combined."""
     changes = dict(changes)
     if not VARIANTS[changes["variant"]].projected:
         changes["memory"] = None
@@ -238,11 +238,8 @@ def test_each_moment_shows_one_cell_more_until_the_row_is_whole() -> None:
     sections = {each.name: each for each in list_steps(query=2, variant="causal", dim=4)}
 
     assert cell_counts(sections["scores"]) == [1, 2, 3, 4]
-    assert cell_counts(sections["softmax"]) == [
-        1,
-        2,
-        4,
-    ]  # the fourth is hidden, and comes with the last
+    # The fourth cell is masked, and comes with the third.
+    assert cell_counts(sections["softmax"]) == [1, 2, 4]
     assert cell_counts(sections["weighted"]) == [4, 8, 16]
     assert cell_counts(sections["context"]) == [1, 2, 3, 4]
     last = sections["softmax"].moments[-1].grids[-1]

@@ -64,7 +64,7 @@ def test_each_number_is_the_mean_of_what_single_sentences_show() -> None:
     for index, kind in enumerate(PATTERN_KINDS):
         scores = np.array([patterns.scores[:, index] for patterns in line_patterns])
         even_scores = np.array([patterns.even_scores[:, index] for patterns in line_patterns])
-        if kind is COLUMN_PATTERN:  # a line without a column has 0 of it
+        if kind is COLUMN_PATTERN:  # in a line without a column its score is 0
             scores, even_scores = np.nan_to_num(scores), np.nan_to_num(even_scores)
         for place, head in enumerate(result.heads):
             estimate, expected = head.estimates[kind.name], scores[:, place]
@@ -98,7 +98,7 @@ def test_blank_lines_are_counted_and_examples_name_the_lines_of_the_file() -> No
         for example in head.examples:
             assert example.tokens.text == lines[example.line - 1]
     example = result["L0H2"].examples[0]
-    assert example.key == example.query - 1  # the pair of a head of the previous token
+    assert example.key == example.query - 1  # this head attends to the previous token
     assert example.weight > 0.9
 
 
@@ -114,7 +114,7 @@ def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
         assert part.p_value <= 0.05
         for example in part.examples:
             assert example.tokens.text == lines[example.line - 1]
-    assert not result["L0H2"].parts  # the previous token everywhere
+    assert not result["L0H2"].parts  # it attends to the previous token in all lines
     view = result.view()
     sentence = next(each for each in view.closing if "two groups" in each)
     name, _, rest_of_sentence = sentence.partition(
@@ -139,7 +139,7 @@ def test_lines_of_one_kind_hardly_ever_have_two_groups(shape: str) -> None:
     count = 0
     for _ in range(400):
         numbers = getattr(generator, shape)(*parameters, size=200)
-        is_high = numbers[::2] > np.median(numbers[::2])  # sorted by what they are, they differ
+        is_high = numbers[::2] > np.median(numbers[::2])  # halves that differ by construction
         p_value = valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2])
         count += p_value <= 0.05
     assert count <= 0.05 * 400

@@ -26,7 +26,7 @@ from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
 
-Numbers = dict[tuple[str, str], Tensor]  # by measure and series: a row a value, a column a seed
+Numbers = dict[tuple[str, str], Tensor]  # by measure and series; rows are values, columns seeds
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def sweep_numbers(sweep: Sweep) -> Numbers:
 
 
 def curves_of_runs(settings: Settings, by: str, values: Sequence[str], repeats: int) -> Numbers:
-    """The same from one run after the other."""
+    """The same numbers, computed run by run."""
     numbers = {
         (name, series): torch.empty(len(values), repeats)
         for name in SWEEP_MEASURES

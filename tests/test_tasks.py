@@ -24,7 +24,7 @@ from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Choices, Learned, learn
 from tests.conftest import unchecked
 
-SYMBOL_TASKS = ("reverse", "sort", "induction", "brackets")  # of symbols; the others are grammars
+SYMBOL_TASKS = ("reverse", "sort", "induction", "brackets")  # the other tasks are grammars
 PAIRS = dict(zip(OPENING_BRACKETS, CLOSING_BRACKETS, strict=True))
 SEEDS = st.integers(0, 2**40)
 few_examples = profile(max_examples=25)
@@ -42,7 +42,7 @@ def answers_by_place(examples: Examples) -> list[list[tuple[int, int]]]:
     ]
 
 
-def read_places(examples: Examples, reading: str) -> list[list[int]]:
+def reading_places(examples: Examples, reading: str) -> list[list[int]]:
     return [list(row) for row in examples.readings[reading].tolist()]
 
 
@@ -66,7 +66,7 @@ def test_numbers_stand_in_order_behind_the_arrow(seed: int, held_out: bool) -> N
     for ids, answers, sources in zip(
         examples.ids.tolist(),
         answers_by_place(examples),
-        read_places(examples, "next larger"),
+        reading_places(examples, "next larger"),
         strict=True,
     ):
         count = ids.index(arrow)
@@ -90,8 +90,8 @@ def test_letters_come_twice_and_each_is_asked_for_the_one_after_it(
     for ids, answers, follower_sources, previous_sources in zip(
         examples.ids.tolist(),
         answers_by_place(examples),
-        read_places(examples, "what followed"),
-        read_places(examples, "previous token"),
+        reading_places(examples, "what followed"),
+        reading_places(examples, "previous token"),
         strict=True,
     ):
         count = answers[0][0]
@@ -122,7 +122,7 @@ def test_a_closing_bracket_is_asked_for_the_kind_of_what_was_opened_last(
     for ids, answers, sources in zip(
         examples.ids.tolist(),
         examples.answers.tolist(),
-        read_places(examples, "its opening"),
+        reading_places(examples, "its opening"),
         strict=True,
     ):
         open_places: list[int] = []
@@ -198,7 +198,7 @@ def test_one_row_of_eight_is_held_out() -> None:
 
 @pytest.fixture(scope="module")
 def learned_models() -> dict[str, Learned]:
-    """Each task once; brackets take longest, and need not come to their end here."""
+    """A model trained on each task; training on brackets, which takes longest, stops early."""
     bracket_choices = Choices(until=0.8)
     with unchecked():
         return {
@@ -216,7 +216,7 @@ def test_a_task_is_learned(name: str, learned_models: dict[str, Learned]) -> Non
     assert result.moments[0].accuracy < 0.4
 
 
-TASK_HEADS = {  # reading: in which layer a head does it, and by how much at least
+TASK_HEADS = {  # by task and reading: the layer of the head, and its score at least
     ("reverse", "opposite"): (0, 0.9),
     ("sort", "next larger"): (0, 0.7),
     ("induction", "previous token"): (0, 0.7),
@@ -242,7 +242,7 @@ def test_the_head_that_a_task_is_about_is_found(
 # At most this share of answers is guessed right from a place and its token; then also from one and
 # two tokens before it.
 MAX_SHARES = {
-    "reverse": (0.15, 0.25),  # in the middle the letter opposite stands beside it
+    "reverse": (0.15, 0.25),  # in the middle, the opposite letter is a neighbour
     "sort": (0.3, 0.35),
     "induction": (0.06, 0.1),
     "brackets": (0.3, 0.6, 0.65),  # four of ten close the bracket just before them

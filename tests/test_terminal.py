@@ -90,7 +90,7 @@ def test_up_to_40_tokens_and_the_line_that_explains_them_stay_on_a_screen_of_24_
 ) -> None:
     lines = list(panel_lines([many_words(tokens)], terminal_screen()))
 
-    assert len(lines) <= 23  # and a prompt
+    assert len(lines) <= 23  # a prompt follows
     assert any("each row sums to 1" in line.plain for line in lines)
 
 

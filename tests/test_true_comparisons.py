@@ -32,8 +32,8 @@ from tests.claims_of_comparisons import (
     true,
 )
 
-DRAWS = 250  # in one test
-KINDS = 20  # of claims that they make, at least
+DRAWS = 250  # random comparisons in one test
+MIN_CLAIM_KINDS = 20  # that they make
 TEXTS = ("a", "a a a", "a b", "a b a c", "I am learning", "b c d", "the cat sat on")
 ASPECT_WEIGHTS = {
     "scale": 10, "mask": 5, "variant": 3, "positions": 3, "temperature": 3, "heads": 2, "dim": 2,
@@ -103,7 +103,7 @@ class Draw(random.Random):
         numbers = np.random.default_rng(self.randrange(1000)).normal(size=(count, count)) * size
         name = self.choice(("scores", "embeddings", "queries"))
         contents: dict[str, Any] = {name: numbers.tolist()}
-        if name == "queries":  # one key more may be read by nobody
+        if name == "queries":  # sometimes with one key more than queries
             keys = [*numbers.tolist(), *self.choose_rarely([numbers[0].tolist()], default=[])]
             contents |= {"keys": keys, "values": keys}
         if name == "embeddings":
@@ -113,7 +113,7 @@ class Draw(random.Random):
         )
         if self.random() < 0.2:
             contents["weights"] = np.eye(count, len(contents.get("keys", numbers))).tolist()
-        elif self.random() < 0.4:  # some rows read nothing, or all do
+        elif self.random() < 0.4:  # every key is masked in some rows
             hidden = np.random.default_rng(self.randrange(1000)).random((count, 1)) < 0.5
             contents["hidden"] = np.repeat(hidden, len(contents.get("keys", numbers)), 1).tolist()
         head_dim = self.choice((1, 4, 64)) if name == "scores" else None
@@ -168,11 +168,11 @@ def record_computations() -> Iterator[dict[str, Any]]:
     measurements: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         for name in ("measure_repeats", "sweep_comparison"):
-            patch.setattr(views, name, recording(measurements, name, getattr(views, name)))
+            patch.setattr(views, name, record_result(measurements, name, getattr(views, name)))
         yield measurements
 
 
-def recording(measurements: dict[str, Any], name: str, function: Any) -> Any:
+def record_result(measurements: dict[str, Any], name: str, function: Any) -> Any:
     def compute(*arguments: Any) -> Any:
         measurements[name] = function(*arguments)
         return measurements[name]
@@ -186,7 +186,7 @@ def check_weights(comparison_view: Said) -> None:
         if not way.mistake:
             expected = softmax(logits(way), way.visible.numpy())
             tolerance = ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
-            peak = float(np.abs(logits(way)).max())  # of which rounding takes its share
+            peak = float(np.abs(logits(way)).max())  # rounding errors grow with it
             difference = np.abs(way.weights.double().numpy() - expected).max()
             true(
                 difference <= tolerance * max(peak, 1), f"{way.name}: weights are {difference} off"
@@ -268,10 +268,10 @@ def check_comparison(number: int) -> list[str]:
 def test_every_sentence_of_an_extreme_comparison_is_true(first: int) -> None:
     claims = {claim for number in range(first, first + DRAWS) for claim in check_comparison(number)}
 
-    assert len(claims) >= KINDS, claims
+    assert len(claims) >= MIN_CLAIM_KINDS, claims
 
 
-# Sentences that were false once
+# Sentences that were false in earlier versions.
 
 
 MASKED_ROW = {"embeddings": [[1.0, 2.0], [0.5, 1.0]], "hidden": [[0, 1], [1, 1]]}

@@ -34,7 +34,7 @@ from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
 from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
 
-DRAWS = 80  # in one test
+DRAWS = 80  # random runs in one test
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
 
 
@@ -66,7 +66,7 @@ def test_a_sentence_that_is_false_is_found() -> None:
     assert untrue(run) == ["causal: causal attention"]
 
 
-# Each sentence that was false, for the input for which it was.
+# Sentences that were false in earlier versions, with the input for which they were.
 
 
 def view_text(text_trace: Trace, step: str = "", **choices: Any) -> str:
@@ -395,7 +395,7 @@ def test_a_trace_of_a_mistake_is_verified_with_exit_0(attnviz: Attnviz, tmp_path
     assert "(the mistake: softmax-twice)" in result.out
 
 
-# Sentences of what is hidden, left to chance, or too small to be seen.
+# Sentences on masked keys, random dropout and numbers that round to 0.
 
 
 def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
