@@ -42,7 +42,7 @@ WORDS = "the animal street because it was too tired cat dog house ran saw very b
 
 
 def mixed_lines(count: int = 12) -> list[str]:
-    """Half of the lines are of different words, and half of one word again and again."""
+    """So many lines of different words, and as many of one word again and again."""
     generator = random.Random(0)
     different_lines = [f"{' '.join(generator.choices(WORDS, k=12))}." for _ in range(count)]
     return [

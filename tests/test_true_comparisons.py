@@ -35,7 +35,7 @@ from tests.claims_of_comparisons import (
 DRAWS = 250  # random comparisons in one test
 MIN_CLAIM_KINDS = 20  # that they make
 TEXTS = ("a", "a a a", "a b", "a b a c", "I am learning", "b c d", "the cat sat on")
-ASPECT_WEIGHTS = {
+ASPECT_FREQUENCIES = {
     "scale": 10, "mask": 5, "variant": 3, "positions": 3, "temperature": 3, "heads": 2, "dim": 2,
     "seed": 2, "dtype": 2, "tokenizer": 2, "text": 1,
 }  # fmt: skip
@@ -129,7 +129,7 @@ class Draw(random.Random):
         return {name: entries.tolist()}
 
     def build_comparison(self) -> Comparison:
-        by = self.choices([*ASPECT_WEIGHTS], [*ASPECT_WEIGHTS.values()])[0]
+        by = self.choices([*ASPECT_FREQUENCIES], [*ASPECT_FREQUENCIES.values()])[0]
         if self.random() < 0.3 and by not in ("text", "tokenizer"):
             options = {
                 name: self.settings()[name] for name in ("temperature", "positions", "causal")
