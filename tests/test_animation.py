@@ -26,7 +26,7 @@ from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
 from tests.hand import causal_weights, made_with, view_of
-from tests.test_sections import TOKENS, path, scores_section
+from tests.test_sections import TOKENS, example_steps, scores_section
 
 EIGHT = ("The", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs")
 
@@ -50,7 +50,7 @@ def durations(image: Image.Image) -> list[int]:
 
 def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
     provenance = made_with({"text": "日本"})
-    made = opened(view_of(*path(moments=3), provenance=provenance), seconds=1.5)
+    made = opened(view_of(*example_steps(moments=3), provenance=provenance), seconds=1.5)
 
     assert getattr(made, "n_frames", 1) == 5 + 3 + 1
     shown = np.array([1.5] * 5 + [0.75] + [0.24] * 2 + [3.0])
@@ -132,7 +132,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
-    view = view_of(*path(moments=1), headline="causal attention", caption="four tokens")
+    view = view_of(*example_steps(moments=1), headline="causal attention", caption="four tokens")
     drawn = render(view, ".png", theme=theme, dpi=100, size=film.FILM_SIZE)
     picture = np.asarray(Image.open(io.BytesIO(drawn)).convert("RGB"))
 
@@ -211,7 +211,7 @@ def test_numbers_are_written_alike_whatever_is_filled_so_far() -> None:
 
 
 def test_eight_tokens_of_width_eight_are_far_below_five_megabytes() -> None:
-    made = render(view_of(*path(EIGHT, width=8, moments=40)), ".gif")
+    made = render(view_of(*example_steps(EIGHT, width=8, moments=40)), ".gif")
 
     assert len(made) < 2_000_000
 
@@ -231,14 +231,14 @@ def test_a_step_without_moments_is_one_frame() -> None:
 
 
 def test_every_frame_has_the_size_that_is_asked_for() -> None:
-    made = opened(view_of(*path(moments=1)), size=(7.3, 5.0), dpi=90)
+    made = opened(view_of(*example_steps(moments=1)), size=(7.3, 5.0), dpi=90)
 
     assert {frame.shape for frame in frames(made)} == {(450, 657, 3)}
 
 
 def test_more_pixels_than_memory_holds_of_all_frames_are_refused() -> None:
     with pytest.raises(AttnvizError, match="20,000 pixels, and at most 4,000") as refused:
-        render(view_of(*path(moments=1)), ".gif", size=(40, 40), dpi=500)
+        render(view_of(*example_steps(moments=1)), ".gif", size=(40, 40), dpi=500)
 
     assert refused.value.hint == "try dpi=100"
 

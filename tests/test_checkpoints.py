@@ -42,7 +42,7 @@ from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
 from tests.test_gguf import FACTS, SIZES
 from tests.test_slides import SIZES as PICTURE_SIZES
-from tests.test_slides import corners, layout_of, overlapping
+from tests.test_slides import corners, find_overlaps, layout_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -230,7 +230,7 @@ def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
     assert len(sizes) == 3
     assert len({*sizes}) == 1
     assert all((corners(word)[:, 0] <= layout.size[0]).all() for word in layout.words)
-    assert list(overlapping(layout.words)) == []
+    assert list(find_overlaps(layout.words)) == []
 
 
 @pytest.mark.parametrize(("count", "columns"), [(5, [0, 1, 2, 3, 4]), (3, [0, 2, 4]), (2, [0, 4])])

@@ -33,8 +33,8 @@ from tests.test_slides import (
     SLIDE_WIDTH,
     boxes,
     corners,
+    find_overlaps,
     layout_of,
-    overlapping,
     overlaps_any,
 )
 
@@ -142,7 +142,7 @@ every_size = pytest.mark.parametrize("size", SIZES)
 @every_size
 @every_view
 def test_no_two_texts_overlap(name: str, size: str) -> None:
-    assert list(overlapping(layout_named(name, size).words)) == []
+    assert list(find_overlaps(layout_named(name, size).words)) == []
 
 
 @every_size

@@ -47,7 +47,7 @@ from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
-from tests.untrained import traced, untrained
+from tests.untrained import trace_model, untrained_model
 
 CODE_POINTS = (
     *range(0x01, 0x20),
@@ -276,7 +276,7 @@ def views() -> tuple[View, ...]:
         trace.view(query="2"),
         trace.view(query="2", as_="sentence"),
     ]
-    answers = traced(untrained()).view(predict=True)
+    answers = trace_model(untrained_model()).view(predict=True)
     learned_view = learned(answers=[Answer(7, "are", 0.6)]).view()
     heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     inspections = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]

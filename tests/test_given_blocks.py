@@ -26,7 +26,7 @@ from attnviz.traces.settings import Settings
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
-from tests.test_saved import again, but_for_the_command, unlike
+from tests.test_saved import find_differences, save_and_read, unexpected_differences
 
 DIM, HEADS, HIDDEN_WIDTH = 8, 2, 20
 NORMS: tuple[NormPlacement, ...] = ("post", "pre")
@@ -240,9 +240,9 @@ def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -
         **given_option(matrices | matrices_of_layers(torch_layers)),
     )
 
-    restored = again(given_trace, tmp_path, suffix)
+    restored = save_and_read(given_trace, tmp_path, suffix)
 
-    assert but_for_the_command(unlike(given_trace, restored)) == []
+    assert unexpected_differences(find_differences(given_trace, restored)) == []
     assert isinstance(restored.origin, FromFile)
     assert restored.origin.matrices.upper_layers[0].cross_gain is not None
 
@@ -253,9 +253,9 @@ def test_what_was_given_of_an_upper_layer_alone_comes_back(suffix: str, tmp_path
         "I am", layers=3, **given_option({"layers.2.w_1": random_numbers(*shape_of("w_1"))})
     )
 
-    restored = again(given_trace, tmp_path, suffix)
+    restored = save_and_read(given_trace, tmp_path, suffix)
 
-    assert but_for_the_command(unlike(given_trace, restored)) == []
+    assert unexpected_differences(find_differences(given_trace, restored)) == []
 
 
 def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None:

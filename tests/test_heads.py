@@ -32,7 +32,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.head_ranking import ranking_sentences
 from tests.conftest import Attnviz, unchecked
-from tests.untrained import untrained
+from tests.untrained import untrained_model
 
 
 @pytest.fixture(scope="module")
@@ -324,11 +324,11 @@ def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:
 
 def test_a_model_whose_task_nobody_knows_is_refused() -> None:
     with pytest.raises(Exception, match="does not say which sentences it can be tested on"):
-        task_for_model(untrained())
+        task_for_model(untrained_model())
     with pytest.raises(
         Exception, match="'reverse' has other words than those that the model 'untrained'"
     ):
-        task_for_model(untrained(), "reverse")
+        task_for_model(untrained_model(), "reverse")
 
 
 def test_long_sentences_are_fewer(ranking: Ranking) -> None:

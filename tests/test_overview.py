@@ -34,7 +34,7 @@ from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Overview
 from attnviz.views.inspection.heatmap import _overview_patch, heads_overview
 from tests.hand import DRAWN, HOSTILE, view_of
 from tests.overviews import KINDS, overview_by_hand
-from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlapping
+from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, find_overlaps, layout_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
@@ -355,7 +355,7 @@ def test_no_two_texts_overlap(name: str, size: str) -> None:
         word for word in layout_of_overview(name, size).words if word.background_series is None
     ]
 
-    assert list(overlapping(outside_maps)) == []
+    assert list(find_overlaps(outside_maps)) == []
 
 
 @for_every_size

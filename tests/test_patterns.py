@@ -32,7 +32,7 @@ from attnviz.views.inspection.head_kinds import head_kind_sentences, heads_table
 WORDS = ("the", "cat", "saw", "the", "cat", ".")
 
 
-def a_map(
+def build_map(
     weights: Sequence[Sequence[float]] | np.ndarray,
     words: Sequence[str] = WORDS,
     *,
@@ -53,28 +53,28 @@ def a_map(
     return Map("L0H0", None, 0, cells, token_side(tokens), token_side(keys or tokens))
 
 
-def score(found: HeadPatterns, short: str, head: int = 0) -> float:
+def score(result: HeadPatterns, short: str, head: int = 0) -> float:
     kind = next(each for each in PATTERN_KINDS if each.short == short)
-    return found.score(head, kind)
+    return result.score(head, kind)
 
 
-def even(found: HeadPatterns, short: str) -> float:
+def even_score(result: HeadPatterns, short: str) -> float:
     place = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == short)
-    return float(found.even_scores[0, place])
+    return float(result.even_scores[0, place])
 
 
-def shifted(count: int, by: int) -> np.ndarray:
-    """Each row reads the token so many places on; a row that cannot reads all alike."""
-    made = np.eye(count, k=by)
-    made[made.sum(1) == 0] = 1 / count
-    return made
+def shifted_weights(count: int, distance: int) -> np.ndarray:
+    """Each row attends to the token at this distance; where there is none, evenly to all."""
+    weights = np.eye(count, k=distance)
+    weights[weights.sum(1) == 0] = 1 / count
+    return weights
 
 
 @pytest.mark.parametrize(
     ("short", "weights"),
     [
-        ("previous", shifted(6, -1)),
-        ("next", shifted(6, 1)),
+        ("previous", shifted_weights(6, -1)),
+        ("next", shifted_weights(6, 1)),
         ("itself", np.eye(6)),
         ("first", np.eye(6)[[0] * 6]),
         ("separators", np.eye(6)[[5] * 6]),
@@ -84,67 +84,73 @@ def shifted(count: int, by: int) -> np.ndarray:
     ],
 )
 def test_a_head_that_does_nothing_else_has_all_of_it(short: str, weights: np.ndarray) -> None:
-    found = find_patterns([a_map(weights)])
-    assert score(found, short) == pytest.approx(1)
-    if short not in ("same", "induction"):  # which four of the six words can show, and two
-        assert [each.short for each in found.kinds if each] == [short]
+    result = find_patterns([build_map(weights)])
+    assert score(result, short) == pytest.approx(1)
+    if short not in ("same", "induction"):  # only four and two of the six words can show these
+        assert [each.short for each in result.kinds if each] == [short]
 
 
 def test_scores_are_the_mean_share_of_the_tokens_that_can_show_them() -> None:
     """On paper: `a b a`, from whose tokens the one before is read with .2 and .5."""
     weights = [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.4, 0.5, 0.1]]
-    found = find_patterns([a_map(weights, ["a", "b", "a"])])
+    result = find_patterns([build_map(weights, ["a", "b", "a"])])
 
-    assert score(found, "previous") == pytest.approx((0.2 + 0.5) / 2)
-    assert score(found, "next") == pytest.approx((0.3 + 0.6) / 2)
-    assert score(found, "itself") == pytest.approx((0.6 + 0.2 + 0.1) / 3)
-    assert score(found, "first") == pytest.approx((0.2 + 0.4) / 2)  # its own row is not asked
-    assert score(found, "same") == pytest.approx((0.1 + 0.4) / 2)
-    assert found.showing_counts.tolist() == [2, 2, 2, 3, 0, 2, 0, 0, 3]
+    assert score(result, "previous") == pytest.approx((0.2 + 0.5) / 2)
+    assert score(result, "next") == pytest.approx((0.3 + 0.6) / 2)
+    assert score(result, "itself") == pytest.approx((0.6 + 0.2 + 0.1) / 3)
+    assert score(result, "first") == pytest.approx((0.2 + 0.4) / 2)  # without its own row
+    assert score(result, "same") == pytest.approx((0.1 + 0.4) / 2)
+    assert result.showing_counts.tolist() == [2, 2, 2, 3, 0, 2, 0, 0, 3]
     bits = [-sum(each * math.log(each) for each in row) / math.log(3) for row in weights]
-    assert score(found, "broad") == pytest.approx(sum(bits) / 3)
+    assert score(result, "broad") == pytest.approx(sum(bits) / 3)
 
 
 def test_even_attention_gives_what_is_said_of_it_and_no_kind_but_broad() -> None:
-    found = find_patterns([a_map(np.full((6, 6), 1 / 6))])
-    there = ~np.isnan(found.scores)
-    assert np.allclose(found.scores[there], found.even_scores[there])
-    assert found.kinds == (BROAD_PATTERN,)
-    assert np.allclose(found.excess[:, :-1][there[:, :-1]], 0, atol=1e-6)
+    result = find_patterns([build_map(np.full((6, 6), 1 / 6))])
+    has_score = ~np.isnan(result.scores)
+    assert np.allclose(result.scores[has_score], result.even_scores[has_score])
+    assert result.kinds == (BROAD_PATTERN,)
+    assert np.allclose(result.excess[:, :-1][has_score[:, :-1]], 0, atol=1e-6)
 
 
 def test_under_a_mask_only_what_is_seen_counts_and_the_first_token_has_no_choice() -> None:
     """Causal and even: row t reads each of t + 1 tokens with 1/(t + 1)."""
-    seen = np.tril(np.ones((6, 6)))
-    found = find_patterns([a_map(seen / seen.sum(1, keepdims=True), hidden=seen == 0)])
+    visible = np.tril(np.ones((6, 6)))
+    result = find_patterns(
+        [build_map(visible / visible.sum(1, keepdims=True), hidden=visible == 0)]
+    )
 
-    one_of = np.mean([1 / (row + 1) for row in range(1, 6)])
-    assert math.isnan(score(found, "next"))
+    expected = np.mean([1 / (row + 1) for row in range(1, 6)])
+    assert math.isnan(score(result, "next"))
     for short in ("previous", "first", "itself"):
-        assert score(found, short) == pytest.approx(one_of) == pytest.approx(even(found, short))
-    assert score(found, "broad") == pytest.approx(1)
-    assert found.showing_counts[-1] == 5
+        assert (
+            score(result, short)
+            == pytest.approx(expected)
+            == pytest.approx(even_score(result, short))
+        )
+    assert score(result, "broad") == pytest.approx(1)
+    assert result.showing_counts[-1] == 5
 
 
 def test_what_a_text_cannot_show_has_no_number() -> None:
-    found = find_patterns([a_map(np.full((3, 3), 1 / 3), ["a", "b", "c"])])
-    assert [each.short for each in PATTERN_KINDS if not found.strongest(each)] == [
+    result = find_patterns([build_map(np.full((3, 3), 1 / 3), ["a", "b", "c"])])
+    assert [each.short for each in PATTERN_KINDS if not result.strongest(each)] == [
         "separators",
         "same",
         "induction",
         "column",
     ]
-    alone = find_patterns([a_map([[1.0]], ["a"])])
-    assert np.isnan(alone.scores).all()
-    assert alone.kinds == (None,)
+    single_token = find_patterns([build_map([[1.0]], ["a"])])
+    assert np.isnan(single_token.scores).all()
+    assert single_token.kinds == (None,)
 
 
 def test_two_tokens_must_be_repeated_for_induction() -> None:
     """`the` is there twice, and something else comes after it."""
     words = ["the", "cat", "saw", "the", "dog"]
-    found = find_patterns([a_map(np.full((5, 5), 1 / 5), words)])
-    assert score(found, "same") == pytest.approx(0.2)
-    assert math.isnan(score(found, "induction"))
+    result = find_patterns([build_map(np.full((5, 5), 1 / 5), words)])
+    assert score(result, "same") == pytest.approx(0.2)
+    assert math.isnan(score(result, "induction"))
 
 
 def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside_a_word() -> None:
@@ -152,63 +158,67 @@ def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside
     spaced = (True, True, False, False, False, False, True, True, True, True)
     tokens = Tokens("", pieces, tuple(range(10)), spaced, special=frozenset((0, 9)))
     side = MapSide(tokens, tuple((place,) for place in range(10)), tokens.labels, (*range(1, 11),))
-    found = read_pattern_tokens(Map("L0H0", None, 0, unmasked_cells(np.eye(10)), side, side))
-    assert np.flatnonzero(found.is_separator).tolist() == [0, 5, 7, 8, 9]
+    result = read_pattern_tokens(Map("L0H0", None, 0, unmasked_cells(np.eye(10)), side, side))
+    assert np.flatnonzero(result.is_separator).tolist() == [0, 5, 7, 8, 9]
 
 
 def test_what_a_tokenizer_added_twice_is_no_token_that_is_there_twice() -> None:
     words = ["[SEP]", "a", "[SEP]"]
-    found = find_patterns([a_map(np.full((3, 3), 1 / 3), words, special=(0, 2))])
-    assert math.isnan(score(found, "same"))
-    assert score(found, "separators") == pytest.approx(1 / 3)  # the first is the first token
+    result = find_patterns([build_map(np.full((3, 3), 1 / 3), words, special=(0, 2))])
+    assert math.isnan(score(result, "same"))
+    assert score(result, "separators") == pytest.approx(1 / 3)  # the first is the first token
 
 
 def test_of_a_second_text_nothing_is_before_or_after_but_the_same_token_counts() -> None:
     keys = replace(tokens_of_words(["cat", "a", "b"]), ids=(WORDS.index("cat"), 7, 8))
-    found = find_patterns([a_map(np.full((6, 3), 1 / 3), keys=keys)])
-    assert [each.short for each in PATTERN_KINDS if found.strongest(each)] == [
+    result = find_patterns([build_map(np.full((6, 3), 1 / 3), keys=keys)])
+    assert [each.short for each in PATTERN_KINDS if result.strongest(each)] == [
         "first",
         "same",
         "broad",
     ]
-    assert found.showing_counts.tolist() == [0, 0, 6, 0, 0, 2, 0, 0, 6]
+    assert result.showing_counts.tolist() == [0, 0, 6, 0, 0, 2, 0, 0, 6]
 
 
 @given(arrays(np.float32, (3, 7, 7), elements=st.floats(0.015625, 1, width=32)))
 def test_every_score_lies_between_none_and_all(weights: np.ndarray) -> None:
     words = ["a", "b", ",", "a", "b", "c", "."]
     shares = weights / weights.sum(-1, keepdims=True)
-    found = find_patterns([a_map(each, words) for each in shares])
-    columns = [key is not None for key in found.columns]
-    assert (~np.isnan(found.scores[:, PATTERN_KINDS.index(COLUMN_PATTERN)])).tolist() == columns
-    scores = np.nan_to_num(found.scores)
+    result = find_patterns([build_map(each, words) for each in shares])
+    columns = [key is not None for key in result.columns]
+    assert (~np.isnan(result.scores[:, PATTERN_KINDS.index(COLUMN_PATTERN)])).tolist() == columns
+    scores = np.nan_to_num(result.scores)
     assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
-    assert (np.nan_to_num(found.even_scores) <= 1 + 1e-6).all()
+    assert (np.nan_to_num(result.even_scores) <= 1 + 1e-6).all()
 
 
 def test_the_strongest_come_first_and_a_tie_goes_to_the_first_head() -> None:
     heads = [np.full((6, 6), 1 / 6), np.eye(6), np.eye(6)]
-    found = find_patterns([a_map(each) for each in heads])
-    itself = next(each for each in PATTERN_KINDS if each.short == "itself")
-    assert found.strongest(itself) == [1, 2, 0]
-    assert found.heads_of_kind(itself) == [1, 2]
+    result = find_patterns([build_map(each) for each in heads])
+    itself_kind = next(each for each in PATTERN_KINDS if each.short == "itself")
+    assert result.strongest(itself_kind) == [1, 2, 0]
+    assert result.heads_of_kind(itself_kind) == [1, 2]
 
 
 def test_bands_of_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(30), 30)
     words = [f"w{number % 11}" for number in range(30)]
-    whole = find_patterns([a_map(weights, words)])
+    result = find_patterns([build_map(weights, words)])
     monkeypatch.setattr(patterns, "PATTERN_CELLS_AT_ONCE", 1)
-    assert np.allclose(find_patterns([a_map(weights, words)]).scores, whole.scores, equal_nan=True)
+    assert np.allclose(
+        find_patterns([build_map(weights, words)]).scores, result.scores, equal_nan=True
+    )
 
 
 def test_of_a_long_text_every_so_many_tokens_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "MAX_SAMPLED_CELLS", 1)
     monkeypatch.setattr(patterns, "MIN_SAMPLED_QUERIES", 10)
-    found = find_patterns([a_map(shifted(35, -1), [f"w{number}" for number in range(35)])])
-    assert (found.sampled_count, found.tokens) == (9, 35)
-    assert score(found, "previous") == pytest.approx(1)
-    assert found.showing_counts[0] == 8
+    result = find_patterns(
+        [build_map(shifted_weights(35, -1), [f"w{number}" for number in range(35)])]
+    )
+    assert (result.sampled_count, result.tokens) == (9, 35)
+    assert score(result, "previous") == pytest.approx(1)
+    assert result.showing_counts[0] == 8
 
 
 @pytest.fixture(scope="module")
@@ -223,32 +233,38 @@ def test_minilm_has_a_head_for_the_token_before_one_for_the_token_after_and_many
         "L0H2 attends to the previous token (over 99.9\u00a0%), L1H8 to the next token "
         '(55\u00a0%), L4H5 to the first token (90\u00a0%), L5H11 to "animal" (41\u00a0%) and L0H0 '
         "attends broadly (entropy 91\u00a0% of the largest possible).",
-        f"{_sinks(minilm)} of 72 heads attend mostly to the first token.",
+        f"{count_sinks(minilm)} of 72 heads attend mostly to the first token.",
     )
 
 
-def _sinks(minilm: Inspection) -> int:
-    """With loops: heads whose kind it is, in which most tokens give it their largest weight."""
-    found = 0
+def count_sinks(minilm: Inspection) -> int:
+    """Count, with loops, the heads in which most tokens give the first one their largest weight."""
+    count = 0
     for head, kind in enumerate(minilm.patterns.kinds):
         weights = minilm.trace.layers[head // 12].attended.weights[head % 12].tolist()
-        most = sum(row[0] == max(row) for row in weights[1:])
-        found += kind is not None and kind.short == "first" and 2 * most > len(weights) - 1
-    return found
+        dominated_rows = sum(row[0] == max(row) for row in weights[1:])
+        count += (
+            kind is not None and kind.short == "first" and 2 * dominated_rows > len(weights) - 1
+        )
+    return count
 
 
 def test_a_head_is_called_after_the_key_that_dominates_it(minilm: Inspection) -> None:
     """In L5H11 the first token has .33 of the attention on average, and "animal" has .41."""
     weights = minilm.trace.layers[5].attended.weights[11]
-    told = head_kind_sentences(replace(minilm, options=InspectOptions(layer=5, head=11)))
-    first = head_kind_sentences(replace(minilm, options=InspectOptions(layer=4, head=5)))
-    least = head_kind_sentences(replace(minilm, options=InspectOptions(layer=5, head=9)))
+    animal_sentences = head_kind_sentences(
+        replace(minilm, options=InspectOptions(layer=5, head=11))
+    )
+    first_sentences = head_kind_sentences(replace(minilm, options=InspectOptions(layer=4, head=5)))
+    tired_sentences = head_kind_sentences(replace(minilm, options=InspectOptions(layer=5, head=9)))
 
-    assert told == ('L5H11: most tokens attend to "animal" (41\u00a0% on average).',)
+    assert animal_sentences == ('L5H11: most tokens attend to "animal" (41\u00a0% on average).',)
     assert float(weights[:, 2].mean()) == pytest.approx(0.41, abs=0.005)
     assert sum(int(row.argmax()) == 2 for row in weights) == 10  # of 15
-    assert first == ("L4H5: most tokens attend to the first token (90\u00a0% on average).",)
-    assert least == ('L5H9: most tokens attend to "tired" (22\u00a0% on average).',)
+    assert first_sentences == (
+        "L4H5: most tokens attend to the first token (90\u00a0% on average).",
+    )
+    assert tired_sentences == ('L5H9: most tokens attend to "tired" (22\u00a0% on average).',)
     view = replace(minilm, options=InspectOptions(layer=1, head=2)).view()
     assert view.headline == "What tokens attend to in L1H2"  # where nothing stands out
     words = head_kind_sentences(
@@ -257,18 +273,20 @@ def test_a_head_is_called_after_the_key_that_dominates_it(minilm: Inspection) ->
     assert words[0].startswith('L5H11: most words attend to "animal" (')
 
 
-def column_of(
+def find_column(
     weights: np.ndarray, hidden: np.ndarray, marks: Sequence[int]
 ) -> tuple[int | None, float]:
-    """With loops: the key that most queries with a choice attend to most, and its mean share."""
-    asked = [row for row in range(len(weights)) if sum(~hidden[row]) > 1 and weights[row].sum() > 0]
+    """Find, with loops, the key that most queries with a choice attend to most, and its share."""
+    queries = [
+        row for row in range(len(weights)) if sum(~hidden[row]) > 1 and weights[row].sum() > 0
+    ]
     for key in range(1, len(weights)):
-        votes = [row for row in asked if all(
+        votes = [row for row in queries if all(
             weights[row, key] > weights[row, other] for other in range(len(weights)) if other != key
         )]  # fmt: skip
-        if key not in marks and len(votes) > 1 and 2 * len(votes) > len(asked):
+        if key not in marks and len(votes) > 1 and 2 * len(votes) > len(queries):
             shares = [
-                weights[row, key] / weights[row].sum() for row in asked if not hidden[row, key]
+                weights[row, key] / weights[row].sum() for row in queries if not hidden[row, key]
             ]
             return key, sum(shares) / len(shares)
     return None, math.nan
@@ -285,25 +303,25 @@ def test_a_column_is_found_as_loops_find_it(weights: np.ndarray, causal: bool) -
     count = len(weights)
     hidden = np.triu(np.ones((count, count), bool), 1) & causal
     words = ["a", "b", ",", "a", "b", "c"][:count]
-    found = find_patterns([a_map(np.where(hidden, 0, weights), words, hidden=hidden)])
-    key, share = column_of(np.where(hidden, 0, weights), hidden, marks=(2,))
+    result = find_patterns([build_map(np.where(hidden, 0, weights), words, hidden=hidden)])
+    key, share = find_column(np.where(hidden, 0, weights), hidden, marks=(2,))
 
-    assert found.columns == (key,)
-    assert score(found, "column") == pytest.approx(share, nan_ok=True)
+    assert result.columns == (key,)
+    assert score(result, "column") == pytest.approx(share, nan_ok=True)
 
 
 def test_the_column_of_a_head_wins_if_it_is_further_from_even_attention() -> None:
     """Most of six tokens read "cat" with .5; the first, or a separator, is no column."""
     weights = np.full((6, 6), 0.1)
     weights[:, 1] = 0.5
-    assert [each.kinds[0] for each in (find_patterns([a_map(weights)]),)] == [COLUMN_PATTERN]
+    assert [each.kinds[0] for each in (find_patterns([build_map(weights)]),)] == [COLUMN_PATTERN]
     for place, short in ((0, "first"), (5, "separators")):
-        other = np.full((6, 6), 0.1)
-        other[:, place] = 0.5
-        found = find_patterns([a_map(other)])
-        assert found.columns == (None,)
-        assert found.kinds[0] is not None
-        assert found.kinds[0].short == short
+        other_weights = np.full((6, 6), 0.1)
+        other_weights[:, place] = 0.5
+        result = find_patterns([build_map(other_weights)])
+        assert result.columns == (None,)
+        assert result.kinds[0] is not None
+        assert result.kinds[0].short == short
 
 
 def test_the_table_names_the_strongest_and_says_what_few_tokens_show(minilm: Inspection) -> None:
@@ -321,39 +339,54 @@ def test_the_numbers_are_those_of_the_weights(minilm: Inspection) -> None:
     """Worked out again with loops, from the matrices of the Trace."""
     layer, head = minilm.trace.layers[3], 11
     weights = layer.attended.weights[head].tolist()
-    found, place = minilm.patterns, 3 * 12 + head
+    result, place = minilm.patterns, 3 * 12 + head
     count = len(weights)
-    before = [weights[row][row - 1] for row in range(1, count)]
-    # The apostrophe stands inside a word; what is left is [SEP], for all but itself.
-    separators = [weights[row][count - 1] for row in range(count - 1)]
-    assert score(found, "previous", place) == pytest.approx(sum(before) / len(before))
-    assert score(found, "separators", place) == pytest.approx(sum(separators) / len(separators))
+    previous_shares = [weights[row][row - 1] for row in range(1, count)]
+    # The apostrophe is inside a word, so [SEP] is the only separator, for all tokens but itself.
+    separator_shares = [weights[row][count - 1] for row in range(count - 1)]
+    assert score(result, "previous", place) == pytest.approx(
+        sum(previous_shares) / len(previous_shares)
+    )
+    assert score(result, "separators", place) == pytest.approx(
+        sum(separator_shares) / len(separator_shares)
+    )
 
 
 def test_what_is_left_out_is_no_part_of_what_heads_do(minilm: Inspection) -> None:
     """Worked out again with loops: the token before is that of the sentence, and rows sum to 1."""
-    hiding = replace(minilm, options=InspectOptions(hide_special=True))
-    found = hiding.patterns
+    inspection = replace(minilm, options=InspectOptions(hide_special=True))
+    result = inspection.patterns
     weights = minilm.trace.layers[2].attended.weights[9].tolist()
-    left = range(1, len(weights) - 1)
-    itself = [weights[row][row] / sum(weights[row][key] for key in left) for row in left]
-    assert score(found, "itself", 2 * 12 + 9) == pytest.approx(sum(itself) / len(itself))
-    before = [weights[row][row - 1] / sum(weights[row][key] for key in left) for row in left[1:]]
-    assert score(found, "previous", 2 * 12 + 9) == pytest.approx(sum(before) / len(before))
-    assert math.isnan(score(found, "first"))
-    assert all(said.startswith("Of what is left, ") for said in head_kind_sentences(hiding))
+    kept_tokens = range(1, len(weights) - 1)
+    own_shares = [
+        weights[row][row] / sum(weights[row][key] for key in kept_tokens) for row in kept_tokens
+    ]
+    assert score(result, "itself", 2 * 12 + 9) == pytest.approx(sum(own_shares) / len(own_shares))
+    previous_shares = [
+        weights[row][row - 1] / sum(weights[row][key] for key in kept_tokens)
+        for row in kept_tokens[1:]
+    ]
+    assert score(result, "previous", 2 * 12 + 9) == pytest.approx(
+        sum(previous_shares) / len(previous_shares)
+    )
+    assert math.isnan(score(result, "first"))
+    assert all(
+        sentence.startswith("Of what is left, ") for sentence in head_kind_sentences(inspection)
+    )
 
 
 def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -> None:
     side = replace(
-        a_map(np.eye(6)).rows,
+        build_map(np.eye(6)).rows,
         groups=((0,), (1,), (3,), (4,)),
         labels=("the", "cat", "the", "cat"),
         numbers=(1, 2, 4, 5),
     )
-    found = find_patterns([Map("L0H0", None, 0, unmasked_cells(np.full((4, 4), 0.25)), side, side)])
-    before = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == "previous")
-    assert found.showing_counts[before] == 2  # the second and the fifth
+    result = find_patterns(
+        [Map("L0H0", None, 0, unmasked_cells(np.full((4, 4), 0.25)), side, side)]
+    )
+    previous = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == "previous")
+    assert result.showing_counts[previous] == 2  # the second and the fifth token
 
 
 @pytest.mark.parametrize(
@@ -367,17 +400,18 @@ def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -
 def test_what_heads_do_says_of_what_numbers(
     minilm: Inspection, choices: dict[str, Any], start: str, note: str
 ) -> None:
-    made = replace(minilm, options=InspectOptions(**choices))
-    table = heads_table(made)
+    inspection = replace(minilm, options=InspectOptions(**choices))
+    table = heads_table(inspection)
     assert table is not None
     assert note in table.note
-    assert head_kind_sentences(made)
-    assert all(said.startswith(start) for said in head_kind_sentences(made))
+    assert head_kind_sentences(inspection)
+    assert all(sentence.startswith(start) for sentence in head_kind_sentences(inspection))
 
 
 def test_by_lengths_fewer_heads_are_sinks(minilm: Inspection) -> None:
     sink = next(each for each in PATTERN_KINDS if each.short == "first")
-    by_length = replace(minilm, options=InspectOptions(weigh="norm"))
+    inspection_by_length = replace(minilm, options=InspectOptions(weigh="norm"))
     assert (
-        len(by_length.patterns.heads_of_kind(sink)) < len(minilm.patterns.heads_of_kind(sink)) / 2
+        len(inspection_by_length.patterns.heads_of_kind(sink))
+        < len(minilm.patterns.heads_of_kind(sink)) / 2
     )

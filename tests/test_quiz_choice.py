@@ -29,8 +29,8 @@ def first_question(seed: int, kind: str) -> Question | None:
 
 @pytest.mark.parametrize("kind", ["mask", "weight", "visible"])
 def test_over_two_hundred_seeds_no_place_of_the_right_answer_is_a_good_guess(kind: str) -> None:
-    found = [first_question(seed, kind) for seed in range(200)]
-    places = Counter(each.answer for each in found if each is not None)
+    questions = [first_question(seed, kind) for seed in range(200)]
+    places = Counter(each.answer for each in questions if each is not None)
 
     assert min(places[place] for place in range(4)) >= 0.15 * places.total()
     assert max(places.values()) <= 0.35 * places.total()
@@ -52,21 +52,23 @@ def test_no_row_is_asked_about_twice_and_no_map_answers_a_later_question(
     text = "the old keys near the small cabinet" if settings.model else FOX
     questions = build_quiz(Lesson((LessonText(text, settings),), questions=40)).questions
     assert len(questions) >= 5
-    asked = set[tuple[str, int]]()  # rows that a question or a solution has shown
-    hidden = set[int]()  # queries whose hidden keys were shown
+    shown_rows = set[tuple[str, int]]()  # rows that a question or a solution has shown
+    masked_queries = set[int]()  # queries whose hidden keys were shown
     for question in questions:
         row = question.row
         assert row is not None
         heads = question.heads or (row,)
-        whole = bool(question.heads) or (question.shows_map and question.kind in ("token", "mask"))
-        queries = range(len(row.trace.tokens)) if whole else [row.query]
+        shows_whole_map = bool(question.heads) or (
+            question.shows_map and question.kind in ("token", "mask")
+        )
+        queries = range(len(row.trace.tokens)) if shows_whole_map else [row.query]
         if question.kind in ("mask", "visible"):
-            assert row.query not in hidden
+            assert row.query not in masked_queries
         else:
-            assert not {(each.head_name, row.query) for each in heads} & asked
-        asked |= {(each.head_name, query) for each in heads for query in queries}
+            assert not {(each.head_name, row.query) for each in heads} & shown_rows
+        shown_rows |= {(each.head_name, query) for each in heads for query in queries}
         if not row.layer.visible.all():
-            hidden |= set(queries)
+            masked_queries |= set(queries)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +76,10 @@ def test_no_row_is_asked_about_twice_and_no_map_answers_a_later_question(
     [("minilm", "The cat sat on the mat."), ("toy", "the animal did not cross the street")],
 )
 def test_what_decides_a_question_is_shown_with_it(name: str, text: str) -> None:
-    traced = trace(text, model=name)
-    found = [*FINDERS["token"](build_search(traced, (), None, "1"))]
-    assert found
-    for question in found[:20]:
+    text_trace = trace(text, model=name)
+    questions = [*FINDERS["token"](build_search(text_trace, (), None, "1"))]
+    assert questions
+    for question in questions[:20]:
         row, exercise = question.row, build_exercise(question, 1)
         assert row is not None
         [grid] = exercise.question.grids
@@ -94,35 +96,45 @@ def test_what_decides_a_question_is_shown_with_it(name: str, text: str) -> None:
 @pytest.mark.parametrize("text", [TOM, "Anna waited near Kate and behind the tree Tom slept . she"])
 def test_the_pronoun_is_asked_about_first_and_the_other_name_is_an_answer(text: str) -> None:
     quiz = build_quiz(Lesson((LessonText(text, Settings(model="pronouns")),)))
-    first = build_exercise(quiz.questions[0], 1)
+    exercise = build_exercise(quiz.questions[0], 1)
 
-    assert first.question.title == f'Which token does "{text.split()[-1]}" attend to most in L1H0?'
-    assert first.question.about.endswith("L1H0 reads what the pronoun stands for.")
-    assert {text.split()[0], text.split()[3]} < set(first.options)
+    assert (
+        exercise.question.title == f'Which token does "{text.split()[-1]}" attend to most in L1H0?'
+    )
+    assert exercise.question.about.endswith("L1H0 reads what the pronoun stands for.")
+    assert {text.split()[0], text.split()[3]} < set(exercise.options)
 
 
 def test_a_pattern_is_asked_for_as_a_comparison() -> None:
-    traced = trace("The cat sat on the mat.", model="minilm")
-    question = next(FINDERS["head"](build_search(traced, (), None, "1")))
+    text_trace = trace("The cat sat on the mat.", model="minilm")
+    question = next(FINDERS["head"](build_search(text_trace, (), None, "1")))
 
     assert "do tokens attend more to the " in build_exercise(question, 1).question.title
 
 
 def test_no_question_is_asked_again_be_it_the_lessons_own_or_not() -> None:
     settings = Settings(model="agreement")
-    own = OwnQuestion("token", head="L1H0", query="?")
-    text = LessonText("the old keys near the cabinet", settings, own=(own,))
+    own_question = OwnQuestion("token", head="L1H0", query="?")
+    text = LessonText("the old keys near the cabinet", settings, own=(own_question,))
     questions = build_quiz(Lesson((text,), questions=20)).questions
-    asked = [(each.kind, each.row.head_name, each.row.query) for each in questions if each.row]
+    rows = [(each.kind, each.row.head_name, each.row.query) for each in questions if each.row]
 
-    assert asked.count(("token", "L1H0", 6)) == 1
+    assert rows.count(("token", "L1H0", 6)) == 1
     with pytest.raises(AttnvizError, match="this question was asked before"):
-        build_quiz(Lesson((LessonText(text.text, settings, own=(own, own)),)))
+        build_quiz(Lesson((LessonText(text.text, settings, own=(own_question, own_question)),)))
 
 
 def test_own_questions_that_leave_the_choice_open_are_about_different_rows() -> None:
-    own = OwnQuestion("weight")
-    lesson = Lesson((LessonText("I am learning this", Settings(dim=4), own=(own, own, own)),))
+    own_question = OwnQuestion("weight")
+    lesson = Lesson(
+        (
+            LessonText(
+                "I am learning this",
+                Settings(dim=4),
+                own=(own_question, own_question, own_question),
+            ),
+        )
+    )
     rows = [each.row.query for each in build_quiz(lesson).questions[:3] if each.row]
 
     assert len(set(rows)) == 3
@@ -137,14 +149,14 @@ def test_a_text_without_a_question_is_named_with_the_reason(
         "utf-8",
     )
     result = attnviz("quiz", str(path))
-    alone = attnviz(
+    other_result = attnviz(
         "quiz", "aa bb", "--model", "induction", "--kind", "scaled,token", "-t", "words"
     )
 
     assert result.status == 0
     assert result.err.startswith('note: nothing is asked about "the the the" (line 2 of ')
     assert "no token can be asked about" in result.err
-    assert "--heads" not in alone.err
+    assert "--heads" not in other_result.err
 
 
 def test_a_part_of_a_letter_is_no_answer_and_is_not_asked_about(attnviz: Attnviz) -> None:
@@ -154,12 +166,14 @@ def test_a_part_of_a_letter_is_no_answer_and_is_not_asked_about(attnviz: Attnviz
         settings = Settings(variant="causal", seed=seed)
         lesson = Lesson((LessonText("das 我 Haus 喜 steht hier", settings),), questions=6)
         for question in build_quiz(lesson).questions:
-            named = [question.row.keys.labels[key] for key in question.keys] if question.row else []
-            assert not any("⟨" in label for label in named)
+            answers = (
+                [question.row.keys.labels[key] for key in question.keys] if question.row else []
+            )
+            assert not any("⟨" in label for label in answers)
             assert question.row is None or "⟨" not in tokens.labels[question.row.query]
 
-    refused = attnviz("quiz", "我喜欢猫和狗")
-    assert "--tokenizer chars" in refused.err
+    refusal = attnviz("quiz", "我喜欢猫和狗")
+    assert "--tokenizer chars" in refusal.err
     assert attnviz("quiz", "我喜欢猫和狗", "--tokenizer", "chars").status == 0
 
 
@@ -174,24 +188,24 @@ def test_tokens_are_named_by_numbers_too_and_an_unclear_one_says_its_weights(
     lesson = read_lesson(path)
     assert (lesson.texts[0].queries, lesson.texts[1].own[0].query) == (("2",), "2")
 
-    own = OwnQuestion("token", query="it")
+    own_question = OwnQuestion("token", query="it")
     for seed in range(6):
         settings = Settings(dim=4, seed=seed)
         weights = trace("I like it a lot", settings).layers[0].weights[0][2]
         first, second = sorted(np.asarray(weights), reverse=True)[:2]
         if first - second < 0.09:
-            with pytest.raises(AttnvizError, match='about "it" has a clear answer: ') as caught:
-                build_quiz(Lesson((LessonText("I like it a lot", settings, own=(own,)),)))
+            with pytest.raises(AttnvizError, match='about "it" has a clear answer: ') as error:
+                build_quiz(Lesson((LessonText("I like it a lot", settings, own=(own_question,)),)))
             numbers = [f"{each:.2f}".lstrip("0") for each in (first, second)]
-            assert "are {} and {}".format(*numbers) in str(caught.value)
-            assert "seed = 8" in (caught.value.hint or "")
+            assert "are {} and {}".format(*numbers) in str(error.value)
+            assert "seed = 8" in (error.value.hint or "")
             return
     raise AssertionError("no seed has two nearly equal weights")
 
 
 def test_words_for_which_no_head_was_written_are_not_asked_about() -> None:
-    traced = trace("the animal did not cross the street because it was tired", model="toy")
-    rows = [each.row for each in FINDERS["token"](build_search(traced, (), None, "1"))]
+    text_trace = trace("the animal did not cross the street because it was tired", model="toy")
+    rows = [each.row for each in FINDERS["token"](build_search(text_trace, (), None, "1"))]
 
     assert rows
     assert [row for row in rows if row is not None and row.best == row.query] == []

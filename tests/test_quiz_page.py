@@ -19,7 +19,7 @@ from tests.browser import Opened, opened
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-RIGHT = "bcbdabaa"  # the answers of the course
+RIGHT_ANSWERS = "bcbdabaa"  # the answers of the course
 
 
 @pytest.fixture(scope="module")
@@ -31,24 +31,24 @@ def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quiz(chromium: Browser, page_path: Path) -> Iterator[Opened]:
-    with opened(chromium, page_path, viewport={"width": 900, "height": 800}) as seen:
-        yield seen
+    with opened(chromium, page_path, viewport={"width": 900, "height": 800}) as opened_page:
+        yield opened_page
 
 
 def answer_all(page: Page, keys: str) -> None:
-    """Choose an answer of each next question, check it and go on."""
+    """Answer the next questions with these keys: choose, check, go on."""
     for key in keys:
-        for pressed in (key, "Enter", "Enter"):
-            page.keyboard.press(pressed)
+        for key_to_press in (key, "Enter", "Enter"):
+            page.keyboard.press(key_to_press)
 
 
 def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: Path) -> None:
     text = page_path.read_text("utf-8")
-    [packed] = re.findall(r'id="solutions">([^<]*)<', text)
-    solutions = json.loads(base64.b64decode(packed))
+    [encoded_solutions] = re.findall(r'id="solutions">([^<]*)<', text)
+    solutions = json.loads(base64.b64decode(encoded_solutions))
 
     assert len(text) < 150_000
-    assert "".join("abcd"[each["answer"]] for each in solutions) == RIGHT
+    assert "".join("abcd"[each["answer"]] for each in solutions) == RIGHT_ANSWERS
     assert "gives itself" in solutions[0]["solution"]
     assert "gives itself" not in text
     assert "Answer:" not in text
@@ -56,7 +56,7 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
 
 def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: Opened) -> None:
     page = quiz.page
-    keys = [*"2cc", "4", *"abaa"]  # the third is wrong, and there is no answer c
+    keys = [*"2cc", "4", *"abaa"]  # the third question has no answer c, and gets a wrong one
 
     for number, key in enumerate(keys, 1):
         assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")
@@ -137,7 +137,7 @@ def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_to
     chromium: Browser, page_path: Path
 ) -> None:
     with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as quiz:
-        for key in RIGHT:
+        for key in RIGHT_ANSWERS:
             quiz.page.keyboard.press(key)
             quiz.page.keyboard.press("Enter")
             verdict = quiz.page.locator(".verdict:visible").bounding_box()
@@ -162,7 +162,7 @@ def test_keys_with_a_modifier_choose_nothing_and_a_question_is_read_out_once(
 @pytest.mark.parametrize("width", [320, 480, 1200])
 def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, width: int) -> None:
     with opened(chromium, page_path, viewport={"width": width, "height": 800}) as quiz:
-        for key in RIGHT:
+        for key in RIGHT_ANSWERS:
             quiz.page.keyboard.press(key)
             quiz.page.keyboard.press("Enter")
             assert quiz.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -189,9 +189,9 @@ def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path
     path = tmp_path / "quiz.html"
     path.write_bytes(view(quiz).render(".html"))
 
-    with opened(chromium, path) as seen:
-        seen.page.keyboard.press("1")
-        seen.page.keyboard.press("Enter")
-        assert seen.page.locator("img, b, i").count() == 0
-        assert seen.page.locator("h1").inner_text() == "<i>a</i>"
-        assert "<img" in seen.page.locator("main").inner_text()
+    with opened(chromium, path) as opened_page:
+        opened_page.page.keyboard.press("1")
+        opened_page.page.keyboard.press("Enter")
+        assert opened_page.page.locator("img, b, i").count() == 0
+        assert opened_page.page.locator("h1").inner_text() == "<i>a</i>"
+        assert "<img" in opened_page.page.locator("main").inner_text()

@@ -41,14 +41,16 @@ STORY = ROOT / "sample_texts" / "story.txt"
 RUN = ("run", "--file", str(STORY), "--variant", "causal", "--heads", "2", "--layers", "2")
 HINT = torchrun.TORCHRUN_HINT
 MEMORY_HINT = "if memory ran out, start fewer processes on each machine, or give a shorter text"
-LOST = "process {} of 2 has ended without a message: it was killed, or its connection is lost"
+LOST_PROCESS = (
+    "process {} of 2 has ended without a message: it was killed, or its connection is lost"
+)
 
 
-def start(processes: int, *words: str, folder: Path) -> subprocess.Popen[str]:
-    """torchrun with so many processes."""
-    launch = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+def start_processes(processes: int, *words: str, folder: Path) -> subprocess.Popen[str]:
+    """Start attnviz under torchrun with so many processes."""
+    arguments = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
     return subprocess.Popen(
-        [*launch, "-m", "attnviz", *words],
+        [*arguments, "-m", "attnviz", *words],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -57,17 +59,17 @@ def start(processes: int, *words: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """All numbers and words of JSON data, by their path."""
     if isinstance(value, Mapping):
         for key, each in value.items():
-            yield from flat(each, f"{name}/{key}")
+            yield from flatten(each, f"{name}/{key}")
     else:
         yield name, value
 
 
 def assert_equal_results(one: Path, other: Path) -> None:
-    results = [dict(flat(json.loads(path.read_text("utf-8"))["maps"])) for path in (one, other)]
+    results = [dict(flatten(json.loads(path.read_text("utf-8"))["maps"])) for path in (one, other)]
     assert results[0].keys() == results[1].keys()
     for name, value in results[0].items():
         if isinstance(value, str):
@@ -79,12 +81,12 @@ def assert_equal_results(one: Path, other: Path) -> None:
 def test_two_processes_of_torchrun_give_what_one_gives_and_the_first_one_alone_says_so(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
-    process = start(2, *RUN, "--resolution=40", "-o", "two.json", folder=tmp_path)
+    process = start_processes(2, *RUN, "--resolution=40", "-o", "two.json", folder=tmp_path)
     attnviz(*RUN, "--resolution=40", "--stream", "-o", str(tmp_path / "one.json"))
-    printed, _ = process.communicate(timeout=LONGEST)
+    output, _ = process.communicate(timeout=LONGEST)
 
-    assert process.returncode == 0, printed
-    assert [line for line in printed.splitlines() if "Gloo" not in line] == [
+    assert process.returncode == 0, output
+    assert [line for line in output.splitlines() if "Gloo" not in line] == [
         "note: 2 processes have shared this work; weights are computed only where they are shown, "
         "as with --stream",
         "wrote two.json",
@@ -92,8 +94,8 @@ def test_two_processes_of_torchrun_give_what_one_gives_and_the_first_one_alone_s
     assert_equal_results(tmp_path / "one.json", tmp_path / "two.json")
 
 
-# What torchrun does, without its own start: processes with their variables, all of which are ended
-# when one has failed. They are forked, so that torch is imported once.
+# Starts processes with variables as torchrun does, and ends all when one fails. Processes are
+# forked, so that torch is imported once.
 LAUNCHER = """
 import os, signal, sys
 from pathlib import Path
@@ -137,14 +139,14 @@ def work(rank):
     ranks.join_process_group(distributed.FileStore("store", 3), rank, 3)
     vectors = torch.randn(3, 2, 900, 4, generator=torch.Generator().manual_seed(1))
     for pool in "mean", "max":
-        told = []
+        progress = []
         choice = SummaryChoice(50, pool)
         whole = attend(vectors).summarize(resolution=50, pool=pool)
-        shared = ranks.summarize_in_ranks(attend(vectors), choice, told.append)
+        shared = ranks.summarize_in_ranks(attend(vectors), choice, progress.append)
         for name, value in vars(whole).items():
             if isinstance(value, torch.Tensor):
                 assert torch.allclose(getattr(shared, name), value, atol=1e-6), name
-        assert told == ([768, 900, 1668, 1800] if rank == 0 else []), told
+        assert progress == ([768, 900, 1668, 1800] if rank == 0 else []), progress
     try:
         ranks.summarize_in_ranks(attend(vectors + (rank == 2) * torch.randn(900, 1)), choice)
     except AttnvizError as error:
@@ -154,12 +156,12 @@ launch(3, work)
 
 
 def launch(code: str, folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
-    """A launcher with code that is run after it."""
-    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    """Start a process that defines LAUNCHER, and then runs this code."""
+    environment = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         [sys.executable, "-c", LAUNCHER + code, *words],
         cwd=folder,
-        env={**os.environ, **own, **variables},
+        env={**os.environ, **environment, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -179,8 +181,8 @@ def test_three_processes_add_up_their_parts_and_refuse_other_vectors(tmp_path: P
 def test_a_killed_process_ends_all_with_one_error(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text(STORY.read_text("utf-8") * 10, "utf-8")
     words = ("run", "--file", "long.txt", "--variant", "causal", "--heads", "8", "-o", "x.json")
-    patience = timedelta(seconds=LONGEST)
-    server = TCPStore("localhost", 0, None, True, wait_for_workers=False, timeout=patience)
+    timeout = timedelta(seconds=LONGEST)
+    server = TCPStore("localhost", 0, None, True, wait_for_workers=False, timeout=timeout)
     variables = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(server.port), "WORLD_SIZE": "2"}
     others = {"LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     launcher = launch(RUN_ONE, tmp_path, *words, **variables, **others)
@@ -193,7 +195,7 @@ def test_a_killed_process_ends_all_with_one_error(tmp_path: Path) -> None:
     out, err = launcher.communicate(timeout=LONGEST)
 
     assert out == f"[{-signal.SIGKILL}, {128 + signal.SIGTERM}]\n"
-    assert err == f"error: {LOST.format(1)}\n hint: {MEMORY_HINT}\n"
+    assert err == f"error: {LOST_PROCESS.format(1)}\n hint: {MEMORY_HINT}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
 
 
@@ -202,11 +204,14 @@ def test_each_block_is_dealt_once_and_a_causal_mask_loads_all_alike(
     count: int, processes: int
 ) -> None:
     blocks = [slice(row, row + 1) for row in range(count)]
-    dealt = [ranks.deal_blocks(blocks, rank, processes) for rank in range(processes)]
-    work = [sum(block.start + 1 for block in own) for own in dealt]  # keys that are visible
+    blocks_by_rank = [ranks.deal_blocks(blocks, rank, processes) for rank in range(processes)]
+    # Keys that are visible to the rows of each process.
+    key_counts = [sum(block.start + 1 for block in rank_blocks) for rank_blocks in blocks_by_rank]
 
-    assert sorted(block.start for own in dealt for block in own) == list(range(count))
-    assert max(work) - min(work) <= count + 1  # a first and a last block
+    assert sorted(block.start for rank_blocks in blocks_by_rank for block in rank_blocks) == list(
+        range(count)
+    )
+    assert max(key_counts) - min(key_counts) <= count + 1  # keys of a whole block
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
@@ -218,15 +223,17 @@ def test_the_parts_of_processes_are_a_whole_even_if_some_have_no_block(
     rule = MaskRule(after=0)
     attention = LongAttention(queries=queries, keys=keys, values=values, scale=0.5, mask=rule)
     choice, blocks = SummaryChoice(30, pool), attention.row_blocks()
-    dealt = [ranks.deal_blocks(blocks, rank, processes) for rank in range(processes)]
-    whole = attention.summarize(resolution=30, pool=pool)
+    blocks_by_rank = [ranks.deal_blocks(blocks, rank, processes) for rank in range(processes)]
+    whole_summary = attention.summarize(resolution=30, pool=pool)
 
-    joined = join_parts(summarize_part(attention, own, choice) for own in dealt)
+    joined_summary = join_parts(
+        summarize_part(attention, rank_blocks, choice) for rank_blocks in blocks_by_rank
+    )
 
     assert len(blocks) == 3
-    for name, value in vars(whole).items():
+    for name, value in vars(whole_summary).items():
         if isinstance(value, torch.Tensor):
-            assert torch.allclose(getattr(joined, name), value, atol=1e-6), name
+            assert torch.allclose(getattr(joined_summary, name), value, atol=1e-6), name
 
 
 PLACE = Place(0, 2, 0, 2, "a", "localhost", 1)
@@ -260,21 +267,21 @@ def test_variables_that_torchrun_did_not_set_are_refused(
 ) -> None:
     variables = {name: value for name, value in (VARIABLES | changes).items() if value is not None}
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         read_place(variables)
 
-    assert (str(refused.value), refused.value.hint) == (problem, HINT)
+    assert (str(error.value), error.value.hint) == (problem, HINT)
 
 
 def test_the_variables_of_torchrun_are_read() -> None:
-    local = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    local_values = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
 
-    assert read_place(VARIABLES | local) == Place(1, 2, 1, 2, "0", "localhost", 29500)
+    assert read_place(VARIABLES | local_values) == Place(1, 2, 1, 2, "0", "localhost", 29500)
     assert read_place(VARIABLES)[:4] == (1, 2, 0, 1)
 
 
 @pytest.mark.parametrize(
-    ("words", "rank", "status", "printed"),
+    ("words", "rank", "status", "output"),
     [
         (["learn", "sort"], 0, 2,
          "error: attnviz learn works in one process, and torchrun has started 2\n"
@@ -289,7 +296,7 @@ def test_the_variables_of_torchrun_are_read() -> None:
     ],
 )  # fmt: skip
 def test_only_run_is_shared_and_the_first_process_says_so(
-    words: list[str], rank: int, status: int, printed: str,
+    words: list[str], rank: int, status: int, output: str,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     for name, value in (VARIABLES | {"RANK": str(rank)}).items():
@@ -297,23 +304,23 @@ def test_only_run_is_shared_and_the_first_process_says_so(
     monkeypatch.setattr(sys, "argv", ["attnviz", *words])
 
     assert torchrun.run_process() == status
-    assert capsys.readouterr() == ("", printed)
+    assert capsys.readouterr() == ("", output)
 
 
 @pytest.fixture
-def pair() -> tuple[SharedRun, SharedRun]:
-    """The first and the second of two processes, on one machine; each is this one."""
+def shared_runs() -> tuple[SharedRun, SharedRun]:
+    """The first and the second process of a shared run; both have the id of this process."""
     store = HashStore()
     runs = [SharedRun(PLACE._replace(rank=rank, local_rank=rank), store, store) for rank in (0, 1)]
-    for shared in runs:
-        store.set(f"pid/{shared.place.rank}", f"a {os.getpid()}")
+    for shared_run in runs:
+        store.set(f"pid/{shared_run.place.rank}", f"a {os.getpid()}")
     return runs[0], runs[1]
 
 
 def test_the_first_process_prints_the_error_of_another_once(
-    pair: tuple[SharedRun, SharedRun], capfd: pytest.CaptureFixture[str]
+    shared_runs: tuple[SharedRun, SharedRun], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = pair
+    first, second = shared_runs
     thread = threading.Thread(target=second.report_error, args=("there is no file 'x'", "make it"))
     thread.start()
     first.store.get("error")  # which waits for it
@@ -324,11 +331,11 @@ def test_the_first_process_prints_the_error_of_another_once(
 
 
 def test_an_error_of_another_machine_says_where_and_is_printed_if_the_first_process_has_gone(
-    pair: tuple[SharedRun, SharedRun],
+    shared_runs: tuple[SharedRun, SharedRun],
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _, second = pair
+    _, second = shared_runs
     second.place = second.place._replace(machine="b")
     monkeypatch.setattr(torchrun, "ANSWER_LIMIT", torchrun.ANSWER_LIMIT / 100)
     monkeypatch.setattr(socket, "gethostname", lambda: "there")
@@ -340,32 +347,32 @@ def test_an_error_of_another_machine_says_where_and_is_printed_if_the_first_proc
 
 
 def test_a_signal_is_explained_if_another_process_is_dead_and_silent_otherwise(
-    pair: tuple[SharedRun, SharedRun], capfd: pytest.CaptureFixture[str]
+    shared_runs: tuple[SharedRun, SharedRun], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = pair
+    first, second = shared_runs
     second._end_by_signal()  # as by Ctrl-C
     first._end_by_signal()
     assert capfd.readouterr().err == ""
 
     for name in ("ends", "error"):
         first.store.delete_key(name)
-    with subprocess.Popen(["true"]) as ended:
-        ended.wait(timeout=LONGEST)
-    first.store.set("pid/1", f"a {ended.pid}")
+    with subprocess.Popen(["true"]) as ended_process:
+        ended_process.wait(timeout=LONGEST)
+    first.store.set("pid/1", f"a {ended_process.pid}")
     first.is_ending = False
     first._end_by_signal()
-    assert capfd.readouterr().err.splitlines()[0] == f"error: {LOST.format(2)}"
+    assert capfd.readouterr().err.splitlines()[0] == f"error: {LOST_PROCESS.format(2)}"
 
 
 def test_an_exception_is_an_error_of_two_lines_below_its_traceback(
-    pair: tuple[SharedRun, SharedRun],
+    shared_runs: tuple[SharedRun, SharedRun],
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def divide(report_error: object) -> int:
         return 1 // 0
 
-    first, _ = pair
+    first, _ = shared_runs
     monkeypatch.setattr(torchrun, "run_command_line", divide)
     monkeypatch.setattr(first, "_watch", lambda: None)
 
@@ -378,11 +385,11 @@ def test_an_exception_is_an_error_of_two_lines_below_its_traceback(
 
 
 def test_a_process_that_is_not_heard_of_any_more_ends_the_others(
-    pair: tuple[SharedRun, SharedRun],
+    shared_runs: tuple[SharedRun, SharedRun],
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, _ = pair
+    first, _ = shared_runs
     first.store.add("beats/1", 1)
     monkeypatch.setattr(torchrun, "SECONDS_PER_BEAT", 0.001)
     statuses: list[int] = []
@@ -391,26 +398,26 @@ def test_a_process_that_is_not_heard_of_any_more_ends_the_others(
     first._watch()
 
     assert statuses == [2]
-    assert capfd.readouterr().err.splitlines()[0] == f"error: {LOST.format(2)}"
+    assert capfd.readouterr().err.splitlines()[0] == f"error: {LOST_PROCESS.format(2)}"
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "what"),
+    ("text", "settings", "difference"),
     [("another", Settings(), "another text"), ("one", Settings(seed=1), "other options")],
 )
 def test_another_text_and_other_options_are_refused(
-    pair: tuple[SharedRun, SharedRun], text: str, settings: Settings, what: str
+    shared_runs: tuple[SharedRun, SharedRun], text: str, settings: Settings, difference: str
 ) -> None:
-    first, second = pair
+    first, second = shared_runs
     thread = threading.Thread(target=first.refuse_other_work, args=("one", Settings()))
     thread.start()
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         second.refuse_other_work(text, settings)
 
     thread.join(timeout=LONGEST)
-    assert str(refused.value) == f"process 2 of 2 has {what} than the first one"
-    assert refused.value.hint == "give the same command and the same files on every machine"
+    assert str(error.value) == f"process 2 of 2 has {difference} than the first one"
+    assert error.value.hint == "give the same command and the same files on every machine"
 
 
 @pytest.mark.parametrize(
@@ -422,7 +429,7 @@ def test_another_text_and_other_options_are_refused(
     ],
 )  # fmt: skip
 def test_what_cannot_be_shared_is_refused(
-    pair: tuple[SharedRun, SharedRun],
+    shared_runs: tuple[SharedRun, SharedRun],
     words: list[str],
     problem: str,
     attnviz: Attnviz,
@@ -433,7 +440,7 @@ def test_what_cannot_be_shared_is_refused(
     monkeypatch.setattr(SharedRun, "refuse_other_work", lambda *_: None)
     monkeypatch.setattr(ranks, "join_process_group", lambda *_: None)
     monkeypatch.setattr("attnviz.traces.early_checks.refuse_unusable_model", lambda *_: None)
-    token = torchrun._current_run.set(pair[0])
+    token = torchrun._current_run.set(shared_runs[0])
     try:
         result = attnviz("run", "I am", *words)
     finally:
@@ -476,30 +483,30 @@ def test_the_first_process_alone_needs_a_folder_to_write_to_and_none_reads_stand
 def test_processes_do_not_share_a_gpu(
     device: str, gpus: int, problem: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[int] = []
+    gpus_taken: list[int] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setattr(torch.cuda, "set_device", gpus_taken.append)
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         torchrun._take_gpu(PLACE, device)
 
-    assert (str(refused.value), refused.value.hint) == (problem, hint)
+    assert (str(error.value), error.value.hint) == (problem, hint)
     torchrun._take_gpu(PLACE, "cpu")
-    assert taken == []
+    assert gpus_taken == []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     torchrun._take_gpu(PLACE._replace(local_rank=1), "auto")
-    assert taken == [1]
+    assert gpus_taken == [1]
 
 
 def test_the_table_of_costs_in_the_docs_is_computed() -> None:
     page = (ROOT / "docs" / "long_texts.md").read_text("utf-8")
 
     assert cost_table() in page
-    one, two = (
+    one_process, two_processes = (
         cost(100_000, width=64, heads=2, layers=3, ranks=count, cell_seconds=core_seconds)
         for count in (1, 2)
     )
-    assert one.seconds == pytest.approx(3 * 2 * 100_000**2 / 2 * 11.3e-9)
-    assert one.seconds / two.seconds > 1.9
-    assert (one.sent, one.memory) == (0, two.memory)
-    assert two.sent == 3 * 2 * (100_000 * (4 * 64 + 44) + 8 * 512**2)
+    assert one_process.seconds == pytest.approx(3 * 2 * 100_000**2 / 2 * 11.3e-9)
+    assert one_process.seconds / two_processes.seconds > 1.9
+    assert (one_process.sent, one_process.memory) == (0, two_processes.memory)
+    assert two_processes.sent == 3 * 2 * (100_000 * (4 * 64 + 44) + 8 * 512**2)

@@ -38,10 +38,10 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("variant", ["scaled", "causal", "multi-head", "average"])
 def test_shares_are_those_of_columns_of_weights(variant: str, stream: bool) -> None:
     text = STORY.read_text(encoding="utf-8")[:700]
-    shown = trace(text, variant=variant, stream=stream)
+    result = trace(text, variant=variant, stream=stream)
     weights = trace(text, variant=variant).layers[0].attended.weights.double()
 
-    for head, each in enumerate(received_attention(shown)):
+    for head, each in enumerate(received_attention(result)):
         np.testing.assert_allclose(each.shares, weights[head].sum(0) / weights.shape[1], atol=1e-6)
 
 
@@ -57,13 +57,13 @@ def test_readers_are_counted_without_a_matrix(
 ) -> None:
     rule = MaskRule(before=before, after=after, offset=offset)
     visible = rule.visible(queries, keys, CPU)
-    given_matrix = MaskRule(matrix=visible)
-    even = visible / visible.sum(1, keepdim=True).clamp(min=1).double()
+    matrix_rule = MaskRule(matrix=visible)
+    even_weights = visible / visible.sum(1, keepdim=True).clamp(min=1).double()
 
-    for each in (rule, given_matrix):
+    for each in (rule, matrix_rule):
         readers, even_sums = each.readers(queries, keys, CPU)
         assert readers.tolist() == visible.sum(0).tolist()
-        assert torch.allclose(even_sums, even.sum(0), atol=1e-12)
+        assert torch.allclose(even_sums, even_weights.sum(0), atol=1e-12)
 
 
 @pytest.mark.parametrize("tokens", [600, 8_000])
@@ -118,8 +118,8 @@ def test_titles_are_true(text: str, settings: dict[str, Any], title: str) -> Non
 
 
 def test_a_mask_that_hides_all_keys_leaves_nothing_to_receive() -> None:
-    masked = Matrices(embeddings=torch.eye(2), visible=torch.zeros(2, 2).bool())
-    view = trace("a b", tokenizer="spaces", given=masked).view(show=["received"])
+    matrices = Matrices(embeddings=torch.eye(2), visible=torch.zeros(2, 2).bool())
+    view = trace("a b", tokenizer="spaces", given=matrices).view(show=["received"])
 
     assert view.headline == "Every key is masked, so no token receives attention"
     assert view.render(".png")
@@ -154,11 +154,11 @@ def test_a_note_says_who_can_read_a_token(settings: dict[str, Any], note: str) -
 
 
 def test_few_heads_are_shown_one_by_one_and_many_as_their_mean() -> None:
-    few, many = (trace("one two three", heads=heads, dim=8) for heads in (2, 8))
-    weights = many.layers[0].attended.weights.double()
+    few_heads, many_heads = (trace("one two three", heads=heads, dim=8) for heads in (2, 8))
+    weights = many_heads.layers[0].attended.weights.double()
 
-    assert [each.name for each in received_attention(few)] == ["head 0", "head 1"]
-    [mean] = received_attention(many)
+    assert [each.name for each in received_attention(few_heads)] == ["head 0", "head 1"]
+    [mean] = received_attention(many_heads)
     assert mean.name == "mean of 8 heads"
     np.testing.assert_allclose(mean.shares, weights.sum((0, 1)) / weights.sum(), atol=1e-6)
 
@@ -197,25 +197,25 @@ def test_cross_attention_colours_the_text_that_is_read() -> None:
 def test_what_cannot_be_shown_with_it_is_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    done = attnviz("run", "I am learning this", *arguments)
+    result = attnviz("run", "I am learning this", *arguments)
 
-    assert (done.status, done.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
 def test_negative_weights_are_no_shares() -> None:
-    by_hand = Matrices(weights=torch.tensor([[[1.5, -0.5], [0.5, 0.5]]]))
+    matrices = Matrices(weights=torch.tensor([[[1.5, -0.5], [0.5, 0.5]]]))
 
     with pytest.raises(AttnvizError, match=r"^some weights are negative, so that no token"):
-        trace("a b", tokenizer="spaces", given=by_hand).view(show=["received"])
+        trace("a b", tokenizer="spaces", given=matrices).view(show=["received"])
 
 
 def test_every_kind_of_file_has_the_same_shares(attnviz: Attnviz, tmp_path: Path) -> None:
     files = [tmp_path / f"a{suffix}" for suffix in (".json", ".npz", ".csv", ".html", ".svg")]
-    done = attnviz(
+    result = attnviz(
         *("run", "I am learning this", "--causal", "--show", "received"),
         *(part for file in files for part in ("-o", str(file))),
     )
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
 
     shares = received_attention(trace("I am learning this", causal=True))[0].shares
     lines = [*csv.DictReader(files[2].read_text(encoding="utf-8").splitlines())]
@@ -236,21 +236,21 @@ def test_a_page_breaks_lines_where_the_text_does() -> None:
 
 
 def test_a_text_without_colours_has_blocks_behind_its_tokens(attnviz: Attnviz) -> None:
-    done = attnviz("run", "I am learning this", "--causal", "--show", "received")
+    result = attnviz("run", "I am learning this", "--causal", "--show", "received")
 
-    assert "I▆ am█ learning▂ this▁" in done.out
+    assert "I▆ am█ learning▂ this▁" in result.out
 
 
 def test_a_long_text_is_shown_in_excerpts_and_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = needle_view()
+    whole_view = needle_view()
     monkeypatch.setattr(received, "MAX_TEXT_TOKENS", 500)
-    parts = needle_view()
+    parts_view = needle_view()
 
-    assert len(sentence_tokens(whole)) == 600
-    assert sentence_tokens(parts)[-1] == "481 w480"
-    assert len(sentence_tokens(parts)) < 300
-    along = [panel for panel in parts.screen.panels if isinstance(panel, RankedBars)][1]
-    assert float(along.grid.values.sum()) == pytest.approx(100)
+    assert len(sentence_tokens(whole_view)) == 600
+    assert sentence_tokens(parts_view)[-1] == "481 w480"
+    assert len(sentence_tokens(parts_view)) < 300
+    part_bars = [panel for panel in parts_view.screen.panels if isinstance(panel, RankedBars)][1]
+    assert float(part_bars.grid.values.sum()) == pytest.approx(100)
 
 
 def sentence_tokens(view: Any) -> list[str]:
@@ -285,12 +285,12 @@ def test_a_small_picture_shows_what_is_read_most_and_a_command_how_to_get_pages(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.svg"
-    done = attnviz(
+    result = attnviz(
         *("run", "--file", str(STORY), "--causal", "--show", "received", "--size", "4x3"),
         *("-o", str(path)),
     )
 
-    assert done.err.startswith(
+    assert result.err.startswith(
         "note: with so much on one page there is no room for the whole text: -o heads-{page}.png "
         "makes as many pages as needed\n"
     )
@@ -331,19 +331,21 @@ def test_what_takes_too_long_to_draw_is_refused_before_anything_is_computed(
     hint: str,
 ) -> None:
     monkeypatch.setattr("attnviz.traces.from_text.trace", None)
-    done = attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments)
+    result = attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments)
 
-    assert (done.status, done.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
 @pytest.mark.parametrize("show", [["weights", "context"], ["context"], ["weights"]])
 def test_parts_of_a_long_text_are_shown_without_a_matrix(
     monkeypatch: pytest.MonkeyPatch, show: list[str]
 ) -> None:
-    def refuse(*arguments: object) -> None:
+    def refuse_matrix(*arguments: object) -> None:
         raise AssertionError("a matrix of the mask")
 
-    streamed = trace("a b c d " * 60, tokenizer="spaces", causal=True, stream=True, resolution=20)
+    streamed_trace = trace(
+        "a b c d " * 60, tokenizer="spaces", causal=True, stream=True, resolution=20
+    )
     window = LongCells.window
 
     def single_row(cells: LongCells, rows: slice, columns: slice) -> Patch:
@@ -351,10 +353,10 @@ def test_parts_of_a_long_text_are_shown_without_a_matrix(
         return window(cells, rows, columns)
 
     monkeypatch.setattr(LongCells, "window", single_row)
-    monkeypatch.setattr(MaskRule, "visible", refuse)
-    view = streamed.view(show=show, as_="heatmap")
+    monkeypatch.setattr(MaskRule, "visible", refuse_matrix)
+    view = streamed_trace.view(show=show, as_="heatmap")
 
-    # As data, the weights alone are asked for as a matrix.
+    # JSON contains the whole matrix of weights, so it is left out where weights are shown alone.
     for suffix in (".txt", ".html", ".svg", *[".json"] * (show != ["weights"])):
         assert view.render(suffix)
     assert view.headline

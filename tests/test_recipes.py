@@ -24,49 +24,49 @@ from tests.conftest import Attnviz
 SEEDS = st.integers(0, 2**63 - 1)
 
 
-def only(recipe: Recipe) -> Tensor:
+def draw_single(recipe: Recipe) -> Tensor:
     (name,) = recipe.shapes_by_name
     return draw_recipe(recipe)[name]
 
 
-OF_TORCH: dict[str, tuple[str, dict[str, Any], Callable[[Tensor], Tensor]]] = {
+TORCH_INITIALISERS: dict[str, tuple[str, dict[str, Any], Callable[[Tensor], Tensor]]] = {
     "xavier_uniform": ("xavier_uniform", {}, init.xavier_uniform_),
     "xavier_uniform with a gain": (
         "xavier_uniform",
         {"gain": 2.0},
-        lambda empty: init.xavier_uniform_(empty, gain=2.0),
+        lambda tensor: init.xavier_uniform_(tensor, gain=2.0),
     ),
     "xavier_normal": ("xavier_normal", {}, init.xavier_normal_),
     "kaiming_uniform": ("kaiming_uniform", {}, init.kaiming_uniform_),
     "kaiming_uniform of nn.Linear": (
         "kaiming_uniform",
         {"a": 5**0.5},
-        lambda empty: nn.Linear(empty.shape[1], empty.shape[0], bias=False).weight.detach(),
+        lambda tensor: nn.Linear(tensor.shape[1], tensor.shape[0], bias=False).weight.detach(),
     ),
     "kaiming_normal": ("kaiming_normal", {}, init.kaiming_normal_),
     "kaiming_normal for ReLU": (
         "kaiming_normal",
         {"mode": "fan_out", "nonlinearity": "relu"},
-        lambda empty: init.kaiming_normal_(empty, mode="fan_out", nonlinearity="relu"),
+        lambda tensor: init.kaiming_normal_(tensor, mode="fan_out", nonlinearity="relu"),
     ),
-    "uniform": ("uniform", {"a": -0.1, "b": 0.1}, lambda empty: empty.uniform_(-0.1, 0.1)),
-    "normal": ("normal", {"std": 0.02}, lambda empty: init.normal_(empty, std=0.02)),
+    "uniform": ("uniform", {"a": -0.1, "b": 0.1}, lambda tensor: tensor.uniform_(-0.1, 0.1)),
+    "normal": ("normal", {"std": 0.02}, lambda tensor: init.normal_(tensor, std=0.02)),
     "randn, as nn.Embedding begins": (
         "randn",
         {},
-        lambda empty: nn.Embedding(*empty.shape).weight.detach(),
+        lambda tensor: nn.Embedding(*tensor.shape).weight.detach(),
     ),
 }
 
 
-@pytest.mark.parametrize("name", OF_TORCH)
+@pytest.mark.parametrize("name", TORCH_INITIALISERS)
 @given(seed=SEEDS, rows=st.integers(1, 6), columns=st.integers(1, 6))
 def test_matrices_are_those_that_torch_initialises(
     name: str, seed: int, rows: int, columns: int
 ) -> None:
-    kind, options, made_by_torch = OF_TORCH[name]
+    kind, options, torch_initialiser = TORCH_INITIALISERS[name]
 
-    found = only(
+    matrix = draw_single(
         Recipe(
             seed=seed,
             draws=(MatrixDraw(name="w", kind=kind, shape=(rows, columns), options=options),),
@@ -75,7 +75,7 @@ def test_matrices_are_those_that_torch_initialises(
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        assert torch.equal(found, made_by_torch(torch.empty(rows, columns)))
+        assert torch.equal(matrix, torch_initialiser(torch.empty(rows, columns)))
 
 
 def test_a_module_of_torchs_own_is_drawn_with_all_its_matrices() -> None:
@@ -86,46 +86,50 @@ def test_a_module_of_torchs_own_is_drawn_with_all_its_matrices() -> None:
             MatrixDraw(name="in_proj", kind="xavier_uniform", shape=(24, 8), transposed=True),
         ),
     )
-    found = draw_recipe(recipe)
+    matrices = draw_recipe(recipe)
 
     with torch.random.fork_rng():
         torch.manual_seed(7)
         module = nn.MultiheadAttention(8, 2)
-    assert torch.equal(found["w_out"], module.out_proj.weight.T)
+    assert torch.equal(matrices["w_out"], module.out_proj.weight.T)
     for number, matrix in enumerate(module.in_proj_weight.chunk(3), start=1):
-        assert torch.equal(construct_matrix({"columns": ["in_proj", number, 3]}, found), matrix.T)
+        assert torch.equal(
+            construct_matrix({"columns": ["in_proj", number, 3]}, matrices), matrix.T
+        )
 
 
-@given(seed=SEEDS, again=SEEDS, skip=st.integers(0, 30), between=st.integers(0, 30))
+@given(seed=SEEDS, second_seed=SEEDS, skip=st.integers(0, 30), second_skip=st.integers(0, 30))
 def test_a_second_seed_begins_anew_and_what_is_skipped_is_drawn(
-    seed: int, again: int, skip: int, between: int
+    seed: int, second_seed: int, skip: int, second_skip: int
 ) -> None:
     draws = (
         MatrixDraw(name="x", kind="rand", shape=(2, 3)),
-        MatrixDraw(name="y", kind="randn", shape=(4, 4), seed=again, skip=between),
-        MatrixDraw(name="z", kind="rand", shape=(3, 2), transposed=True, skip=between),
+        MatrixDraw(name="y", kind="randn", shape=(4, 4), seed=second_seed, skip=second_skip),
+        MatrixDraw(name="z", kind="rand", shape=(3, 2), transposed=True, skip=second_skip),
     )
-    found = draw_recipe(Recipe(seed=seed, skip=skip, draws=draws))
+    matrices = draw_recipe(Recipe(seed=seed, skip=skip, draws=draws))
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         torch.rand(skip)
-        assert torch.equal(found["x"], torch.rand(2, 3))
-        torch.manual_seed(again)
-        torch.rand(between)
-        assert torch.equal(found["y"], torch.randn(4, 4))
-        torch.rand(between)
-        assert torch.equal(found["z"], torch.rand(3, 2).T)
+        assert torch.equal(matrices["x"], torch.rand(2, 3))
+        torch.manual_seed(second_seed)
+        torch.rand(second_skip)
+        assert torch.equal(matrices["y"], torch.randn(4, 4))
+        torch.rand(second_skip)
+        assert torch.equal(matrices["z"], torch.rand(3, 2).T)
 
 
 def test_numbers_are_skipped_some_at_a_time() -> None:
     skip = MAX_SKIPPED_AT_ONCE + 5
-    stream = torch.Generator().manual_seed(1)
-    torch.rand(skip, generator=stream)
+    generator = torch.Generator().manual_seed(1)
+    torch.rand(skip, generator=generator)
 
-    found = only(Recipe(seed=1, skip=skip, draws=(MatrixDraw(name="x", kind="rand", shape=(3,)),)))
+    numbers = draw_single(
+        Recipe(seed=1, skip=skip, draws=(MatrixDraw(name="x", kind="rand", shape=(3,)),))
+    )
 
-    assert torch.equal(found, torch.rand(3, generator=stream))
+    assert torch.equal(numbers, torch.rand(3, generator=generator))
 
 
 @pytest.mark.parametrize(
@@ -158,65 +162,65 @@ def test_the_shapes_of_what_is_drawn_are_known_before(
     } == recipe.shapes_by_name
 
 
-def dropped(p: float, *, intel: bool) -> MatrixDraw:
+def dropout_draw(p: float, *, intel: bool) -> MatrixDraw:
     return MatrixDraw(name="kept", kind="dropout", shape=(6, 6), options={"p": p, "intel": intel})
 
 
 @pytest.fixture(scope="module")
-def intel() -> bool:
+def uses_intel() -> bool:
     """Whether torch on this machine draws dropout by Intel's library."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        kept = functional.dropout(torch.ones(6, 6)) > 0
-    return not torch.equal(kept, only(Recipe(draws=(dropped(0.5, intel=False),))) > 0)
+        mask = functional.dropout(torch.ones(6, 6)) > 0
+    return not torch.equal(mask, draw_single(Recipe(draws=(dropout_draw(0.5, intel=False),))) > 0)
 
 
 @given(seed=SEEDS, p=st.floats(0, 0.99))
-def test_dropout_keeps_what_torch_keeps(intel: bool, seed: int, p: float) -> None:
-    after = MatrixDraw(name="after", kind="rand", shape=(3,))
-    found = draw_recipe(Recipe(seed=seed, draws=(dropped(p, intel=intel), after)))
+def test_dropout_keeps_what_torch_keeps(uses_intel: bool, seed: int, p: float) -> None:
+    next_draw = MatrixDraw(name="after", kind="rand", shape=(3,))
+    matrices = draw_recipe(Recipe(seed=seed, draws=(dropout_draw(p, intel=uses_intel), next_draw)))
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        kept = functional.dropout(torch.ones(6, 6), p)
-        assert torch.equal(found["kept"] > 0, kept > 0)
-        assert torch.equal(found["after"], torch.rand(3))
+        mask = functional.dropout(torch.ones(6, 6), p)
+        assert torch.equal(matrices["kept"] > 0, mask > 0)
+        assert torch.equal(matrices["after"], torch.rand(3))
 
 
-# torch.manual_seed(123), torch.nn.Dropout(0.5), a 6 × 6 of ones: as a book on language models has
-# it (on an Apple), and as notes on that book do, written in the cloud.
-PRINTED = {
+# torch.manual_seed(123), torch.nn.Dropout(0.5), a 6 × 6 of ones: False as a book on language models
+# prints it (from an Apple processor), True as notes on that book do (from an Intel one).
+TUTORIAL_MASKS = {
     False: "110110 000101 111101 011001 010101 011110",
     True: "111111 010000 001010 110001 100001 010000",
 }
-# Of a second call with the same generator such notes print what lies on and below the diagonal.
-SECOND = "1 00 001 0101 01111 110011"
+# Such notes also print a second call with the same generator, on and below the diagonal.
+SECOND_MASK = "1 00 001 0101 01111 110011"
 
 
-@pytest.mark.parametrize("by_intel", PRINTED)
-def test_dropout_keeps_what_tutorials_printed_on_any_processor(by_intel: bool) -> None:
-    found = only(Recipe(seed=123, draws=(dropped(0.5, intel=by_intel),)))
+@pytest.mark.parametrize("uses_intel", TUTORIAL_MASKS)
+def test_dropout_keeps_what_tutorials_printed_on_any_processor(uses_intel: bool) -> None:
+    mask = draw_single(Recipe(seed=123, draws=(dropout_draw(0.5, intel=uses_intel),)))
 
-    rows = ["".join(str(int(each)) for each in row) for row in found]
-    assert " ".join(rows) == PRINTED[by_intel]
+    rows = ["".join(str(int(each)) for each in row) for row in mask]
+    assert " ".join(rows) == TUTORIAL_MASKS[uses_intel]
 
 
 def test_a_second_call_of_dropout_goes_on_where_the_first_stopped() -> None:
-    first = dropped(0.5, intel=True)
-    second = MatrixDraw(name="second", kind="dropout", shape=(6, 6), options={"intel": True})
-    found = draw_recipe(Recipe(seed=123, draws=(first, second)))["second"]
+    first_call = dropout_draw(0.5, intel=True)
+    second_call = MatrixDraw(name="second", kind="dropout", shape=(6, 6), options={"intel": True})
+    mask = draw_recipe(Recipe(seed=123, draws=(first_call, second_call)))["second"]
 
-    rows = ["".join(str(int(each)) for each in row[: at + 1]) for at, row in enumerate(found)]
-    assert " ".join(rows) == SECOND
+    rows = ["".join(str(int(each)) for each in row[: place + 1]) for place, row in enumerate(mask)]
+    assert " ".join(rows) == SECOND_MASK
 
 
 @given(seed=st.integers(0, 2**31 - 1), p=st.floats(0.05, 0.95))
 def test_intels_dropout_keeps_as_many_as_it_should(seed: int, p: float) -> None:
     draw = MatrixDraw(name="kept", kind="dropout", shape=(20_000,), options={"p": p, "intel": True})
 
-    kept = only(Recipe(seed=seed, draws=(draw,)))
+    mask = draw_single(Recipe(seed=seed, draws=(draw,)))
 
-    assert abs(kept.mean().item() - (1 - p)) < 0.03
+    assert abs(mask.mean().item() - (1 - p)) < 0.03
 
 
 NUMBERS: Mapping[str, Tensor] = {
@@ -227,7 +231,7 @@ NUMBERS: Mapping[str, Tensor] = {
     "bias": torch.tensor([1.0, 2.0, 3.0]),
 }
 SHAPES = {name: tuple(each.shape) for name, each in NUMBERS.items()}
-MADE: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Tensor]], Tensor]]] = {
+CONSTRUCTION_CASES: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Tensor]], Tensor]]] = {
     "product": (
         {"product": ["table", [[1.0], [0.0], [2.0]]]},
         lambda n: n["table"][:, [0]] + 2 * n["table"][:, [2]],
@@ -258,18 +262,18 @@ MADE: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Tensor]], Tensor]]]
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", CONSTRUCTION_CASES)
 def test_what_is_made_of_draws_is_what_torch_makes(name: str) -> None:
-    value, made_by_torch = MADE[name]
+    value, torch_construction = CONSTRUCTION_CASES[name]
 
-    found = construct_matrix(value, NUMBERS)
+    matrix = construct_matrix(value, NUMBERS)
 
-    assert torch.allclose(found, made_by_torch(NUMBERS))
-    assert tuple(found.shape) == construction_shape(value, SHAPES)
+    assert torch.allclose(matrix, torch_construction(NUMBERS))
+    assert tuple(matrix.shape) == construction_shape(value, SHAPES)
 
 
 def test_every_way_is_tried() -> None:
-    assert {next(iter(value)) for value, _ in MADE.values()} == set(CONSTRUCTIONS)
+    assert {next(iter(value)) for value, _ in CONSTRUCTION_CASES.values()} == set(CONSTRUCTIONS)
 
 
 SIDES = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(tuple)
@@ -280,21 +284,21 @@ SIDES = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(tuple)
     shapes=st.lists(SIDES, min_size=2, max_size=2),
 )
 def test_what_does_not_fit_is_known_by_its_shapes(way: str, shapes: list[tuple[int, ...]]) -> None:
-    found = {name: torch.ones(shape) for name, shape in zip("ab", shapes, strict=True)}
+    matrices = {name: torch.ones(shape) for name, shape in zip("ab", shapes, strict=True)}
     value = {way: ["a", "b"]}
 
     try:
         expected = construction_shape(
-            value, {name: tuple(each.shape) for name, each in found.items()}
+            value, {name: tuple(each.shape) for name, each in matrices.items()}
         )
     except AttnvizError:
         expected = None
-    assert expected is None or tuple(construct_matrix(value, found).shape) == expected
-    if way == "sum":  # whose rule is torch's own: nothing is refused that torch would add
-        assert (expected is None) == (not _added_by_torch(*found.values()))
+    assert expected is None or tuple(construct_matrix(value, matrices).shape) == expected
+    if way == "sum":  # a sum is refused exactly where torch refuses it
+        assert (expected is None) == (not can_be_added(*matrices.values()))
 
 
-def _added_by_torch(one: Tensor, other: Tensor) -> bool:
+def can_be_added(one: Tensor, other: Tensor) -> bool:
     try:
         return bool((one + other).numel())
     except RuntimeError:
@@ -308,7 +312,7 @@ draws = [
   { name = "ids", randint = [2], low = 3, high = 9 },
 ]
 """
-REFUSED = {
+REFUSED_CONSTRUCTIONS = {
     "ids": ("embeddings = { rows = ['table', [0, 4]] }", "there is no row 4 in a table of 4"),
     "words": ("embeddings = { rows = ['table', ['I']] }", "this is not a number"),
     "half an id": ("embeddings = { rows = ['table', [0.5]] }", "'0.5' is not an id"),
@@ -336,13 +340,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED_CONSTRUCTIONS)
 def test_what_cannot_be_made_is_refused_with_its_line(
     attnviz: Attnviz, tmp_path: Path, name: str
 ) -> None:
-    given, problem = REFUSED[name]
+    given_lines, problem = REFUSED_CONSTRUCTIONS[name]
     path = tmp_path / "bad.toml"
-    path.write_text(f'title = "Bad"\n{DRAWS}[given]\n{given}\n[[expect]]\nclaim = "loops agree"\n')
+    path.write_text(
+        f'title = "Bad"\n{DRAWS}[given]\n{given_lines}\n[[expect]]\nclaim = "loops agree"\n'
+    )
 
     result = attnviz("example", "check", str(path))
 
@@ -366,7 +372,7 @@ def test_an_id_that_is_drawn_beyond_the_table_is_refused(attnviz: Attnviz, tmp_p
     assert result.err.startswith(f"error: line 8: 'embeddings' in '{path}': there is no row ")
 
 
-ODD = {
+REFUSED_DRAWS = {
     "seed": ("rand = [2], seed = -1", "'seed' is not a whole number from 0"),
     "skip": ("rand = [2], skip = 0.5", "'skip' is not a whole number from 0"),
     "transposed": ("rand = [2, 2], transposed = 1", "'transposed' is not true or false"),
@@ -392,17 +398,17 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", REFUSED_DRAWS)
 def test_an_odd_draw_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
-    draw, problem = ODD[name]
+    draw, problem = REFUSED_DRAWS[name]
     path = tmp_path / "bad.toml"
     path.write_text(f'title = "Bad"\n[recipe]\ndraws = [\n  {{ name = "x", {draw} }},\n]\n')
 
-    with pytest.raises(AttnvizError) as raised:
+    with pytest.raises(AttnvizError) as error:
         read_example(path)
 
-    assert str(raised.value).startswith(f"line 4 of '{path}': ")
-    assert problem in str(raised.value)
+    assert str(error.value).startswith(f"line 4 of '{path}': ")
+    assert problem in str(error.value)
 
 
 def test_the_line_of_a_draw_is_found_whatever_its_name(tmp_path: Path) -> None:
@@ -414,7 +420,7 @@ def test_the_line_of_a_draw_is_found_whatever_its_name(tmp_path: Path) -> None:
         read_example(path)
 
 
-LARGE = {
+LARGE_RECIPES = {
     "draws": ("draws = [{ name = 'x', rand = [10000, 1000] }]", ""),
     "a product": (
         "draws = [{ name = 'x', rand = [1000, 1] }, { name = 'y', rand = [1, 1000] }]",
@@ -427,13 +433,15 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", LARGE_RECIPES)
 def test_what_there_is_no_memory_for_is_refused_before_it_is_drawn(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    draws, given = LARGE[name]
+    draws, given_lines = LARGE_RECIPES[name]
     path = tmp_path / "large.toml"
-    path.write_text(f'title = "L"\n[recipe]\n{draws}\n{given}\n[[expect]]\nclaim = "loops agree"\n')
+    path.write_text(
+        f'title = "L"\n[recipe]\n{draws}\n{given_lines}\n[[expect]]\nclaim = "loops agree"\n'
+    )
     monkeypatch.setattr(memory, "free_bytes", lambda: 20_000_000)
     monkeypatch.setattr(examples, "draw_recipe", lambda recipe: pytest.fail("it was drawn"))
 

@@ -37,7 +37,7 @@ RESULTS: dict[str, Callable[..., Any]] = {
     "film": lambda **options: film([trace(text, **options) for text in (TEXT, TEXT)]),
 }
 # What a record may say: names of settings, facts from the config, and how weights were captured.
-TRUE_OF_BERT = {
+BERT_FACTS = {
     "model_type": "bert",
     "tokenizer": "WordPiece",
     "activation": "gelu",
@@ -49,12 +49,13 @@ TRUE_OF_BERT = {
     "dtype": "float32",
     "stored_as": "float32",
 }
-ONLY_OF_RANDOM_MODELS = {field.name for field in fields(Settings)} - {
+RANDOM_MODEL_FIELDS = {field.name for field in fields(Settings)} - {
     "tokenizer", "model", "attention", "target", "generate", "truncate", "trust_remote_code",
     "without", "seed", "device", "dtype", "heads", "kv_heads", "head_dim", "layers", "activation",
 }  # fmt: skip
-INSIDE_WORDS = {field.name for field in fields(TrainedCard)} - {*TRUE_OF_BERT, "parameters",
-                                                                "in_memory"}  # fmt: skip
+INTERNAL_FIELDS = {field.name for field in fields(TrainedCard)} - {
+    *BERT_FACTS, "parameters", "in_memory",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("command", RESULTS)
@@ -65,9 +66,9 @@ def test_a_record_has_the_model_and_nothing_of_random_ones(
     view = RESULTS[command](model=folder).view()
     record = json.loads(render(view, ".json"))["attnviz"]["settings"]
 
-    assert not (ONLY_OF_RANDOM_MODELS | INSIDE_WORDS) & {*record}
-    assert {name: record[name] for name in TRUE_OF_BERT if name in record}.items() <= (
-        TRUE_OF_BERT.items()
+    assert not (RANDOM_MODEL_FIELDS | INTERNAL_FIELDS) & {*record}
+    assert {name: record[name] for name in BERT_FACTS if name in record}.items() <= (
+        BERT_FACTS.items()
     )
     assert {"model", "model_type", "tokenizer", "activation", "device", "dtype"} <= {*record}
     assert record["model"] == folder.name
@@ -77,8 +78,8 @@ def test_a_record_has_the_model_and_nothing_of_random_ones(
 
 
 def test_rotary_positions_and_options_of_the_model_are_recorded(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=small_transformer("llama"), without="L0H1")
-    record = made.provenance.settings
+    result = trace(TEXT, model=small_transformer("llama"), without="L0H1")
+    record = result.provenance.settings
     assert (record["positions"], record["without"]) == ("rotary-halves", "L0H1")
     assert record["activation"] == "silu"
     assert record["kv_heads"] == 2

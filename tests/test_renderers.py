@@ -30,19 +30,20 @@ from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, View, build_page
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
-INSTALLED = glyphs._installed_fonts.__wrapped__  # what tests see in its place is nothing
+# In tests no installed font is found: conftest.py replaces this function.
+find_installed_fonts = glyphs._installed_fonts.__wrapped__
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(autouse=True)
-def quiet_fonts() -> None:
+def ignore_font_notes() -> None:
     """Which glyphs are missing depends on the machine; one test below asks for the warning."""
     warnings.simplefilter("ignore", Note)
 
 
-def opened(panel: Drawable, **looks: Any) -> np.ndarray:
-    drawn = render(view_of(panel), ".png", **looks)
-    return np.asarray(Image.open(io.BytesIO(drawn)).convert("RGBA"))
+def picture_pixels(panel: Drawable, **looks: Any) -> np.ndarray:
+    content = render(view_of(panel), ".png", **looks)
+    return np.asarray(Image.open(io.BytesIO(content)).convert("RGBA"))
 
 
 def texts(svg: bytes) -> list[str]:
@@ -61,11 +62,11 @@ def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
         description="]]></desc>",
     )
 
-    drawn = render(view, suffix, theme=theme)
+    content = render(view, suffix, theme=theme)
 
-    assert len(drawn) > 1000
+    assert len(content) > 1000
     if suffix == ".svg":
-        found = texts(drawn)
+        labels = texts(content)
         for label in (
             "[red]",
             "$x$",
@@ -76,11 +77,11 @@ def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
             "\\u001b[31m",
             "<|endoftext|>",
         ):
-            assert label in found
-        assert b"<b>" not in drawn
-        assert b"</script>" not in drawn
+            assert label in labels
+        assert b"<b>" not in content
+        assert b"</script>" not in content
     if suffix == ".txt":
-        assert all(label in drawn.decode() for label in HOSTILE)
+        assert all(label in content.decode() for label in HOSTILE)
 
 
 @pytest.mark.parametrize("suffix", DRAWN)
@@ -97,32 +98,34 @@ def test_any_number_of_tokens_is_drawn(suffix: str, count: int) -> None:
 
 
 def test_a_picture_has_the_colours_of_its_scale() -> None:
-    pixels = opened(causal_weights())
-    found = {tuple(color) for color in np.unique(pixels.reshape(-1, 4)[:, :3], axis=0).tolist()}
+    pixels = picture_pixels(causal_weights())
+    pixel_colors = {
+        tuple(color) for color in np.unique(pixels.reshape(-1, 4)[:, :3], axis=0).tolist()
+    }
 
     anchors = colors.color_anchors("ocean", "light", "sequential")
     for weight in (1.0, 2 / 3, 1 / 3):
-        assert tuple(colors.color_values(np.array(weight), 0, 1, anchors).tolist()) in found
-    assert tuple(bytes.fromhex(colors.THEMES["light"].hidden[1:])) in found
+        assert tuple(colors.color_values(np.array(weight), 0, 1, anchors).tolist()) in pixel_colors
+    assert tuple(bytes.fromhex(colors.THEMES["light"].hidden[1:])) in pixel_colors
 
 
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
     for palette in colors.PALETTES:
         hidden = np.array([*bytes.fromhex(colors.THEMES[theme].hidden[1:])])
-        every = colors.color_values(
+        shades = colors.color_values(
             np.linspace(0, 1, 500), 0, 1, colors.color_anchors(palette, theme, "sequential")
         )
-        assert np.abs(every.astype(int) - hidden).max(axis=1).min() > 15
+        assert np.abs(shades.astype(int) - hidden).max(axis=1).min() > 15
 
 
 @pytest.mark.parametrize("palette", colors.PALETTES)
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
-    every = colors.color_values(
+    shades = colors.color_values(
         np.linspace(0, 1, 33), 0, 1, colors.color_anchors(palette, theme, "sequential")
     )
-    steps = np.diff(every @ np.array([0.2126, 0.7152, 0.0722]))
+    steps = np.diff(shades @ np.array([0.2126, 0.7152, 0.0722]))
 
     assert (steps > 0.5).all() or (steps < -0.5).all()
 
@@ -144,21 +147,21 @@ def test_ink_is_chosen_by_contrast() -> None:
 
 
 def test_size_dpi_and_transparency_are_obeyed() -> None:
-    pixels = opened(causal_weights(), size=(8, 5), dpi=100, transparent=True)
+    pixels = picture_pixels(causal_weights(), size=(8, 5), dpi=100, transparent=True)
 
     assert pixels.shape == (500, 800, 4)
     assert pixels[0, 0, 3] == 0
-    assert opened(causal_weights(), theme="dark")[0, 0].tolist() == [0x15, 0x17, 0x1C, 255]
+    assert picture_pixels(causal_weights(), theme="dark")[0, 0].tolist() == [0x15, 0x17, 0x1C, 255]
 
 
 def test_a_png_says_what_made_it() -> None:
     provenance = made_with({"text": "日本"})
     view = view_of(causal_weights(), headline="日本", provenance=provenance)
-    drawn = Image.open(io.BytesIO(render(view, ".png")))
+    picture = Image.open(io.BytesIO(render(view, ".png")))
 
-    assert json.loads(drawn.info["attnviz"]) == asdict(provenance)
-    assert '"text": "日本"' in drawn.info["attnviz"]
-    assert drawn.info["Title"] == "日本"
+    assert json.loads(picture.info["attnviz"]) == asdict(provenance)
+    assert '"text": "日本"' in picture.info["attnviz"]
+    assert picture.info["Title"] == "日本"
 
 
 def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
@@ -168,35 +171,35 @@ def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
         description="who reads <whom>",
         provenance=made_with({}),
     )
-    drawn = render(view, ".svg")
-    root = ElementTree.fromstring(drawn)
+    content = render(view, ".svg")
+    root = ElementTree.fromstring(content)
 
     assert root[0].tag == f"{SVG}title"
     assert (root[0].text, root[1].text) == ("heads & tails", "who reads <whom>")
     assert (root.get("role"), root[0].get("id")) == ("img", f"title-{root[1].get('id', '')[-8:]}")
     assert root.get("aria-labelledby") == f"{root[0].get('id')} {root[1].get('id')}"
     assert {"I", "am", "learning", "this", "query (reads)", "key (is read)", ".67"} <= set(
-        texts(drawn)
+        texts(content)
     )
 
 
 def test_a_pdf_embeds_its_fonts() -> None:
-    drawn = render(view_of(causal_weights(), headline="a title"), ".pdf")
+    content = render(view_of(causal_weights(), headline="a title"), ".pdf")
 
-    assert drawn.startswith(b"%PDF")
-    assert b"/FontFile2" in drawn
-    assert b"DejaVuSans" in drawn
+    assert content.startswith(b"%PDF")
+    assert b"/FontFile2" in content
+    assert b"DejaVuSans" in content
 
 
 def test_heads_share_one_colour_bar() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
 
     layout = lay_out(possible_orders(heads), None, Captions())
-    drawn = texts(render(view_of(*heads), ".svg"))
+    labels = texts(render(view_of(*heads), ".svg"))
 
     assert len(layout.items_of(ColorBar)) == 1
-    assert drawn.count("weight") == 1
-    assert {"0", "0.5", "1"} <= set(drawn)
+    assert labels.count("weight") == 1
+    assert {"0", "0.5", "1"} <= set(labels)
 
 
 @pytest.mark.parametrize("count", [4, 16, 64, 128, 512])
@@ -225,9 +228,9 @@ def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
 
 
 def test_a_word_that_stands_twice_has_its_numbers() -> None:
-    drawn = texts(render(view_of(causal_weights("weights", "the", "cat", "the")), ".svg"))
+    labels = texts(render(view_of(causal_weights("weights", "the", "cat", "the")), ".svg"))
 
-    assert {"1 the", "3 the", "cat"} <= set(drawn)
+    assert {"1 the", "3 the", "cat"} <= set(labels)
 
 
 def test_numbers_are_written_while_they_fit_and_not_when_unwanted() -> None:
@@ -237,9 +240,9 @@ def test_numbers_are_written_while_they_fit_and_not_when_unwanted() -> None:
 
 
 def test_a_picture_of_more_cells_than_pixels_says_what_it_pooled() -> None:
-    drawn = texts(render(view_of(many_words(500)), ".svg", dpi=30))
+    labels = texts(render(view_of(many_words(500)), ".svg", dpi=30))
 
-    assert any("one cell = 5 × 5 tokens" in text for text in drawn)
+    assert any("one cell = 5 × 5 tokens" in text for text in labels)
 
 
 def test_cells_scaled_up_keep_their_edges_and_scaled_down_are_blended() -> None:
@@ -254,16 +257,16 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
 ) -> None:
     monkeypatch.setattr(glyphs, "_font_file", lambda character: None if character == "ⵣ" else "")
 
-    with pytest.warns(Note, match="no installed font has ⵣ: drawn as code points") as said:
-        drawn = render(view_of(causal_weights("weights", "a", "ⵣⵣ")), ".svg")
+    with pytest.warns(Note, match="no installed font has ⵣ: drawn as code points") as notes:
+        content = render(view_of(causal_weights("weights", "a", "ⵣⵣ")), ".svg")
 
-    assert len(said) == 1
-    assert "U+2D63U+2D63" in texts(drawn)
+    assert len(notes) == 1
+    assert "U+2D63U+2D63" in texts(content)
 
 
 def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
-    monkeypatch.setattr(glyphs, "_installed_fonts", lambda: [str(other)])
+    font_path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
+    monkeypatch.setattr(glyphs, "_installed_fonts", lambda: [str(font_path)])
     glyphs._font_file.cache_clear()
 
     assert glyphs.font_families(["plain"]) == [glyphs.FIRST_FONT]
@@ -274,10 +277,10 @@ def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ["/f/SomeSans-Bold.ttf", "/f/SomeSerif-Regular.ttf", "/f/SomeSans-Regular.ttf"]
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: found)
+    font_paths = ["/f/SomeSans-Bold.ttf", "/f/SomeSerif-Regular.ttf", "/f/SomeSans-Regular.ttf"]
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: font_paths)
 
-    assert INSTALLED() == [found[2], found[1], found[0]]
+    assert find_installed_fonts() == [font_paths[2], font_paths[1], font_paths[0]]
 
 
 def test_no_label_needs_a_font_that_matplotlib_has_not() -> None:

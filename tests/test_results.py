@@ -33,7 +33,7 @@ from tests.test_calls import (
 
 
 @cache
-def learned() -> Learned:
+def learned_model() -> Learned:
     return attnviz.learn("reverse", choices=attnviz.Choices(steps=2))
 
 
@@ -52,7 +52,7 @@ BY_TOKEN: dict[str, Callable[[int | str], object]] = {
     "steps(key=…)": lambda name: attnviz.steps(small(), query=0, key=name).view().command,
     "compare().view(query=…)": lambda name: query_headline(attnviz.compare("I am"), name),
     "compare(query=…)": lambda name: compare_two_traces(two().first, two().second, query=name),
-    "learn().view(query=…)": lambda name: learned().view(query=name).command,
+    "learn().view(query=…)": lambda name: learned_model().view(query=name).command,
     "tokens.index(…)": lambda name: small().tokens.index(name),
 }
 
@@ -67,21 +67,21 @@ def test_a_whole_number_is_a_position_from_0_and_a_text_is_what_a_command_takes(
 
 
 def test_a_position_below_0_counts_from_the_end() -> None:
-    assert attnviz.inspect(animal(), query=-1).view().headline == query_text("[SEP]")
+    assert attnviz.inspect(animal(), query=-1).view().headline == animal_headline("[SEP]")
     assert small().tokens.index(-2) == 0
 
 
-def query_text(name: str) -> str:
+def animal_headline(name: str) -> str:
     return attnviz.inspect(animal(), query=name).view().headline
 
 
 def test_a_position_is_that_of_a_token_where_words_are_shown() -> None:
     trace = attnviz.trace("It didn't fit", model="minilm")
-    by_word = attnviz.inspect(trace, query="fit", words=True).view()
-    by_position = attnviz.inspect(trace, query=trace.tokens["fit"], words=True).view()
+    word_view = attnviz.inspect(trace, query="fit", words=True).view()
+    position_view = attnviz.inspect(trace, query=trace.tokens["fit"], words=True).view()
 
-    assert by_position.headline == by_word.headline
-    assert str(by_position.command and by_position.command.line).endswith("--query 4 --words")
+    assert position_view.headline == word_view.headline
+    assert str(position_view.command and position_view.command.line).endswith("--query 4 --words")
 
 
 @given(st.lists(st.sampled_from(["1", "2", "3", "I", "the", "2 the"]), min_size=1), st.data())
@@ -216,28 +216,28 @@ def test_words_in_an_index_are_positions() -> None:
 
 def test_weights_of_an_inspection_are_those_after_its_options() -> None:
     inspection = attnviz.inspect(animal(), layer=[4, 5], hide_special=True)
-    shown = animal().weights[4:, :, 1:-1, 1:-1]
+    expected = animal().weights[4:, :, 1:-1, 1:-1]
 
     assert torch.equal(attnviz.inspect(animal()).weights, animal().weights)
-    assert inspection.shape == tuple(shown.shape)
-    torch.testing.assert_close(inspection.weights.float(), shown)
-    torch.testing.assert_close(inspection[5, 11].weights.float(), shown[1, 11])
-    assert np.asarray(inspection["L5H11"]).shape == inspection[5, 11].shape == shown.shape[2:]
+    assert inspection.shape == tuple(expected.shape)
+    torch.testing.assert_close(inspection.weights.float(), expected)
+    torch.testing.assert_close(inspection[5, 11].weights.float(), expected[1, 11])
+    assert np.asarray(inspection["L5H11"]).shape == inspection[5, 11].shape == expected.shape[2:]
     assert len(attnviz.inspect(animal(), merge="mean")) == 1
 
 
 def test_attentions_are_tensors_as_a_model_of_transformers_returns_them() -> None:
-    again = attnviz.from_weights(animal().attentions, [*animal().tokens])
+    second_trace = attnviz.from_weights(animal().attentions, [*animal().tokens])
 
     assert torch.equal(torch.stack(animal().attentions), animal().weights)
-    assert torch.equal(again.weights, animal().weights)
+    assert torch.equal(second_trace.weights, animal().weights)
 
 
 def test_a_film_is_ranked_by_what_differs_from_its_first_trace_to_its_last() -> None:
     first, last = film()
-    both = attnviz.compare(first, last)
+    comparison = attnviz.compare(first, last)
 
-    assert repr(film().ranking) == repr(both.ranking)
+    assert repr(film().ranking) == repr(comparison.ranking)
     assert torch.equal(film()[-1, 1, 0], last[1, 0])
     assert film().shape == (2, *first.shape)
     assert film()[:1] == (first,)
@@ -252,18 +252,18 @@ def results() -> Iterator[Any]:
     yield from (attnviz.compare("I am"), attnviz.steps("I am"), attnviz.rank("agreement"))
     yield attnviz.from_weights(WEIGHTS, np.array(["I", "am"]))
     yield from (attnviz.example("simplified"), attnviz.task_of("reverse"), attnviz.Settings())
-    yield learned()
+    yield learned_model()
     yield from (animal().view(), attnviz.trace(f"{STORY} " * 20))
 
 
 def values_in(result: object) -> dict[int, Any]:
-    """Everything that the public attributes of a result lead to; of several items the first two."""
-    seen: dict[int, Any] = {}
+    """All values that public attributes lead to, by id; of several items the first two."""
+    values: dict[int, Any] = {}
 
     def visit(value: Any, depth: int) -> None:
-        if id(value) in seen or depth > 5:
+        if id(value) in values or depth > 5:
             return
-        seen[id(value)] = value
+        values[id(value)] = value
         items = value.values() if isinstance(value, Mapping) else value
         for item in [*items][:2] if isinstance(value, (tuple, list, Mapping)) else ():
             visit(item, depth + 1)
@@ -272,28 +272,28 @@ def values_in(result: object) -> dict[int, Any]:
             for name, each in python.getmembers(type(value)):
                 attributes += [name] * isinstance(each, (property, cached_property))
             for name in dict.fromkeys(attributes):
-                # Of an Inspection that is not by effect, its effects are not asked for; of weights
-                # in memory, no summary.
+                # An Inspection that is not by effect has no effects, and weights in memory have no
+                # summary.
                 if not name.startswith("_") and name not in ("effects", "summary"):
                     visit(getattr(value, name), depth + 1)
 
     visit(result, 0)
-    return seen
+    return values
 
 
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_whatever_a_result_leads_to_is_printed_in_words_of_less_than_2_kb() -> None:
-    printed: dict[str, str] = {}
+    longest_texts: dict[str, str] = {}
     for result in results():
         for value in values_in(result).values():
             if type(value).__module__.startswith("attnviz"):
                 name = type(value).__name__
-                printed[name] = max(printed.get(name, ""), repr(value), key=len)
+                longest_texts[name] = max(longest_texts.get(name, ""), repr(value), key=len)
 
-    assert len(printed) > 60
-    assert {name: len(text) for name, text in printed.items() if len(text) > 2000} == {}
-    assert [name for name, text in printed.items() if " object at 0x" in text] == []
-    assert [name for name, text in printed.items() if "np.str_" in text] == []
+    assert len(longest_texts) > 60
+    assert {name: len(text) for name, text in longest_texts.items() if len(text) > 2000} == {}
+    assert [name for name, text in longest_texts.items() if " object at 0x" in text] == []
+    assert [name for name, text in longest_texts.items() if "np.str_" in text] == []
 
 
 def test_rows_of_heads_are_printed_in_a_line() -> None:

@@ -40,12 +40,12 @@ def test_a_pipe_gets_what_a_terminal_of_80_columns_shows(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["run", " ".join(["word"] * 60), "--show", "weights,context", "--dim", "32"]
-    piped = attnviz(*words)
+    result = attnviz(*words)
 
-    assert "\x1b" not in piped.out
-    assert max(map(len, piped.out.splitlines())) <= 80
+    assert "\x1b" not in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "80")
-    assert attnviz(*words).out == piped.out
+    assert attnviz(*words).out == result.out
 
 
 def test_with_full_a_pipe_gets_every_number(attnviz: Attnviz) -> None:
@@ -63,8 +63,8 @@ def test_no_line_is_wider_than_columns(
     monkeypatch.setenv("COLUMNS", str(columns))
     text = " ".join(["pneumonia", "日本語", "a"][place % 3] for place in range(tokens))
 
-    for more in ([], ["--full"], ["--query", "1"], ["--show", "scores,queries", "--dim", "24"]):
-        result = attnviz("run", text, "-t", "words", "-v", "multi-head", *more)
+    for options in ([], ["--full"], ["--query", "1"], ["--show", "scores,queries", "--dim", "24"]):
+        result = attnviz("run", text, "-t", "words", "-v", "multi-head", *options)
         assert max(map(cell_len, result.out.splitlines())) <= columns
 
 
@@ -116,11 +116,11 @@ def test_the_same_command_writes_the_same_bytes(attnviz: Attnviz, samples: Path)
     for folder in ("one", "other"):
         (samples / folder).mkdir()
     for suffix in ("png", "svg", "pdf", "txt", "json", "npz", "csv"):
-        written = []
+        contents = []
         for folder in ("one", "other"):
             attnviz("run", "I am", "-o", str(samples / folder / f"a.{suffix}"))
-            written.append((samples / folder / f"a.{suffix}").read_bytes())
-        assert written[0] == written[1]
+            contents.append((samples / folder / f"a.{suffix}").read_bytes())
+        assert contents[0] == contents[1]
 
 
 def test_artefacts_say_what_made_them_and_nothing_of_the_machine(
@@ -134,10 +134,10 @@ def test_artefacts_say_what_made_them_and_nothing_of_the_machine(
         assert os.fsencode(Path.home().name) not in content or Path.home().name == "root"
 
     with Image.open(samples / "a.png") as picture:
-        made = json.loads(picture.info["attnviz"])
-    assert made["command"] == "attnviz run --file text.txt --out a.png"
-    assert made["settings"]["variant"] == "scaled"
-    assert made["seed"] == 42
+        record = json.loads(picture.info["attnviz"])
+    assert record["command"] == "attnviz run --file text.txt --out a.png"
+    assert record["settings"]["variant"] == "scaled"
+    assert record["seed"] == 42
 
 
 def test_quiet_writes_files_without_a_word(attnviz: Attnviz, samples: Path) -> None:
@@ -149,10 +149,10 @@ def test_quiet_writes_files_without_a_word(attnviz: Attnviz, samples: Path) -> N
 def test_text_comes_from_standard_input_and_from_a_file(attnviz: Attnviz, samples: Path) -> None:
     (samples / "text.txt").write_bytes("\ufeffI am\r\n".encode())
 
-    from_pipe = attnviz("run", stdin=b"I am\n")
-    assert from_pipe == attnviz("run", "-", stdin=b"I am")
-    assert from_pipe == attnviz("run", "I am")
-    assert from_pipe == attnviz("run", "--file", "text.txt")
+    result = attnviz("run", stdin=b"I am\n")
+    assert result == attnviz("run", "-", stdin=b"I am")
+    assert result == attnviz("run", "I am")
+    assert result == attnviz("run", "--file", "text.txt")
 
 
 def test_a_query_is_shown_as_a_sentence(attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,33 +164,45 @@ def test_a_query_is_shown_as_a_sentence(attnviz: Attnviz, monkeypatch: pytest.Mo
 
 
 def test_a_query_with_parts_to_show_shows_what_is_its_own(attnviz: Attnviz) -> None:
-    asked = ["run", "I am learning this", "--query", "learning", "--show", "scores,queries,weights"]
-    document, shown = attnviz(*asked).out, attnviz(*asked[:2], "--show", "scores,weights").out
+    arguments = [
+        "run",
+        "I am learning this",
+        "--query",
+        "learning",
+        "--show",
+        "scores,queries,weights",
+    ]
+    query_output, full_output = (
+        attnviz(*arguments).out,
+        attnviz(*arguments[:2], "--show", "scores,weights").out,
+    )
 
-    rows = re.findall(r"^\d \w+ .*\.\d\d$", document, re.MULTILINE)
+    rows = re.findall(r"^\d \w+ .*\.\d\d$", query_output, re.MULTILINE)
     assert [row.split()[1] for row in rows] == ["learning"] * 3
-    assert rows[1] in shown
+    assert rows[1] in full_output
 
 
 def test_a_query_is_shown_with_all_that_it_reads(attnviz: Attnviz) -> None:
-    shown = ["run", "I am learning this", "--show", "queries,keys,values"]
-    document, whole = attnviz(*shown, "--query", "am").out, attnviz(*shown).out
-    tables = {text.split("\n")[0]: text for text in document.split("\n\n")}
+    arguments = ["run", "I am learning this", "--show", "queries,keys,values"]
+    query_output, full_output = attnviz(*arguments, "--query", "am").out, attnviz(*arguments).out
+    tables = {text.split("\n")[0]: text for text in query_output.split("\n\n")}
 
     assert [line.split()[1] for line in tables["queries"].split("\n")[2:]] == ["am"]
     for name in ("keys", "values"):
-        assert tables[name].strip() in whole
+        assert tables[name].strip() in full_output
         assert len(tables[name].strip().split("\n")) == 6
-    assert 'every row of keys and values is shown; of the rest, only the row of "am"' in document
-    assert "every row of" not in whole
+    assert (
+        'every row of keys and values is shown; of the rest, only the row of "am"' in query_output
+    )
+    assert "every row of" not in full_output
 
 
 def test_heads_of_one_part_are_written_in_one_way(attnviz: Attnviz, samples: Path) -> None:
-    asked = ["run", "I am learning this", "-v", "multi-head", "--query", "learning"]
+    arguments = ["run", "I am learning this", "-v", "multi-head", "--query", "learning"]
 
-    for more in ([], ["-o", "a.md"]):
-        result = attnviz(*asked, "--show", "masked", *more)
-        out = (samples / "a.md").read_text("utf-8") if more else result.out
+    for options in ([], ["-o", "a.md"]):
+        result = attnviz(*arguments, "--show", "masked", *options)
+        out = (samples / "a.md").read_text("utf-8") if options else result.out
         assert "-0.07" in out
         assert "e-02" not in out
 
@@ -200,19 +212,21 @@ def test_a_query_has_no_row_among_those_of_a_second_text(attnviz: Attnviz, sampl
         'tokens = ["a"]\nkey_tokens = ["b", "c"]\n'
         "queries = [[1, 2]]\nkeys = [[1, 2], [3, 4]]\nvalues = [[1, 2], [3, 4]]\n"
     )
-    asked = ["run", "--given", "lesson.toml", "--query", "a", "--show"]
+    arguments = ["run", "--given", "lesson.toml", "--query", "a", "--show"]
 
-    assert "1 a" in attnviz(*asked, "scores").out
-    keys = attnviz(*asked, "keys").out
+    assert "1 a" in attnviz(*arguments, "scores").out
+    keys = attnviz(*arguments, "keys").out
     assert "1 b" in keys
     assert "2 c" in keys
     assert "every row of keys is shown\n" in keys
-    some = attnviz(*asked, "embeddings,keys,weights").out
-    named = [name for name in ("embeddings", "keys") if f"\n{name}\n" in some]
-    assert f"every row of {' and '.join(named)} is shown; of the rest, only the row of" in some
+    output = attnviz(*arguments, "embeddings,keys,weights").out
+    shown_parts = [name for name in ("embeddings", "keys") if f"\n{name}\n" in output]
+    assert (
+        f"every row of {' and '.join(shown_parts)} is shown; of the rest, only the row of" in output
+    )
     assert (
         "cannot show outputs: only a transformer block has outputs"
-        in attnviz(*asked, "outputs").err
+        in attnviz(*arguments, "outputs").err
     )
 
 
@@ -251,10 +265,10 @@ def test_help_is_grouped_and_says_everything(attnviz: Attnviz) -> None:
 
 
 def test_the_commands_are_listed_with_what_their_own_help_begins_with(attnviz: Attnviz) -> None:
-    listed = attnviz("--help").out
-    assert listed == attnviz().out
+    command_list = attnviz("--help").out
+    assert command_list == attnviz().out
     for name, (_, about) in COMMANDS.items():
-        assert f" {name} {about} " in " ".join(listed.split())
+        assert f" {name} {about} " in " ".join(command_list.split())
         assert f"\n  {about}\n" in attnviz(name, "--help").out
 
 
@@ -286,17 +300,17 @@ def test_a_story_goes_into_every_format(attnviz: Attnviz, samples: Path) -> None
 def test_no_token_puts_an_escape_sequence_on_the_terminal(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evil = "\x1b]0;title\x07 \x1b[2J [bold]x[/bold] \u202e \x9b31m"
-    assert "\x1b" not in attnviz("run", evil).out
-    for wrong in (["--query", evil], ["-v", evil], ["-o", evil], ["--embeddings", evil], [evil]):
-        result = attnviz("run", evil, *wrong)
+    hostile_text = "\x1b]0;title\x07 \x1b[2J [bold]x[/bold] \u202e \x9b31m"
+    assert "\x1b" not in attnviz("run", hostile_text).out
+    for options in (["--query"], ["-v"], ["-o"], ["--embeddings"], []):
+        result = attnviz("run", hostile_text, *options, hostile_text)
         assert result.status == 2
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.err)
 
 
 def test_a_closed_pipe_ends_quietly() -> None:
     line = f"'{sys.executable}' -m attnviz run --file {ROOT}/sample_texts/paragraph.txt | head -1"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],
         capture_output=True,
         text=True,
@@ -304,18 +318,18 @@ def test_a_closed_pipe_ends_quietly() -> None:
         timeout=LONGEST,
     )
 
-    assert done.stdout == "Attention between 294 tokens\n"
-    assert (done.returncode, done.stderr) == (0, "")
+    assert process.stdout == "Attention between 294 tokens\n"
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_a_full_disk_gets_two_lines() -> None:
     line = f"'{sys.executable}' -m attnviz run 'I am' > /dev/full"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=LONGEST
     )
 
-    assert done.returncode == 2
-    assert done.stderr == (
+    assert process.returncode == 2
+    assert process.stderr == (
         "error: the output cannot be written: No space left on device\n"
         " hint: write it somewhere else\n"
     )
@@ -323,32 +337,32 @@ def test_a_full_disk_gets_two_lines() -> None:
 
 def test_a_closed_standard_output_is_no_bug() -> None:
     line = f"'{sys.executable}' -m attnviz run 'I am' >&-"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=LONGEST
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_json_is_utf8_on_any_terminal() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [*COMMAND, "run", "café", "--json"], capture_output=True, check=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"}, timeout=LONGEST,
     )  # fmt: skip
 
-    assert json.loads(done.stdout)["text"] == "café"
+    assert json.loads(process.stdout)["text"] == "café"
 
 
 def test_a_run_that_is_stopped_leaves_nothing_half_written(tmp_path: Path) -> None:
-    running = subprocess.Popen(
+    process = subprocess.Popen(
         [*COMMAND, "run", "--file", f"{ROOT}/sample_texts/story.txt", "-o", "a.csv"], cwd=tmp_path
     )
     deadline = time.monotonic() + 60
     while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    running.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
 
-    assert running.wait(timeout=LONGEST) == 128 + signal.SIGTERM
+    assert process.wait(timeout=LONGEST) == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
 
 
@@ -363,29 +377,29 @@ def test_a_run_that_is_stopped_leaves_nothing_half_written(tmp_path: Path) -> No
 def test_the_command_that_made_it_can_be_run_again(
     attnviz: Attnviz, arguments: list[str], command: str
 ) -> None:
-    made = json.loads(attnviz("run", "I am", *arguments, "--json").out)
+    document = json.loads(attnviz("run", "I am", *arguments, "--json").out)
 
-    words = made["attnviz"]["command"].replace(" --json", "")
+    words = document["attnviz"]["command"].replace(" --json", "")
     assert words == command
 
 
 def test_a_text_that_looks_like_an_option_is_recorded_as_a_text(attnviz: Attnviz) -> None:
-    made = json.loads(attnviz("run", "--json", "--", "-5 is cold").out)
+    document = json.loads(attnviz("run", "--json", "--", "-5 is cold").out)
 
-    assert made["attnviz"]["command"] == "attnviz run --json -- '-5 is cold'"
+    assert document["attnviz"]["command"] == "attnviz run --json -- '-5 is cold'"
 
 
 def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
-    running = subprocess.Popen(
+    process = subprocess.Popen(
         [*COMMAND, "run", "--tokenizer", "words"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, cwd=tmp_path,
         preexec_fn=heeding_signals,
     )  # fmt: skip
     time.sleep(1.5)  # it waits for its text now
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=LONGEST)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=LONGEST)
 
-    assert (running.returncode, out, err) == (130, b"", b"")
+    assert (process.returncode, out, err) == (130, b"", b"")
 
 
 @pytest.mark.terminal
@@ -394,18 +408,20 @@ def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
 )
 def test_on_a_terminal_cells_are_coloured_to_its_background(background: str, cell: str) -> None:
     """A weight of 0 is near the paper, which is dark on most terminals."""
-    shown = on_terminal("run", "a b", "-t", "words", "--temperature", "0.001", COLORFGBG=background)
+    screen = screen_of_command(
+        "run", "a b", "-t", "words", "--temperature", "0.001", COLORFGBG=background
+    )
 
-    assert cell in shown
-    assert "error" not in shown
+    assert cell in screen
+    assert "error" not in screen
 
 
 @pytest.mark.terminal
 def test_without_a_text_on_a_terminal_nothing_waits() -> None:
-    assert "there is no text" in on_terminal("run", NO_COLOR="1")
+    assert "there is no text" in screen_of_command("run", NO_COLOR="1")
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
-    """What a command shows on a pseudo-terminal of 80 columns with 24-bit colour."""
-    shown, _ = shown_on_terminal([*COMMAND, *arguments], environment)
-    return shown
+def screen_of_command(*arguments: str, **environment: str) -> str:
+    """The screen of a command on a pseudo-terminal of 80 columns with 24-bit colour."""
+    screen, _ = shown_on_terminal([*COMMAND, *arguments], environment)
+    return screen

@@ -38,7 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "memory": {"memory": "you are teaching it", "layers": 2},
     "bytes": {"tokenizer": "bytes"},
 }
-GIVEN: dict[str, dict[str, Any]] = {
+GIVEN_MATRICES: dict[str, dict[str, Any]] = {
     "scores": {"scores": [[2, 4, 4], [4, 16, 12], [4, 12, 10]]},
     "matrices": {
         "tokens": ["a", "b"],
@@ -64,66 +64,85 @@ GIVEN: dict[str, dict[str, Any]] = {
 }
 
 
-def again(made: Trace, folder: Path, suffix: str) -> Trace:
-    made.view().save(folder / f"numbers{suffix}")
+def save_and_read(original: Trace, folder: Path, suffix: str) -> Trace:
+    original.view().save(folder / f"numbers{suffix}")
     return read(str(folder / f"numbers{suffix}"))
 
 
-def unlike(one: Any, other: Any, path: str = "trace") -> list[str]:
-    """The places in two values of one kind that are not the same."""
+def find_differences(one: Any, other: Any, path: str = "trace") -> list[str]:
+    """The paths at which two values of one kind differ."""
     if isinstance(one, torch.Tensor):
-        same = isinstance(other, torch.Tensor) and one.dtype == other.dtype
-        return [] if same and torch.equal(one, other) else [path]
+        is_same_type = isinstance(other, torch.Tensor) and one.dtype == other.dtype
+        return [] if is_same_type and torch.equal(one, other) else [path]
     if is_dataclass(one) and type(one) is type(other):
-        # A rule that hides keys is read again as its matrix.
+        # A mask that is a rule is loaded as a matrix.
         names = ["visible" if each.name == "mask_rule" else each.name for each in fields(one)]
         return [
             place
             for name in names
-            for place in unlike(getattr(one, name), getattr(other, name), f"{path}.{name}")
+            for place in find_differences(
+                getattr(one, name), getattr(other, name), f"{path}.{name}"
+            )
         ]
     if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
-        return [place for number, pair in pairs for place in unlike(*pair, f"{path}.{number}")]
+        return [
+            place for number, pair in pairs for place in find_differences(*pair, f"{path}.{number}")
+        ]
     return [] if one == other else [f"{path}: {one!r} is not {other!r}"]
 
 
-def but_for_the_command(places: list[str]) -> list[str]:
-    """What is saved says by which command, which the library's does not; and names no folder."""
-    others = ("trace.provenance.command", "trace.origin.matrices.source")
-    return [place for place in places if not place.startswith(others)]
+def unexpected_differences(places: list[str]) -> list[str]:
+    """The differences but for two that are right: a saved trace has a command, and no folder."""
+    ignored_paths = ("trace.provenance.command", "trace.origin.matrices.source")
+    return [place for place in places if not place.startswith(ignored_paths)]
 
 
 @pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
-    made = trace(TEXT, **SETTINGS[name])
+    original = trace(TEXT, **SETTINGS[name])
 
-    assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
+    assert (
+        unexpected_differences(
+            find_differences(original, save_and_read(original, tmp_path, suffix))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", GIVEN_MATRICES)
 def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
-    made = trace(None, given=parse_matrices(GIVEN[name]))
+    original = trace(None, given=parse_matrices(GIVEN_MATRICES[name]))
 
-    assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
+    assert (
+        unexpected_differences(
+            find_differences(original, save_and_read(original, tmp_path, suffix))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", example_names.example_names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
-    made = example_names.example(name).trace()
+    original = example_names.example(name).trace()
 
-    assert but_for_the_command(unlike(made, again(made, tmp_path, ".npz"))) == []
+    assert (
+        unexpected_differences(
+            find_differences(original, save_and_read(original, tmp_path, ".npz"))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
-    made = trace(TEXT, variant="causal", heads=2, mistake=name)
+    original = trace(TEXT, variant="causal", heads=2, mistake=name)
 
-    back = again(made, tmp_path, ".json")
-    assert but_for_the_command(unlike(made, back)) == []
-    assert back.layers[0].mistake == name
+    loaded_trace = save_and_read(original, tmp_path, ".json")
+    assert unexpected_differences(find_differences(original, loaded_trace)) == []
+    assert loaded_trace.layers[0].mistake == name
 
 
 @settings(max_examples=40)
@@ -134,10 +153,10 @@ def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
 def test_any_text_comes_back(
     text: str, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    made = trace(text, tokenizer="chars")
+    original = trace(text, tokenizer="chars")
 
-    back = again(made, tmp_path_factory.mktemp("saved"), name)
-    assert (back.tokens, back.text) == (made.tokens, text)
+    loaded_trace = save_and_read(original, tmp_path_factory.mktemp("saved"), name)
+    assert (loaded_trace.tokens, loaded_trace.text) == (original.tokens, text)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +176,11 @@ def test_the_same_pictures_are_drawn_later(
     monkeypatch.chdir(tmp_path)
     Path("given.toml").write_text("w_query = [[1, 2], [3, 4]]\nembeddings = [[1, 2], [3, 4]]\n")
     kinds = (".svg", ".txt", ".csv", ".md")
-    outs = [word for kind in kinds for word in ("-o", f"now{kind}")]
-    later = [word for kind in kinds for word in ("-o", f"later{kind}")]
+    now_options = [word for kind in kinds for word in ("-o", f"now{kind}")]
+    later_options = [word for kind in kinds for word in ("-o", f"later{kind}")]
 
-    assert attnviz("run", *words, "-o", f"numbers{suffix}", *outs).status == 0
-    result = attnviz("run", "--trace", f"numbers{suffix}", *later)
+    assert attnviz("run", *words, "-o", f"numbers{suffix}", *now_options).status == 0
+    result = attnviz("run", "--trace", f"numbers{suffix}", *later_options)
 
     assert (result.status, result.out) == (0, "")
     for kind in kinds:
@@ -195,25 +214,25 @@ def test_another_command_draws_from_a_trace_what_it_draws_from_the_text(
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "later")
     attnviz("run", TEXT, *words, "-o", "numbers.npz")
-    name, *shown = command.split()
-    assert attnviz(name, "--trace", "numbers.npz", *shown, "-o", "a.svg").status == 0
+    name, *options = command.split()
+    assert attnviz(name, "--trace", "numbers.npz", *options, "-o", "a.svg").status == 0
     monkeypatch.chdir(tmp_path / "now")
-    attnviz(name, TEXT, *words, *shown, "-o", "a.svg")
+    attnviz(name, TEXT, *words, *options, "-o", "a.svg")
 
     assert Path("a.svg").read_bytes() == (tmp_path / "later" / "a.svg").read_bytes()
 
 
-@pytest.mark.parametrize("typed", [["--seed", "42"], ["--variant", "scaled"], ["--no-causal"]])
+@pytest.mark.parametrize("options", [["--seed", "42"], ["--variant", "scaled"], ["--no-causal"]])
 def test_a_trace_is_compared_but_for_what_is_typed_even_if_that_is_a_default(
-    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: list[str]
+    attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     attnviz("run", TEXT, "--variant", "causal", "--seed", "7", "-o", "numbers.npz")
-    compared = attnviz("compare", "--trace", "numbers.npz", *typed, "--json")
+    result = attnviz("compare", "--trace", "numbers.npz", *options, "--json")
 
-    expected = attnviz("compare", TEXT, "--variant", "causal", "--seed", "7", *typed, "--json")
+    expected = attnviz("compare", TEXT, "--variant", "causal", "--seed", "7", *options, "--json")
 
-    assert json.loads(compared.out)["ways"] == json.loads(expected.out)["ways"]
+    assert json.loads(result.out)["ways"] == json.loads(expected.out)["ways"]
 
 
 def test_how_a_trace_was_made_is_not_asked_again_even_if_the_answer_is_a_default(
@@ -242,29 +261,29 @@ def test_what_is_drawn_from_an_example_says_so(
 
 
 def test_no_folder_of_a_machine_is_in_a_file(attnviz: Attnviz, tmp_path: Path) -> None:
-    given, numbers = tmp_path / "matrices.toml", tmp_path / "numbers.json"
-    given.write_text("embeddings = [[1, 2], [3, 4]]")
+    matrices_path, path = tmp_path / "matrices.toml", tmp_path / "numbers.json"
+    matrices_path.write_text("embeddings = [[1, 2], [3, 4]]")
     np.save(tmp_path / "mine.npy", np.ones((300, 4)))
 
     for words in (
-        ["run", "--given", str(given)],
-        ["compare", "--given", str(given)],
+        ["run", "--given", str(matrices_path)],
+        ["compare", "--given", str(matrices_path)],
         ["run", "abc", "-t", "bytes", "--embeddings", str(tmp_path / "mine.npy")],
         ["example", "show", "simplified"],
     ):
-        assert attnviz(*words, "-o", str(numbers)).status == 0
-        assert str(tmp_path) not in numbers.read_text()
-        assert str(Path(example_names.__file__).parent) not in numbers.read_text()
+        assert attnviz(*words, "-o", str(path)).status == 0
+        assert str(tmp_path) not in path.read_text()
+        assert str(Path(example_names.__file__).parent) not in path.read_text()
 
 
 @pytest.mark.parametrize("by", ["scale", "mask", "dim", "positions", "seed", "tokenizer"])
 def test_a_trace_is_compared_as_its_text_is(by: str, tmp_path: Path) -> None:
-    made = trace(TEXT, variant="causal", seed=5)
+    original = trace(TEXT, variant="causal", seed=5)
 
-    ours = compare(again(made, tmp_path, ".npz"), by=by).view().render(".csv")
-    theirs = compare(TEXT, by=by, variant="causal", seed=5).view().render(".csv")
+    trace_table = compare(save_and_read(original, tmp_path, ".npz"), by=by).view().render(".csv")
+    text_table = compare(TEXT, by=by, variant="causal", seed=5).view().render(".csv")
 
-    assert ours == theirs
+    assert trace_table == text_table
 
 
 def test_vectors_of_a_file_come_back_though_the_file_is_gone(
@@ -283,19 +302,21 @@ def test_a_trace_and_how_to_make_one_are_not_both_given(attnviz: Attnviz, tmp_pa
     path = str(tmp_path / "a.npz")
     attnviz("run", TEXT, "-o", path)
 
-    both = attnviz("run", TEXT, "--trace", path)
-    changed = attnviz("steps", "--trace", path, "--head-dim", "4")
+    text_result = attnviz("run", TEXT, "--trace", path)
+    option_result = attnviz("steps", "--trace", path, "--head-dim", "4")
 
-    assert both.err == ("error: a text and --trace are both given\n hint: give one of them\n")
-    assert changed.err == (
+    assert text_result.err == (
+        "error: a text and --trace are both given\n hint: give one of them\n"
+    )
+    assert option_result.err == (
         "error: --trace reads a finished trace, and --head-dim is about making one\n"
         " hint: leave --head-dim out, or --trace\n"
     )
-    assert (both.status, changed.status) == (2, 2)
+    assert (text_result.status, option_result.status) == (2, 2)
 
 
-def broken(path: Path, change: str) -> None:
-    """A file that somebody has had their hands in."""
+def damage_file(path: Path, change: str) -> None:
+    """Change the file as somebody might who edits it by hand."""
     document = json.loads(path.read_text("utf-8"))
     layer = document["layers"][0]
     if change == "a row too few":
@@ -331,7 +352,7 @@ def broken(path: Path, change: str) -> None:
     path.write_text(json.dumps(document), "utf-8")
 
 
-BROKEN = {
+DAMAGED_FILES = {
     "a row too few": "'weights' in '{}' is 3 × 4, but should be 4 × 4",
     "ragged": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
     "words": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
@@ -355,16 +376,16 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("change", BROKEN)
+@pytest.mark.parametrize("change", DAMAGED_FILES)
 def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     trace(TEXT).view().save(path)
-    broken(path, change)
+    damage_file(path, change)
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         read(str(path))
 
-    assert str(refused.value) == BROKEN[change].format(path)
+    assert str(error.value) == DAMAGED_FILES[change].format(path)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +405,7 @@ def test_what_is_no_trace_is_refused(
     if content is not None:
         path.write_bytes(content)
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         read(str(path))
 
-    assert str(refused.value).startswith(problem.format(path))
+    assert str(error.value).startswith(problem.format(path))

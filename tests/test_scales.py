@@ -23,17 +23,17 @@ def test_what_stands_at_a_share_of_a_scale_is_so_far_along(bend: ScaleBend, shar
     low, high = ENDS[bend]
     scale = Scale("weight", low, high, bend=bend)
 
-    found = scale.shares(scale.values_at(np.array([share])))
+    shares = scale.shares(scale.values_at(np.array([share])))
 
-    assert found == pytest.approx([share], abs=1e-6)
+    assert shares == pytest.approx([share], abs=1e-6)
 
 
 @pytest.mark.parametrize("bend", ENDS)
 def test_no_number_leaves_a_scale(bend: ScaleBend) -> None:
     low, high = ENDS[bend]
-    beyond = np.array([-np.inf, -9.0, low, high, 9.0, np.inf])
+    values = np.array([-np.inf, -9.0, low, high, 9.0, np.inf])
 
-    assert Scale("weight", low, high, bend=bend).shares(beyond).tolist() == [0, 0, 0, 1, 1, 1]
+    assert Scale("weight", low, high, bend=bend).shares(values).tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_root_lifts_what_is_small_and_keeps_signs_apart() -> None:

@@ -40,11 +40,11 @@ from tests.hand import DRAWN, HOSTILE, causal_weights, dimensions, vectors, view
 Golden = Callable[[str, str], None]
 
 TOKENS = ("I", "am", "learning", "this")
-BARE = Captions()
+NO_CAPTIONS = Captions()
 
 
 @pytest.fixture(autouse=True)
-def quiet_fonts() -> None:
+def ignore_font_notes() -> None:
     warnings.simplefilter("ignore", Note)
 
 
@@ -68,14 +68,14 @@ def scores(tokens: tuple[str, ...]) -> Grid:
     )
 
 
-def filling(grid: Grid, count: int) -> Grid:
-    """The first so many cells, and nothing in the others."""
-    later = np.arange(grid.values.size).reshape(grid.values.shape) >= count
-    return grid.with_values(np.where(later, np.nan, grid.values))
+def fill_first_cells(grid: Grid, count: int) -> Grid:
+    """The grid with so many cells, and nothing in the others."""
+    is_empty = np.arange(grid.values.size).reshape(grid.values.shape) >= count
+    return grid.with_values(np.where(is_empty, np.nan, grid.values))
 
 
 def scores_section(tokens: tuple[str, ...] = TOKENS, moments: int = 0) -> Section:
-    """The fifth step, with its sums."""
+    """The step "scores", with its sums and so many moments."""
     products = "0.26·0.88 + 0.79·0.92 + 0.11·-0.30 + 0.50·0.25"
     sums = tuple(
         Sum(f"score({tokens[-1]}, {token})", products, "1.05", exact=True) for token in tokens
@@ -92,16 +92,20 @@ def scores_section(tokens: tuple[str, ...] = TOKENS, moments: int = 0) -> Sectio
         sums,
         ("a score says nothing by itself: only beside the others of its row",),
     )
-    made = (
-        replace(section, grids=(filling(scores(tokens), count),), sums=sums[count % 4 :][:1])
+    moment_sections = (
+        replace(
+            section, grids=(fill_first_cells(scores(tokens), count),), sums=sums[count % 4 :][:1]
+        )
         for count in range(1, moments + 1)
     )
-    return replace(section, moments=tuple(made))
+    return replace(section, moments=tuple(moment_sections))
 
 
-def path(tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0) -> list[Section]:
-    """A few steps of the path, of every form: a vector, several tables, a mask, long sums."""
-    mixed = " + ".join(f"0.25·[{', '.join(['-0.25'] * width)}]" for _ in tokens)
+def example_steps(
+    tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0
+) -> list[Section]:
+    """A few steps of every form: a vector, several tables, a mask, long sums."""
+    products = " + ".join(f"0.25·[{', '.join(['-0.25'] * width)}]" for _ in tokens)
     return [
         Section(
             "2",
@@ -143,7 +147,7 @@ def path(tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0) -> 
             "context",
             "context",
             "What is read.",
-            sums=(Sum("context(am)", mixed, "", exact=True),),
+            sums=(Sum("context(am)", products, "", exact=True),),
         ),
     ]
 
@@ -152,10 +156,10 @@ def screen_of(width: int | None, *sections: Section) -> str:
     return "".join(f"{line.plain.rstrip()}\n" for line in panel_lines(sections, Screen(width)))
 
 
-def told() -> View:
-    """The path with what is said around it."""
+def example_view() -> View:
+    """A view of these steps, with a headline, a caption and closing words."""
     return view_of(
-        *path(),
+        *example_steps(),
         headline="causal attention",
         caption="four tokens",
         closing=("that is all",),
@@ -164,15 +168,15 @@ def told() -> View:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_steps_on_a_screen(check_golden: Golden, width: int) -> None:
-    check_golden(f"sections_{width}.txt", screen_of(width, *path()))
+    check_golden(f"sections_{width}.txt", screen_of(width, *example_steps()))
 
 
 def test_steps_in_a_text_file(check_golden: Golden) -> None:
-    check_golden("sections_file.txt", render(told(), ".txt").decode())
+    check_golden("sections_file.txt", render(example_view(), ".txt").decode())
 
 
 def test_steps_in_markdown(check_golden: Golden) -> None:
-    check_golden("sections.md", render(told(), ".md").decode())
+    check_golden("sections.md", render(example_view(), ".md").decode())
 
 
 def test_hostile_labels_in_markdown(check_golden: Golden) -> None:
@@ -180,29 +184,31 @@ def test_hostile_labels_in_markdown(check_golden: Golden) -> None:
     check_golden("sections_hostile.md", render(view, ".md").decode())
 
 
-@given(width=st.integers(1, 200), count=st.integers(1, 12), colored=st.booleans())
+@given(width=st.integers(1, 200), count=st.integers(1, 12), has_colors=st.booleans())
 def test_no_line_of_a_step_is_wider_than_any_terminal(
-    width: int, count: int, colored: bool
+    width: int, count: int, has_colors: bool
 ) -> None:
-    steps = path(tuple(f"word{number}" for number in range(count)), width=count)
-    made = panel_lines([*steps, vectors()], Screen(width, colors="256" if colored else "none"))
+    steps = example_steps(tuple(f"word{number}" for number in range(count)), width=count)
+    lines = panel_lines([*steps, vectors()], Screen(width, colors="256" if has_colors else "none"))
 
-    assert max(line.cell_len for line in made) <= max(width, 24)
+    assert max(line.cell_len for line in lines) <= max(width, 24)
 
 
 def test_shapes_stand_beside_the_heading_while_there_is_room() -> None:
-    wide, narrow = (screen_of(width, scores_section()).splitlines() for width in (80, 40))
+    wide_lines, narrow_lines = (
+        screen_of(width, scores_section()).splitlines() for width in (80, 40)
+    )
 
-    assert wide[0] == "5 scores   queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
-    assert narrow[0] == "5 scores"
+    assert wide_lines[0] == "5 scores   queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
+    assert narrow_lines[0] == "5 scores"
 
 
 def test_a_cell_that_is_not_yet_filled_is_left_empty() -> None:
-    section = replace(scores_section(), grids=(filling(scores(TOKENS), 5),))
+    section = replace(scores_section(), grids=(fill_first_cells(scores(TOKENS), 5),))
 
     rows = screen_of(80, section).splitlines()
-    first = next(number for number, row in enumerate(rows) if row.startswith("1 I"))
-    assert [len(row.split()) for row in rows[first : first + 4]] == [6, 3, 2, 2]
+    first_row = next(number for number, row in enumerate(rows) if row.startswith("1 I"))
+    assert [len(row.split()) for row in rows[first_row : first_row + 4]] == [6, 3, 2, 2]
     assert "| 3 learning |  |  |  |  |" in render(view_of(section), ".md").decode()
     assert "nan" not in render(view_of(section), ".svg").decode()
 
@@ -235,14 +241,14 @@ def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> No
 
 @given(st.text(alphabet="ab0.·[], +=", max_size=60), st.integers(6, 30))
 def test_a_broken_sum_fits_and_loses_nothing(text: str, width: int) -> None:
-    made = list(break_sum(text, lambda line: cell_len(line) <= width))
+    lines = list(break_sum(text, lambda line: cell_len(line) <= width))
 
-    assert all(cell_len(line) <= width for line in made)
-    assert "".join("".join(made).split()) == "".join(text.split())
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
 
 
-def shown(markdown: bytes) -> str:
-    """What a reader sees: the text of the page, without its tags."""
+def visible_text(markdown: bytes) -> str:
+    """The text of the page without its tags, as a reader sees it."""
     page = MarkdownIt("commonmark").enable("table").render(markdown.decode())
     return unescape(re.sub(r"<[^>]*>", "", page))
 
@@ -258,33 +264,33 @@ def test_any_label_shows_as_itself_in_markdown(label: str) -> None:
         sums=(Sum(label, label, "", exact=True), Sum(label, "1", "", exact=True)),
     )
     view = view_of(section, causal_weights(label, "before", label), headline=label)
-    made = render(view, ".md")
+    content = render(view, ".md")
 
     # The row, the column and the remark; the headings, the sentence, the shapes and the sums.
-    assert shown(made).count(label) >= 10
-    tags = MarkdownIt("commonmark").enable("table").render(made.decode())
+    assert visible_text(content).count(label) >= 10
+    tags = MarkdownIt("commonmark").enable("table").render(content.decode())
     assert tags.count("<td") == 2 * 2 * 3
     assert tags.count("<pre>") == 1
 
 
 def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
-    made = render(view_of(causal_weights("weights", "$x$", ":smile:", "a:b")), ".md").decode()
+    markdown = render(view_of(causal_weights("weights", "$x$", ":smile:", "a:b")), ".md").decode()
 
-    assert "<span>&#36;</span>x<span>&#36;</span>" in made
-    assert "<span>:</span>smile:" in made
-    assert "a:b" in made
+    assert "<span>&#36;</span>x<span>&#36;</span>" in markdown
+    assert "<span>:</span>smile:" in markdown
+    assert "a:b" in markdown
 
 
 @pytest.mark.parametrize("suffix", DRAWN)
 def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
-    view = view_of(*path(HOSTILE[:12]), headline="$x$")
+    view = view_of(*example_steps(HOSTILE[:12]), headline="$x$")
 
     assert len(render(view, suffix, theme="dark")) > 1000
 
 
 @pytest.mark.parametrize("suffix", DRAWN)
 def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
-    one, other = (view_of(*path(moments=1)) for _ in range(2))
+    one, other = (view_of(*example_steps(moments=1)) for _ in range(2))
 
     assert render(one, suffix) == render(other, suffix)
 
@@ -301,7 +307,7 @@ def words_of(layout: Layout) -> list[str]:
 
 
 def page_of(
-    steps: Sequence[Section], size: Size | None = None, captions: Captions = BARE
+    steps: Sequence[Section], size: Size | None = None, captions: Captions = NO_CAPTIONS
 ) -> Layout:
     return page_layout([Group("steps", tuple(steps))], Look(size=size), captions)
 
@@ -309,7 +315,7 @@ def page_of(
 @pytest.mark.parametrize("count", [1, 4, 8, 16])
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5), (6.0, 8.0)])
 def test_every_panel_lies_on_the_page_and_on_no_other(count: int, size: Size | None) -> None:
-    steps = path(tuple(f"word{number}" for number in range(count)), width=8)
+    steps = example_steps(tuple(f"word{number}" for number in range(count)), width=8)
     layout = page_of(steps, size, Captions("a title", "settings"))
 
     boxes = [panel.box for panel in layout.panels]
@@ -333,8 +339,8 @@ def overlap(one: Box, other: Box) -> bool:
 
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5)])
 def test_no_words_leave_the_page(size: Size | None) -> None:
-    steps = path(width=8)
-    for layout in [page_of(steps, size), *section_pages(steps[2:3], Look(size=size), BARE)]:
+    steps = example_steps(width=8)
+    for layout in [page_of(steps, size), *section_pages(steps[2:3], Look(size=size), NO_CAPTIONS)]:
         for word in (word for word in layout.words if word.halign == "left" and not word.angle):
             assert word.x >= 0
             assert word.x + text_width(word.text, word.size) <= layout.size[0] + 0.01
@@ -342,73 +348,75 @@ def test_no_words_leave_the_page(size: Size | None) -> None:
 
 
 def test_a_page_of_few_steps_is_a_slide_and_numbers_can_be_read() -> None:
-    layout = page_of(path())
+    layout = page_of(example_steps())
 
     assert layout.size == SLIDE
     assert all(panel.number_size for panel in layout.panels)
 
 
 def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
-    view = view_of(*path())
-    drawn = Image.open(io.BytesIO(render(view, ".png", dpi=50)))
-    asked = Image.open(io.BytesIO(render(view, ".png", dpi=100, size=(9, 6))))
+    view = view_of(*example_steps())
+    picture = Image.open(io.BytesIO(render(view, ".png", dpi=50)))
+    large_picture = Image.open(io.BytesIO(render(view, ".png", dpi=100, size=(9, 6))))
 
-    assert drawn.size == (666, 375)
-    assert asked.size == (900, 600)
+    assert picture.size == (666, 375)
+    assert large_picture.size == (900, 600)
 
 
 def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
-    (layout,) = section_pages([scores_section()], Look(), BARE)
-    written = " ".join(words_of(layout))
+    (layout,) = section_pages([scores_section()], Look(), NO_CAPTIONS)
+    text = " ".join(words_of(layout))
 
-    assert "5 scores" in written
-    assert "How well each query matches each key" in written
-    assert "scores = Q Kᵀ" in written
-    assert written.count("score(this, ") == 4
+    assert "5 scores" in text
+    assert "How well each query matches each key" in text
+    assert "scores = Q Kᵀ" in text
+    assert text.count("score(this, ") == 4
 
 
 def test_sums_that_do_not_fit_are_counted() -> None:
     section = scores_section(tuple("abcdefghijklmnopqr"))
-    (layout,) = section_pages([section], Look(size=(8.0, 4.5)), BARE)
-    (rest,) = re.findall(r"… and (\d+) more", "\n".join(words_of(layout)))
-    written = sum("score(" in text for text in words_of(layout))
+    (layout,) = section_pages([section], Look(size=(8.0, 4.5)), NO_CAPTIONS)
+    (remaining,) = re.findall(r"… and (\d+) more", "\n".join(words_of(layout)))
+    sum_count = sum("score(" in text for text in words_of(layout))
 
-    assert written + int(rest) == len(section.sums)
+    assert sum_count + int(remaining) == len(section.sums)
     assert min(word.y for word in layout.words) > 0
 
 
 def test_captions_and_descriptions_look_into_sections() -> None:
-    assert caption(path(), "seed 42") == (
+    assert caption(example_steps(), "seed 42") == (
         "query · key, before scaling and mask · row = query (reads) · column = key (is read) · "
         "each row sums to 1 · seed 42"
     )
-    assert has_masked_cells(path())
-    assert not has_masked_cells(path()[:3])
-    assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")
+    assert has_masked_cells(example_steps())
+    assert not has_masked_cells(example_steps()[:3])
+    assert describe(example_steps()[3:4]).startswith(
+        "8 softmax: Scores become shares. weights: 4 × 4"
+    )
 
 
 def test_a_place_to_break_is_found_by_halving() -> None:
     """A model's sums have thousands of places, and to measure a line takes a while."""
     text = "a = " + " + ".join(f"0.{number:04}·0.25" for number in range(4000))
-    measured: list[str] = []
+    measured_lines: list[str] = []
 
     def fits(line: str) -> bool:
-        measured.append(line)
+        measured_lines.append(line)
         return len(line) <= 60
 
     assert len(next(iter(break_sum(text, fits)))) <= 60
-    assert len(measured) < 20
+    assert len(measured_lines) < 20
 
 
 def test_a_very_long_word_is_broken_without_measuring_all_of_it_again_and_again() -> None:
-    measured = 0
+    measured_letters = 0
 
     def fits(line: str) -> bool:
-        nonlocal measured
-        measured += len(line)
+        nonlocal measured_letters
+        measured_letters += len(line)
         return len(line) <= 80
 
     lines = list(break_sum(f"a = 0.5·{'x' * 100_000} + 0.25·2 = 1", fits))
 
     assert all(len(line) <= 80 for line in lines)
-    assert measured < 20 * 100_000
+    assert measured_letters < 20 * 100_000

@@ -27,25 +27,31 @@ NUMBERS = (
     "layers",
     "feed_forward",
 )
-NEEDED: dict[str, dict[str, Any]] = {  # what else must be given, for a setting to mean anything
+# What else must be given for a setting to mean anything.
+REQUIRED_SETTINGS: dict[str, dict[str, Any]] = {
     "item": {"given": "matrices.toml"},
     "feed_forward": {"layers": 1},
 }
 
 
 def test_every_setting_is_an_option_of_run(attnviz: Attnviz) -> None:
-    listed = attnviz("run", "--help-all").out
+    help_text = attnviz("run", "--help-all").out
 
-    assert [field.name for field in fields(Settings) if option_name(field.name) not in listed] == []
+    assert [
+        field.name for field in fields(Settings) if option_name(field.name) not in help_text
+    ] == []
 
 
-def _chosen(**settings: Any) -> Settings:
+def build_settings(**settings: Any) -> Settings:
     return Settings(**settings)
 
 
-def _taken(name: str, value: int) -> bool:
+def is_accepted(name: str, value: int) -> bool:
     try:
-        return bool(getattr(_chosen(**{name: value}, **NEEDED.get(name, {})), name) == value)
+        return bool(
+            getattr(build_settings(**{name: value}, **REQUIRED_SETTINGS.get(name, {})), name)
+            == value
+        )
     except AttnvizError:
         return False
 
@@ -53,31 +59,31 @@ def _taken(name: str, value: int) -> bool:
 @pytest.mark.parametrize("name", NUMBERS)
 @given(value=st.integers())
 def test_a_number_is_taken_or_the_nearest_that_is_taken_is_named(name: str, value: int) -> None:
-    if _taken(name, value):
+    if is_accepted(name, value):
         return
 
-    with pytest.raises(AttnvizError, match=f"^{name} is {value}, and must be ") as refused:
-        _chosen(**{name: value}, **NEEDED.get(name, {}))
+    with pytest.raises(AttnvizError, match=f"^{name} is {value}, and must be ") as error:
+        build_settings(**{name: value}, **REQUIRED_SETTINGS.get(name, {}))
 
-    named = re.fullmatch(rf"try {name}=(\d+)", refused.value.hint)
-    assert refused.value.about == name
-    assert named
-    assert _taken(name, int(named[1]))
+    suggestion = re.fullmatch(rf"try {name}=(\d+)", error.value.hint)
+    assert error.value.about == name
+    assert suggestion
+    assert is_accepted(name, int(suggestion[1]))
 
 
 @pytest.mark.parametrize("name", CHOICES_BY_SETTING)
 def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) -> None:
-    kind, known = CHOICES_BY_SETTING[name]
+    kind, known_words = CHOICES_BY_SETTING[name]
 
-    with pytest.raises(AttnvizError, match=f"there is no {kind} 'no such'") as refused:
-        _chosen(**{name: "no such"})
+    with pytest.raises(AttnvizError, match=f"there is no {kind} 'no such'") as error:
+        build_settings(**{name: "no such"})
 
-    assert refused.value.about == name
-    assert refused.value.hint.endswith(f"known: {', '.join(known)}")
+    assert error.value.about == name
+    assert error.value.hint.endswith(f"known: {', '.join(known_words)}")
 
 
 @pytest.mark.parametrize(
-    ("chosen", "about"),
+    ("settings", "about"),
     [
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
@@ -99,11 +105,11 @@ def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) ->
         ({"memory": "it rains", "variant": "plain"}, "variant"),
     ],
 )
-def test_a_choice_that_means_nothing_says_which_it_is(chosen: dict[str, Any], about: str) -> None:
-    with pytest.raises(AttnvizError) as refused:
-        _chosen(**chosen)
+def test_a_choice_that_means_nothing_says_which_it_is(settings: dict[str, Any], about: str) -> None:
+    with pytest.raises(AttnvizError) as error:
+        build_settings(**settings)
 
-    assert refused.value.about == about
+    assert error.value.about == about
 
 
 def test_a_block_is_one_by_its_layers_or_by_a_second_sentence() -> None:
@@ -113,12 +119,12 @@ def test_a_block_is_one_by_its_layers_or_by_a_second_sentence() -> None:
 
 
 def test_every_property_of_a_variant_can_be_overridden() -> None:
-    chosen = chosen_variant(
+    variant = chosen_variant(
         Settings(heads=2, scale=False, causal=True, window=3, temperature=0.5, dropout=0.1)
     )
 
-    assert (chosen.heads, chosen.scaled, chosen.causal, chosen.window) == (2, False, True, 3)
-    assert (chosen.temperature, chosen.dropout, chosen.joined) == (0.5, 0.1, True)
+    assert (variant.heads, variant.scaled, variant.causal, variant.window) == (2, False, True, 3)
+    assert (variant.temperature, variant.dropout, variant.joined) == (0.5, 0.1, True)
 
 
 @given(dim=st.integers(1, 60), heads=st.integers(1, 20))
@@ -128,9 +134,9 @@ def test_the_hint_for_heads_that_do_not_fit_is_one_that_fits(dim: int, heads: in
         assert head_width(Settings(), variant, dim) == dim // heads
         return
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         head_width(Settings(), variant, dim)
 
-    hint = refused.value.hint.split()
+    hint = error.value.hint.split()
     assert dim % int(hint[2].rstrip(",")) == 0
     assert int(hint[4].rstrip(",")) % heads == 0

@@ -19,7 +19,7 @@ from attnviz.traces.models.model_names import MODELS_FOLDER, shipped_names
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.models.vocabulary import Vocabulary
 
-OTHERS = 7  # a seed of sentences that nobody looked at when they were made
+UNSEEN_SEED = 7  # a seed of sentences that were used neither to train a model nor to measure it
 
 
 def test_every_task_has_a_model_and_every_model_its_task() -> None:
@@ -41,34 +41,34 @@ def test_a_shipped_model_is_small(name: str) -> None:
 def test_what_a_shipped_model_claims_is_so_of_other_sentences(name: str) -> None:
     """On sentences that were drawn for nothing else, though a head may do a little less there."""
     task, model = task_of(name), load_model(name)
-    examples = draw_examples(task, OTHERS, 256, held_out=True)
+    examples = draw_examples(task, UNSEEN_SEED, 256, held_out=True)
     with torch.no_grad():
-        passed = run_learner_model(model, model_plan(model), examples.ids)
-    asked = examples.answers != NO_TOKEN
-    right = ((passed.logits.argmax(-1) == examples.answers) & asked).sum() / asked.sum()
-    scores = reading_scores(passed, examples)
+        result = run_learner_model(model, model_plan(model), examples.ids)
+    is_asked = examples.answers != NO_TOKEN
+    accuracy = ((result.logits.argmax(-1) == examples.answers) & is_asked).sum() / is_asked.sum()
+    scores = reading_scores(result, examples)
 
-    assert float(right) >= min(task.until, 1.0) - 0.01
+    assert float(accuracy) >= min(task.until, 1.0) - 0.01
     assert model.facts["task"] == name
-    for head, does in model.heads.items():
+    for head, role in model.heads.items():
         layer, _, number = head.removeprefix("L").partition("H")
-        reading = next(each for each in task.readings if each.does == does)
-        found = float(scores[reading.name][int(layer), int(number)])
-        assert math.isclose(found, model.facts["scores"][head], abs_tol=0.05)
+        reading = next(each for each in task.readings if each.does == role)
+        score = float(scores[reading.name][int(layer), int(number)])
+        assert math.isclose(score, model.facts["scores"][head], abs_tol=0.05)
 
 
 @pytest.mark.parametrize("name", MODEL_RECIPES)
 def test_what_a_shipped_model_claims_is_what_its_numbers_give(name: str) -> None:
     """On the sentences that `attnviz heads` tries it on, which are enough for two digits."""
     model = load_model(name)
-    found = add_training_facts(model, task_of(name), model.facts["steps"])
+    model_with_facts = add_training_facts(model, task_of(name), model.facts["steps"])
 
-    assert found.facts["sentences"] == 1000
-    for about, fact in found.facts.items():
+    assert model_with_facts.facts["sentences"] == 1000
+    for about, fact in model_with_facts.facts.items():
         if about != "scores":
             assert model.facts[about] == fact
-    assert found.facts["scores"] == pytest.approx(model.facts["scores"], abs=2e-4)
-    assert found.heads == model.heads
+    assert model_with_facts.facts["scores"] == pytest.approx(model.facts["scores"], abs=2e-4)
+    assert model_with_facts.heads == model.heads
 
 
 @pytest.mark.parametrize("name", MODEL_RECIPES)
@@ -85,14 +85,14 @@ def test_the_fastest_is_made_again() -> None:
     Nothing that torch says of a processor decides how it rounds: of two that both have AVX-512,
     one may also multiply matrices in tiles.
     """
-    shipped, first, second = (
+    shipped_model, first_model, second_model = (
         load_model("reverse"),
         train_shipped_model("reverse"),
         train_shipped_model("reverse"),
     )
 
-    assert folder.model_files(first) == folder.model_files(second)
-    assert first.heads == shipped.heads
-    assert first.vocabulary == shipped.vocabulary
-    for name, tensor in first.parameters.items():
-        assert torch.allclose(tensor, shipped.parameters[name], atol=0.05)
+    assert folder.model_files(first_model) == folder.model_files(second_model)
+    assert first_model.heads == shipped_model.heads
+    assert first_model.vocabulary == shipped_model.vocabulary
+    for name, tensor in first_model.parameters.items():
+        assert torch.allclose(tensor, shipped_model.parameters[name], atol=0.05)

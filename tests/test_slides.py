@@ -31,34 +31,34 @@ from tests.hand import view_of
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
 TEXT = "I am learning this"
-LONGER = "The animal didn't cross the street because it was too tired"
+LONGER_TEXT = "The animal didn't cross the street because it was too tired"
 SAMPLES = Path(__file__).parent.parent / "sample_texts"
 SIZES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "natural": None}
 SLIDE_WIDTH = 13.333
-BY = ("scale", "variant", "mask", "dim", "heads", "temperature", "positions", "seed", "dtype",
+ASPECTS = ("scale", "variant", "mask", "dim", "heads", "temperature", "positions", "seed", "dtype",
       "tokenizer")  # fmt: skip
 
 
-def _sample(name: str) -> str:
+def read_sample(name: str) -> str:
     return (SAMPLES / name).read_text(encoding="utf-8")
 
 
 RUNS: dict[str, Any] = {
     "one token": lambda: trace("Hello").view(),
     "four tokens": lambda: trace(TEXT).view(),
-    "causal": lambda: trace(LONGER, variant="causal").view(),
-    "two heads": lambda: trace(LONGER, variant="multi-head").view(),
-    "twelve heads": lambda: trace(LONGER, heads=12, dim=48).view(),
+    "causal": lambda: trace(LONGER_TEXT, variant="causal").view(),
+    "two heads": lambda: trace(LONGER_TEXT, variant="multi-head").view(),
+    "twelve heads": lambda: trace(LONGER_TEXT, heads=12, dim=48).view(),
     "layers": lambda: trace(TEXT, layers=3, heads=4).view(show=["weights"]),
     "two sentences": lambda: trace(TEXT, memory="you are", heads=2).view(),
-    "a list": lambda: trace(_sample("list.txt"), variant="causal").view(),
+    "a list": lambda: trace(read_sample("list.txt"), variant="causal").view(),
     "weights and vectors": lambda: trace(TEXT).view(show=["weights", "context"]),
-    "vectors": lambda: trace(LONGER).view(show=["embeddings"]),
+    "vectors": lambda: trace(LONGER_TEXT).view(show=["embeddings"]),
     "very many heads": lambda: trace(TEXT, layers=12, heads=12, dim=48).view(show=["weights"]),
     "long words": lambda: trace("Donaudampfschifffahrtsgesellschaft is " + "x" * 60).view(),
 }
 COMPARISONS: dict[str, Any] = {
-    f"compare by {by}": lambda by=by: compare(TEXT, by=by).view() for by in BY
+    f"compare by {by}": lambda by=by: compare(TEXT, by=by).view() for by in ASPECTS
 }
 COMPARISONS |= {
     "compare two sentences": lambda: compare(TEXT, other="you are teaching that").view(),
@@ -67,18 +67,18 @@ COMPARISONS |= {
     ).view(),
     "curves by dim": lambda: compare(TEXT, by="dim").view(curves=True),
 }
-EVERY = {**RUNS, **COMPARISONS}
+ALL_VIEWS = {**RUNS, **COMPARISONS}
 
 
 @cache
-def view_named(name: str) -> View:
-    view: View = EVERY[name]()
+def named_view(name: str) -> View:
+    view: View = ALL_VIEWS[name]()
     return view
 
 
 @cache
-def laid_out(name: str, size: str, text_size: float = 1.0) -> Layout:
-    return layout_of(view_named(name), Look(size=SIZES[size], text_size=text_size))
+def named_layout(name: str, size: str, text_size: float = 1.0) -> Layout:
+    return layout_of(named_view(name), Look(size=SIZES[size], text_size=text_size))
 
 
 def layout_of(view: View, look: Look) -> Layout:
@@ -89,7 +89,7 @@ def layout_of(view: View, look: Look) -> Layout:
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def work_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -97,7 +97,7 @@ Corners = np.ndarray  # four of them, as x and y
 
 
 def corners(word: Words) -> Corners:
-    """The rectangle around a line of text, turned as it is."""
+    """The four corners of the rectangle around a line of text, rotated with it."""
     width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0)
     letter = word.size * POINT
     left = {"left": 0.0, "center": -width / 2, "right": -width}[word.halign]
@@ -108,13 +108,13 @@ def corners(word: Words) -> Corners:
     box = [(left, foot), (left + width, foot), (left + width, head), (left, head)]
     turn = math.radians(word.angle)
     rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
-    scaled = np.array([(x, y * letter) for x, y in box])
-    turned: Corners = scaled @ rotation.T + np.array([word.x, word.y])
-    return turned
+    flat_corners = np.array([(x, y * letter) for x, y in box])
+    page_corners: Corners = flat_corners @ rotation.T + np.array([word.x, word.y])
+    return page_corners
 
 
 def overlap(one: Corners, other: Corners) -> bool:
-    """Whether two rectangles share more than a hair, by the axes that would separate them."""
+    """Whether two rectangles overlap by more than 0.02 inches (separating axis theorem)."""
     for rectangle in (one, other):
         for start, end in ((0, 1), (1, 2)):
             axis = rectangle[end] - rectangle[start]
@@ -127,24 +127,29 @@ def overlap(one: Corners, other: Corners) -> bool:
     return True
 
 
-def overlapping(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
-    placed = [(word, corners(word)) for word in words if word.text.strip()]
-    boxes = np.array([box for _, box in placed]).reshape(-1, 4, 2)
-    for one, other in zip(*np.nonzero(np.triu(_near(boxes, boxes), 1)), strict=True):
+def find_overlaps(words: Sequence[Words]) -> Iterator[tuple[str, str]]:
+    words_with_corners = [(word, corners(word)) for word in words if word.text.strip()]
+    boxes = np.array([box for _, box in words_with_corners]).reshape(-1, 4, 2)
+    for one, other in zip(*np.nonzero(np.triu(may_overlap(boxes, boxes), 1)), strict=True):
         if overlap(boxes[one], boxes[other]):
-            yield placed[one][0].text, placed[other][0].text
+            yield words_with_corners[one][0].text, words_with_corners[other][0].text
 
 
 def overlaps_any(box: Corners, others: Sequence[Corners]) -> bool:
-    near = _near(box[None], np.array(others).reshape(-1, 4, 2))[0]
-    return any(overlap(box, others[place]) for place in np.flatnonzero(near).tolist())
+    is_near = may_overlap(box[None], np.array(others).reshape(-1, 4, 2))[0]
+    return any(overlap(box, others[place]) for place in np.flatnonzero(is_near).tolist())
 
 
-def _near(some: Corners, others: Corners) -> np.ndarray:
-    """Which rectangles can overlap which: no line along the page stands between them."""
-    least, most = some.min(axis=1)[:, None], some.max(axis=1)[:, None]
-    found: np.ndarray = ((least < others.max(axis=1)) & (others.min(axis=1) < most)).all(axis=2)
-    return found
+def may_overlap(rectangles: Corners, others: Corners) -> np.ndarray:
+    """Which rectangles may overlap which: no horizontal or vertical line separates them."""
+    lowest_corners, highest_corners = (
+        rectangles.min(axis=1)[:, None],
+        rectangles.max(axis=1)[:, None],
+    )
+    is_near: np.ndarray = (
+        (lowest_corners < others.max(axis=1)) & (others.min(axis=1) < highest_corners)
+    ).all(axis=2)
+    return is_near
 
 
 def boxes(layout: Layout) -> list[tuple[float, float, float, float]]:
@@ -155,21 +160,21 @@ def boxes(layout: Layout) -> list[tuple[float, float, float, float]]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_two_texts_of_a_picture_overlap(name: str, size: str) -> None:
-    assert list(overlapping(laid_out(name, size).words)) == []
+    assert list(find_overlaps(named_layout(name, size).words)) == []
 
 
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
 @pytest.mark.parametrize("name", [*RUNS, "compare by scale", "compare by mask", "curves by dim"])
 def test_no_two_texts_overlap_however_large_letters_are_to_be(name: str, points: int) -> None:
-    assert list(overlapping(laid_out(name, "16:9", points / 18).words)) == []
+    assert list(find_overlaps(named_layout(name, "16:9", points / 18).words)) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_text_stands_in_a_panel_or_leaves_the_page(name: str, size: str) -> None:
-    layout = laid_out(name, size)
+    layout = named_layout(name, size)
     panels = [
         np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)])
         for x, y, width, height in boxes(layout)
@@ -182,19 +187,19 @@ def test_no_text_stands_in_a_panel_or_leaves_the_page(name: str, size: str) -> N
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = laid_out(name, size)
-    on_a_slide = SLIDE_WIDTH / layout.size[0]
+    layout = named_layout(name, size)
+    slide_scale = SLIDE_WIDTH / layout.size[0]
     sizes = [word.size for word in layout.words]
     sizes += [panel.number_size for panel in layout.panels if panel.number_size]
 
-    assert min(sizes) * on_a_slide >= 10 - 1e-6
+    assert min(sizes) * slide_scale >= 10 - 1e-6
 
 
 @pytest.mark.parametrize("name", ["four tokens", "causal", "two heads", "compare by scale"])
 def test_labels_have_eighteen_points_and_numbers_sixteen_while_cells_allow(name: str) -> None:
-    layout = laid_out(name, "16:9")
+    layout = named_layout(name, "16:9")
     labels = [
         word.size
         for panel in layout.panels
@@ -212,27 +217,27 @@ def test_labels_have_eighteen_points_and_numbers_sixteen_while_cells_allow(name:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ALL_VIEWS)
 def test_panels_fill_the_page(name: str, size: str) -> None:
     """Neither side leaves more than 15 % between what is drawn and the margins."""
-    layout = laid_out(name, size)
-    drawn = [np.array([(x, y), (x + wide, y + high)]) for x, y, wide, high in boxes(layout)]
-    frame = corners_of_frame(layout)
-    inner = [corners(word) for word in layout.words if word not in frame]
-    points = np.concatenate([*drawn, *inner])
+    layout = named_layout(name, size)
+    panel_corners = [np.array([(x, y), (x + wide, y + high)]) for x, y, wide, high in boxes(layout)]
+    frame = frame_words(layout)
+    inner_corners = [corners(word) for word in layout.words if word not in frame]
+    points = np.concatenate([*panel_corners, *inner_corners])
     (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
-    above = min([word.y for word in frame if word.bold], default=layout.size[1])
-    below = max([word.y for word in frame if not word.bold], default=0.0)
+    headline_y = min([word.y for word in frame if word.bold], default=layout.size[1])
+    notes_y = max([word.y for word in frame if not word.bold], default=0.0)
     width, height = layout.size
 
     assert left <= 0.15 * width
     assert width - right <= 0.15 * width
-    assert bottom - below <= 0.15 * height
-    assert above - top <= 0.15 * height
+    assert bottom - notes_y <= 0.15 * height
+    assert headline_y - top <= 0.15 * height
 
 
-def corners_of_frame(layout: Layout) -> list[Words]:
-    """The headline above the panels, and the notes below them, which begin at the left edge."""
+def frame_words(layout: Layout) -> list[Words]:
+    """The words of the headline above the panels and of the notes below, all at the left edge."""
     edge = min(word.x for word in layout.words if word.bold)
     lowest = min(y for _, y, _, _ in boxes(layout))
     return [
@@ -245,16 +250,16 @@ def corners_of_frame(layout: Layout) -> list[Words]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["four tokens", "two heads", "compare by scale"])
 def test_headline_panels_and_notes_begin_at_one_left_edge(name: str, size: str) -> None:
-    layout = laid_out(name, size)
-    frame = corners_of_frame(layout)
-    inner = min(corners(word)[:, 0].min() for word in layout.words if word not in frame)
+    layout = named_layout(name, size)
+    frame = frame_words(layout)
+    inner_left = min(corners(word)[:, 0].min() for word in layout.words if word not in frame)
 
     assert len({word.x for word in frame}) == 1
-    assert abs(inner - frame[0].x) < 0.12
+    assert abs(inner_left - frame[0].x) < 0.12
 
 
 def test_what_stands_on_an_axis_is_not_said_again_below() -> None:
-    layout = laid_out("four tokens", "16:9")
+    layout = named_layout("four tokens", "16:9")
     words = [word.text for word in layout.words]
 
     assert words.count("query (reads)") == 1
@@ -263,34 +268,36 @@ def test_what_stands_on_an_axis_is_not_said_again_below() -> None:
 
 
 def test_without_a_footnote_nothing_says_what_made_the_picture() -> None:
-    view = view_named("four tokens")
-    with_it = " ".join(word.text for word in layout_of(view, Look()).words)
-    without = " ".join(word.text for word in layout_of(view, Look(footnote=False)).words)
+    view = named_view("four tokens")
+    text_with_footnote = " ".join(word.text for word in layout_of(view, Look()).words)
+    text_without_footnote = " ".join(
+        word.text for word in layout_of(view, Look(footnote=False)).words
+    )
 
-    assert "seed 42" in with_it
-    assert "seed 42" not in without
-    assert "each row sums to 1" in without
+    assert "seed 42" in text_with_footnote
+    assert "seed 42" not in text_without_footnote
+    assert "each row sums to 1" in text_without_footnote
 
 
 def test_letters_grow_and_shrink_with_the_text_size() -> None:
-    def label(text_size: float) -> float:
-        words = laid_out("four tokens", "16:9", text_size).words
+    def label_size(text_size: float) -> float:
+        words = named_layout("four tokens", "16:9", text_size).words
         return next(word.size for word in words if word.text == "learning")
 
-    assert label(1.0) == pytest.approx(18.0, abs=0.01)
-    assert label(24 / 18) == pytest.approx(24.0, abs=0.01)
-    assert label(14 / 18) == pytest.approx(14.0, abs=0.01)
+    assert label_size(1.0) == pytest.approx(18.0, abs=0.01)
+    assert label_size(24 / 18) == pytest.approx(24.0, abs=0.01)
+    assert label_size(14 / 18) == pytest.approx(14.0, abs=0.01)
 
 
 def test_many_heads_come_on_pages_that_show_every_label() -> None:
-    view, look = view_named("twelve heads"), Look(size=SIZES["16:9"])
-    divided = divide_into_pages(view, look)
-    tokens = len(trace(LONGER).tokens)
+    view, look = named_view("twelve heads"), Look(size=SIZES["16:9"])
+    pages = divide_into_pages(view, look)
+    tokens = len(trace(LONGER_TEXT).tokens)
 
-    assert len(divided) > 1
-    assert sum(len(each.picture.panels) for each in divided) == 12
-    assert divided[0].headline.endswith(f" (1 of {len(divided)})")
-    for each in divided:
+    assert len(pages) > 1
+    assert sum(len(each.picture.panels) for each in pages) == 12
+    assert pages[0].headline.endswith(f" (1 of {len(pages)})")
+    for each in pages:
         layout = layout_of(each, look)
         labels = [word for word in layout.words if word.angle and word.text == "street"]
         rows = [word for word in layout.words if word.halign == "right" and not word.angle]
@@ -302,41 +309,45 @@ def test_many_heads_come_on_pages_that_show_every_label() -> None:
 def test_up_to_four_heads_stand_in_one_row_of_a_slide_with_square_cells(
     choices: dict[str, Any],
 ) -> None:
-    view = trace(LONGER, dim=8, variant="causal", **choices).view(show=["weights"])
-    wide, square = (layout_of(view, Look(size=size)) for size in (SIZES["16:9"], (10.0, 10.0)))
-    tokens = trace(LONGER).tokens.labels
-    labels = [word for word in wide.words if word.text in tokens]
+    view = trace(LONGER_TEXT, dim=8, variant="causal", **choices).view(show=["weights"])
+    wide_layout, square_layout = (
+        layout_of(view, Look(size=size)) for size in (SIZES["16:9"], (10.0, 10.0))
+    )
+    tokens = trace(LONGER_TEXT).tokens.labels
+    labels = [word for word in wide_layout.words if word.text in tokens]
 
-    for layout, rows in ((wide, 1), (square, 2)):
+    for layout, rows in ((wide_layout, 1), (square_layout, 2)):
         sides = {side for p in layout.panels for side in (round(p.box[2], 3), round(p.box[3], 3))}
         assert len(sides) == 1
         assert len({round(panel.box[1], 3) for panel in layout.panels}) == rows
-        assert list(overlapping(layout.words)) == []
+        assert list(find_overlaps(layout.words)) == []
     assert len(labels) == 5 * len(tokens)
     assert len({word.size for word in labels}) == 1
     assert labels[0].size >= 14
 
 
 def test_what_fits_on_a_page_is_one_page() -> None:
-    assert divide_into_pages(view_named("two heads"), Look(size=SIZES["16:9"])) == [
-        view_named("two heads")
+    assert divide_into_pages(named_view("two heads"), Look(size=SIZES["16:9"])) == [
+        named_view("two heads")
     ]
 
 
 def test_pages_have_their_numbers_in_their_names(attnviz: Attnviz) -> None:
-    done = attnviz("run", LONGER, "-H", "12", "-d", "48", "--size", "16:9", "-o", "h-{page}.png")
-    written = sorted(path.name for path in Path().glob("h-*.png"))
+    result = attnviz(
+        "run", LONGER_TEXT, "-H", "12", "-d", "48", "--size", "16:9", "-o", "h-{page}.png"
+    )
+    names = sorted(path.name for path in Path().glob("h-*.png"))
 
-    assert done.status == 0
-    assert written == [f"h-{number}.png" for number in range(1, len(written) + 1)]
-    assert len(written) > 1
+    assert result.status == 0
+    assert names == [f"h-{number}.png" for number in range(1, len(names) + 1)]
+    assert len(names) > 1
 
 
 def test_pages_are_of_pictures(attnviz: Attnviz) -> None:
-    done = attnviz("run", TEXT, "-o", "h-{page}.json")
+    result = attnviz("run", TEXT, "-o", "h-{page}.json")
 
-    assert done.status == 2
-    assert done.err == (
+    assert result.status == 2
+    assert result.err == (
         "error: {page} stands for the pages of a picture, and 'h-{page}.json' is not a picture\n "
         "hint: try -o h-{page}.png\n"
     )
@@ -344,11 +355,11 @@ def test_pages_are_of_pictures(attnviz: Attnviz) -> None:
 
 @pytest.mark.parametrize("words", ["huge", "0", "200", "1e3"])
 def test_a_text_size_that_nobody_could_read_gets_two_lines(attnviz: Attnviz, words: str) -> None:
-    done = attnviz("run", TEXT, "-o", "x.png", "--text-size", words)
+    result = attnviz("run", TEXT, "-o", "x.png", "--text-size", words)
 
-    assert done.status == 2
-    assert done.err.count("\n") == 2
-    assert "text size" in done.err or "--text-size" in done.err
+    assert result.status == 2
+    assert result.err.count("\n") == 2
+    assert "text size" in result.err or "--text-size" in result.err
 
 
 def test_the_library_refuses_odd_text_sizes() -> None:
@@ -357,18 +368,18 @@ def test_the_library_refuses_odd_text_sizes() -> None:
 
 
 def test_text_sizes_are_the_same_in_the_library_and_in_the_command() -> None:
-    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=1.5)  # a factor of old
+    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=1.5)  # also as a factor
     assert Look(text_size="large") == Look(text_size=24)
 
 
 def test_charts_of_a_row_say_once_which_line_is_which() -> None:
     for name in ("compare by dim", "compare by temperature", "curves by dim"):
-        words = [word for word in laid_out(name, "16:9").words if word.series is not None]
+        words = [word for word in named_layout(name, "16:9").words if word.series is not None]
         assert [word.text for word in words] == ["unscaled", "scaled"], name
 
 
 def test_of_very_many_heads_layers_are_rows_and_heads_are_columns_each_named_once() -> None:
-    layout = laid_out("very many heads", "16:9")
+    layout = named_layout("very many heads", "16:9")
     words = [word.text for word in layout.words]
 
     assert len(layout.panels) == 144
@@ -382,26 +393,27 @@ def test_of_very_many_heads_layers_are_rows_and_heads_are_columns_each_named_onc
 
 
 def test_pages_say_that_vectors_are_random_as_one_page_does() -> None:
-    for each in divide_into_pages(view_named("twelve heads"), Look(size=SIZES["16:9"])):
-        assert each.picture.caveat == view_named("twelve heads").picture.caveat != ""
+    for each in divide_into_pages(named_view("twelve heads"), Look(size=SIZES["16:9"])):
+        assert each.picture.caveat == named_view("twelve heads").picture.caveat != ""
 
 
 def test_letters_that_find_no_room_are_smaller_and_it_is_said(attnviz: Attnviz) -> None:
-    done = attnviz(
+    result = attnviz(
         "compare", TEXT, "--by", "variant", "--text-size", "40", "--size", "16:9", "-o", "x.png"
     )
 
-    assert "note: there is no room for labels of 40 points: they are drawn at " in done.err
-    assert "{page} in the name of a file makes several pages" in done.err
+    assert "note: there is no room for labels of 40 points: they are drawn at " in result.err
+    assert "{page} in the name of a file makes several pages" in result.err
 
 
 def test_differences_of_very_many_ways_are_left_to_tables() -> None:
     assert not any(
-        panel.grid.scale.kind == "diverging" for panel in laid_out("compare by mask", "16:9").panels
+        panel.grid.scale.kind == "diverging"
+        for panel in named_layout("compare by mask", "16:9").panels
     )
     assert any(
         panel.grid.scale.kind == "diverging"
-        for panel in laid_out("compare by variant", "16:9").panels
+        for panel in named_layout("compare by variant", "16:9").panels
     )
 
 
@@ -428,4 +440,4 @@ def test_a_table_of_heads_names_every_layer(layers: int) -> None:
     words = Counter(word.text for word in layout.words)
     rows = len({round(bottom, 3) for _, bottom, _, _ in panel_boxes(layout.items)})
     assert all(words[f"L{layer}"] == rows for layer in range(layers))
-    assert list(overlapping(layout.words)) == []
+    assert list(find_overlaps(layout.words)) == []

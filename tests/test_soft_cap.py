@@ -31,8 +31,8 @@ def test_no_score_goes_beyond_the_cap_and_each_is_bent_by_tanh(
     )
 
     assert attended.capped_scores is not None
-    scaled = attended.scaled_scores.flatten().tolist()
-    expected = [cap * math.tanh(score / cap) for score in scaled]
+    scaled_scores = attended.scaled_scores.flatten().tolist()
+    expected = [cap * math.tanh(score / cap) for score in scaled_scores]
     assert_close(attended.capped_scores.flatten(), torch.tensor(expected, dtype=torch.float64))
     assert float(attended.capped_scores.abs().max()) <= cap
     assert_close(attended.weights, attended.capped_scores.softmax(-1))
@@ -41,19 +41,19 @@ def test_no_score_goes_beyond_the_cap_and_each_is_bent_by_tanh(
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("cap", SOFT_CAP_RANGE)
 def test_the_least_and_the_largest_cap_leave_numbers(cap: float, dtype: Dtype) -> None:
-    found = trace(TEXT, soft_cap=cap, dtype=dtype)
+    result = trace(TEXT, soft_cap=cap, dtype=dtype)
 
-    attended = found.layers[0].attended
+    attended = result.layers[0].attended
     assert attended.weights.isfinite().all()
-    assert [check.passed for check in verify_trace(found)] == [True] * 4
+    assert [check.passed for check in verify_trace(result)] == [True] * 4
     if cap > 1:
         assert_close(attended.capped_scores, attended.scaled_scores)
 
 
 def test_the_cap_comes_after_scaling_and_before_what_is_added() -> None:
-    found = trace(TEXT, soft_cap=1.5, positions="alibi", variant="causal", temperature=0.5)
+    result = trace(TEXT, soft_cap=1.5, positions="alibi", variant="causal", temperature=0.5)
 
-    attended = found.layers[0].attended
+    attended = result.layers[0].attended
     assert attended.capped_scores is not None
     assert attended.bias is not None
     assert_close(attended.scaled_scores, attended.scores * 2 / math.sqrt(8))
@@ -61,19 +61,19 @@ def test_the_cap_comes_after_scaling_and_before_what_is_added() -> None:
 
 
 def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
-    told = " ".join(attnviz("steps", TEXT, "--soft-cap", "1.5", "--query", "am").out.split())
+    output = " ".join(attnviz("steps", TEXT, "--soft-cap", "1.5", "--query", "am").out.split())
 
-    assert "6a soft cap" in told
-    assert "tanh keeps scores between -1.5 and 1.5" in told
-    assert "capped = 1.5 · tanh(score / 1.5)" in told
-    assert "capped(am, am) = 1.5·tanh(2.63 / 1.5) = 1.41" in told
-    assert "soft cap 1.5" in told
+    assert "6a soft cap" in output
+    assert "tanh keeps scores between -1.5 and 1.5" in output
+    assert "capped = 1.5 · tanh(score / 1.5)" in output
+    assert "capped(am, am) = 1.5·tanh(2.63 / 1.5) = 1.41" in output
+    assert "soft cap 1.5" in output
 
 
 def test_the_written_arithmetic_holds() -> None:
-    found = trace(TEXT, soft_cap=1.23456789, positions="alibi", heads=2)
+    result = trace(TEXT, soft_cap=1.23456789, positions="alibi", heads=2)
 
-    sections = {each.name: each for each in steps(found, query="am", digits=5).sections}
+    sections = {each.name: each for each in steps(result, query="am", digits=5).sections}
 
     assert "1.23456789" in sections["soft-cap"].formula
     assert sections["alibi"].formula == "biased = capped - slope · distance"
@@ -83,11 +83,11 @@ def test_the_written_arithmetic_holds() -> None:
 
 
 def test_it_is_a_step_to_ask_for_where_there_is_one(attnviz: Attnviz) -> None:
-    there = attnviz("steps", TEXT, "--soft-cap", "2", "--step", "soft-cap")
-    missing = attnviz("steps", TEXT, "--step", "soft-cap")
+    result = attnviz("steps", TEXT, "--soft-cap", "2", "--step", "soft-cap")
+    refusal = attnviz("steps", TEXT, "--step", "soft-cap")
 
-    assert there.status == 0
-    assert missing.err.splitlines()[1] == " hint: it needs --soft-cap 50"
+    assert result.status == 0
+    assert refusal.err.splitlines()[1] == " hint: it needs --soft-cap 50"
 
 
 def test_scores_beside_weights_are_those_that_the_softmax_received(attnviz: Attnviz) -> None:
@@ -98,15 +98,17 @@ def test_scores_beside_weights_are_those_that_the_softmax_received(attnviz: Attn
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_capped_scores_come_back(tmp_path: Path, suffix: str) -> None:
-    found = trace(TEXT, soft_cap=1.5, layers=1, memory="it rains")
-    found.view().save(tmp_path / f"trace{suffix}")
+    result = trace(TEXT, soft_cap=1.5, layers=1, memory="it rains")
+    result.view().save(tmp_path / f"trace{suffix}")
 
-    back = library.read(str(tmp_path / f"trace{suffix}"))
+    loaded_trace = library.read(str(tmp_path / f"trace{suffix}"))
 
-    assert back.variant.soft_cap == 1.5
-    for ours, theirs in zip(back.attention_layers, found.attention_layers, strict=True):
-        assert ours.attended.capped_scores is not None
-        assert torch.equal(ours.attended.logits, theirs.attended.logits)
+    assert loaded_trace.variant.soft_cap == 1.5
+    for loaded_layer, layer in zip(
+        loaded_trace.attention_layers, result.attention_layers, strict=True
+    ):
+        assert loaded_layer.attended.capped_scores is not None
+        assert torch.equal(loaded_layer.attended.logits, layer.attended.logits)
 
 
 def test_curves_and_seeds_have_the_cap(attnviz: Attnviz) -> None:

@@ -59,11 +59,11 @@ def rows(*pieces: str) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def of_bytes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model as GPT-2 is saved: pieces that hold the space before them; bfloat16, in two files."""
-    there = tmp_path_factory.mktemp("models") / "tiny"
-    there.mkdir()
-    (there / "config.json").write_text('{"model_type": "gpt2"}')
+    path = tmp_path_factory.mktemp("models") / "tiny"
+    path.mkdir()
+    (path / "config.json").write_text('{"model_type": "gpt2"}')
     words = {
         "cat": 0,
         "Ġcat": 1,
@@ -85,13 +85,13 @@ def of_bytes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     tokenizer = {"version": "1.0", "pre_tokenizer": level, "model": model, "added_tokens": []}
-    (there / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
     torch.manual_seed(0)
-    save_file({"wte.weight": torch.randn(18, 6).bfloat16()}, there / "one.safetensors")
-    save_file({"wpe.weight": torch.randn(4, 6).bfloat16()}, there / "two.safetensors")
+    save_file({"wte.weight": torch.randn(18, 6).bfloat16()}, path / "one.safetensors")
+    save_file({"wpe.weight": torch.randn(4, 6).bfloat16()}, path / "two.safetensors")
     parts = {"wpe.weight": "two.safetensors", "wte.weight": "one.safetensors"}
-    (there / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
-    return there
+    (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    return path
 
 
 def test_a_word_has_the_row_of_the_models_table() -> None:
@@ -103,9 +103,9 @@ def test_a_word_in_several_pieces_has_their_mean() -> None:
 
 
 def test_capitals_accents_and_the_space_before_a_word_change_nothing() -> None:
-    capital, small = vectors("CAFÉ cafe")
+    capital_vector, small_vector = vectors("CAFÉ cafe")
 
-    assert np.array_equal(capital, small)
+    assert np.array_equal(capital_vector, small_vector)
     assert np.array_equal(vectors(SENTENCE, tokenizer="gpt2"), vectors(SENTENCE))
 
 
@@ -131,39 +131,42 @@ def test_fewer_numbers_are_principal_components_of_the_models_whole_words() -> N
     ids = [number for word, number in vocabulary().items() if word.isalpha()]
     mean = table()[ids].mean(0)
     _, lengths, directions = np.linalg.svd(table()[ids] - mean, full_matrices=False)
-    made = trace(SENTENCE, Settings(**MINILM | {"dim": 8, "dtype": "float64"}))
-    projected = (rows(*SENTENCE.split()) - mean) @ directions[:8].T
-    signs = np.sign((made.embeddings.numpy() * projected).sum(0))
+    result = trace(SENTENCE, Settings(**MINILM | {"dim": 8, "dtype": "float64"}))
+    projected_rows = (rows(*SENTENCE.split()) - mean) @ directions[:8].T
+    signs = np.sign((result.embeddings.numpy() * projected_rows).sum(0))
 
-    assert np.allclose(made.embeddings.numpy(), projected * signs, atol=1e-9)
-    kept = (lengths[:8] ** 2).sum() / (lengths**2).sum()
-    assert made.origin.table.kept == pytest.approx(kept)  # type: ignore[union-attr]
+    assert np.allclose(result.embeddings.numpy(), projected_rows * signs, atol=1e-9)
+    kept_variance = (lengths[:8] ** 2).sum() / (lengths**2).sum()
+    assert result.origin.table.kept == pytest.approx(kept_variance)  # type: ignore[union-attr]
 
 
 def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) -> None:
-    few = attnviz(*COMMAND, "--dim", "8", "--show", "weights").out
-    step = attnviz("steps", *COMMAND[1:], "--dim", "8", "--step", "embeddings").out
-    whole = attnviz("steps", *COMMAND[1:], "--step", "embeddings").out
+    run_output = attnviz(*COMMAND, "--dim", "8", "--show", "weights").out
+    reduced_step = attnviz("steps", *COMMAND[1:], "--dim", "8", "--step", "embeddings").out
+    full_step = attnviz("steps", *COMMAND[1:], "--step", "embeddings").out
 
-    assert "(principal components, 10.6 % of the variance)" in " ".join(few.split())
-    told = " ".join(step.split())
-    assert "components of its word vectors, with 10.6 % of their variance." in told
-    assert "rows of minilm's embedding table" in whole
-    assert "components" not in whole
+    assert "(principal components, 10.6 % of the variance)" in " ".join(run_output.split())
+    text = " ".join(reduced_step.split())
+    assert "components of its word vectors, with 10.6 % of their variance." in text
+    assert "rows of minilm's embedding table" in full_step
+    assert "components" not in full_step
 
 
 @given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_what_components_keep_is_what_they_do_not_lose(count: int, width: int, seed: int) -> None:
-    drawn = np.random.default_rng(seed).normal(size=(count, width))
-    few = principal_components(drawn, min(width, 2))
-    again = few.coordinates(drawn) @ few.directions.T + few.mean
+    numbers = np.random.default_rng(seed).normal(size=(count, width))
+    components = principal_components(numbers, min(width, 2))
+    reconstruction = components.coordinates(numbers) @ components.directions.T + components.mean
 
-    assert few.kept_variance == pytest.approx(
-        1 - ((again - drawn) ** 2).sum() / (drawn - few.mean).var(0).sum() / count
+    assert components.kept_variance == pytest.approx(
+        1
+        - ((reconstruction - numbers) ** 2).sum() / (numbers - components.mean).var(0).sum() / count
     )
-    assert np.allclose(few.directions.T @ few.directions, np.eye(few.directions.shape[1]))
-    largest = np.abs(few.directions).argmax(0)
-    assert (few.directions[largest, np.arange(len(largest))] > 0).all()
+    assert np.allclose(
+        components.directions.T @ components.directions, np.eye(components.directions.shape[1])
+    )
+    largest = np.abs(components.directions).argmax(0)
+    assert (components.directions[largest, np.arange(len(largest))] > 0).all()
 
 
 def test_as_many_numbers_as_there_are_leave_the_rows_as_they_are() -> None:
@@ -171,10 +174,10 @@ def test_as_many_numbers_as_there_are_leave_the_rows_as_they_are() -> None:
 
 
 def test_more_numbers_than_the_model_has_are_refused(attnviz: Attnviz) -> None:
-    done = attnviz(*COMMAND, "--dim", "385")
+    result = attnviz(*COMMAND, "--dim", "385")
 
-    assert done.status == 2
-    assert done.err == (
+    assert result.status == 2
+    assert result.err == (
         "error: --dim is 385, but the vectors of 'minilm' are 384 wide\n"
         " hint: leave --dim out, or give at most 384\n"
     )
@@ -189,54 +192,58 @@ def test_more_numbers_than_the_model_has_are_refused(attnviz: Attnviz) -> None:
     ],
 )
 def test_what_has_no_vector_is_said(text: str, tokenizer: str, problem: str) -> None:
-    with pytest.raises(AttnvizError, match="no vector") as refused:
+    with pytest.raises(AttnvizError, match="no vector") as error:
         vectors(text, tokenizer=tokenizer)
 
-    assert problem in str(refused.value)
+    assert problem in str(error.value)
 
 
-def test_a_model_whose_pieces_hold_spaces_gives_a_word_as_in_running_text(of_bytes: Path) -> None:
-    with safe_open(of_bytes / "one.safetensors", framework="pt") as tensors:
-        stored = tensors.get_tensor("wte.weight").double().numpy()
-    found = vectors("cat.", embeddings=str(of_bytes))
+def test_a_model_whose_pieces_hold_spaces_gives_a_word_as_in_running_text(byte_model: Path) -> None:
+    with safe_open(byte_model / "one.safetensors", framework="pt") as tensors:
+        stored_rows = tensors.get_tensor("wte.weight").double().numpy()
+    result = vectors("cat.", embeddings=str(byte_model))
 
-    assert np.array_equal(found, stored[[1, 7]])  # Ġcat, and a mark as it is
+    assert np.array_equal(result, stored_rows[[1, 7]])  # Ġcat, and the mark without a space
 
 
-def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(of_bytes: Path) -> None:
-    lexicon = embedding_tables._load_lexicon(of_bytes, "tiny", read_folder_state(of_bytes))
+def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(byte_model: Path) -> None:
+    lexicon = embedding_tables._load_lexicon(byte_model, "tiny", read_folder_state(byte_model))
 
     assert lexicon.whole_word_ids() == [1, *range(10, 18)]
-    with safe_open(of_bytes / "one.safetensors", framework="pt") as tensors:
-        stored = tensors.get_tensor("wte.weight").double().numpy()
-    expected = principal_components(stored[lexicon.whole_word_ids()], 2).coordinates(stored[[1]])
-    assert np.allclose(vectors("cat", embeddings=str(of_bytes), dim=2), expected)
+    with safe_open(byte_model / "one.safetensors", framework="pt") as tensors:
+        stored_rows = tensors.get_tensor("wte.weight").double().numpy()
+    expected = principal_components(stored_rows[lexicon.whole_word_ids()], 2).coordinates(
+        stored_rows[[1]]
+    )
+    assert np.allclose(vectors("cat", embeddings=str(byte_model), dim=2), expected)
 
 
-def test_a_vocabulary_of_few_words_has_few_components(of_bytes: Path) -> None:
-    few = embedding_tables._word_components
+def test_a_vocabulary_of_few_words_has_few_components(byte_model: Path) -> None:
+    word_components = embedding_tables._word_components
     with pytest.raises(AttnvizError, match="the 9 whole words of 'tiny' give fewer components"):
-        few(of_bytes, "tiny", 9, read_folder_state(of_bytes))
+        word_components(byte_model, "tiny", 9, read_folder_state(byte_model))
 
 
 def test_a_second_sentence_has_vectors_of_the_same_table() -> None:
-    made = trace(SENTENCE, Settings(**MINILM | {"variant": "scaled", "memory": "a dog", "dim": 16}))
+    result = trace(
+        SENTENCE, Settings(**MINILM | {"variant": "scaled", "memory": "a dog", "dim": 16})
+    )
 
-    assert made.layers[0].cross is not None
-    read_by = made.layers[0].cross.key_inputs
-    alone = vectors("a dog", dim=16, dtype="float32")
-    assert read_by is not None
-    assert np.allclose(read_by.numpy(), alone, atol=1e-6)
+    assert result.layers[0].cross is not None
+    key_inputs = result.layers[0].cross.key_inputs
+    memory_vectors = vectors("a dog", dim=16, dtype="float32")
+    assert key_inputs is not None
+    assert np.allclose(key_inputs.numpy(), memory_vectors, atol=1e-6)
 
 
 def test_widths_can_be_compared_and_two_sentences() -> None:
-    by_dim = compare(SENTENCE, by="dim", values=["4", "64"], **MINILM)
-    by_text = compare(SENTENCE, other="the cat chased the ball", **MINILM)
+    width_comparison = compare(SENTENCE, by="dim", values=["4", "64"], **MINILM)
+    text_comparison = compare(SENTENCE, other="the cat chased the ball", **MINILM)
 
-    dims = [each.trace for each in by_dim.alternatives]
-    one, other = [each.trace for each in by_text.alternatives]
+    width_traces = [each.trace for each in width_comparison.alternatives]
+    one, other = [each.trace for each in text_comparison.alternatives]
 
-    assert [each.embeddings.shape[1] for each in dims if each is not None] == [4, 64]
+    assert [each.embeddings.shape[1] for each in width_traces if each is not None] == [4, 64]
     assert one is not None
     assert other is not None
     assert not torch.equal(one.embeddings[-1], other.embeddings[-1])
@@ -245,20 +252,20 @@ def test_widths_can_be_compared_and_two_sentences() -> None:
 def test_a_saved_trace_comes_back_where_no_model_is_installed(
     tmp_path: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = tmp_path / "numbers.npz"
-    told = attnviz(*COMMAND, "--dim", "8", "--show", "weights")
-    attnviz(*COMMAND, "--dim", "8", "-o", str(saved))
-    again = attnviz("run", "--trace", str(saved), "--show", "weights")
+    path = tmp_path / "numbers.npz"
+    result = attnviz(*COMMAND, "--dim", "8", "--show", "weights")
+    attnviz(*COMMAND, "--dim", "8", "-o", str(path))
+    loaded_result = attnviz("run", "--trace", str(path), "--show", "weights")
     model_location._package_folder.cache_clear()
     monkeypatch.setattr(model_location, "find_spec", lambda name: None)
 
-    assert told.out.splitlines()[:5] == again.out.splitlines()[:5]
-    assert read(str(saved)).origin.table.width == 384  # type: ignore[union-attr]
-    assert attnviz("compare", "--trace", str(saved), "--by", "scale").status == 0
-    refused = attnviz(*COMMAND)
+    assert result.out.splitlines()[:5] == loaded_result.out.splitlines()[:5]
+    assert read(str(path)).origin.table.width == 384  # type: ignore[union-attr]
+    assert attnviz("compare", "--trace", str(path), "--by", "scale").status == 0
+    refusal = attnviz(*COMMAND)
     model_location._package_folder.cache_clear()
-    assert refused.status == 2
-    assert "the model 'minilm' is not installed" in refused.err
+    assert refusal.status == 2
+    assert "the model 'minilm' is not installed" in refusal.err
 
 
 def test_no_transformers_are_needed() -> None:
@@ -268,13 +275,13 @@ def test_no_transformers_are_needed() -> None:
 
 
 def test_without_tokenizers_the_extra_is_named(
-    of_bytes: Path, monkeypatch: pytest.MonkeyPatch
+    byte_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(AttnvizError, match="need the package tokenizers") as refused:
-        embedding_tables._read_tokenizer(of_bytes, "tiny")
+    with pytest.raises(AttnvizError, match="need the package tokenizers") as error:
+        embedding_tables._read_tokenizer(byte_model, "tiny")
 
-    assert refused.value.hint == 'pip install "attnviz[models]"'
+    assert error.value.hint == 'pip install "attnviz[models]"'
 
 
 @pytest.mark.parametrize(
@@ -290,16 +297,18 @@ def test_without_tokenizers_the_extra_is_named(
     ],
 )
 def test_a_folder_that_is_damaged_is_named(
-    of_bytes: Path, tmp_path: Path, name: str, content: bytes | None, problem: str
+    byte_model: Path, tmp_path: Path, name: str, content: bytes | None, problem: str
 ) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for each in of_bytes.iterdir():
-        (broken / each.name).write_bytes(each.read_bytes())
-    (broken / name).unlink() if content is None else (broken / name).write_bytes(content)
+    damaged_folder = tmp_path / "broken"
+    damaged_folder.mkdir()
+    for each in byte_model.iterdir():
+        (damaged_folder / each.name).write_bytes(each.read_bytes())
+    (damaged_folder / name).unlink() if content is None else (damaged_folder / name).write_bytes(
+        content
+    )
 
     with pytest.raises(AttnvizError, match=problem):
-        vectors("cat", embeddings=str(broken))
+        vectors("cat", embeddings=str(damaged_folder))
 
 
 def test_a_name_on_a_hub_that_cannot_be_had_is_refused_in_two_lines(
@@ -309,13 +318,13 @@ def test_a_name_on_a_hub_that_cannot_be_had_is_refused_in_two_lines(
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    done = attnviz("run", "a", "--embeddings", "nobody/nothing")
+    result = attnviz("run", "a", "--embeddings", "nobody/nothing")
 
-    assert done.status == 2
-    assert done.err.startswith(
+    assert result.status == 2
+    assert result.err.startswith(
         "error: the model 'nobody/nothing' is not in the cache of this machine"
     )
-    assert len(done.err.splitlines()) == 2
+    assert len(result.err.splitlines()) == 2
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "my/vectors.npy", "a/model.safetensors#wte.weight"])

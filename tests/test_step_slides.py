@@ -17,11 +17,11 @@ from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.items import ColorBar, Layout, Stroke, scale_item
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
-from tests.test_slides import SIZES, corners, layout_of, overlapping, overlaps_any
+from tests.test_slides import SIZES, corners, find_overlaps, layout_of, overlaps_any
 
 TEXT = "I am learning this"
-NINE = "The animal did not cross the street because it"
-TWENTY = " ".join(f"word{number}" for number in range(20))
+NINE_TOKENS = "The animal did not cross the street because it"
+TWENTY_TOKENS = " ".join(f"word{number}" for number in range(20))
 SLIDE = SIZES["16:9"]
 
 WALKS: dict[str, Any] = {
@@ -35,8 +35,8 @@ WALKS: dict[str, Any] = {
     "eight heads": lambda: steps(TEXT, variant="multi-head", heads=8, dim=64),
     "a block": lambda: steps(TEXT, layers=1, norm="pre", query="am"),
     "memory": lambda: steps(TEXT, memory="you are there"),
-    "nine tokens": lambda: steps(NINE, variant="causal", query="it"),
-    "twenty tokens": lambda: steps(TWENTY, tokenizer="spaces", query="3"),
+    "nine tokens": lambda: steps(NINE_TOKENS, variant="causal", query="it"),
+    "twenty tokens": lambda: steps(TWENTY_TOKENS, tokenizer="spaces", query="3"),
     "narrow": lambda: steps(TEXT, dim=3, query="am"),
     "wide": lambda: steps(TEXT, dim=64, query="am"),
     "a pair": lambda: steps(TEXT, query="am", key="this"),
@@ -46,39 +46,39 @@ WALKS: dict[str, Any] = {
 
 
 @cache
-def walked(name: str) -> Walk:
-    made: Walk = WALKS[name]()
-    return made
+def example_walk(name: str) -> Walk:
+    walk: Walk = WALKS[name]()
+    return walk
 
 
 @cache
 def slides(name: str, size: str) -> list[tuple[str, Layout]]:
     """Every step of a walk on a page of its own."""
-    view = walked(name).view()
+    view = example_walk(name).view()
     look = Look(size=SIZES[size])
     return [(each.heading, layout_of(view.of_section(each), look)) for each in view.sections]
 
 
 @cache
-def together(name: str, size: str) -> Layout:
+def one_page_layout(name: str, size: str) -> Layout:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
-        return layout_of(walked(name).view(), Look(size=SIZES[size]))
+        return layout_of(example_walk(name).view(), Look(size=SIZES[size]))
 
 
 def texts(layout: Layout) -> list[str]:
     return [word.text for word in layout.words]
 
 
-def sizes(layout: Layout) -> Iterator[float]:
+def text_sizes(layout: Layout) -> Iterator[float]:
     yield from (word.size for word in layout.words)
-    colored = (panel for panel in layout.panels if panel.grid.scale.kind != "none")
-    yield from (panel.number_size for panel in colored if panel.number_size)
+    colored_panels = (panel for panel in layout.panels if panel.grid.scale.kind != "none")
+    yield from (panel.number_size for panel in colored_panels if panel.number_size)
 
 
-def refuse_what_cannot_be_read(layout: Layout) -> None:
-    """No text over another, in a table, or beyond the page."""
-    assert list(overlapping(layout.words)) == []
+def assert_readable(layout: Layout) -> None:
+    """Check that no text lies over another, in a table, or beyond the page."""
+    assert list(find_overlaps(layout.words)) == []
     boxes = [
         np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)])
         for x, y, width, height in (
@@ -93,28 +93,28 @@ def refuse_what_cannot_be_read(layout: Layout) -> None:
         assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
 
 
-SHORTEST_ARROW = 0.4  # inches, of two pairs beside their sums in letters of 24 points and more
-FEW = ("causal, followed", "two heads", "nine tokens", "a pair of heads")
+SHORTEST_ARROW = 0.4  # inches
+FEW_WALKS = ("causal, followed", "two heads", "nine tokens", "a pair of heads")
 CASES = [
     *((name, "16:9") for name in WALKS),
-    *((name, size) for name in FEW for size in ("4:3", "natural")),
+    *((name, size) for name in FEW_WALKS for size in ("4:3", "natural")),
 ]
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
     for heading, layout in slides(name, size):
-        refuse_what_cannot_be_read(layout)
-        on_a_slide = 13.333 / layout.size[0]
-        assert min(sizes(layout)) * on_a_slide >= 10 - 1e-6, heading
+        assert_readable(layout)
+        slide_scale = 13.333 / layout.size[0]
+        assert min(text_sizes(layout)) * slide_scale >= 10 - 1e-6, heading
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> None:
-    layout = together(name, size)
+    layout = one_page_layout(name, size)
 
-    refuse_what_cannot_be_read(layout)
-    for section in walked(name).view().sections:
+    assert_readable(layout)
+    for section in example_walk(name).view().sections:
         assert any(text.startswith(section.number) for text in texts(layout)), section.heading
 
 
@@ -124,11 +124,11 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
     name: str, points: int
 ) -> None:
     look = Look(size=SLIDE, text_size=points / 18)
-    view = walked(name).view()
+    view = example_walk(name).view()
 
     for section in view.sections:
         layout = layout_of(view.of_section(section), look)
-        refuse_what_cannot_be_read(layout)
+        assert_readable(layout)
         for panel in layout.panels:
             assert panel.box[3] / min(len(panel.grid.rows), 5) >= 0.15, section.heading
         for start, stop in (stroke.points for stroke in layout.items_of(Stroke) if stroke.head):
@@ -139,23 +139,23 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
 
 @pytest.mark.parametrize("points", [24, 30, 40])
 def test_letters_larger_than_usual_take_no_room_from_sums(points: int) -> None:
-    view, look = walked("causal, followed").view(), Look(size=SLIDE, text_size=points / 18)
-    usual = dict(slides("causal, followed", "16:9"))
+    view, look = example_walk("causal, followed").view(), Look(size=SLIDE, text_size=points / 18)
+    usual_layouts = dict(slides("causal, followed", "16:9"))
 
     for section in view.sections:
-        large = layout_of(view.of_section(section), look)
-        assert is_cut(large) == is_cut(usual[section.heading]), section.heading
-    assert sum(map(is_cut, usual.values())) == 1
+        large_layout = layout_of(view.of_section(section), look)
+        assert is_cut(large_layout) == is_cut(usual_layouts[section.heading]), section.heading
+    assert sum(map(is_cut, usual_layouts.values())) == 1
 
 
 def is_cut(layout: Layout) -> bool:
     return any(text.startswith("…") for text in texts(layout))
 
 
-FOUR: dict[str, Any] = {"step": "scores,scaling,mask,softmax", "variant": "causal"}
+FOUR_STEPS: dict[str, Any] = {"step": "scores,scaling,mask,softmax", "variant": "causal"}
 FEW_STEPS: dict[str, Any] = {
-    "four tables": FOUR,
-    "four tables, followed": {**FOUR, "query": "learning"},
+    "four tables": FOUR_STEPS,
+    "four tables, followed": {**FOUR_STEPS, "query": "learning"},
     "four tables of all tokens": {"step": "5-8", "query": "learning"},
     "two tables": {"step": "6,7"},
     "two tables, causal": {"step": "6,7", "variant": "causal"},
@@ -170,30 +170,30 @@ def test_a_few_steps_fill_their_page_with_numbers_and_all_of_their_sums(
     view = steps(TEXT, **FEW_STEPS[name]).view()
     layout = layout_of(view, Look(size=SIZES[size]))
     foot = max(word.y for word in layout.words if "random vectors" in word.text)
-    drawn = [corners(word)[:, 1].min() for word in layout.words if word.y > foot + 0.3]
-    written = {number for panel in layout.panels for number in panel.numbers.flat}
+    lower_edges = [corners(word)[:, 1].min() for word in layout.words if word.y > foot + 0.3]
+    numbers = {number for panel in layout.panels for number in panel.numbers.flat}
 
-    refuse_what_cannot_be_read(layout)
-    assert min(sizes(layout)) >= 10 - 1e-6
+    assert_readable(layout)
+    assert min(text_sizes(layout)) >= 10 - 1e-6
     assert all(panel.number_size for panel in layout.panels)
-    assert ("−∞" in written) == ("variant" in FEW_STEPS[name])
+    assert ("−∞" in numbers) == ("variant" in FEW_STEPS[name])
     assert not is_cut(layout)
-    assert min(drawn) - foot < 0.2 * layout.size[1]
+    assert min(lower_edges) - foot < 0.2 * layout.size[1]
     assert max(corners(word)[:, 0].max() for word in layout.words) > 0.9 * layout.size[0]
 
 
 @pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
 @pytest.mark.parametrize("name", ["plain", "causal", "two heads", "causal, followed"])
 def test_all_steps_on_one_page_have_letters_of_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = together(name, size)
+    layout = one_page_layout(name, size)
 
-    assert min(sizes(layout)) * 13.333 / layout.size[0] >= 10 - 1e-6
+    assert min(text_sizes(layout)) * 13.333 / layout.size[0] >= 10 - 1e-6
     if size == "natural":
         assert all(panel.number_size for panel in layout.panels)
 
 
 def test_steps_on_one_page_have_keys_to_their_colours_where_there_is_room() -> None:
-    labels = {bar.scale.label for bar in together("plain", "16:9").items_of(ColorBar)}
+    labels = {bar.scale.label for bar in one_page_layout("plain", "16:9").items_of(ColorBar)}
 
     assert {"value", "score", "weight", "weighted"} <= labels
 
@@ -242,67 +242,71 @@ def test_sums_have_sixteen_points_on_a_slide_while_they_fit() -> None:
 
 
 def test_where_sums_do_not_fit_it_is_said_how_many_are_left() -> None:
-    view = walked("twenty tokens").view()
+    view = example_walk("twenty tokens").view()
     section = next(each for each in view.sections if each.name == "scores")
-    written = texts(layout_of(view.of_section(section), Look(size=SLIDE)))
-    (rest,) = (re.fullmatch(r"… and (\d+) more", text) for text in written if "more" in text[-4:])
+    page_texts = texts(layout_of(view.of_section(section), Look(size=SLIDE)))
+    (remaining,) = (
+        re.fullmatch(r"… and (\d+) more", text) for text in page_texts if "more" in text[-4:]
+    )
 
-    assert rest is not None
-    assert sum(text.startswith("score(") for text in written) + int(rest[1]) == len(section.sums)
+    assert remaining is not None
+    assert sum(text.startswith("score(") for text in page_texts) + int(remaining[1]) == len(
+        section.sums
+    )
 
 
 @pytest.mark.parametrize("name", ["causal, followed", "two heads, followed", "nine tokens"])
 def test_pages_have_every_step_and_every_sum_in_letters_that_can_be_read(name: str) -> None:
-    view, look = walked(name).view(), Look(size=SLIDE)
-    divided = divide_into_pages(view, look)
-    shown = [section for each in divided for section in each.picture.panels]
+    view, look = example_walk(name).view(), Look(size=SLIDE)
+    pages = divide_into_pages(view, look)
+    panels = [section for each in pages for section in each.picture.panels]
 
-    assert len(divided) > 1
-    assert list(dict.fromkeys(each.name for each in shown if isinstance(each, Section))) == [
+    assert len(pages) > 1
+    assert list(dict.fromkeys(each.name for each in panels if isinstance(each, Section))) == [
         each.name for each in view.sections
     ]
     for section in view.sections:
-        parts = [each for each in shown if isinstance(each, Section) and each.name == section.name]
+        parts = [each for each in panels if isinstance(each, Section) and each.name == section.name]
         assert tuple(line for part in parts for line in part.sums) == section.sums
-    for number, each in enumerate(divided, start=1):
-        assert each.headline.endswith(f"({number} of {len(divided)})")
+    for number, each in enumerate(pages, start=1):
+        assert each.headline.endswith(f"({number} of {len(pages)})")
         assert each.picture.caveat == view.picture.caveat != ""
-        assert min(sizes(layout_of(each, look))) >= 10 - 1e-6
+        assert min(text_sizes(layout_of(each, look))) >= 10 - 1e-6
 
 
 def test_arithmetic_stays_when_several_steps_share_a_slide() -> None:
     view = steps(TEXT, variant="causal", query="am", step="5-8").view()
-    written = " ".join(texts(layout_of(view, Look(size=SLIDE))))
+    page_text = " ".join(texts(layout_of(view, Look(size=SLIDE))))
 
     for start in ("score(am, I)", "scaled(am, I)", "masked(am, this)", "weight(am, I)"):
-        assert start in written
+        assert start in page_text
 
 
 def test_a_slide_too_full_for_arithmetic_says_so_and_can_still_be_read() -> None:
-    view = walked("causal, followed").view()
+    view = example_walk("causal, followed").view()
 
     with pytest.warns(Note, match=r"save\(\"steps-\{page\}.png\"\)"):
         layout = layout_of(view, Look(size=SLIDE))
-    assert min(sizes(layout)) >= 10 - 1e-6
+    assert min(text_sizes(layout)) >= 10 - 1e-6
     assert not any("score(" in text for text in texts(layout))
     assert all(each.heading in texts(layout) for each in view.sections)
 
 
 def test_a_page_without_a_size_has_all_steps_with_their_arithmetic() -> None:
-    written = " ".join(texts(together("causal, followed", "natural")))
+    page_text = " ".join(texts(one_page_layout("causal, followed", "natural")))
 
-    assert "score(learning, I) = " in written
-    assert "context(learning)" in written
+    assert "score(learning, I) = " in page_text
+    assert "context(learning)" in page_text
 
 
 def test_heads_are_drawn_as_the_columns_that_they_are_cut_from() -> None:
     layout = dict(slides("two heads", "16:9"))["4 queries, keys, values"]
-    together = [panel.box for panel in layout.panels]
+    boxes = [panel.box for panel in layout.panels]
 
-    assert len(together) == 12
-    assert len({(round(box[2], 6), round(box[3], 6)) for box in together}) == 1
+    assert len(boxes) == 12
+    assert len({(round(box[2], 6), round(box[3], 6)) for box in boxes}) == 1
     for start in (0, 4, 8):
-        first, second, third, fourth = together[start : start + 4]
+        first, second, third, fourth = boxes[start : start + 4]
         assert first[0] + first[2] == pytest.approx(second[0])
         assert second[0] + second[2] < third[0]
         assert third[0] + third[2] < fourth[0]
@@ -354,23 +358,28 @@ def test_many_heads_are_joined_without_their_attention() -> None:
 
 @pytest.mark.parametrize("name", ["a pair", "a pair of heads"])
 def test_arrows_have_the_lengths_and_the_angle_of_the_vectors(name: str) -> None:
-    walk = walked(name)
+    walk = example_walk(name)
     section = next(each for each in walk.sections if each.planes)
     layout = dict(slides(name, "16:9"))[section.heading]
     arrows = [stroke.points for stroke in layout.items_of(Stroke) if stroke.head]
-    ends = [(np.array(stop) - np.array(start)) for start, stop in arrows]
+    arrow_vectors = [(np.array(stop) - np.array(start)) for start, stop in arrows]
     lengths = [arrow.length for plane in section.planes for arrow in plane.arrows]
-    units = [float(np.linalg.norm(end)) / length for end, length in zip(ends, lengths, strict=True)]
+    units = [
+        float(np.linalg.norm(end)) / length
+        for end, length in zip(arrow_vectors, lengths, strict=True)
+    ]
 
     assert units == pytest.approx([units[0]] * len(units))
-    for plane, query, key in zip(section.planes, ends[::2], ends[1::2], strict=True):
+    for plane, query, key in zip(
+        section.planes, arrow_vectors[::2], arrow_vectors[1::2], strict=True
+    ):
         cosine = query @ key / np.linalg.norm(query) / np.linalg.norm(key)
         assert cosine == pytest.approx(plane.cosine)
         assert plane.angle in texts(layout)
 
 
 def test_vectors_on_one_line_are_both_to_be_seen() -> None:
-    walk = walked("a pair on a line")
+    walk = example_walk("a pair on a line")
     section = next(each for each in walk.sections if each.planes)
     layout = dict(slides("a pair on a line", "16:9"))[section.heading]
     query, key = (stroke.points for stroke in layout.items_of(Stroke) if stroke.head)
@@ -380,9 +389,11 @@ def test_vectors_on_one_line_are_both_to_be_seen() -> None:
 
 def test_strokes_shrink_with_their_page() -> None:
     layout = slides("a pair", "16:9")[4][1]
-    half = Layout(layout.size, tuple(scale_item(item, 0.5) for item in layout.items))
+    half_layout = Layout(layout.size, tuple(scale_item(item, 0.5) for item in layout.items))
 
-    assert half.items_of(Stroke)[0].points[0][0] == pytest.approx(
+    assert half_layout.items_of(Stroke)[0].points[0][0] == pytest.approx(
         layout.items_of(Stroke)[0].points[0][0] / 2
     )
-    assert half.items_of(Stroke)[0].width == pytest.approx(layout.items_of(Stroke)[0].width / 2)
+    assert half_layout.items_of(Stroke)[0].width == pytest.approx(
+        layout.items_of(Stroke)[0].width / 2
+    )

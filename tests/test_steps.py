@@ -32,7 +32,7 @@ from tests.conftest import Attnviz
 from tests.evaluate import holds
 
 TEXT = "I am learning this"
-TEN = [
+TEN_STEPS = [
     "tokens",
     "embeddings",
     "projections",
@@ -46,29 +46,29 @@ TEN = [
 ]
 
 
-def steps_of(query: int | None = None, **changes: Any) -> list[Section]:
-    asked = {
+def list_steps(query: int | None = None, **changes: Any) -> list[Section]:
+    step_settings = {
         name: changes.pop(name) for name in ("digits", "head", "layer", "full") if name in changes
     }
-    return step_sections(trace(TEXT, **changes), StepSettings(query=query, **asked))
+    return step_sections(trace(TEXT, **changes), StepSettings(query=query, **step_settings))
 
 
-def step(name: str, query: int | None = None, **changes: Any) -> Section:
-    return next(each for each in steps_of(query, **changes) if each.name == name)
+def find_step(name: str, query: int | None = None, **changes: Any) -> Section:
+    return next(each for each in list_steps(query, **changes) if each.name == name)
 
 
-def written(section: Section) -> list[str]:
+def sum_lines(section: Section) -> list[str]:
     """The sums of a step, a line each."""
     return [each.text for each in section.sums]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_has_the_ten_steps_under_their_numbers(variant: str) -> None:
-    made = steps_of(variant=variant)
+    sections = list_steps(variant=variant)
 
-    assert [each.name for each in made] == TEN
-    assert [each.number for each in made] == [str(number) for number in range(1, 11)]
-    assert all(each.about.endswith(".") for each in made)
+    assert [each.name for each in sections] == TEN_STEPS
+    assert [each.number for each in sections] == [str(number) for number in range(1, 11)]
+    assert all(each.about.endswith(".") for each in sections)
 
 
 @pytest.mark.parametrize(
@@ -87,31 +87,33 @@ def test_every_variant_has_the_ten_steps_under_their_numbers(variant: str) -> No
 def test_what_a_variant_adds_is_a_step_of_its_own(
     changes: dict[str, Any], number: str, name: str
 ) -> None:
-    made = [(each.number, each.name) for each in steps_of(**changes)]
+    numbered_names = [(each.number, each.name) for each in list_steps(**changes)]
 
-    assert (number, name) in made
-    assert len(set(made)) == len(made)
+    assert (number, name) in numbered_names
+    assert len(set(numbered_names)) == len(numbered_names)
 
 
 def test_the_tables_of_the_steps_are_the_trace() -> None:
-    made = trace(TEXT, variant="causal")
-    (layer,) = made.layers
-    found = {each.name: each.grids for each in step_sections(made)}
+    result = trace(TEXT, variant="causal")
+    (layer,) = result.layers
+    grids_by_step = {each.name: each.grids for each in step_sections(result)}
 
-    assert np.array_equal(found["scores"][0].values, layer.attended.scores[0].numpy())
-    assert np.array_equal(found["scaling"][0].values, layer.attended.scaled_scores[0].numpy())
-    assert np.array_equal(found["softmax"][0].values, layer.attended.weights[0].numpy())
-    assert found["mask"][0].hidden.sum() == 6
-    assert np.allclose(found["weighted"][0].values.sum(0), layer.context[3].numpy())
+    assert np.array_equal(grids_by_step["scores"][0].values, layer.attended.scores[0].numpy())
+    assert np.array_equal(
+        grids_by_step["scaling"][0].values, layer.attended.scaled_scores[0].numpy()
+    )
+    assert np.array_equal(grids_by_step["softmax"][0].values, layer.attended.weights[0].numpy())
+    assert grids_by_step["mask"][0].hidden.sum() == 6
+    assert np.allclose(grids_by_step["weighted"][0].values.sum(0), layer.context[3].numpy())
 
 
 @pytest.mark.parametrize("query", [None, 1])
 def test_one_scale_of_colour_shows_that_scaling_makes_scores_smaller(query: int | None) -> None:
     """Slide by slide, too: of a step alone a colour means what it means in the others."""
-    made = trace(TEXT, variant="causal")
-    found = {each.name: each for each in step_sections(made, StepSettings(query=query))}
-    grids = [grid for name in ("scores", "scaling", "mask") for grid in found[name].grids]
-    moments = [grid for each in found["scores"].moments for grid in each.grids]
+    result = trace(TEXT, variant="causal")
+    sections = {each.name: each for each in step_sections(result, StepSettings(query=query))}
+    grids = [grid for name in ("scores", "scaling", "mask") for grid in sections[name].grids]
+    moments = [grid for each in sections["scores"].moments for grid in each.grids]
 
     assert len({grid.scale for grid in grids}) == 1
     assert {grid.scale for grid in moments if grid.scale.label == "score"} == {grids[0].scale}
@@ -119,30 +121,30 @@ def test_one_scale_of_colour_shows_that_scaling_makes_scores_smaller(query: int 
 
 
 def test_sides_of_tables_are_called_what_one_of_them_is() -> None:
-    walked = steps(trace("I am"))
-    [found] = [each for each in walked.sections if each.name == "queries"]
+    walk = steps(trace("I am"))
+    [section] = [each for each in walk.sections if each.name == "queries"]
 
-    titles = {each.rows.title for each in found.tables if isinstance(each, Grid)}
+    titles = {each.rows.title for each in section.tables if isinstance(each, Grid)}
     assert titles == {"query", "key", "value"}
-    assert "tokens: 2 × 1 (token)." in walked.view().screen.description  # and no empty name
+    assert "tokens: 2 × 1 (token)." in walk.view().screen.description  # without an empty name
 
 
 def test_what_a_mask_hides_is_minus_infinity_in_its_step() -> None:
-    values = step("mask", 1, variant="causal").grids[0].values
+    values = find_step("mask", 1, variant="causal").grids[0].values
 
     assert np.isneginf(values).tolist() == [[False, False, True, True]]
 
 
 def test_a_query_restricts_what_reads_and_not_what_is_read() -> None:
-    found = {each.name: each.grids for each in steps_of(query=2)}
+    grids_by_step = {each.name: each.grids for each in list_steps(query=2)}
 
-    assert found["softmax"][0].rows.labels == ("learning",)
-    assert [len(grid.rows) for grid in found["queries"]] == [1, 4, 4]
-    assert len(found["embeddings"][0].rows) == 4
+    assert grids_by_step["softmax"][0].rows.labels == ("learning",)
+    assert [len(grid.rows) for grid in grids_by_step["queries"]] == [1, 4, 4]
+    assert len(grids_by_step["embeddings"][0].rows) == 4
 
 
 def test_without_a_query_nothing_is_written_out() -> None:
-    assert all(not each.sums for each in steps_of())
+    assert all(not each.sums for each in list_steps())
 
 
 def test_the_arithmetic_of_a_small_example_is_the_textbooks(attnviz: Attnviz) -> None:
@@ -197,8 +199,8 @@ PLAIN_SETTINGS = {
 }
 
 
-def possible(changes: dict[str, Any]) -> dict[str, Any]:
-    """The same without what does not go together."""
+def possible_settings(changes: dict[str, Any]) -> dict[str, Any]:
+    """These settings without those that cannot be combined."""
     changes = dict(changes)
     if not VARIANTS[changes["variant"]].projected:
         changes["memory"] = None
@@ -220,28 +222,29 @@ def possible(changes: dict[str, Any]) -> dict[str, Any]:
 def test_the_arithmetic_that_is_printed_keeps_its_word(
     changes: dict[str, Any], digits: int, query: int
 ) -> None:
-    made = trace(TEXT, **possible(changes))
+    result = trace(TEXT, **possible_settings(changes))
 
-    for section in step_sections(made, StepSettings(query=query, digits=digits, full=True)):
-        for line in written(section):
+    for section in step_sections(result, StepSettings(query=query, digits=digits, full=True)):
+        for line in sum_lines(section):
             assert line.endswith("= −∞") or holds(line), line
 
 
-def filled(section: Section) -> list[int]:
+def cell_counts(section: Section) -> list[int]:
     """How many cells of its last table each moment shows."""
     return [int((~np.isnan(moment.grids[-1].values)).sum()) for moment in section.moments]
 
 
 def test_each_moment_shows_one_cell_more_until_the_row_is_whole() -> None:
-    found = {each.name: each for each in steps_of(query=2, variant="causal", dim=4)}
+    sections = {each.name: each for each in list_steps(query=2, variant="causal", dim=4)}
 
-    assert filled(found["scores"]) == [1, 2, 3, 4]
-    assert filled(found["softmax"]) == [1, 2, 4]  # the fourth is hidden, and comes with the last
-    assert filled(found["weighted"]) == [4, 8, 16]
-    assert filled(found["context"]) == [1, 2, 3, 4]
-    last = found["softmax"].moments[-1].grids[-1]
-    assert np.array_equal(last.values, found["softmax"].grids[0].values)
-    assert [each for each in found if found[each].moments] == [
+    assert cell_counts(sections["scores"]) == [1, 2, 3, 4]
+    # The fourth cell is masked, and comes with the third.
+    assert cell_counts(sections["softmax"]) == [1, 2, 4]
+    assert cell_counts(sections["weighted"]) == [4, 8, 16]
+    assert cell_counts(sections["context"]) == [1, 2, 3, 4]
+    last = sections["softmax"].moments[-1].grids[-1]
+    assert np.array_equal(last.values, sections["softmax"].grids[0].values)
+    assert [each for each in sections if sections[each].moments] == [
         "scores",
         "softmax",
         "weighted",
@@ -250,13 +253,13 @@ def test_each_moment_shows_one_cell_more_until_the_row_is_whole() -> None:
 
 
 def test_a_moment_of_a_score_shows_the_key_that_it_is_of() -> None:
-    for place, moment in enumerate(step("scores", 2).moments):
-        (shown,) = np.flatnonzero(~np.isnan(moment.grids[1].values).any(axis=1))
-        assert shown == place
+    for place, moment in enumerate(find_step("scores", 2).moments):
+        (key,) = np.flatnonzero(~np.isnan(moment.grids[1].values).any(axis=1))
+        assert key == place
 
 
 def test_moments_keep_their_word_too() -> None:
-    for section in steps_of(query=2, variant="causal"):
+    for section in list_steps(query=2, variant="causal"):
         for moment in section.moments:
             assert holds(moment.sums[0].text)
 
@@ -270,9 +273,9 @@ def test_an_equals_sign_is_refused_where_the_digits_do_not_add_up() -> None:
 
 
 def test_signs_of_several_lines_stand_below_each_other() -> None:
-    made = align_sums([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
+    lines = align_sums([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
 
-    assert tuple(made) == ("a    = 1 = 1", "long = 2 ≈ 3")
+    assert tuple(lines) == ("a    = 1 = 1", "long = 2 ≈ 3")
 
 
 @pytest.mark.parametrize(
@@ -294,23 +297,25 @@ def test_numbers_that_belong_together_are_written_alike(
 
 
 def test_long_sums_are_cut_and_say_so_and_full_writes_them_all() -> None:
-    short, whole = (written(step("scores", 0, dim=40, full=full))[0] for full in (False, True))
+    short_sum, whole_sum = (
+        sum_lines(find_step("scores", 0, dim=40, full=full))[0] for full in (False, True)
+    )
 
-    assert "… 32 more …" in short
-    assert short.count("·") == 8
-    assert whole.count("·") == 40
+    assert "… 32 more …" in short_sum
+    assert short_sum.count("·") == 8
+    assert whole_sum.count("·") == 40
 
 
 def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
-    made = trace("the cat sat on the mat and the dog sat on the log and looked at the cat")
+    result = trace("the cat sat on the mat and the dog sat on the log and looked at the cat")
     section = next(
-        each for each in step_sections(made, StepSettings(query=3)) if each.name == "softmax"
+        each for each in step_sections(result, StepSettings(query=3)) if each.name == "softmax"
     )
 
     assert len(section.sums) == 16
-    keys = [re.search(r", (?:\d+ )?(\w+)\)", line) for line in written(section)]
-    heaviest = made.tokens.labels[int(made.layers[0].attended.weights[0, 3].argmax())]
-    assert heaviest in {key[1] for key in keys if key}
+    keys = [re.search(r", (?:\d+ )?(\w+)\)", line) for line in sum_lines(section)]
+    heaviest_key = result.tokens.labels[int(result.layers[0].attended.weights[0, 3].argmax())]
+    assert heaviest_key in {key[1] for key in keys if key}
     assert section.remarks == (
         "written out: the 16 of 18 keys with the largest weights",
         "--full writes out everything",
@@ -318,9 +323,9 @@ def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
 
 
 def test_a_token_that_stands_twice_is_named_with_its_number() -> None:
-    made = trace("the cat the", tokenizer="words")
+    result = trace("the cat the", tokenizer="words")
     section = next(
-        each for each in step_sections(made, StepSettings(query=2)) if each.name == "scores"
+        each for each in step_sections(result, StepSettings(query=2)) if each.name == "scores"
     )
 
     assert section.sums[0].text.startswith("score(3 the, 1 the) = ")
@@ -328,27 +333,29 @@ def test_a_token_that_stands_twice_is_named_with_its_number() -> None:
 
 
 def test_one_head_can_be_followed() -> None:
-    both = step("scores", 1, variant="multi-head")
-    one = step("scores", 1, variant="multi-head", head=1)
+    both_heads = find_step("scores", 1, variant="multi-head")
+    one_head = find_step("scores", 1, variant="multi-head", head=1)
 
-    assert len(both.grids) == 2
-    assert [grid.title for grid in one.grids] == ["scores · head 1"]
-    assert one.sums == both.sums[4:]
+    assert len(both_heads.grids) == 2
+    assert [grid.title for grid in one_head.grids] == ["scores · head 1"]
+    assert one_head.sums == both_heads.sums[4:]
 
 
 def test_parameters_are_counted() -> None:
-    found = {each.name: each.remarks for each in steps_of(layers=1, dim=8)}
+    remarks_by_step = {each.name: each.remarks for each in list_steps(layers=1, dim=8)}
 
-    assert found["embeddings"][0].endswith("50,257 × 8 = 402,056 numbers to learn")
-    assert found["projections"][0].endswith("= 192 numbers to learn")
-    assert found["context"] == ("w_out 8 × 8 = 64 numbers to learn",)
-    assert found["feed-forward"][0].endswith("= 552 numbers to learn")
+    assert remarks_by_step["embeddings"][0].endswith("50,257 × 8 = 402,056 numbers to learn")
+    assert remarks_by_step["projections"][0].endswith("= 192 numbers to learn")
+    assert remarks_by_step["context"] == ("w_out 8 × 8 = 64 numbers to learn",)
+    assert remarks_by_step["feed-forward"][0].endswith("= 552 numbers to learn")
     # 192 + 64 + 8·32 + 32 + 32·8 + 8, and twice 16 for LayerNorm
-    assert found["add-feed-forward"][-1] == "in total, this layer has 840 numbers to learn"
+    assert (
+        remarks_by_step["add-feed-forward"][-1] == "in total, this layer has 840 numbers to learn"
+    )
 
 
 @pytest.mark.parametrize(
-    ("wanted", "numbers"),
+    ("selection", "numbers"),
     [
         ("scores", ["5"]),
         ("5", ["5"]),
@@ -362,34 +369,34 @@ def test_parameters_are_counted() -> None:
         ("9-12", ["9", "10"]),
     ],
 )
-def test_steps_are_chosen_by_name_number_and_range(wanted: str, numbers: list[str]) -> None:
-    assert [each.number for each in select_steps(steps_of(), wanted)] == numbers
+def test_steps_are_chosen_by_name_number_and_range(selection: str, numbers: list[str]) -> None:
+    assert [each.number for each in select_steps(list_steps(), selection)] == numbers
 
 
 def test_a_range_holds_what_stands_between() -> None:
-    found = [each.number for each in select_steps(steps_of(positions="rotary"), "4-5")]
+    numbers = [each.number for each in select_steps(list_steps(positions="rotary"), "4-5")]
 
-    assert found == ["4", "4b", "5"]
+    assert numbers == ["4", "4b", "5"]
 
 
 def test_a_softmax_of_large_scores_is_written_less_the_largest() -> None:
     scores = {"scores": [[900.5, 899.25], [-800.5, -802.0]]}
-    made = trace(None, given=parse_matrices(scores), variant="plain")
-    first, second = (
-        written(section)
+    result = trace(None, given=parse_matrices(scores), variant="plain")
+    first_lines, second_lines = (
+        sum_lines(section)
         for query in (0, 1)
-        for section in step_sections(made, StepSettings(query=query))
+        for section in step_sections(result, StepSettings(query=query))
         if section.name == "softmax"
     )
 
-    assert "exp(899.25 - 900.50) / (exp(900.50 - 900.50) + exp(899.25 - 900.50))" in first[1]
-    assert "exp(-800.50 + 800.50) / (exp(-800.50 + 800.50)" in second[0]
-    assert all(holds(line) for line in (*first, *second))
+    assert "exp(899.25 - 900.50) / (exp(900.50 - 900.50) + exp(899.25 - 900.50))" in first_lines[1]
+    assert "exp(-800.50 + 800.50) / (exp(-800.50 + 800.50)" in second_lines[0]
+    assert all(holds(line) for line in (*first_lines, *second_lines))
 
 
 @pytest.mark.parametrize("variant", ["scaled", "causal"])
 def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(variant: str) -> None:
-    section = step("softmax", query=2, variant=variant)
+    section = find_step("softmax", query=2, variant=variant)
     assert section.bars is not None
     scores, exps, weights = section.bars.rows
     powers = [0.0 if score is None else math.exp(score) for score in scores.values]
@@ -403,9 +410,9 @@ def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(varia
 
 
 def test_equal_scores_have_no_highest_and_only_one_row_of_one_head_is_bars() -> None:
-    assert step("softmax", query=1, variant="average").finding == ""
-    assert step("softmax").bars is None
-    assert step("softmax", query=1, variant="multi-head", heads=2).bars is None
+    assert find_step("softmax", query=1, variant="average").finding == ""
+    assert find_step("softmax").bars is None
+    assert find_step("softmax", query=1, variant="multi-head", heads=2).bars is None
 
 
 def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:
@@ -415,7 +422,7 @@ def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:
     assert "… 2040 more …" in result.out
 
 
-BAD = {
+REFUSED_OPTIONS = {
     "step": (["--step", "scroes"], "there is no step 'scroes'", "did you mean 'scores'?"),
     "step number": (["--step", "14"], "there is no step 14", "the steps are: 1 tokens, 2 emb"),
     "range": (["--step", "12-14"], "there are no steps 12-14", "the steps are: 1 tokens"),
@@ -463,9 +470,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", REFUSED_OPTIONS)
 def test_bad_input_gets_two_lines(attnviz: Attnviz, name: str) -> None:
-    options, problem, hint = BAD[name]
+    options, problem, hint = REFUSED_OPTIONS[name]
 
     result = attnviz("steps", TEXT, *options)
 
@@ -495,21 +502,27 @@ def test_a_file_for_each_step(attnviz: Attnviz, tmp_path: Path) -> None:
 
 
 def test_the_data_of_steps_is_that_of_run(attnviz: Attnviz) -> None:
-    stepped = json.loads(attnviz("steps", TEXT, "--layers", "2", "--json").out)
-    run = json.loads(attnviz("run", TEXT, "--layers", "2", "--json").out)
+    steps_data = json.loads(attnviz("steps", TEXT, "--layers", "2", "--json").out)
+    run_data = json.loads(attnviz("run", TEXT, "--layers", "2", "--json").out)
 
-    assert stepped["layers"] == run["layers"]
-    assert set(run["layers"][0]["block"]) >= {"norm", "attention", "feed_forward", "hidden", "w_1"}
+    assert steps_data["layers"] == run_data["layers"]
+    assert set(run_data["layers"][0]["block"]) >= {
+        "norm",
+        "attention",
+        "feed_forward",
+        "hidden",
+        "w_1",
+    }
 
 
 def test_the_last_layer_reads_what_the_first_made() -> None:
-    made = trace(TEXT, layers=2)
-    second = step_sections(made, StepSettings(layer=1))[1]
+    result = trace(TEXT, layers=2)
+    section = step_sections(result, StepSettings(layer=1))[1]
 
-    assert second.name == "inputs"
-    assert np.array_equal(second.grids[0].values, made.layers[0].outputs.numpy())
+    assert section.name == "inputs"
+    assert np.array_equal(section.grids[0].values, result.layers[0].outputs.numpy())
     with pytest.raises(AttnvizError):
-        step_sections(made, StepSettings(layer=2))
+        step_sections(result, StepSettings(layer=2))
 
 
 def test_course_notes_in_markdown(
@@ -545,7 +558,9 @@ def test_no_step_that_there_is_can_be_refused_before_there_is_a_walk(
 
 
 def test_turned_numbers_below_zero_have_one_sign_each() -> None:
-    walked = steps_of(3, dim=4, positions="rotary")
-    turned = [each.text for section in walked for each in section.sums if "·cos(" in each.text]
-    assert any("-" in each for each in turned)
-    assert not [each for each in turned if "- -" in each or "+ -" in each]
+    sections = list_steps(3, dim=4, positions="rotary")
+    rotated_sums = [
+        each.text for section in sections for each in section.sums if "·cos(" in each.text
+    ]
+    assert any("-" in each for each in rotated_sums)
+    assert not [each for each in rotated_sums if "- -" in each or "+ -" in each]

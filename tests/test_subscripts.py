@@ -27,13 +27,13 @@ def test_what_is_below_the_line_is_smaller_and_nothing_overlaps() -> None:
     assert below.x + text_width("query", SIZE * LOWERED_SHARE) == pytest.approx(after.x, abs=0.05)
 
 
-@pytest.mark.parametrize(("across", "share"), [("center", 0.5), ("right", 1.0)])
-def test_all_of_it_stands_where_the_words_stood(across: str, share: float) -> None:
-    pieces = list(text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, halign=across)))
+@pytest.mark.parametrize(("alignment", "share"), [("center", 0.5), ("right", 1.0)])
+def test_all_of_it_stands_where_the_words_stood(alignment: str, share: float) -> None:
+    pieces = list(text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, halign=alignment)))
     first, *_, last = text_pieces(NAME)
-    wide = last.x + text_width("| 8", SIZE) - text_width("|", SIZE) - first.x
+    width = last.x + text_width("| 8", SIZE) - text_width("|", SIZE) - first.x
 
-    assert pieces[0].x == pytest.approx(1.0 - share * wide)
+    assert pieces[0].x == pytest.approx(1.0 - share * width)
     assert all(piece.halign == "left" for piece in pieces)
 
 

@@ -59,36 +59,39 @@ def test_a_standard_error_that_is_full_changes_no_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    full = open("/dev/full", "w", buffering=1)  # noqa: SIM115, PTH123, it cannot be closed
-    monkeypatch.setattr(sys, "stderr", full)
+    full_stream = open("/dev/full", "w", buffering=1)  # noqa: SIM115, PTH123, it cannot be closed
+    monkeypatch.setattr(sys, "stderr", full_stream)
 
     assert run_command_line(words) == status
     assert Path("x.json").exists() == (status == 0)
 
     monkeypatch.undo()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
-    full.close()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), full_stream.fileno())
+    full_stream.close()
 
 
 def test_pictures_are_drawn_whatever_matplotlib_is_told_elsewhere(tmp_path: Path) -> None:
     """By Jupyter, by whoever builds packages, in a home that cannot be written, by this folder."""
     (tmp_path / "matplotlibrc").write_text("no.such.key: 1\nfont.size: 99\n")
     (tmp_path / "passing").mkdir()
-    odd = {
+    odd_variables = {
         "MPLBACKEND": "module://no_such_package.backend_inline",
         "SOURCE_DATE_EPOCH": "yesterday",
         "HOME": "/proc/nobody",
         "TMPDIR": str(tmp_path / "passing"),
         "PYTHONPATH": str(ROOT),
     }
-    kept = {name: each for name, each in os.environ.items() if not name.startswith("MPL")}
+    other_variables = {
+        name: each for name, each in os.environ.items() if not name.startswith("MPL")
+    }
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "attnviz", "run", "a b", "-t", "words", "-o", "x.pdf"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env=kept | odd, timeout=LONGEST,
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=other_variables | odd_variables, timeout=LONGEST,
     )  # fmt: skip
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "wrote x.pdf\n")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "wrote x.pdf\n")
     assert list((tmp_path / "passing").iterdir()) == []
 
 
@@ -96,26 +99,26 @@ def test_settings_that_matplotlib_cannot_read_are_said(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_bytes(b"n\xe9: 1\n")
     code = "import attnviz.renderers.picture"
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=LONGEST,
     )  # fmt: skip
 
-    said = "\nattnviz.errors.AttnvizError: matplotlib refuses its settings: 'utf-8'"
-    assert said in done.stderr  # and below it what to try, where tracebacks have notes
+    message = "\nattnviz.errors.AttnvizError: matplotlib refuses its settings: 'utf-8'"
+    assert message in process.stderr  # and below it what to try, where tracebacks have notes
 
 
 def test_a_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encodings, "DOWNLOAD_TIMEOUT_SECONDS", (0.3, 0.3))
-    before = tiktoken.load.read_file
+    original = tiktoken.load.read_file
 
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+    with socket.create_server(("127.0.0.1", 0)) as silent_server:
+        url = f"http://127.0.0.1:{silent_server.getsockname()[1]}/x"
         with encodings._with_download_timeout(), pytest.raises(OSError, match="timed out"):
             tiktoken.load.read_file(url)
 
-    assert tiktoken.load.read_file is before
+    assert tiktoken.load.read_file is original
 
 
 def test_a_page_in_place_of_an_encoding_is_refused(
@@ -123,10 +126,10 @@ def test_a_page_in_place_of_an_encoding_is_refused(
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
 
-    def page(url: str, **_: Any) -> SimpleNamespace:
+    def sign_in_page(url: str, **_: Any) -> SimpleNamespace:
         return SimpleNamespace(content=b"<html>sign in</html>", raise_for_status=lambda: None)
 
-    monkeypatch.setattr(requests, "get", page)
+    monkeypatch.setattr(requests, "get", sign_in_page)
 
     assert attnviz("run", "a", "-t", "cl100k_base").err == (
         "error: what was downloaded is not 'cl100k_base' but something else, such as a sign-in "

@@ -41,13 +41,13 @@ SENTENCES = [
 WORDS = "the animal street because it was too tired cat dog house ran saw very big small".split()  # noqa: SIM905
 
 
-def mixed_lines(half: int = 12) -> list[str]:
-    """Half of the lines are of different words, and half of one word again and again."""
-    chance = random.Random(0)
-    different = [f"{' '.join(chance.choices(WORDS, k=12))}." for _ in range(half)]
+def mixed_lines(count: int = 12) -> list[str]:
+    """So many lines of different words, and as many of one word again and again."""
+    generator = random.Random(0)
+    different_lines = [f"{' '.join(generator.choices(WORDS, k=12))}." for _ in range(count)]
     return [
-        *different,
-        *(" ".join([chance.choice(WORDS)] * chance.randrange(10, 20)) for _ in range(half)),
+        *different_lines,
+        *(" ".join([generator.choice(WORDS)] * generator.randrange(10, 20)) for _ in range(count)),
     ]
 
 
@@ -58,47 +58,54 @@ def mixed_survey() -> Survey:
 
 @pytest.mark.usefixtures("quick")
 def test_each_number_is_the_mean_of_what_single_sentences_show() -> None:
-    whole = survey(SENTENCES)
-    alone = [inspect(text).patterns for text in SENTENCES]
+    result = survey(SENTENCES)
+    line_patterns = [inspect(text).patterns for text in SENTENCES]
 
     for index, kind in enumerate(PATTERN_KINDS):
-        scores = np.array([patterns.scores[:, index] for patterns in alone])
-        even = np.array([patterns.even_scores[:, index] for patterns in alone])
-        if kind is COLUMN_PATTERN:  # a line without a column has 0 of it
-            scores, even = np.nan_to_num(scores), np.nan_to_num(even)
-        for place, head in enumerate(whole.heads):
+        scores = np.array([patterns.scores[:, index] for patterns in line_patterns])
+        even_scores = np.array([patterns.even_scores[:, index] for patterns in line_patterns])
+        if kind is COLUMN_PATTERN:  # in a line without a column its score is 0
+            scores, even_scores = np.nan_to_num(scores), np.nan_to_num(even_scores)
+        for place, head in enumerate(result.heads):
             estimate, expected = head.estimates[kind.name], scores[:, place]
-            known = expected[~np.isnan(expected)]
-            assert estimate.lines == len(known)
-            assert estimate.mean == pytest.approx(known.mean(), abs=1e-5)
-            assert estimate.even == pytest.approx(np.nanmean(even[:, place]), abs=1e-5)
-            if len(known) > 1:
-                assert estimate.spread == pytest.approx(known.std(ddof=1), abs=1e-5)
-    main = [[patterns.kinds[head] for patterns in alone] for head in range(len(whole.heads))]
-    for kinds, head in zip(main, whole.heads, strict=True):
+            known_scores = expected[~np.isnan(expected)]
+            assert estimate.lines == len(known_scores)
+            assert estimate.mean == pytest.approx(known_scores.mean(), abs=1e-5)
+            assert estimate.even == pytest.approx(np.nanmean(even_scores[:, place]), abs=1e-5)
+            if len(known_scores) > 1:
+                assert estimate.spread == pytest.approx(known_scores.std(ddof=1), abs=1e-5)
+    main_kinds = [
+        [patterns.kinds[head] for patterns in line_patterns] for head in range(len(result.heads))
+    ]
+    for kinds, head in zip(main_kinds, result.heads, strict=True):
         assert head.best is not None
         lines = head.estimates[head.best.name].lines
         assert head.often == pytest.approx(kinds.count(head.best) / lines)
 
 
 def test_blank_lines_are_counted_and_examples_name_the_lines_of_the_file() -> None:
-    found, lines = mixed_survey(), mixed_lines()
+    result, lines = mixed_survey(), mixed_lines()
 
-    assert (found.lines, found.blank_lines, found.cut_lines, found.interrupted) == (24, 2, 0, False)
-    for head in found.heads:
+    assert (result.lines, result.blank_lines, result.cut_lines, result.interrupted) == (
+        24,
+        2,
+        0,
+        False,
+    )
+    for head in result.heads:
         scores = [example.score for example in head.examples]
         assert scores == sorted(scores, reverse=True)
         for example in head.examples:
             assert example.tokens.text == lines[example.line - 1]
-    example = found["L0H2"].examples[0]
-    assert example.key == example.query - 1  # the pair of a head of the previous token
+    example = result["L0H2"].examples[0]
+    assert example.key == example.query - 1  # this head attends to the previous token
     assert example.weight > 0.9
 
 
 def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
     lines = mixed_lines(150)
-    found = survey(lines)
-    parts = {part.kind.short: part for part in found["L2H9"].parts}
+    result = survey(lines)
+    parts = {part.kind.short: part for part in result["L2H9"].parts}
 
     assert set(parts) == {"first", "same"}
     assert parts["same"].lines >= 100
@@ -107,41 +114,45 @@ def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
         assert part.p_value <= 0.05
         for example in part.examples:
             assert example.tokens.text == lines[example.line - 1]
-    assert not found["L0H2"].parts  # the previous token everywhere
-    view = found.view()
+    assert not result["L0H2"].parts  # it attends to the previous token in all lines
+    view = result.view()
     sentence = next(each for each in view.closing if "two groups" in each)
-    name, _, named = sentence.partition(" does different things on two groups of lines: ")
-    first, second = found[name].parts
+    name, _, rest_of_sentence = sentence.partition(
+        " does different things on two groups of lines: "
+    )
+    first, second = result[name].parts
     numbers = ", ".join(map(str, first.first_lines))
-    assert named.startswith(f"on {first.lines} lines ({numbers}, …) {first.kind.target_phrase} ")
-    assert f"; on {second.lines} lines (" in named
+    assert rest_of_sentence.startswith(
+        f"on {first.lines} lines ({numbers}, …) {first.kind.target_phrase} "
+    )
+    assert f"; on {second.lines} lines (" in rest_of_sentence
     assert view.cloud is not None
-    shown = {example.group for point in view.cloud.points for example in point.examples}
+    groups = {example.group for point in view.cloud.points for example in point.examples}
     for part in parts.values():
-        assert f"the group of {part.lines} lines: {part.kind.name}" in shown
+        assert f"the group of {part.lines} lines: {part.kind.name}" in groups
 
 
 @pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "beta"])
 def test_lines_of_one_kind_hardly_ever_have_two_groups(shape: str) -> None:
-    chance = np.random.default_rng(0)
-    sizes = {"beta": (0.5, 3)}.get(shape, ())
-    found = 0
+    generator = np.random.default_rng(0)
+    parameters = {"beta": (0.5, 3)}.get(shape, ())
+    count = 0
     for _ in range(400):
-        numbers = getattr(chance, shape)(*sizes, size=200)
-        is_high = numbers[::2] > np.median(numbers[::2])  # sorted by what they are, they differ
+        numbers = getattr(generator, shape)(*parameters, size=200)
+        is_high = numbers[::2] > np.median(numbers[::2])  # halves that differ by construction
         p_value = valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2])
-        found += p_value <= 0.05
-    assert found <= 0.05 * 400
-    two = np.concatenate([chance.normal(0, 0.1, 100), chance.normal(0.6, 0.1, 100)])
-    numbers = chance.permutation(two)
+        count += p_value <= 0.05
+    assert count <= 0.05 * 400
+    two_groups = np.concatenate([generator.normal(0, 0.1, 100), generator.normal(0.6, 0.1, 100)])
+    numbers = generator.permutation(two_groups)
     is_high = numbers[::2] > 0.3
     assert valley_p_value(numbers[::2][is_high], numbers[::2][~is_high], numbers[1::2]) < 1e-4
 
 
-def drawn_totals(
+def build_totals(
     scores: np.ndarray, order: Sequence[Sequence[int]], heads: int = 1
 ) -> CorpusTotals:
-    """The totals of lines whose every measure is a number, in batches of an order."""
+    """The totals of lines that have one score for every measure, added in batches."""
     totals = CorpusTotals(heads, seed=42)
     for numbers in order:
         lines = line_batch([(number, tokens_of_words(["a", "b"])) for number in numbers])
@@ -156,7 +167,7 @@ def drawn_totals(
 
 def test_intervals_are_as_wide_as_those_of_a_mean_of_independent_lines() -> None:
     scores = np.random.default_rng(1).random(400)
-    totals = drawn_totals(scores, [range(0, 100), range(100, 400)])
+    totals = build_totals(scores, [range(0, 100), range(100, 400)])
 
     means, spreads = totals.estimates.means(), totals.estimates.spreads()
     low, high = totals.intervals()[:, 0, 0]
@@ -168,17 +179,17 @@ def test_intervals_are_as_wide_as_those_of_a_mean_of_independent_lines() -> None
 
 
 def test_the_interval_of_a_share_is_one_of_shares() -> None:
-    low, high = drawn_totals(np.array([0, 0, 0, 0, 0.9, 0]), [range(6)]).intervals()[:, 0, 0]
+    low, high = build_totals(np.array([0, 0, 0, 0, 0.9, 0]), [range(6)]).intervals()[:, 0, 0]
     assert low == 0 < high <= 1
 
 
 def test_lines_that_repeat_others_are_counted_and_told() -> None:
-    found = survey([*SENTENCES[:2], "it is late,  and it is late again: it is late."] * 2)
-    assert found.repeated_lines == 4
+    result = survey([*SENTENCES[:2], "it is late,  and it is late again: it is late."] * 2)
+    assert result.repeated_lines == 4
     sentence = "4 of 6 lines repeat an earlier one, but the intervals count them as independent."
-    assert sentence in found.view().closing
-    few = survey([SENTENCES[0]] * 2).view()
-    assert "1 of 2 lines repeats an earlier one." in few.closing
+    assert sentence in result.view().closing
+    view = survey([SENTENCES[0]] * 2).view()
+    assert "1 of 2 lines repeats an earlier one." in view.closing
     assert "repeat" not in " ".join(survey(SENTENCES).view().closing[2:])
 
 
@@ -187,54 +198,58 @@ def test_what_is_kept_is_the_same_in_any_order_and_does_not_grow(
 ) -> None:
     monkeypatch.setattr(corpus_totals, "SAMPLED_LINES", 7)
     scores = np.random.default_rng(2).random(300)
-    upwards = drawn_totals(scores, [range(start, start + 50) for start in range(0, 300, 50)])
-    shuffled = np.random.default_rng(3).permutation(300)
-    otherwise = drawn_totals(scores, [part.tolist() for part in np.split(shuffled, 10)])
+    ordered_totals = build_totals(scores, [range(start, start + 50) for start in range(0, 300, 50)])
+    order = np.random.default_rng(3).permutation(300)
+    shuffled_totals = build_totals(scores, [part.tolist() for part in np.split(order, 10)])
 
-    assert set(upwards.sample) == set(otherwise.sample)
-    assert len(upwards.sample) == 7
+    assert set(ordered_totals.sample) == set(shuffled_totals.sample)
+    assert len(ordered_totals.sample) == 7
     best = np.argsort(-scores)[:3].tolist()
-    assert upwards.top_numbers[:, 0, 0].tolist() == otherwise.top_numbers[:, 0, 0].tolist() == best
-    assert set(upwards.top_texts) == set(best)
-    assert np.allclose(upwards.intervals(), otherwise.intervals())
+    assert (
+        ordered_totals.top_numbers[:, 0, 0].tolist()
+        == shuffled_totals.top_numbers[:, 0, 0].tolist()
+        == best
+    )
+    assert set(ordered_totals.top_texts) == set(best)
+    assert np.allclose(ordered_totals.intervals(), shuffled_totals.intervals())
 
 
 def test_the_lines_with_most_are_found_in_a_corpus_larger_than_its_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(corpus_totals, "SAMPLED_LINES", 6)
-    sampled, whole = survey(mixed_lines()), mixed_survey()
+    sampled_survey, whole_survey = survey(mixed_lines()), mixed_survey()
 
-    for few, many in zip(sampled.heads, whole.heads, strict=True):
-        assert [example.line for example in few.examples[:3]] == [
-            example.line for example in many.examples[:3]
+    for sampled_head, whole_head in zip(sampled_survey.heads, whole_survey.heads, strict=True):
+        assert [example.line for example in sampled_head.examples[:3]] == [
+            example.line for example in whole_head.examples[:3]
         ]
 
 
 @pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Have Ctrl-C arrive, also where the tests run in the background of a shell."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def enable_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt even where a shell runs the tests in its background."""
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, previous_handler)
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
+@pytest.mark.usefixtures("enable_ctrl_c")
 def test_ctrl_c_ends_a_survey_with_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "TEXTS_AT_ONCE", 4)
 
-    def endless() -> Iterator[str]:
+    def endless_lines() -> Iterator[str]:
         for number in range(10_000):
             if number == 6:
                 os.kill(os.getpid(), signal.SIGINT)
             yield SENTENCES[number % 3]
         raise AssertionError("it went on")
 
-    found = survey(endless())
+    result = survey(endless_lines())
 
-    assert found.interrupted
-    assert 4 <= found.lines <= 8
-    assert "stopped before the end of the texts" in found.view().settings
+    assert result.interrupted
+    assert 4 <= result.lines <= 8
+    assert "stopped before the end of the texts" in result.view().settings
 
 
 def test_random_repeats_are_tokens_of_the_model_each_there_twice() -> None:
@@ -251,15 +266,15 @@ def test_random_repeats_are_tokens_of_the_model_each_there_twice() -> None:
 
 @pytest.mark.parametrize("count", [1, 4, 24])
 def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count: int) -> None:
-    found = survey(mixed_lines()[:count]) if count < 24 else mixed_survey()
-    view, headline = found.view(), survey_headline(found)
-    top = found.ranked[0]
+    result = survey(mixed_lines()[:count]) if count < 24 else mixed_survey()
+    view, headline = result.view(), survey_headline(result)
+    top = result.ranked[0]
     assert top.best is not None
     estimate = top.estimates[top.best.name]
 
-    standing = [
+    outstanding_heads = [
         head
-        for head in found.heads
+        for head in result.heads
         if head.best
         and (
             head.estimates[head.best.name].low >= 0.8
@@ -268,21 +283,28 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
             >= head.estimates[head.best.name].even * 0.75 + 0.25
         )
     ]
-    assert [head for head in found.heads if head.stands_out] == standing
-    more = [h for h in standing if h.best and h.best.short not in ("first", "separators")]
+    assert [head for head in result.heads if head.stands_out] == outstanding_heads
+    other_heads = [
+        head
+        for head in outstanding_heads
+        if head.best and head.best.short not in ("first", "separators")
+    ]
     assert (
         headline
         == {
             1: "A single line cannot show what stands out",
             4: "4 lines cannot show what stands out",
-            24: f"{len(more)} of 72 heads do more than attend to the first token or separators",
+            24: f"{len(other_heads)} of 72 heads do more than attend to the first token "
+            "or separators",
         }[count]
     )
     assert view.closing[0].startswith(
         f"First in the table: {top.name} gives {top.best.target_phrase} "
     )
-    assert list(found.ranked[: len(more)]) == sorted(more, key=lambda head: -head.excess)
-    assert estimate.mean == max(head.estimates[top.best.name].mean for head in found.heads)
+    assert list(result.ranked[: len(other_heads)]) == sorted(
+        other_heads, key=lambda head: -head.excess
+    )
+    assert estimate.mean == max(head.estimates[top.best.name].mean for head in result.heads)
     lines = view_lines(view, Screen(width=80, height=24))
     assert len(lines) <= 23
     assert max(line.cell_len for line in lines) <= 80
@@ -290,10 +312,10 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
 
 def test_tokens_without_a_choice_make_no_finding(small_transformer: object) -> None:
     folder = small_transformer("gpt2")  # type: ignore[operator]
-    found = survey(["a"] * 6, model=folder)
-    assert survey_headline(found) == "No token has a choice of what to attend to"
-    assert found.heads[0].examples == ()
-    found.view().render(".json")
+    result = survey(["a"] * 6, model=folder)
+    assert survey_headline(result) == "No token has a choice of what to attend to"
+    assert result.heads[0].examples == ()
+    result.view().render(".json")
 
 
 GIVE_TEXTS = 'give a file with one text per line: Path("texts.txt")'
@@ -313,9 +335,9 @@ GIVE_TEXTS = 'give a file with one text per line: Path("texts.txt")'
     ],
 )  # fmt: skip
 def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) -> None:
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as error:
         survey(texts)  # type: ignore[arg-type]
-    assert (str(caught.value), caught.value.hint) == (problem, hint)
+    assert (str(error.value), error.value.hint) == (problem, hint)
 
 
 def test_blank_texts_are_refused_before_the_model_is_loaded(
@@ -334,14 +356,14 @@ def test_blank_texts_are_refused_before_the_model_is_loaded(
 def test_a_terminal_shows_at_once_that_something_happens_and_then_how_many_lines_are_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shown = io.StringIO()
-    shown.isatty = lambda: True  # type: ignore[method-assign]
-    monkeypatch.setattr("sys.stderr", shown)
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("COLUMNS", "80")
     with _showing_progress(2_000, quiet=False) as count:
-        assert "loading the model" in shown.getvalue()
+        assert "loading the model" in stream.getvalue()
         assert list(count(range(7))) == [*range(7)]
-    last = shown.getvalue().rsplit("loading the model", 1)[-1]
+    last = stream.getvalue().rsplit("loading the model", 1)[-1]
     assert "7 of 2,000 lines · " in last
     assert "/s · Ctrl-C shows what is there" in last
     with _showing_progress(None, quiet=True) as count:
@@ -362,9 +384,9 @@ def test_lines_of_a_file_are_read_one_after_another_and_errors_name_theirs(tmp_p
     lines = files.read_lines(path)
 
     assert [next(lines) for _ in range(3)] == ["one", "", "three"]
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as error:
         next(lines)
-    assert str(caught.value) == f"line 4 of '{path}' is not UTF-8: byte 3 is 0xff"
+    assert str(error.value) == f"line 4 of '{path}' is not UTF-8: byte 3 is 0xff"
 
 
 def test_the_command_writes_data_with_a_line_for_each_head_and_measure(

@@ -24,181 +24,199 @@ from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Choices, Learned, learn
 from tests.conftest import unchecked
 
-ROWS = ("reverse", "sort", "induction", "brackets")  # of symbols; the others are grammars
+SYMBOL_TASKS = ("reverse", "sort", "induction", "brackets")  # the other tasks are grammars
 PAIRS = dict(zip(OPENING_BRACKETS, CLOSING_BRACKETS, strict=True))
 SEEDS = st.integers(0, 2**40)
-few = profile(max_examples=25)
+few_examples = profile(max_examples=25)
 
 
-def sentences(name: str, seed: int, *, held_out: bool = False, count: int = 20) -> Examples:
+def draw_sentences(name: str, seed: int, *, held_out: bool = False, count: int = 20) -> Examples:
     return draw_examples(task_of(name), seed, count, held_out=held_out)
 
 
-def asked(examples: Examples) -> list[list[tuple[int, int]]]:
-    """Of each sentence the places at which something is asked, and the answers."""
+def answers_by_place(examples: Examples) -> list[list[tuple[int, int]]]:
+    """For each sentence: the places that ask for an answer, each with its answer."""
     return [
         [(place, answer) for place, answer in enumerate(row) if answer != NO_TOKEN]
         for row in examples.answers.tolist()
     ]
 
 
-def read_at(examples: Examples, reading: str) -> list[list[int]]:
+def reading_places(examples: Examples, reading: str) -> list[list[int]]:
     return [list(row) for row in examples.readings[reading].tolist()]
 
 
-@few
+@few_examples
 @given(seed=SEEDS, held_out=st.booleans())
 def test_letters_are_asked_for_backwards(seed: int, held_out: bool) -> None:
-    examples = sentences("reverse", seed, held_out=held_out)
+    examples = draw_sentences("reverse", seed, held_out=held_out)
 
-    assert [[answer for _, answer in row] for row in asked(examples)] == [
+    assert [[answer for _, answer in row] for row in answers_by_place(examples)] == [
         row[::-1] for row in examples.ids.tolist()
     ]
     assert examples.ids.gather(1, examples.readings["opposite"]).equal(examples.answers)
 
 
-@few
+@few_examples
 @given(seed=SEEDS, held_out=st.booleans())
 def test_numbers_stand_in_order_behind_the_arrow(seed: int, held_out: bool) -> None:
-    examples = sentences("sort", seed, held_out=held_out)
+    examples = draw_sentences("sort", seed, held_out=held_out)
     arrow = len(SORT_NUMBERS)
 
-    for ids, answers, reads in zip(
-        examples.ids.tolist(), asked(examples), read_at(examples, "next larger"), strict=True
+    for ids, answers, sources in zip(
+        examples.ids.tolist(),
+        answers_by_place(examples),
+        reading_places(examples, "next larger"),
+        strict=True,
     ):
-        many = ids.index(arrow)
-        numbers = ids[:many]
-        assert 3 <= many <= 6
-        assert len(set(numbers)) == many
-        assert ids[many + 1 : 2 * many + 1] == sorted(numbers)
-        assert answers == [(many + rank, each) for rank, each in enumerate(sorted(numbers))]
-        assert [(place, numbers[read]) for place, read in enumerate(reads) if read >= 0] == answers
+        count = ids.index(arrow)
+        numbers = ids[:count]
+        assert 3 <= count <= 6
+        assert len(set(numbers)) == count
+        assert ids[count + 1 : 2 * count + 1] == sorted(numbers)
+        assert answers == [(count + rank, each) for rank, each in enumerate(sorted(numbers))]
+        assert [
+            (place, numbers[source]) for place, source in enumerate(sources) if source >= 0
+        ] == answers
 
 
-@few
+@few_examples
 @given(seed=SEEDS, held_out=st.booleans())
 def test_letters_come_twice_and_each_is_asked_for_the_one_after_it(
     seed: int, held_out: bool
 ) -> None:
-    examples = sentences("induction", seed, held_out=held_out)
+    examples = draw_sentences("induction", seed, held_out=held_out)
 
-    for ids, answers, followed, previous in zip(
+    for ids, answers, follower_sources, previous_sources in zip(
         examples.ids.tolist(),
-        asked(examples),
-        read_at(examples, "what followed"),
-        read_at(examples, "previous token"),
+        answers_by_place(examples),
+        reading_places(examples, "what followed"),
+        reading_places(examples, "previous token"),
         strict=True,
     ):
-        many = answers[0][0]
-        assert 4 <= many <= 12
-        assert len(set(ids[:many])) == many
-        assert ids[many : 2 * many] == ids[:many]
-        assert answers == [(place, ids[place + 1]) for place in range(many, 2 * many - 1)]
-        assert [(place, ids[read]) for place, read in enumerate(followed) if read >= 0] == answers
-        assert all(ids[read - 1] == ids[place] for place, read in enumerate(followed) if read >= 0)
-        assert previous == [place - 1 if place < 2 * many else NO_TOKEN for place in range(24)]
+        count = answers[0][0]
+        assert 4 <= count <= 12
+        assert len(set(ids[:count])) == count
+        assert ids[count : 2 * count] == ids[:count]
+        assert answers == [(place, ids[place + 1]) for place in range(count, 2 * count - 1)]
+        assert [
+            (place, ids[source]) for place, source in enumerate(follower_sources) if source >= 0
+        ] == answers
+        assert all(
+            ids[source - 1] == ids[place]
+            for place, source in enumerate(follower_sources)
+            if source >= 0
+        )
+        assert previous_sources == [
+            place - 1 if place < 2 * count else NO_TOKEN for place in range(24)
+        ]
 
 
-@few
+@few_examples
 @given(seed=SEEDS, held_out=st.booleans())
 def test_a_closing_bracket_is_asked_for_the_kind_of_what_was_opened_last(
     seed: int, held_out: bool
 ) -> None:
-    examples = sentences("brackets", seed, held_out=held_out)
+    examples = draw_sentences("brackets", seed, held_out=held_out)
 
-    for ids, answers, reads in zip(
+    for ids, answers, sources in zip(
         examples.ids.tolist(),
         examples.answers.tolist(),
-        read_at(examples, "its opening"),
+        reading_places(examples, "its opening"),
         strict=True,
     ):
-        opened: list[int] = []
+        open_places: list[int] = []
         last = max(place for place, answer in enumerate(answers) if answer != NO_TOKEN)
         for place in range(last + 1):
             if ids[place] == CLOSING_ID:
-                assert reads[place] == opened.pop()
-                assert answers[place] == ids[reads[place]]
+                assert sources[place] == open_places.pop()
+                assert answers[place] == ids[sources[place]]
             else:
-                assert answers[place] == reads[place] == NO_TOKEN
-                opened.append(place)
-        assert not opened
-        assert answers[last + 1 :] == reads[last + 1 :] == [NO_TOKEN] * (15 - last)
+                assert answers[place] == sources[place] == NO_TOKEN
+                open_places.append(place)
+        assert not open_places
+        assert answers[last + 1 :] == sources[last + 1 :] == [NO_TOKEN] * (15 - last)
 
 
 def test_brackets_are_nested_in_every_way_and_most_close_none_just_before_them() -> None:
     """Of three pairs there are five ways: ((())) (()()) (())() ()(()) ()()()."""
-    examples = sentences("brackets", 1, count=5000)
-    closes = (examples.ids == CLOSING_ID) & (examples.answers != NO_TOKEN)
+    examples = draw_sentences("brackets", 1, count=5000)
+    is_closing = (examples.ids == CLOSING_ID) & (examples.answers != NO_TOKEN)
     place, opening = torch.arange(16), examples.readings["its opening"]
 
-    assert len(np.unique(closes[closes.sum(1) == 3, :6].numpy(), axis=0)) == 5
-    assert ((opening == place - 1)[closes]).float().mean().item() == pytest.approx(0.44, abs=0.02)
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_what_is_held_out_is_never_learned_from(name: str) -> None:
-    learned, held_out = (
-        {tuple(row) for row in sentences(name, seed, held_out=which, count=2000).ids.tolist()}
-        for seed, which in ((3, False), (3, True))
+    assert len(np.unique(is_closing[is_closing.sum(1) == 3, :6].numpy(), axis=0)) == 5
+    assert ((opening == place - 1)[is_closing]).float().mean().item() == pytest.approx(
+        0.44, abs=0.02
     )
 
-    assert not learned & held_out
-    assert len(held_out) > 500
+
+@pytest.mark.parametrize("name", SYMBOL_TASKS)
+def test_what_is_held_out_is_never_learned_from(name: str) -> None:
+    training_rows, held_out_rows = (
+        {
+            tuple(row)
+            for row in draw_sentences(name, seed, held_out=is_held_out, count=2000).ids.tolist()
+        }
+        for seed, is_held_out in ((3, False), (3, True))
+    )
+
+    assert not training_rows & held_out_rows
+    assert len(held_out_rows) > 500
 
 
 def test_numbers_that_are_held_out_are_so_in_every_order() -> None:
     arrow = len(SORT_NUMBERS)
-    learned, held_out = (
+    training_rows, held_out_rows = (
         {
             frozenset(row[: row.index(arrow)])
-            for row in sentences("sort", 3, held_out=which, count=5000).ids.tolist()
+            for row in draw_sentences("sort", 3, held_out=is_held_out, count=5000).ids.tolist()
         }
-        for which in (False, True)
+        for is_held_out in (False, True)
     )
 
-    assert not learned & held_out
+    assert not training_rows & held_out_rows
 
 
 @pytest.mark.parametrize("held_out", [False, True])
 def test_as_many_rows_are_drawn_as_are_wanted_and_always_the_same(held_out: bool) -> None:
-    def coins(random: torch.Generator, count: int) -> torch.Tensor:
-        return torch.randint(2, (count, 30), generator=random)
+    def draw_coins(generator: torch.Generator, count: int) -> torch.Tensor:
+        return torch.randint(2, (count, 30), generator=generator)
 
-    drawn = shipped_tasks.draw_rows(coins, 7, 33, held_out)
+    rows = shipped_tasks.draw_rows(draw_coins, 7, 33, held_out)
 
-    assert drawn.shape == (33, 30)
-    assert drawn.equal(shipped_tasks.draw_rows(coins, 7, 33, held_out))
-    assert not drawn.equal(shipped_tasks.draw_rows(coins, 8, 33, held_out))
-    assert (shipped_tasks.is_held_out(drawn) == held_out).all()
+    assert rows.shape == (33, 30)
+    assert rows.equal(shipped_tasks.draw_rows(draw_coins, 7, 33, held_out))
+    assert not rows.equal(shipped_tasks.draw_rows(draw_coins, 8, 33, held_out))
+    assert (shipped_tasks.is_held_out(rows) == held_out).all()
 
 
 def test_one_row_of_eight_is_held_out() -> None:
-    drawn = torch.randint(10, (80_000, 8), generator=torch.Generator().manual_seed(0))
+    rows = torch.randint(10, (80_000, 8), generator=torch.Generator().manual_seed(0))
 
-    assert shipped_tasks.is_held_out(drawn).float().mean().item() == pytest.approx(1 / 8, abs=0.005)
+    assert shipped_tasks.is_held_out(rows).float().mean().item() == pytest.approx(1 / 8, abs=0.005)
 
 
 @pytest.fixture(scope="module")
-def learned() -> dict[str, Learned]:
-    """Each task once; brackets take longest, and need not come to their end here."""
-    of_brackets = Choices(until=0.8)
+def learned_models() -> dict[str, Learned]:
+    """A model trained on each task; training on brackets, which takes longest, stops early."""
+    bracket_choices = Choices(until=0.8)
     with unchecked():
         return {
-            name: learn(task_of(name), choices=of_brackets if name == "brackets" else None)
-            for name in ROWS
+            name: learn(task_of(name), choices=bracket_choices if name == "brackets" else None)
+            for name in SYMBOL_TASKS
         }
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_a_task_is_learned(name: str, learned: dict[str, Learned]) -> None:
-    made = learned[name]
+@pytest.mark.parametrize("name", SYMBOL_TASKS)
+def test_a_task_is_learned(name: str, learned_models: dict[str, Learned]) -> None:
+    result = learned_models[name]
 
-    assert made.ended == "accuracy"
-    assert made.moments[-1].accuracy >= (0.8 if name == "brackets" else 0.999)
-    assert made.moments[0].accuracy < 0.4
+    assert result.ended == "accuracy"
+    assert result.moments[-1].accuracy >= (0.8 if name == "brackets" else 0.999)
+    assert result.moments[0].accuracy < 0.4
 
 
-HEADS = {  # reading: in which layer a head does it, and by how much at least
+TASK_HEADS = {  # by task and reading: the layer of the head, and its score at least
     ("reverse", "opposite"): (0, 0.9),
     ("sort", "next larger"): (0, 0.7),
     ("induction", "previous token"): (0, 0.7),
@@ -207,20 +225,24 @@ HEADS = {  # reading: in which layer a head does it, and by how much at least
 }
 
 
-@pytest.mark.parametrize(("name", "reading"), HEADS)
+@pytest.mark.parametrize(("name", "reading"), TASK_HEADS)
 def test_the_head_that_a_task_is_about_is_found(
-    name: str, reading: str, learned: dict[str, Learned]
+    name: str, reading: str, learned_models: dict[str, Learned]
 ) -> None:
-    layer, least = HEADS[name, reading]
-    before, after = (learned[name].moments[at].scores[reading] for at in (0, -1))
+    layer, min_score = TASK_HEADS[name, reading]
+    first_scores, last_scores = (
+        learned_models[name].moments[moment].scores[reading] for moment in (0, -1)
+    )
 
-    assert after[layer].max() > least
-    assert after[layer].max() == after.max()
-    assert after.max() > before.max() + 0.2
+    assert last_scores[layer].max() > min_score
+    assert last_scores[layer].max() == last_scores.max()
+    assert last_scores.max() > first_scores.max() + 0.2
 
 
-MOST = {  # of the answers are right for who knows a place and its token; and one, two before it
-    "reverse": (0.15, 0.25),  # in the middle the letter opposite stands beside it
+# At most this share of answers is guessed right from a place and its token; then also from one and
+# two tokens before it.
+MAX_SHARES = {
+    "reverse": (0.15, 0.25),  # in the middle, the opposite letter is a neighbour
     "sort": (0.3, 0.35),
     "induction": (0.06, 0.1),
     "brackets": (0.3, 0.6, 0.65),  # four of ten close the bracket just before them
@@ -228,32 +250,36 @@ MOST = {  # of the answers are right for who knows a place and its token; and on
 
 
 @pytest.mark.parametrize(
-    ("name", "before"), [(name, before) for name in MOST for before in range(len(MOST[name]))]
+    ("name", "before"),
+    [(name, before) for name in MAX_SHARES for before in range(len(MAX_SHARES[name]))],
 )
 def test_no_place_knows_the_answer_by_its_token_and_those_just_before(
     name: str, before: int
 ) -> None:
-    """Whoever says what came most often then is as good as a model can be without attention."""
-    known, tried = (
-        seen(sentences(name, 0, held_out=on, count=6000), before) for on in (False, True)
+    """A model without attention can do no better than to give the most frequent answer."""
+    known_contexts, tried_contexts = (
+        answer_contexts(draw_sentences(name, 0, held_out=is_held_out, count=6000), before)
+        for is_held_out in (False, True)
     )
-    kinds, which = np.unique(np.concatenate([known[0], tried[0]]), return_inverse=True)
-    came = np.zeros((len(kinds), known[1].max() + 1), dtype=int)
-    np.add.at(came, (which[: len(known[1])], known[1]), 1)
+    contexts, context_ids = np.unique(
+        np.concatenate([known_contexts[0], tried_contexts[0]]), return_inverse=True
+    )
+    answer_counts = np.zeros((len(contexts), known_contexts[1].max() + 1), dtype=int)
+    np.add.at(answer_counts, (context_ids[: len(known_contexts[1])], known_contexts[1]), 1)
 
-    right = came.argmax(1)[which[len(known[1]) :]] == tried[1]
+    is_right = answer_counts.argmax(1)[context_ids[len(known_contexts[1]) :]] == tried_contexts[1]
 
-    assert right.mean() < MOST[name][before]
+    assert is_right.mean() < MAX_SHARES[name][before]
 
 
-def seen(examples: Examples, before: int) -> tuple[np.ndarray, np.ndarray]:
-    """At each place that is asked: where it is with its tokens, as one number; and the answer."""
+def answer_contexts(examples: Examples, before: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each place that asks for an answer, with its tokens, as one number; and the answers."""
     ids, answers = examples.ids.numpy(), examples.answers.numpy()
-    rows, found = np.nonzero(answers != NO_TOKEN)
-    number = found
+    rows, places = np.nonzero(answers != NO_TOKEN)
+    codes = places
     for back in range(before + 1):
-        number = number * 32 + ids[rows, np.maximum(found - back, 0)]
-    return number, answers[rows, found]
+        codes = codes * 32 + ids[rows, np.maximum(places - back, 0)]
+    return codes, answers[rows, places]
 
 
 @pytest.mark.usefixtures("quick")
@@ -263,9 +289,9 @@ def test_a_model_that_sees_no_further_does_not_learn_it(name: str, window: int) 
     """In as many steps as one that sees everything needs to get every answer right."""
     task = task_of(name)
 
-    made = learn(task, replace(task.settings, window=window), Choices(steps=100, batch=32))
+    result = learn(task, replace(task.settings, window=window), Choices(steps=100, batch=32))
 
-    assert made.moments[-1].accuracy < 0.4
+    assert result.moments[-1].accuracy < 0.4
 
 
 @pytest.mark.usefixtures("quick")
@@ -273,6 +299,6 @@ def test_one_layer_does_not_learn_induction() -> None:
     """It takes a head that reads what another wrote."""
     task = task_of("induction")
 
-    made = learn(task, replace(task.settings, layers=1), Choices(steps=60, batch=32))
+    result = learn(task, replace(task.settings, layers=1), Choices(steps=60, batch=32))
 
-    assert made.moments[-1].accuracy < 0.4
+    assert result.moments[-1].accuracy < 0.4

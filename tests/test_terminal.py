@@ -27,22 +27,22 @@ from attnviz.views.reading import query_readings
 from tests.hand import HOSTILE, causal_weights, dimensions, many_words, vectors, words
 
 
-def drawn(grid: Grid, screen: Screen) -> list[str]:
+def table_lines(grid: Grid, screen: Screen) -> list[str]:
     return [line.plain for line in panel_lines([grid], screen)]
 
 
-def fitted(grid: Grid, screen: Screen) -> TerminalTable:
+def fit_table(grid: Grid, screen: Screen) -> TerminalTable:
     ((table,),) = fit_tables([grid], screen)
     return table
 
 
-def form_of(table: TerminalTable) -> str:
+def describe_form(table: TerminalTable) -> str:
     cells, heading = table.form.cells, table.form.heading
     return f"{cells} {table.form.width} {heading}" if cells == "blocks" else f"{cells} {heading}"
 
 
 @pytest.mark.parametrize(
-    ("tokens", "form", "pooled"),
+    ("tokens", "form", "pool_size"),
     [
         (8, "numbers across", 1),
         (14, "numbers down", 1),
@@ -52,11 +52,13 @@ def form_of(table: TerminalTable) -> str:
         (200, "blocks 1 numbers", 3),
     ],
 )
-def test_the_form_follows_from_what_fits_in_80_columns(tokens: int, form: str, pooled: int) -> None:
-    table = fitted(many_words(tokens), Screen(80))
+def test_the_form_follows_from_what_fits_in_80_columns(
+    tokens: int, form: str, pool_size: int
+) -> None:
+    table = fit_table(many_words(tokens), Screen(80))
 
-    assert form_of(table) == form
-    assert len(table.grid.columns) == -(-tokens // pooled)
+    assert describe_form(table) == form
+    assert len(table.grid.columns) == -(-tokens // pool_size)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +75,10 @@ def test_the_form_follows_from_what_fits_in_80_columns(tokens: int, form: str, p
     ],
 )
 def test_with_a_height_the_form_follows_from_what_is_seen_at_once(tokens: int, form: str) -> None:
-    assert form_of(fitted(many_words(tokens), on_a_terminal())) == form
+    assert describe_form(fit_table(many_words(tokens), terminal_screen())) == form
 
 
-def on_a_terminal(
+def terminal_screen(
     width: int = 80, height: int | None = 24, colors: ColorDepth = "truecolor"
 ) -> Screen:
     return Screen(width, height, colors)
@@ -86,42 +88,42 @@ def on_a_terminal(
 def test_up_to_40_tokens_and_the_line_that_explains_them_stay_on_a_screen_of_24_lines(
     tokens: int,
 ) -> None:
-    made = list(panel_lines([many_words(tokens)], on_a_terminal()))
+    lines = list(panel_lines([many_words(tokens)], terminal_screen()))
 
-    assert len(made) <= 23  # and a prompt
-    assert any("each row sums to 1" in line.plain for line in made)
+    assert len(lines) <= 23  # a prompt follows
+    assert any("each row sums to 1" in line.plain for line in lines)
 
 
 @pytest.mark.parametrize("heads", [2, 4, 8])
 def test_many_heads_stand_beside_each_other_and_stay_on_the_screen(heads: int) -> None:
     grids = [many_words(10) for _ in range(heads)]
-    rows = fit_tables(grids, on_a_terminal())
+    rows = fit_tables(grids, terminal_screen())
 
     assert len(rows) < heads
-    assert len(list(panel_lines(grids, on_a_terminal()))) <= 23
+    assert len(list(panel_lines(grids, terminal_screen()))) <= 23
     assert sum(len(row) for row in rows) == heads
 
 
 def test_what_stands_beside_a_table_of_the_same_rows_does_not_name_them_again() -> None:
-    text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(60))
+    text = lines_side_by_side([causal_weights("one"), causal_weights("other")], Screen(60))
 
     assert "3 learning  .14 .29      .57    ·    .14 .29      .57    ·" in text
-    unlike = causal_weights("other", "we", "are", "here", "now")
-    apart = drawn_together([causal_weights("one"), replace(unlike, columns=words(*LABELS))])
-    assert [line for line in apart if "3 learning" in line and "3 here" in line]
+    other_grid = causal_weights("other", "we", "are", "here", "now")
+    lines = lines_side_by_side([causal_weights("one"), replace(other_grid, columns=words(*LABELS))])
+    assert [line for line in lines if "3 learning" in line and "3 here" in line]
 
 
 LABELS = ("I", "am", "learning", "this")
 
 
-def drawn_together(grids: list[Grid], screen: Screen | None = None) -> list[str]:
+def lines_side_by_side(grids: list[Grid], screen: Screen | None = None) -> list[str]:
     return [line.plain.rstrip() for line in panel_lines(grids, screen or Screen(80))]
 
 
 def test_two_rows_in_one_line_are_the_halves_of_its_cells() -> None:
     """Of an odd number of rows the last is an upper half."""
     grid = replace(many_words(5), scale=Scale("weight", 0.0, 1.0))
-    table = TerminalTable(grid, on_a_terminal(), TableForm("halves", 1, has_pair_names=True), str)
+    table = TerminalTable(grid, terminal_screen(), TableForm("halves", 1, has_pair_names=True), str)
     heading, *rows = table.lines()
 
     assert heading.plain == "weights           1   5"
@@ -130,39 +132,39 @@ def test_two_rows_in_one_line_are_the_halves_of_its_cells() -> None:
         "3 word2 / 4 word3 ▀▀▀▄·",
         "5 word4           ▀▀▀▀▀",
     ]
-    first = [str(span.style) for span in rows[0].spans]
-    assert first == ["#e8fbfa on #0065ae", "#4bb9de", "dim"]
+    first_styles = [str(span.style) for span in rows[0].spans]
+    assert first_styles == ["#e8fbfa on #0065ae", "#4bb9de", "dim"]
     assert all(" on " not in str(span.style) for span in rows[2].spans)
 
 
 def test_the_labels_of_two_rows_in_a_line_are_numbers_where_words_have_no_room() -> None:
-    table = TerminalTable(many_words(5), on_a_terminal(), TableForm("halves", 1), str)
+    table = TerminalTable(many_words(5), terminal_screen(), TableForm("halves", 1), str)
 
     assert [row.plain[:4] for row in table.lines()][2:] == ["1–2 ", "3–4 ", "5   "]
 
 
 def test_a_pooled_row_says_its_range_and_not_its_first_word() -> None:
-    grid = fitted(many_words(81), Screen(40)).grid
+    grid = fit_table(many_words(81), Screen(40)).grid
 
     assert grid.rows.names[:2] == ("1–3", "4–6")
     assert not any("word" in name for name in grid.rows.names)
-    assert fitted(many_words(200), on_a_terminal()).grid.pool_note
+    assert fit_table(many_words(200), terminal_screen()).grid.pool_note
 
 
 @pytest.mark.parametrize("tokens", [41, 80, 200, 700, 2000])
 def test_whatever_is_pooled_is_seen_at_once(tokens: int) -> None:
     grid = many_words(tokens)
-    made = list(panel_lines([grid], on_a_terminal()))
+    lines = list(panel_lines([grid], terminal_screen()))
 
-    assert len(made) <= 23 or not fitted(grid, on_a_terminal()).grid.pool_note
-    assert max(line.cell_len for line in made) <= 80
+    assert len(lines) <= 23 or not fit_table(grid, terminal_screen()).grid.pool_note
+    assert max(line.cell_len for line in lines) <= 80
 
 
 def test_words_are_written_downwards_over_their_columns() -> None:
     grid = causal_weights(
         "weights", "the", "cat", "e\u0301te\u0301", "日本", "crossings-over", *"abc"
     )
-    rows = [line.rstrip() for line in drawn(grid, Screen(50))]
+    rows = [line.rstrip() for line in table_lines(grid, Screen(50))]
 
     assert rows[1:5] == [" " * 35 + letter for letter in "cros"]
     assert rows[5:13] == [
@@ -177,42 +179,42 @@ def test_words_are_written_downwards_over_their_columns() -> None:
     ]
 
 
-def heads_of(count: int, tokens: int, screen: Screen) -> list[str]:
-    each = many_words(tokens)
-    heads = [replace(each, title=f"weights · head {head}") for head in range(count)]
+def head_lines(count: int, tokens: int, screen: Screen) -> list[str]:
+    grid = many_words(tokens)
+    heads = [replace(grid, title=f"weights · head {head}") for head in range(count)]
     return [line.plain for line in panel_lines(heads, screen)]
 
 
 def test_heads_of_halves_name_their_words_in_a_line_and_stand_equally_far_apart() -> None:
-    made = heads_of(12, 12, on_a_terminal())
-    row = next(line for line in made if line.startswith("1–2"))
+    lines = head_lines(12, 12, terminal_screen())
+    row = next(line for line in lines if line.startswith("1–2"))
 
-    assert "1 word0 · 2 word1 · 3 word2" in " ".join(made)
+    assert "1 word0 · 2 word1 · 3 word2" in " ".join(lines)
     assert len({len(gap) for gap in re.findall(r"(?<=[▀▄·]) {2,}(?=[▀▄·])", row)}) == 1
 
 
 @pytest.mark.parametrize("tokens", [150, 300])
 def test_blocks_of_tokens_are_numbered_evenly_and_apart_from_the_title(tokens: int) -> None:
-    made = drawn(many_words(tokens), on_a_terminal())
-    ticks = [int(number) for number in made[1].split()]
+    lines = table_lines(many_words(tokens), terminal_screen())
+    ticks = [int(number) for number in lines[1].split()]
 
-    assert made[0] == "weights"
-    assert len({second - first for first, second in pairwise(ticks)}) == 1
+    assert lines[0] == "weights"
+    assert len({second - first_styles for first_styles, second in pairwise(ticks)}) == 1
     assert ticks[0] == 1
 
 
 @pytest.mark.parametrize("tokens", [21, 30, 40])
 def test_without_colour_what_explains_a_long_table_is_seen_above_it(tokens: int) -> None:
-    made = drawn(many_words(tokens), on_a_terminal(colors="none"))
+    lines = table_lines(many_words(tokens), terminal_screen(colors="none"))
 
-    assert any("row = query (reads)" in line for line in made[:3])
-    assert any("hidden" in line for line in made[:3])
-    assert len(made) > 24
+    assert any("row = query (reads)" in line for line in lines[:3])
+    assert any("hidden" in line for line in lines[:3])
+    assert len(lines) > 24
 
 
 @pytest.mark.parametrize("height", [None, 24])
 def test_words_stand_over_columns_that_are_as_wide_as_they_are(height: int | None) -> None:
-    text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(80, height))
+    text = lines_side_by_side([causal_weights("one"), causal_weights("other")], Screen(80, height))
 
     assert text[1].split() == [*LABELS, *LABELS]
     assert [line for line in text if "1 I" in line and line.count("1.0") == 2]
@@ -224,19 +226,21 @@ def test_words_stand_over_columns_that_are_as_wide_as_they_are(height: int | Non
 
 @pytest.mark.parametrize("height", [None, 24])
 def test_words_are_written_downwards_where_they_do_not_fit_across(height: int | None) -> None:
-    text = drawn_together([causal_weights("one"), causal_weights("other")], Screen(48, height))
-    above = text[1 : next(place for place, line in enumerate(text) if line.startswith("1 I"))]
-    read = ["".join(line[column] for line in above if len(line) > column).strip()
+    text = lines_side_by_side([causal_weights("one"), causal_weights("other")], Screen(48, height))
+    heading_lines = text[
+        1 : next(place for place, line in enumerate(text) if line.startswith("1 I"))
+    ]
+    column_words = ["".join(line[column] for line in heading_lines if len(line) > column).strip()
             for column in (13, 17, 21, 25)]  # fmt: skip
 
-    assert read == [*LABELS]
+    assert column_words == [*LABELS]
 
 
 def test_explicit_numbers_are_written_whatever_the_height() -> None:
-    asked = replace(on_a_terminal(120), numbers=True)
+    screen = replace(terminal_screen(120), numbers=True)
 
-    assert form_of(fitted(many_words(25), asked)) == "numbers numbers"
-    assert form_of(fitted(many_words(25), on_a_terminal(120))) == "halves numbers"
+    assert describe_form(fit_table(many_words(25), screen)) == "numbers numbers"
+    assert describe_form(fit_table(many_words(25), terminal_screen(120))) == "halves numbers"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -246,11 +250,11 @@ def test_explicit_numbers_are_written_whatever_the_height() -> None:
 def test_every_row_is_labelled_no_cell_is_empty_and_no_line_too_wide(
     tokens: int, colors: ColorDepth, height: int | None, width: int
 ) -> None:
-    screen, grid = on_a_terminal(width, height, colors), many_words(tokens)
-    made = list(panel_lines([grid, vectors(tokens, 30)], screen))
-    table = fitted(grid, screen)
+    screen, grid = terminal_screen(width, height, colors), many_words(tokens)
+    lines = list(panel_lines([grid, vectors(tokens, 30)], screen))
+    table = fit_table(grid, screen)
 
-    assert max(line.cell_len for line in made) <= width
+    assert max(line.cell_len for line in lines) <= width
     rows = list(table.lines())[table.height - len(table.names) :]
     for row, name in zip(rows, table.names, strict=True):
         assert row.plain.startswith(name)
@@ -259,8 +263,8 @@ def test_every_row_is_labelled_no_cell_is_empty_and_no_line_too_wide(
         if table.form.cells == "numbers":
             assert len(cells.split()) == len(table.grid.columns)
         elif screen.colored:  # a cell without a glyph has a colour
-            styled = sum(span.end - span.start for span in row.spans if span.style)
-            assert styled == len(table.grid.columns) * table.form.width
+            styled_width = sum(span.end - span.start for span in row.spans if span.style)
+            assert styled_width == len(table.grid.columns) * table.form.width
         else:
             places = range(0, len(cells), table.form.width)
             assert " " not in [cells[place] for place in places]
@@ -275,22 +279,22 @@ def test_every_row_is_labelled_no_cell_is_empty_and_no_line_too_wide(
 def test_no_line_is_wider_than_any_terminal(
     width: int, tokens: int, columns: int, full: bool
 ) -> None:
-    made = panel_lines([many_words(tokens), vectors(tokens, columns)], Screen(width, full=full))
+    lines = panel_lines([many_words(tokens), vectors(tokens, columns)], Screen(width, full=full))
 
-    assert max(line.cell_len for line in made) <= max(width, 24)
+    assert max(line.cell_len for line in lines) <= max(width, 24)
 
 
 @pytest.mark.parametrize("width", [24, 40, 80, 120])
 def test_hostile_labels_are_shown_as_they_are_and_keep_the_columns_straight(width: int) -> None:
-    made = drawn(causal_weights("weights", *HOSTILE), Screen(width))
-    body = made[2 : made.index("")]
+    lines = table_lines(causal_weights("weights", *HOSTILE), Screen(width))
+    body = lines[2 : lines.index("")]
 
     assert {cell_len(line) for line in body} == {cell_len(body[0])}
     assert cell_len(body[0]) <= width
 
 
 def test_hidden_cells_look_like_no_weight() -> None:
-    rows = drawn(causal_weights(), Screen(80))[2:6]
+    rows = table_lines(causal_weights(), Screen(80))[2:6]
 
     assert rows[0] == "1 I              1.0        ·        ·        ·"
     assert rows[3] == "4 this           .07      .13      .27      .53"
@@ -298,57 +302,62 @@ def test_hidden_cells_look_like_no_weight() -> None:
 
 
 def test_without_colour_a_ramp_of_glyphs_carries_the_blocks() -> None:
-    rows = drawn(many_words(4), Screen(80, numbers=False))[6:10]
+    rows = table_lines(many_words(4), Screen(80, numbers=False))[6:10]
 
     assert rows[3] == "4 word3 ▁▁▂▂▃▃▅▅"
     assert rows[0] == "1 word0 ██· · · "
 
 
 def test_into_a_file_go_plain_numbers_and_nothing_is_cut() -> None:
-    rows = drawn(many_words(300), Screen(None))
+    rows = table_lines(many_words(300), Screen(None))
 
     assert len(rows[301].split()) == 302
     assert rows[301].startswith("300 word299")
-    assert len(drawn(vectors(300, 64), Screen(None))[5].split()) == 66
+    assert len(table_lines(vectors(300, 64), Screen(None))[5].split()) == 66
 
 
 def test_wide_vectors_say_how_many_more_there_are_and_full_shows_all() -> None:
-    cut, full = drawn(vectors(3, 30), Screen(80)), drawn(vectors(3, 30), Screen(80, full=True))
+    cut_lines, full_lines = (
+        table_lines(vectors(3, 30), Screen(80)),
+        table_lines(vectors(3, 30), Screen(80, full=True)),
+    )
 
-    assert "and 18 more dimensions (--full shows all)" in cut
-    assert all(any(f" {number}" in line for line in full) for number in range(1, 31))
-    assert not any("more" in line for line in full)
+    assert "and 18 more dimensions (--full shows all)" in cut_lines
+    assert all(any(f" {number}" in line for line in full_lines) for number in range(1, 31))
+    assert not any("more" in line for line in full_lines)
 
 
 def test_a_matrix_between_dimensions_names_the_columns_and_rows_that_it_leaves_out() -> None:
     matrix = replace(vectors(200, 30), rows=dimensions(200))
 
-    assert "and 18 more columns and 160 more rows (--full shows all)" in drawn(matrix, Screen(80))
+    assert "and 18 more columns and 160 more rows (--full shows all)" in table_lines(
+        matrix, Screen(80)
+    )
 
 
 def test_long_columns_of_vectors_are_cut_with_a_word() -> None:
-    assert "and 160 more tokens (--full shows all)" in drawn(vectors(200, 4), Screen(80))
+    assert "and 160 more tokens (--full shows all)" in table_lines(vectors(200, 4), Screen(80))
 
 
 def test_heads_stand_side_by_side_while_they_fit() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(3)]
 
-    wide = [line.plain for line in panel_lines(heads, Screen(100))]
-    narrow = [line.plain for line in panel_lines(heads, Screen(50))]
+    wide_lines = [line.plain for line in panel_lines(heads, Screen(100))]
+    narrow_lines = [line.plain for line in panel_lines(heads, Screen(50))]
 
-    assert wide[0].split() == ["weights", "L0H0", "weights", "L0H1", "weights", "L0H2"]
-    assert narrow[0].split() == ["weights", "L0H0", "weights", "L0H1"]
-    assert sum("each row sums to 1" in line for line in wide) == 1
+    assert wide_lines[0].split() == ["weights", "L0H0", "weights", "L0H1", "weights", "L0H2"]
+    assert narrow_lines[0].split() == ["weights", "L0H0", "weights", "L0H1"]
+    assert sum("each row sums to 1" in line for line in wide_lines) == 1
 
 
 def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
-    made = trace("I am learning, again and again", tokenizer="words", variant="causal")
-    text = [line.plain for line in sentence_lines(query_readings(made, 4)[0], Screen(60))]
+    result = trace("I am learning, again and again", tokenizer="words", variant="causal")
+    text = [line.plain for line in sentence_lines(query_readings(result, 4)[0], Screen(60))]
 
     sentence = next(line for line in text if line.startswith("I"))
     assert (
         "".join(letter for letter in sentence if letter not in BLOCK_RAMP + MASKED_SIGN)
-        == made.tokens.text
+        == result.tokens.text
     )
     bars = [line for line in text if "█" in line and line[0].isdigit()]
     numbers = [float(line.split()[2]) for line in bars]
@@ -364,30 +373,30 @@ def test_a_word_that_is_longer_than_the_screen_is_cut_with_a_sign_of_it() -> Non
 
 
 @pytest.mark.parametrize(
-    ("heads", "told"), [(1, "the weights sum to 1"), (2, "the weights of each head sum to 1")]
+    ("heads", "expected"), [(1, "the weights sum to 1"), (2, "the weights of each head sum to 1")]
 )
-def test_bars_are_not_called_rows(heads: int, told: str) -> None:
+def test_bars_are_not_called_rows(heads: int, expected: str) -> None:
     (grid,) = query_readings(trace("I am", heads=heads), 1)
-    made = [line.plain for line in sentence_lines(grid, Screen(80))]
+    lines = [line.plain for line in sentence_lines(grid, Screen(80))]
 
-    assert made[1] == told
-    assert not any("row" in line for line in made)
+    assert lines[1] == expected
+    assert not any("row" in line for line in lines)
 
 
 def test_bars_run_from_0_to_the_stated_end_in_the_colours_of_the_legend() -> None:
-    made = trace("I am learning, again and again", tokenizer="words", variant="causal")
-    grid = query_readings(made, 4)[0]
-    shown = list(sentence_lines(grid, Screen(60, colors="truecolor")))
+    result = trace("I am learning, again and again", tokenizer="words", variant="causal")
+    grid = query_readings(result, 4)[0]
+    lines = list(sentence_lines(grid, Screen(60, colors="truecolor")))
 
-    assert shown[0].plain == 'what "again" (5) reads'
-    (axis,) = [line for line in shown if line.plain.strip().startswith("0─")]
+    assert lines[0].plain == 'what "again" (5) reads'
+    (axis,) = [line for line in lines if line.plain.strip().startswith("0─")]
     assert axis.plain.endswith("─1")
-    bars = [line for line in shown if "█" in line.plain]
+    bars = [line for line in lines if "█" in line.plain]
     start = axis.plain.index("0")
     for bar in bars:
         share = float(bar.plain[:start].split()[-1])
         assert len(bar.plain) - start == pytest.approx(40 * share, abs=1)
-    styles = {str(span.style) for line in (*bars, shown[-1]) for span in line.spans}
+    styles = {str(span.style) for line in (*bars, lines[-1]) for span in line.spans}
     assert len(styles) > 4
 
 
@@ -399,22 +408,26 @@ def test_every_word_that_is_read_is_told_apart_from_the_paper_and_from_what_is_h
 ) -> None:
     grid = replace(many_words(3), scale=Scale("weight", 0.0, 1.0))
     values = np.array([[0.0, 0.5, 0.0]])
-    one = replace(grid.part(slice(1)), cells=StoredCells(values, np.array([[False, False, True]])))
+    row_grid = replace(
+        grid.part(slice(1)), cells=StoredCells(values, np.array([[False, False, True]]))
+    )
     sentence = next(
         line
-        for line in sentence_lines(one, Screen(60, colors=colors, theme=theme, palette=palette))
+        for line in sentence_lines(
+            row_grid, Screen(60, colors=colors, theme=theme, palette=palette)
+        )
         if line.plain == "word0 word1 word2"
     )
-    *read, hidden = (span.style for span in sentence.spans)
-    faint, strong = (behind(style) for style in read)
+    *word_styles, hidden_style = (span.style for span in sentence.spans)
+    faint_color, strong_color = (background_color(style) for style in word_styles)
 
-    assert str(hidden) == "dim"
+    assert str(hidden_style) == "dim"
     paper = np.array([255 if theme == "light" else 0] * 3)
-    assert all(np.abs(each - paper).max() > 60 for each in (faint, strong))
-    assert np.abs(faint - strong).max() > 50
+    assert all(np.abs(each - paper).max() > 60 for each in (faint_color, strong_color))
+    assert np.abs(faint_color - strong_color).max() > 50
 
 
-def behind(style: str | Style) -> np.ndarray:
+def background_color(style: str | Style) -> np.ndarray:
     assert isinstance(style, Style)
     assert style.bgcolor
     return np.array(style.bgcolor.get_truecolor(), dtype=int)
@@ -422,45 +435,45 @@ def behind(style: str | Style) -> np.ndarray:
 
 @pytest.mark.parametrize("tokens", [5, 20, 40, 100])
 def test_what_one_token_reads_is_seen_at_once(tokens: int) -> None:
-    made = trace(" ".join(f"w{place}" for place in range(tokens)), tokenizer="words")
-    (grid,) = query_readings(made, tokens - 1)
-    shown = [line.plain for line in sentence_lines(grid, Screen(80, 24))]
+    result = trace(" ".join(f"w{place}" for place in range(tokens)), tokenizer="words")
+    (grid,) = query_readings(result, tokens - 1)
+    lines = [line.plain for line in sentence_lines(grid, Screen(80, 24))]
 
-    assert len(shown) <= 23
-    assert sum("█" in line or "▏" in line for line in shown) >= 5
-    assert any("more" in line for line in shown) == (tokens > 14)
+    assert len(lines) <= 23
+    assert sum("█" in line or "▏" in line for line in lines) >= 5
+    assert any("more" in line for line in lines) == (tokens > 14)
 
 
 def test_what_is_hidden_is_dim_with_colours_and_without() -> None:
     for screen in (Screen(80), Screen(80, colors="256"), Screen(80, numbers=False)):
         row = next(line for line in panel_lines([causal_weights()], screen) if line.plain[0] == "1")
         dots = [place for place, letter in enumerate(row.plain) if letter == MASKED_SIGN]
-        dim = {place for span in row.spans if str(span.style) == "dim"
+        dim_places = {place for span in row.spans if str(span.style) == "dim"
                for place in range(span.start, span.end)}  # fmt: skip
         assert dots
-        assert set(dots) <= dim
+        assert set(dots) <= dim_places
 
 
 def test_the_weights_stand_alone_where_the_vectors_have_no_room() -> None:
-    made = trace("I am learning this and that", tokenizer="words").view()
-    tall, short = (
-        [line.plain for line in view_lines(made, Screen(80, height))] for height in (40, 16)
+    view = trace("I am learning this and that", tokenizer="words").view()
+    tall_lines, short_lines = (
+        [line.plain for line in view_lines(view, Screen(80, height))] for height in (40, 16)
     )
 
-    assert "context vectors" in tall
-    assert not any("--show" in line for line in tall)
-    assert "context vectors" not in short
-    assert "weights" in short
-    assert short[-1] == "--show context shows the vectors"
-    assert "context vectors" in [line.plain for line in view_lines(made, Screen(80))]
-    full = Screen(80, 16, full=True)
-    assert "context vectors" in [line.plain for line in view_lines(made, full)]
+    assert "context vectors" in tall_lines
+    assert not any("--show" in line for line in tall_lines)
+    assert "context vectors" not in short_lines
+    assert "weights" in short_lines
+    assert short_lines[-1] == "--show context shows the vectors"
+    assert "context vectors" in [line.plain for line in view_lines(view, Screen(80))]
+    full_screen = Screen(80, 16, full=True)
+    assert "context vectors" in [line.plain for line in view_lines(view, full_screen)]
 
 
 def test_what_is_asked_for_is_shown_whatever_the_height() -> None:
-    made = trace("I am learning this", tokenizer="words").view(show=["weights", "context"])
+    view = trace("I am learning this", tokenizer="words").view(show=["weights", "context"])
 
-    assert "context vectors" in [line.plain for line in view_lines(made, Screen(80, 10))]
+    assert "context vectors" in [line.plain for line in view_lines(view, Screen(80, 10))]
 
 
 def test_colours_are_backgrounds_with_ink_that_can_be_read() -> None:

@@ -18,46 +18,46 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def work_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def root_of(drawn: bytes) -> ElementTree.Element:
-    return ElementTree.fromstring(drawn)
+def parse_svg(svg: bytes) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
 
 
-def texts(drawn: bytes) -> list[str]:
-    return ["".join(each.itertext()) for each in root_of(drawn).iter(f"{SVG}text")]
+def texts(svg: bytes) -> list[str]:
+    return ["".join(each.itertext()) for each in parse_svg(svg).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_it_holds_the_command_the_table_and_what_made_it(theme: str) -> None:
     view = trace("I am learning this", variant="causal").view(show=["weights"], as_="terminal")
-    drawn = view.render(".svg", theme=theme)
-    words = " ".join(texts(drawn))
+    svg = view.render(".svg", theme=theme)
+    words = " ".join(texts(svg))
 
     assert "$ attnviz run 'I am learning this' --variant causal --show weights" in words
     assert "--as" not in words
     assert "random vectors: this shows the mechanism, not what the words mean" in words
-    assert "1.0" in texts(drawn)
-    assert f'fill="{THEMES[theme].paper}"' in drawn.decode()
-    metadata = root_of(drawn).find(f"{SVG}metadata")
+    assert "1.0" in texts(svg)
+    assert f'fill="{THEMES[theme].paper}"' in svg.decode()
+    metadata = parse_svg(svg).find(f"{SVG}metadata")
     assert metadata is not None
     assert json.loads(metadata.text or "")["seed"] == 42
 
 
 def test_each_visible_cell_has_its_colour_behind_it() -> None:
-    drawn = trace("I am", variant="causal").view(show=["weights"], as_="terminal").render(".svg")
-    fills = [each.get("fill") for each in root_of(drawn).iter(f"{SVG}rect")]
+    svg = trace("I am", variant="causal").view(show=["weights"], as_="terminal").render(".svg")
+    fills = [each.get("fill") for each in parse_svg(svg).iter(f"{SVG}rect")]
 
     assert len(fills) == 1 + 3  # the paper, and three weights that are not hidden
 
 
 @pytest.mark.parametrize("token", HOSTILE)
 def test_hostile_tokens_do_not_break_it(token: str) -> None:
-    drawn = trace(f"a {token} b").view(as_="terminal").render(".svg")
+    svg = trace(f"a {token} b").view(as_="terminal").render(".svg")
 
-    assert texts(drawn)
+    assert texts(svg)
 
 
 def test_other_formats_stay_what_they_are() -> None:
@@ -77,10 +77,10 @@ def test_the_same_command_draws_the_same_bytes(attnviz: Attnviz) -> None:
 
 
 def test_without_an_svg_there_is_nothing_to_draw_it_in(attnviz: Attnviz) -> None:
-    done = attnviz("run", "I am", "--as", "terminal", "-o", "x.png")
+    result = attnviz("run", "I am", "--as", "terminal", "-o", "x.png")
 
-    assert done.status == 2
-    assert done.err == (
+    assert result.status == 2
+    assert result.err == (
         "error: --as terminal can only be written as .svg\n hint: try -o terminal.svg\n"
     )
 

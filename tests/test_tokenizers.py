@@ -41,9 +41,9 @@ def test_the_vocabulary_is_the_one_that_tiktoken_makes_of_the_same_files(
         for name in gpt2.GPT2_FILE_SHA256
     )
 
-    theirs = data_gym_to_mergeable_bpe_ranks(str(merges), str(encoder))
+    tiktoken_ranks = data_gym_to_mergeable_bpe_ranks(str(merges), str(encoder))
 
-    assert gpt2.merge_ranks(merges.read_bytes(), encoder.read_bytes()) == theirs
+    assert gpt2.merge_ranks(merges.read_bytes(), encoder.read_bytes()) == tiktoken_ranks
 
 
 def test_the_sums_are_the_ones_that_tiktoken_names() -> None:
@@ -54,38 +54,43 @@ def test_the_sums_are_the_ones_that_tiktoken_names() -> None:
 
 @pytest.mark.parametrize("text", ["I", "日" * 100])
 def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    whole = tokenize(text, "gpt2")
-    for kept in (gpt2.load_gpt2_encoding, gpt2._encoder_entries, gpt2._find_rank, gpt2._merge_word):
-        kept.cache_clear()
+    tokens = tokenize(text, "gpt2")
+    for cached_function in (
+        gpt2.load_gpt2_encoding,
+        gpt2._encoder_entries,
+        gpt2._find_rank,
+        gpt2._merge_word,
+    ):
+        cached_function.cache_clear()
     monkeypatch.setitem(gpt2.GPT2_FILE_SHA256, "encoder.json", "0" * 64)
 
     with pytest.raises(AttnvizError, match="GPT-2's vocabulary is damaged"):
         tokenize(text, "gpt2")
 
     monkeypatch.undo()
-    assert tokenize(text, "gpt2") == whole
+    assert tokenize(text, "gpt2") == tokens
 
 
 WORDS = ["the", " learning", " unbelievably", "'ll", "n't", "  \n", "2025", " ", "\x1d"]
-OTHERS = [" Größe", "日本", "½", "\xa0", "e\u0301", "\u180e"]
-SOME = (
+OTHER_WORDS = [" Größe", "日本", "½", "\xa0", "e\u0301", "\u180e"]
+MIXED_TEXT = (
     st.text(max_size=20)
     | st.text(alphabet=string.printable, max_size=30)
-    | st.lists(st.sampled_from(WORDS + OTHERS)).map("".join)
+    | st.lists(st.sampled_from(WORDS + OTHER_WORDS)).map("".join)
 )
 
 
 @settings(max_examples=500)
-@given(SOME)
+@given(MIXED_TEXT)
 def test_words_looked_up_in_the_file_are_cut_as_by_the_whole_vocabulary(text: str) -> None:
     assert gpt2.gpt2(text) == encode(gpt2.load_gpt2_encoding(), text)
 
 
 def test_a_piece_has_the_id_in_the_file_that_the_vocabulary_gives_it() -> None:
     ranks = gpt2.merge_ranks(*(gpt2._read_gpt2_file(name) for name in gpt2.GPT2_FILE_SHA256))
-    some = [*ranks][::20]
+    pieces = [*ranks][::20]
 
-    assert [gpt2._find_rank(piece) for piece in some] == [ranks[piece] for piece in some]
+    assert [gpt2._find_rank(piece) for piece in pieces] == [ranks[piece] for piece in pieces]
 
 
 def test_a_short_text_needs_no_vocabulary_and_a_long_one_does(

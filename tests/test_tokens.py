@@ -13,7 +13,7 @@ from attnviz.wording.printable import printable_text
 
 
 @pytest.mark.parametrize(
-    ("piece", "shown"),
+    ("piece", "label"),
     [
         (b"learning", "learning"),
         (b" learning", "learning"),
@@ -37,17 +37,17 @@ from attnviz.wording.printable import printable_text
         ("\U000e0041".encode(), "\\U000e0041"),
     ],
 )
-def test_a_label_shows_what_is_in_a_piece(piece: bytes, shown: str) -> None:
-    assert piece_label(piece) == shown
+def test_a_label_shows_what_is_in_a_piece(piece: bytes, label: str) -> None:
+    assert piece_label(piece) == label
 
 
 @given(st.binary(min_size=1))
 def test_a_label_is_never_empty_and_holds_nothing_that_a_terminal_would_obey(piece: bytes) -> None:
-    shown = piece_label(piece)
+    label = piece_label(piece)
 
-    assert shown
-    assert "\ufffd" not in shown or "\ufffd".encode() in piece
-    assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Zl", "Zp"}
+    assert label
+    assert "\ufffd" not in label or "\ufffd".encode() in piece
+    assert not {unicodedata.category(character) for character in label} & {"Cc", "Cf", "Zl", "Zp"}
 
 
 def test_a_token_is_found_by_its_label_and_by_its_bytes() -> None:

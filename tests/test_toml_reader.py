@@ -14,7 +14,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces import toml_reader as toml
 
 # Every number is the line that it stands on.
-NUMBERED = r'''"first key" = 1
+NUMBERED_LINES = r'''"first key" = 1
 # [not] a = { table
 text = """
 [b]
@@ -59,11 +59,13 @@ def numbers(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tupl
 
 
 def test_every_key_and_every_element_of_a_list_has_its_line() -> None:
-    found = dict(numbers(toml.parse(NUMBERED, "x.toml")))
-    lines = toml.key_lines(NUMBERED)
+    numbers_by_path = dict(numbers(toml.parse(NUMBERED_LINES, "x.toml")))
+    lines = toml.key_lines(NUMBERED_LINES)
 
-    assert len(found) == 22
-    assert {path: lines.find(path) for path in found} == found | {("a", "rows", 2, 0): 13}
+    assert len(numbers_by_path) == 22
+    assert {path: lines.find(path) for path in numbers_by_path} == numbers_by_path | {
+        ("a", "rows", 2, 0): 13
+    }
 
 
 NAME = st.sampled_from(["a", '"a b"', "'x = [1]'", '"\\" = {"', "1", "b.c", '"b.c"'])
@@ -138,18 +140,18 @@ CHANGES = {  # what is written in place of what, and the two lines of the error
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_errors_of_a_table_name_the_line_in_it_and_not_in_another(case: str) -> None:
-    before, after, problem, hint = CHANGES[case]
-    table = second_head(TABLE.replace(before, after))
+    old, new, problem, hint = CHANGES[case]
+    table = second_head(TABLE.replace(old, new))
 
-    def read() -> None:
+    def check_table() -> None:
         table.check("key", KINDS, "names")
         table.names("names")
 
-    with pytest.raises(AttnvizError) as refused:
-        read()
+    with pytest.raises(AttnvizError) as error:
+        check_table()
 
-    assert str(refused.value) == problem.format("of 'a.toml'")
-    assert refused.value.hint.startswith(hint)
+    assert str(error.value) == problem.format("of 'a.toml'")
+    assert error.value.hint.startswith(hint)
 
 
 def test_an_error_gets_the_line_of_the_key_that_it_is_about_and_once() -> None:
@@ -157,15 +159,15 @@ def test_an_error_gets_the_line_of_the_key_that_it_is_about_and_once() -> None:
     error = AttnvizError("--near is odd", "try --near 2", about="near")
 
     with (
-        pytest.raises(AttnvizError) as refused,
+        pytest.raises(AttnvizError) as located_error,
         table.locating_errors(),
         table.locating_errors("names", 1),
     ):
         raise error
-    assert str(refused.value) == "line 8 of 'a.toml': --near is odd"
+    assert str(located_error.value) == "line 8 of 'a.toml': --near is odd"
 
-    of_options = table.locating_errors("query", about="x: ", options=True)
-    with pytest.raises(AttnvizError) as refused, of_options:
+    locating_options = table.locating_errors("query", about="x: ", options=True)
+    with pytest.raises(AttnvizError) as located_error, locating_options:
         raise AttnvizError("--near is odd", "try --near 2")
-    assert str(refused.value) == "line 9 of 'a.toml': x: near is odd"
-    assert refused.value.hint == "try near = 2"
+    assert str(located_error.value) == "line 9 of 'a.toml': x: near is odd"
+    assert located_error.value.hint == "try near = 2"

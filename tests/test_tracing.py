@@ -14,10 +14,10 @@ from attnviz.attention.variants import VARIANTS
 
 
 def test_plain_attends_with_the_embeddings_themselves() -> None:
-    made = trace("I am learning this", variant="plain")
-    (layer,) = made.layers
+    result = trace("I am learning this", variant="plain")
+    (layer,) = result.layers
 
-    x = made.embeddings
+    x = result.embeddings
     assert layer.projections is None
     assert_close(layer.attended.scores[0], x @ x.T)
     assert_close(layer.attended.weights[0], (x @ x.T).softmax(-1))
@@ -25,23 +25,23 @@ def test_plain_attends_with_the_embeddings_themselves() -> None:
 
 
 def test_average_is_the_mean_of_a_token_and_those_before_it() -> None:
-    made = trace("I am learning this", variant="average")
-    (layer,) = made.layers
+    result = trace("I am learning this", variant="average")
+    (layer,) = result.layers
 
     assert (layer.attended.scores == 0).all()
     assert_close(layer.attended.weights[0, 2].tolist(), [1 / 3, 1 / 3, 1 / 3, 0.0])
-    assert_close(layer.context[2], made.embeddings[:3].mean(0))
+    assert_close(layer.context[2], result.embeddings[:3].mean(0))
 
 
 def test_multi_head_joins_two_heads_and_projects_them() -> None:
-    made = trace("I am learning this", variant="multi-head")
-    (layer,) = made.layers
+    result = trace("I am learning this", variant="multi-head")
+    (layer,) = result.layers
 
     assert (layer.heads, layer.head_dim, layer.scale) == (2, 4, 0.5)
     assert layer.projections is not None
     assert layer.projections.w_out is not None
-    joined = torch.cat([*layer.attended.contexts], dim=-1)
-    assert_close(layer.context, joined @ layer.projections.w_out)
+    joined_contexts = torch.cat([*layer.attended.contexts], dim=-1)
+    assert_close(layer.context, joined_contexts @ layer.projections.w_out)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -50,9 +50,9 @@ def test_multi_head_joins_two_heads_and_projects_them() -> None:
     text=st.text(min_size=1, max_size=30).filter(str.strip), window=st.integers(1, 9) | st.none()
 )
 def test_every_variant_passes_its_own_checks(name: str, text: str, window: int | None) -> None:
-    made = trace(text, variant=name, tokenizer="chars", window=window)
+    result = trace(text, variant=name, tokenizer="chars", window=window)
 
-    assert [check for check in verify_trace(made) if not check.passed] == []
+    assert [check for check in verify_trace(result) if not check.passed] == []
 
 
 def test_a_head_may_be_wider_than_its_share() -> None:
@@ -64,21 +64,21 @@ def test_a_head_may_be_wider_than_its_share() -> None:
 
 
 def test_plain_heads_share_out_the_embedding_without_a_projection() -> None:
-    made = trace("I am", variant="plain", heads=2)
+    result = trace("I am", variant="plain", heads=2)
 
-    assert made.layers[0].queries is not None
-    assert torch.equal(made.layers[0].queries[1], made.embeddings[:, 4:])
-    assert made.layers[0].context.shape == (2, 8)
+    assert result.layers[0].queries is not None
+    assert torch.equal(result.layers[0].queries[1], result.embeddings[:, 4:])
+    assert result.layers[0].context.shape == (2, 8)
 
 
 def test_provenance_tells_what_was_decided_and_no_path() -> None:
-    made = trace("I am", variant="multi-head").provenance
+    provenance = trace("I am", variant="multi-head").provenance
 
-    assert made.settings["heads"] == 2
-    assert made.settings["head_dim"] == 4
-    assert made.settings["causal"] is True
-    assert made.seed == 42
-    assert set(made.versions) == {"python", "torch", "numpy", "instructions"}
+    assert provenance.settings["heads"] == 2
+    assert provenance.settings["head_dim"] == 4
+    assert provenance.settings["causal"] is True
+    assert provenance.seed == 42
+    assert set(provenance.versions) == {"python", "torch", "numpy", "instructions"}
 
 
 def test_the_door_opens_to_a_function_whatever_was_imported_before() -> None:

@@ -22,41 +22,41 @@ MATRICES = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value
 
 
 @pytest.fixture(scope="module")
-def made() -> Trace:
+def minilm_trace() -> Trace:
     return trace(TEXT, model="minilm", without="L1H2=mean")
 
 
-def kept(found: Trace) -> dict[str, object]:
-    """What of a trace a file keeps."""
+def saved_values(transformer_trace: Trace) -> dict[str, object]:
+    """The values of a trace that a file keeps."""
     return {
-        "tokens": found.tokens,
-        "keys": found.keys,
-        "variant": found.variant,
-        "positions": found.positions,
-        "prompt": found.prompt,
-        "text": found.text,
-        "trained": found.trained,
-        "settings": found.origin.settings,
+        "tokens": transformer_trace.tokens,
+        "keys": transformer_trace.keys,
+        "variant": transformer_trace.variant,
+        "positions": transformer_trace.positions,
+        "prompt": transformer_trace.prompt,
+        "text": transformer_trace.text,
+        "trained": transformer_trace.trained,
+        "settings": transformer_trace.origin.settings,
     }
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
-def test_it_comes_back_to_the_last_digit(made: Trace, suffix: str, tmp_path: Path) -> None:
+def test_it_comes_back_to_the_last_digit(minilm_trace: Trace, suffix: str, tmp_path: Path) -> None:
     file = tmp_path / f"trace{suffix}"
-    made.view().save(file)
-    found = read(str(file))
+    minilm_trace.view().save(file)
+    loaded_trace = read(str(file))
 
-    assert kept(found) == kept(made)
-    for layer, again in zip(made.layers, found.layers, strict=True):
+    assert saved_values(loaded_trace) == saved_values(minilm_trace)
+    for layer, loaded_layer in zip(minilm_trace.layers, loaded_trace.layers, strict=True):
         for name in ("inputs", "queries", "keys", "values", "visible", "context"):
-            assert torch.equal(getattr(layer, name), getattr(again, name)), name
-        assert torch.equal(layer.attended.weights, again.attended.weights)
-        assert torch.equal(layer.attended.contexts, again.attended.contexts)
-        assert layer.off == again.off
+            assert torch.equal(getattr(layer, name), getattr(loaded_layer, name)), name
+        assert torch.equal(layer.attended.weights, loaded_layer.attended.weights)
+        assert torch.equal(layer.attended.contexts, loaded_layer.attended.contexts)
+        assert layer.off == loaded_layer.off
 
 
-def test_no_matrix_of_the_model_is_in_the_file(made: Trace, tmp_path: Path) -> None:
-    made.view().save(tmp_path / "trace.npz")
+def test_no_matrix_of_the_model_is_in_the_file(minilm_trace: Trace, tmp_path: Path) -> None:
+    minilm_trace.view().save(tmp_path / "trace.npz")
     with np.load(tmp_path / "trace.npz") as arrays:
         names = {name.rpartition(".")[2] for name in arrays.files}
 
@@ -65,7 +65,7 @@ def test_no_matrix_of_the_model_is_in_the_file(made: Trace, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"),
+    ("name", "settings"),
     [
         ("llama", {"generate": 2}),
         ("t5", {"attention": "decoder", "target": "it is"}),
@@ -77,53 +77,61 @@ def test_no_matrix_of_the_model_is_in_the_file(made: Trace, tmp_path: Path) -> N
     ],
 )
 @pytest.mark.usefixtures("quick")
-def test_every_kind_comes_back(name: str, asked: dict[str, str], tmp_path: Path) -> None:
+def test_every_kind_comes_back(name: str, settings: dict[str, str], tmp_path: Path) -> None:
     model = save((KINDS | OUTSIDE)[name], tmp_path / name)
-    whole = trace(TEXT, model=str(model), **asked)  # type: ignore[arg-type]
-    whole.view(show=["weights"]).save(tmp_path / "trace.npz")
-    found = read(str(tmp_path / "trace.npz"))
+    original = trace(TEXT, model=str(model), **settings)  # type: ignore[arg-type]
+    original.view(show=["weights"]).save(tmp_path / "trace.npz")
+    loaded_trace = read(str(tmp_path / "trace.npz"))
 
-    assert found.trained == whole.trained
-    assert (found.prompt, found.text, found.keys) == (whole.prompt, whole.text, whole.keys)
-    for layer, again in zip(whole.layers, found.layers, strict=True):
-        assert torch.equal(layer.attended.weights, again.attended.weights)
-        assert (layer.layer, layer.scale, layer.heads) == (again.layer, again.scale, again.heads)
+    assert loaded_trace.trained == original.trained
+    assert (loaded_trace.prompt, loaded_trace.text, loaded_trace.keys) == (
+        original.prompt,
+        original.text,
+        original.keys,
+    )
+    for layer, loaded_layer in zip(original.layers, loaded_trace.layers, strict=True):
+        assert torch.equal(layer.attended.weights, loaded_layer.attended.weights)
+        assert (layer.layer, layer.scale, layer.heads) == (
+            loaded_layer.layer,
+            loaded_layer.scale,
+            loaded_layer.heads,
+        )
 
 
 def test_of_very_many_weights_what_makes_them_is_kept(
-    made: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
+    minilm_trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
 ) -> None:
     monkeypatch.setattr(archive, "MAX_SAVED_CELLS", 100)
     file = str(tmp_path / "trace.npz")
     result = attnviz("run", TEXT, "--model=minilm", "--without=L1H2=mean", "-o", file)
-    found = read(file)
+    loaded_trace = read(file)
 
     assert "note: scores and weights, 2,592 of each, are left out of the file" in result.err
     with np.load(file) as arrays:
         assert not any(name.endswith((".weights", "scores")) for name in arrays.files)
-    for layer, again in zip(made.layers, found.layers, strict=True):
-        assert torch.equal(layer.attended.weights, again.attended.weights)
-        assert torch.equal(layer.attended.contexts, again.attended.contexts)
+    for layer, loaded_layer in zip(minilm_trace.layers, loaded_trace.layers, strict=True):
+        assert torch.equal(layer.attended.weights, loaded_layer.attended.weights)
+        assert torch.equal(layer.attended.contexts, loaded_layer.attended.contexts)
 
 
 def test_what_was_left_out_is_left_out_again(
-    made: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    minilm_trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "MAX_SAVED_CELLS", 100)
-    first, second = tmp_path / "first.npz", tmp_path / "second.npz"
+    first_file, second_file = tmp_path / "first.npz", tmp_path / "second.npz"
     with pytest.warns(Note, match="are left out of the file"):
-        made.view().save(first)
+        minilm_trace.view().save(first_file)
     with pytest.warns(Note, match="are left out of the file"):
-        read(str(first)).view().save(second)
+        read(str(first_file)).view().save(second_file)
 
-    assert {*np.load(first).files} == {*np.load(second).files}
+    assert {*np.load(first_file).files} == {*np.load(second_file).files}
 
 
 def test_it_is_read_and_shown_without_transformers(
-    made: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
+    minilm_trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
 ) -> None:
     file = tmp_path / "trace.npz"
-    made.view().save(file)
+    minilm_trace.view().save(file)
     for name in [each for each in sys.modules if each.partition(".")[0] == "transformers"]:
         monkeypatch.setitem(sys.modules, name, None)
 
@@ -132,16 +140,18 @@ def test_it_is_read_and_shown_without_transformers(
         assert (result.status, result.err) == (0, ""), command
 
 
-def test_the_steps_of_a_file_say_where_the_matrices_are_not(made: Trace, tmp_path: Path) -> None:
-    made.view().save(tmp_path / "trace.npz")
+def test_the_steps_of_a_file_say_where_the_matrices_are_not(
+    minilm_trace: Trace, tmp_path: Path
+) -> None:
+    minilm_trace.view().save(tmp_path / "trace.npz")
     walk = steps(read(str(tmp_path / "trace.npz")), layer=1, head=0, query="2")
-    told = {section.name: section for section in walk.sections}
+    sections = {section.name: section for section in walk.sections}
 
-    assert told["projections"].about == (
+    assert sections["projections"].about == (
         "The model computes queries, keys and values with its own matrices, which a file of a "
         "trace does not contain."
     )
-    assert not told["queries"].sums
+    assert not sections["queries"].sums
 
 
 def test_the_same_command_writes_the_same_file(tmp_path: Path, attnviz: Attnviz) -> None:

@@ -32,50 +32,52 @@ from tests.claims_of_comparisons import (
     true,
 )
 
-DRAWS = 250  # in one test
-KINDS = 20  # of claims that they make, at least
+DRAWS = 250  # random comparisons in one test
+MIN_CLAIM_KINDS = 20  # that they make
 TEXTS = ("a", "a a a", "a b", "a b a c", "I am learning", "b c d", "the cat sat on")
-BY = {
+ASPECT_FREQUENCIES = {
     "scale": 10, "mask": 5, "variant": 3, "positions": 3, "temperature": 3, "heads": 2, "dim": 2,
     "seed": 2, "dtype": 2, "tokenizer": 2, "text": 1,
 }  # fmt: skip
 
 
 class Draw(random.Random):
-    """Everything that a comparison is made of, each as odd as it may be."""
+    """A random source of everything that a comparison is made of, as unusual as it may be."""
 
-    def rarely(self, *values: Any, usually: Any = None) -> Any:
-        return self.choice(values) if self.random() < 0.3 else usually
+    def choose_rarely(self, *values: Any, default: Any = None) -> Any:
+        return self.choice(values) if self.random() < 0.3 else default
 
     def settings(self) -> dict[str, Any]:
         return {
             "dim": self.choice((1, 2, 3, 4, 8, 8)),
             "temperature": self.choice((None, None, None, 1e-4, 1e-2, 0.3, 51.0, 1e4)),
-            "positions": self.rarely(*POSITIONS, "alibi", usually="none"),
-            "window": self.rarely(1, 2, 2, None),
-            "causal": self.rarely(True, False),
-            "dropout": self.rarely(0.5),
-            "scale": self.rarely(True, False),
-            "heads": self.rarely(1, 2),
-            "variant": self.rarely("plain", "causal", "multi-head", "average", usually="scaled"),
-            "dtype": self.rarely("float64", "float16", "bfloat16", usually="float32"),
+            "positions": self.choose_rarely(*POSITIONS, "alibi", default="none"),
+            "window": self.choose_rarely(1, 2, 2, None),
+            "causal": self.choose_rarely(True, False),
+            "dropout": self.choose_rarely(0.5),
+            "scale": self.choose_rarely(True, False),
+            "heads": self.choose_rarely(1, 2),
+            "variant": self.choose_rarely(
+                "plain", "causal", "multi-head", "average", default="scaled"
+            ),
+            "dtype": self.choose_rarely("float64", "float16", "bfloat16", default="float32"),
             "seed": self.randrange(1000),
-            **(self.others() if self.random() < 0.3 else {}),
+            **(self.other_settings() if self.random() < 0.3 else {}),
         }
 
-    def others(self) -> dict[str, Any]:
-        """What else may be done to scores, and around attention."""
+    def other_settings(self) -> dict[str, Any]:
+        """Settings of what else is done to scores, and around attention."""
         block = {
             "layers": self.choice((1, 2)),
             "norm": self.choice(("pre", "post", "none")),
             "activation": self.choice(("relu", "gelu", "gelu-tanh")),
-            "memory": self.rarely("a b"),
+            "memory": self.choose_rarely("a b"),
         }
         return {
-            "soft_cap": self.rarely(0.01, 2.5, 50.0),
-            "scoring": self.rarely("additive", usually="dot"),
-            "kv_heads": self.rarely(1),
-            **self.rarely(block, usually={}),
+            "soft_cap": self.choose_rarely(0.01, 2.5, 50.0),
+            "scoring": self.choose_rarely("additive", default="dot"),
+            "kv_heads": self.choose_rarely(1),
+            **self.choose_rarely(block, default={}),
         }
 
     def values(self, by: str) -> list[str] | None:
@@ -95,42 +97,44 @@ class Draw(random.Random):
         count = self.choice((2, 2, 3)) if by != "mask" else self.choice((2, 4, 9))
         return self.sample(names[by], min(count, len(names[by])))
 
-    def given(self) -> Trace:
-        """Scores or vectors of one's own: all the same, far apart, or hardly."""
+    def given_trace(self) -> Trace:
+        """A trace of given scores or vectors: all equal, far apart, or close together."""
         count, size = self.choice((1, 2, 3)), self.choice((0.0, 1e-3, 1.0, 30.0, 1e4))
         numbers = np.random.default_rng(self.randrange(1000)).normal(size=(count, count)) * size
         name = self.choice(("scores", "embeddings", "queries"))
-        found: dict[str, Any] = {name: numbers.tolist()}
-        if name == "queries":  # one key more may be read by nobody
-            keys = [*numbers.tolist(), *self.rarely([numbers[0].tolist()], usually=[])]
-            found |= {"keys": keys, "values": keys}
+        contents: dict[str, Any] = {name: numbers.tolist()}
+        if name == "queries":  # sometimes with one key more than queries
+            keys = [*numbers.tolist(), *self.choose_rarely([numbers[0].tolist()], default=[])]
+            contents |= {"keys": keys, "values": keys}
         if name == "embeddings":
-            found |= self.rarely({"positions": numbers[::-1].tolist()}, usually={})
-        found |= self.rarely(self.mask(count, len(found.get("keys", numbers))), usually={})
+            contents |= self.choose_rarely({"positions": numbers[::-1].tolist()}, default={})
+        contents |= self.choose_rarely(
+            self.mask(count, len(contents.get("keys", numbers))), default={}
+        )
         if self.random() < 0.2:
-            found["weights"] = np.eye(count, len(found.get("keys", numbers))).tolist()
-        elif self.random() < 0.4:  # some rows read nothing, or all do
+            contents["weights"] = np.eye(count, len(contents.get("keys", numbers))).tolist()
+        elif self.random() < 0.4:  # every key is masked in some rows
             hidden = np.random.default_rng(self.randrange(1000)).random((count, 1)) < 0.5
-            found["hidden"] = np.repeat(hidden, len(found.get("keys", numbers)), 1).tolist()
+            contents["hidden"] = np.repeat(hidden, len(contents.get("keys", numbers)), 1).tolist()
         head_dim = self.choice((1, 4, 64)) if name == "scores" else None
-        return trace(None, given=parse_matrices(found), head_dim=head_dim)
+        return trace(None, given=parse_matrices(contents), head_dim=head_dim)
 
     def mask(self, queries: int, keys: int) -> dict[str, Any]:
-        """Which cells may be read, or what is added to them; of some rows none is."""
+        """A given mask: which cells are visible, or what is added to them; some rows have none."""
         cells = np.random.default_rng(self.randrange(1000))
         name = self.choice(("visible", "hidden", "mask"))
-        yes = cells.integers(0, 2, size=(queries, keys))
+        entries = cells.integers(0, 2, size=(queries, keys))
         if name == "mask":
-            yes = np.where(yes, self.choice((-np.inf, -1e9, -0.5)), 0.0)
-        return {name: yes.tolist()}
+            entries = np.where(entries, self.choice((-np.inf, -1e9, -0.5)), 0.0)
+        return {name: entries.tolist()}
 
-    def compared(self) -> Comparison:
-        by = self.choices([*BY], [*BY.values()])[0]
+    def build_comparison(self) -> Comparison:
+        by = self.choices([*ASPECT_FREQUENCIES], [*ASPECT_FREQUENCIES.values()])[0]
         if self.random() < 0.3 and by not in ("text", "tokenizer"):
-            chosen = {
+            options = {
                 name: self.settings()[name] for name in ("temperature", "positions", "causal")
             }
-            return compare(self.given(), by=by, values=self.values(by), **chosen)
+            return compare(self.given_trace(), by=by, values=self.values(by), **options)
         text, other = self.choice(TEXTS), None
         settings = {"tokenizer": "words", **self.settings()}
         if by == "text":
@@ -141,155 +145,171 @@ class Draw(random.Random):
         return self.choice((1, 1, 1, 3, 10, 12))
 
 
-def drawn(number: int) -> Said | None:
-    """The comparison of this number, as it is shown; None where it cannot be made."""
+def draw_comparison(number: int) -> Said | None:
+    """The random comparison with this number, with its view; None where it cannot be made."""
     draw = Draw(number)
     try:
-        made = draw.compared()
-        query = draw.rarely("1", str(len(made.base.tokens)))
-        with watched() as found:
-            shown = views.view(made, query=query, repeats=draw.repeats())
+        comparison = draw.build_comparison()
+        query = draw.choose_rarely("1", str(len(comparison.base.tokens)))
+        with record_computations() as measurements:
+            view = views.view(comparison, query=query, repeats=draw.repeats())
         if query is not None:
-            made = restrict_to_query(made, int(query) - 1)
+            comparison = restrict_to_query(comparison, int(query) - 1)
     except AttnvizError:
         return None
-    return Said(made, shown, found.get("measure_repeats"), found.get("sweep_comparison"))
+    return Said(
+        comparison, view, measurements.get("measure_repeats"), measurements.get("sweep_comparison")
+    )
 
 
 @contextmanager
-def watched() -> Iterator[dict[str, Any]]:
-    """What is drawn over seeds on the way to a View."""
-    found: dict[str, Any] = {}
+def record_computations() -> Iterator[dict[str, Any]]:
+    """Record what a View measures over many seeds, by the name of the function."""
+    measurements: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         for name in ("measure_repeats", "sweep_comparison"):
-            patch.setattr(views, name, _kept(found, name, getattr(views, name)))
-        yield found
+            patch.setattr(views, name, record_result(measurements, name, getattr(views, name)))
+        yield measurements
 
 
-def _kept(found: dict[str, Any], name: str, function: Any) -> Any:
-    def call(*arguments: Any) -> Any:
-        found[name] = function(*arguments)
-        return found[name]
+def record_result(measurements: dict[str, Any], name: str, function: Any) -> Any:
+    def compute(*arguments: Any) -> Any:
+        measurements[name] = function(*arguments)
+        return measurements[name]
 
-    return call
+    return compute
 
 
-def check_weights(said: Said) -> None:
-    """Those of the softmax, and of nothing after it."""
-    for way in said.comparison.alternatives:
+def check_weights(comparison_view: Said) -> None:
+    """Check that weights are those of the softmax, and of nothing after it."""
+    for way in comparison_view.comparison.alternatives:
         if not way.mistake:
-            should = softmax(logits(way), way.visible.numpy())
-            slack = ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
-            peak = float(np.abs(logits(way)).max())  # of which rounding takes its share
-            off = np.abs(way.weights.double().numpy() - should).max()
-            true(off <= slack * max(peak, 1), f"{way.name}: weights are {off} off")
+            expected = softmax(logits(way), way.visible.numpy())
+            tolerance = ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
+            peak = float(np.abs(logits(way)).max())  # rounding errors grow with it
+            difference = np.abs(way.weights.double().numpy() - expected).max()
+            true(
+                difference <= tolerance * max(peak, 1), f"{way.name}: weights are {difference} off"
+            )
 
 
-def check_measures(said: Said, view: View) -> None:
-    """The table of means."""
+def check_measures(comparison_view: Said, view: View) -> None:
+    """Check the table of means."""
     groups = {group.name: group.panels for group in view.screen.groups}
     if not groups.get("measures"):
         return
     table: Any = groups["measures"][0]
-    for row, way in enumerate(said.comparison.alternatives):
-        weights = said.weights(way)
-        if np.isnan(weights).any() or np.isnan(said.bits(way)).all():
+    for row, way in enumerate(comparison_view.comparison.alternatives):
+        weights = comparison_view.weights(way)
+        if np.isnan(weights).any() or np.isnan(comparison_view.bits(way)).all():
             continue
         expected = {
-            "bits": np.nanmean(said.bits(way)),
-            "reads": said.reads(way),
-            "peak": weights.max(-1)[~np.isnan(said.bits(way))].mean(),
-            "grad.": gradients(weights)[~np.isnan(said.bits(way)).flatten()].mean(),
-            "sum≠1": row_errors(said, way).mean(),
-            "leak": (weights * ~said.seen(way)).sum(-1).mean(),
+            "bits": np.nanmean(comparison_view.bits(way)),
+            "reads": comparison_view.reads(way),
+            "peak": weights.max(-1)[~np.isnan(comparison_view.bits(way))].mean(),
+            "grad.": gradients(weights)[~np.isnan(comparison_view.bits(way)).flatten()].mean(),
+            "sum≠1": row_errors(comparison_view, way).mean(),
+            "leak": (weights * ~comparison_view.seen(way)).sum(-1).mean(),
         }
         for name, number in expected.items():
             column = table.columns.names.index(name)
-            same = np.isclose(table.values[row, column], number, rtol=0, atol=1e-7, equal_nan=True)
-            true(same, f"{way.name}: {name} is {number}")
+            is_close = np.isclose(
+                table.values[row, column], number, rtol=0, atol=1e-7, equal_nan=True
+            )
+            true(is_close, f"{way.name}: {name} is {number}")
 
 
-def check_settings(said: Said, view: View) -> None:
-    """Which weights are compared, where there are others."""
-    layer = said.comparison.base.layer
+def check_settings(comparison_view: Said, view: View) -> None:
+    """Check that the settings line says which weights are compared, where there are others."""
+    layer = comparison_view.comparison.base.layer
     assert layer is not None
-    by_hand, dropped = "weights" in layer.given, layer.attended.mixed_by == "dropout"
+    has_given_weights, has_dropout = "weights" in layer.given, layer.attended.mixed_by == "dropout"
     true(
         ("before the given ones" in view.settings)
-        == (by_hand and not said.comparison.base.mistake),
+        == (has_given_weights and not comparison_view.comparison.base.mistake),
         view.settings,
     )
-    true(("weights before dropout" in view.settings) == dropped, view.settings)
-    true(view.settings.count("dropout") == dropped, view.settings)
+    true(("weights before dropout" in view.settings) == has_dropout, view.settings)
+    true(view.settings.count("dropout") == has_dropout, view.settings)
 
 
-def check_curves(said: Said, view: View) -> None:
-    """What the notes of curves say they are drawn from, and their middles."""
+def check_curves(comparison_view: Said, view: View) -> None:
+    """Check what the notes of curves say they are computed from."""
     curves: Any = next(group.panels for group in view.screen.groups if group.name == "curves")
-    true(bool(curves) == (said.sweep is not None), "curves")
+    true(bool(curves) == (comparison_view.sweep is not None), "curves")
     for each in curves:
-        assert said.sweep is not None
-        told = "one seed" if said.sweep.repeats == 1 else f"median of {said.sweep.repeats} seeds, "
-        true(each.note.startswith(told), each.note)
+        assert comparison_view.sweep is not None
+        start = (
+            "one seed"
+            if comparison_view.sweep.repeats == 1
+            else f"median of {comparison_view.sweep.repeats} seeds, "
+        )
+        true(each.note.startswith(start), each.note)
 
 
-def check(number: int) -> list[str]:
-    """Which claims are made; all of them have to be true."""
-    said = drawn(number)
-    if said is None:
+def check_comparison(number: int) -> list[str]:
+    """Check all claims of the comparison with this number, and return their kinds."""
+    comparison_view = draw_comparison(number)
+    if comparison_view is None:
         return []
     try:
-        check_weights(said)
-        check_settings(said, said.view)
-        check_measures(said, said.view)
-        check_curves(said, said.view)
-        check_title(said)
-        return [check_sentence(said, each) for each in said.view.closing]
+        check_weights(comparison_view)
+        check_settings(comparison_view, comparison_view.view)
+        check_measures(comparison_view, comparison_view.view)
+        check_curves(comparison_view, comparison_view.view)
+        check_title(comparison_view)
+        return [check_sentence(comparison_view, each) for each in comparison_view.view.closing]
     except (Untrue, AssertionError, KeyError, ValueError, IndexError) as error:
-        raise Untrue(f"comparison {number}: {error}\n{said.view.settings}") from error
+        raise Untrue(f"comparison {number}: {error}\n{comparison_view.view.settings}") from error
 
 
 @pytest.mark.draws(1000, DRAWS)
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_of_an_extreme_comparison_is_true(first: int) -> None:
-    made = {claim for number in range(first, first + DRAWS) for claim in check(number)}
+    claims = {claim for number in range(first, first + DRAWS) for claim in check_comparison(number)}
 
-    assert len(made) >= KINDS, made
-
-
-# Sentences that were false once
+    assert len(claims) >= MIN_CLAIM_KINDS, claims
 
 
-BLIND = {"embeddings": [[1.0, 2.0], [0.5, 1.0]], "hidden": [[0, 1], [1, 1]]}
+# Sentences that were false in earlier versions.
+
+
+MASKED_ROW = {"embeddings": [[1.0, 2.0], [0.5, 1.0]], "hidden": [[0, 1], [1, 1]]}
 
 
 def test_of_what_reads_nothing_no_numbers_are_told() -> None:
-    made = trace(None, given=parse_matrices(BLIND))
+    trace_of_masked_row = trace(None, given=parse_matrices(MASKED_ROW))
 
-    assert compare(made).view(query="2", repeats=1).closing[-1] == (
+    assert compare(trace_of_masked_row).view(query="2", repeats=1).closing[-1] == (
         'There is nothing to compare: every key is masked for "x2" (2).'
     )
-    assert compare(made, by="dtype").view(query="2").closing
+    assert compare(trace_of_masked_row, by="dtype").view(query="2").closing
     for by in ("positions", "variant"):
-        assert "nan" not in "".join(compare(made, by=by).view(query="2", repeats=1).closing)
+        assert "nan" not in "".join(
+            compare(trace_of_masked_row, by=by).view(query="2", repeats=1).closing
+        )
 
 
 def test_a_row_that_reads_nothing_does_not_break_the_sums_of_others() -> None:
-    made = trace(None, given=parse_matrices(BLIND))
-    told = compare(made, by="mask", values=["none", "zero-scores"]).view(repeats=1).closing
+    trace_of_masked_row = trace(None, given=parse_matrices(MASKED_ROW))
+    sentences = (
+        compare(trace_of_masked_row, by="mask", values=["none", "zero-scores"])
+        .view(repeats=1)
+        .closing
+    )
 
-    assert "hidden tokens get weight in zero-scores" in "".join(told)
-    assert "do not sum" not in "".join(told)
+    assert "hidden tokens get weight in zero-scores" in "".join(sentences)
+    assert "do not sum" not in "".join(sentences)
 
 
-def closing(text: str, **chosen: Any) -> str:
-    query = chosen.pop("query", None)
-    return "\n".join(compare(text, **chosen).view(query=query).closing)
+def closing_text(text: str, **options: Any) -> str:
+    query = options.pop("query", None)
+    return "\n".join(compare(text, **options).view(query=query).closing)
 
 
 def test_one_token_has_no_entropy_that_could_be_a_share() -> None:
-    told = closing("of", by="tokenizer", values=["words", "chars"], window=1)
-    assert told.endswith(
+    text = closing_text("of", by="tokenizer", values=["words", "chars"], window=1)
+    assert text.endswith(
         "There is nothing to compare: a query that sees a single token gives it all its attention."
     )
 
@@ -299,70 +319,74 @@ def test_one_token_has_no_entropy_that_could_be_a_share() -> None:
 def test_a_query_that_reads_nothing_reads_no_token_whole(
     by: str, hidden: list[int], query: str | None
 ) -> None:
-    given = {"embeddings": [[1, 0], [0, 1]], "hidden": [[each] * 2 for each in hidden]}
+    contents = {"embeddings": [[1, 0], [0, 1]], "hidden": [[each] * 2 for each in hidden]}
     values = {"heads": ["1", "2"], "dtype": ["float32", "float64"]}
-    made = compare(trace(None, given=parse_matrices(given)), by=by, values=values.get(by))
-    told = "\n".join(made.view(query=query).closing)
-    who = "a query" if query is None else '"x2" (2)'
-    assert told.endswith(f"There is nothing to compare: every key is masked for {who}.")
-    assert "nan" not in told
+    comparison = compare(trace(None, given=parse_matrices(contents)), by=by, values=values.get(by))
+    text = "\n".join(comparison.view(query=query).closing)
+    subject = "a query" if query is None else '"x2" (2)'
+    assert text.endswith(f"There is nothing to compare: every key is masked for {subject}.")
+    assert "nan" not in text
 
 
 def test_what_is_read_as_sharply_is_not_called_alike() -> None:
     """Both read one token whole, and not the same one."""
-    told = closing("I am learning this", by="seed", values=[42, 43], temperature=1e-3)
+    text = closing_text("I am learning this", by="seed", values=[42, 43], temperature=1e-3)
 
-    assert "1.0 → .00" in told
-    assert told.endswith("Attention is equally sharp in both: 1.00 tokens.")
+    assert "1.0 → .00" in text
+    assert text.endswith("Attention is equally sharp in both: 1.00 tokens.")
 
 
 def test_tokens_that_are_all_the_same_have_scores_all_the_same() -> None:
-    told = closing("the the the", tokenizer="words", by="dim", values=[2, 8])
+    text = closing_text("the the the", tokenizer="words", by="dim", values=[2, 8])
 
-    assert "so all scores are 0" not in told
-    assert "the spread of unscaled scores stays at 0 and" in told
+    assert "so all scores are 0" not in text
+    assert "the spread of unscaled scores stays at 0 and" in text
 
 
 def test_with_a_bias_less_is_said_of_what_a_number_does() -> None:
-    told = closing("a b c", tokenizer="words", by="heads", variant="average", positions="alibi")
+    text = closing_text(
+        "a b c", tokenizer="words", by="heads", variant="average", positions="alibi"
+    )
 
-    assert "all scores are 0 except for what ALiBi adds, whatever the number of heads is." in told
+    assert "all scores are 0 except for what ALiBi adds, whatever the number of heads is." in text
 
 
 def test_how_much_is_read_says_nothing_of_how_much_weights_change() -> None:
-    told = closing("I am learning this", temperature=51.0, positions="alibi")
+    text = closing_text("I am learning this", temperature=51.0, positions="alibi")
 
-    assert "nothing" not in told
-    assert "hardly changes how many tokens a query attends to: 4.0 tokens with and" in told
+    assert "nothing" not in text
+    assert "hardly changes how many tokens a query attends to: 4.0 tokens with and" in text
 
 
 def test_weights_that_move_are_not_next_to_nothing() -> None:
     """As many are read, and others."""
-    made = compare("I am learning this", temperature=51.0, positions="alibi")
+    comparison = compare("I am learning this", temperature=51.0, positions="alibi")
 
-    assert made.view(repeats=1).closing[-1] == (
+    assert comparison.view(repeats=1).closing[-1] == (
         "Scaling changes weights by up to .02, but a query attends to about as many tokens: 4.00 "
         "tokens with and without scaling."
     )
 
 
 def test_a_mistake_that_does_nothing_has_no_effect_to_be_told() -> None:
-    told = closing("I am", by="mask", values=["causal", "model-scale"], heads=1, positions="alibi")
+    text = closing_text(
+        "I am", by="mask", values=["causal", "model-scale"], heads=1, positions="alibi"
+    )
 
-    assert "flat" not in told
-    assert told.endswith("model-scale cannot be told from the correct result.")
+    assert "flat" not in text
+    assert text.endswith("model-scale cannot be told from the correct result.")
 
 
 def test_a_mistake_whose_effect_shows_is_told_with_it() -> None:
-    told = closing("I am", by="mask", values=["causal", "zero-scores"])
+    text = closing_text("I am", by="mask", values=["causal", "zero-scores"])
 
-    assert "exp(0) is 1, so the future keeps weight" in told
+    assert "exp(0) is 1, so the future keeps weight" in text
 
 
 def test_of_a_row_that_stands_alone_only_that_row_is_said() -> None:
-    told = closing("a b c", tokenizer="words", by="mask", values=["causal", "none"], query="3")
+    text = closing_text("a b c", tokenizer="words", by="mask", values=["causal", "none"], query="3")
 
-    assert 'no weight of "c" (3) changes from causal to none' in told
+    assert 'no weight of "c" (3) changes from causal to none' in text
 
 
 def test_where_nothing_is_scaled_nothing_is_scaled_by_mistake() -> None:
@@ -374,24 +398,24 @@ def test_where_nothing_is_scaled_nothing_is_scaled_by_mistake() -> None:
 
 
 def test_columns_that_nobody_may_read_do_not_sum_to_one() -> None:
-    given = {name: [[1.0], [2.0], [3.0]] for name in ("keys", "values")}
-    made = trace(None, given=parse_matrices({"queries": [[1.0], [2.0]], **given}))
-    told = compare(made, by="mask", values=["causal", "softmax-columns"]).view().closing
+    contents = {name: [[1.0], [2.0], [3.0]] for name in ("keys", "values")}
+    result = trace(None, given=parse_matrices({"queries": [[1.0], [2.0]], **contents}))
+    sentences = compare(result, by="mask", values=["causal", "softmax-columns"]).view().closing
 
-    assert told[0] == "✗ softmax-columns is a mistake: softmax over the wrong axis"
-    assert told[-1] == "Here, rows do not sum to 1 in softmax-columns."
+    assert sentences[0] == "✗ softmax-columns is a mistake: softmax over the wrong axis"
+    assert sentences[-1] == "Here, rows do not sum to 1 in softmax-columns."
 
 
 @pytest.mark.parametrize(
     ("name", "by"), [("visible", "mask"), ("scores", "dim"), ("tokens", "tokenizer")]
 )
 def test_ways_that_a_file_makes_the_same_are_refused(name: str, by: str) -> None:
-    given = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, 4]]}
-    given |= {"tokens": ["a", "b"]} if name == "tokens" else {name: [[1, 0], [1, 1]]}
-    made = trace(None, given=parse_matrices(given), head_dim=2 if name == "scores" else None)
+    contents = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, 4]]}
+    contents |= {"tokens": ["a", "b"]} if name == "tokens" else {name: [[1, 0], [1, 1]]}
+    result = trace(None, given=parse_matrices(contents), head_dim=2 if name == "scores" else None)
 
     with pytest.raises(AttnvizError):
-        compare(made, by=by)
+        compare(result, by=by)
 
 
 def test_weights_that_dropout_would_change_are_said_to_stand_before_it() -> None:
@@ -399,26 +423,26 @@ def test_weights_that_dropout_would_change_are_said_to_stand_before_it() -> None
 
 
 def test_weights_by_hand_are_not_what_is_compared() -> None:
-    made = compare(trace(None, given=parse_matrices({"weights": [[1, 0], [0, 1]]})))
+    comparison = compare(trace(None, given=parse_matrices({"weights": [[1, 0], [0, 1]]})))
 
-    assert "weights of the softmax, before the given ones" in made.view().settings
-    assert "random vectors" in made.view().screen.caption
+    assert "weights of the softmax, before the given ones" in comparison.view().settings
+    assert "random vectors" in comparison.view().screen.caption
 
 
 def test_the_sizes_of_gradients_are_right_where_a_row_has_saturated() -> None:
     """1 − p is next to nothing there, and a difference would have no digit left."""
     scores = [[0.0, 40.0], [0.0, 40.0]]
-    made = compare(
+    comparison = compare(
         trace(None, given=parse_matrices({"scores": scores}), head_dim=4), dtype="float64"
     )
 
-    found = [float(each.gradient[0, 0]) for each in made.measures]
+    gradient_sizes = [float(each.gradient[0, 0]) for each in comparison.measures]
     expected = [2 / (2 + np.exp(each) + np.exp(-each)) for each in (40, 20)]
-    assert np.allclose(found, expected, rtol=1e-9, atol=0)
+    assert np.allclose(gradient_sizes, expected, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_a_picture_of_ways_that_cannot_be_subtracted_is_drawn(suffix: str) -> None:
-    made = compare("tired I", by="tokenizer", values=["spaces", "bytes"], window=1)
+    comparison = compare("tired I", by="tokenizer", values=["spaces", "bytes"], window=1)
 
-    assert made.view().render(suffix)
+    assert comparison.view().render(suffix)

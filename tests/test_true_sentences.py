@@ -34,7 +34,7 @@ from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
 from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
 
-DRAWS = 80  # in one test
+DRAWS = 80  # random runs in one test
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
 
 
@@ -42,40 +42,44 @@ ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_of_run_and_steps_is_known_and_true(first: int) -> None:
     runs = {number: Draw(number).run() for number in range(first, first + DRAWS)}
-    made = {number: run for number, run in runs.items() if run is not None}
+    possible_runs = {number: run for number, run in runs.items() if run is not None}
 
-    assert len(made) > len(runs) / 2
-    assert {number: told for number, run in made.items() if (told := untrue(run))} == {}
+    assert len(possible_runs) > len(runs) / 2
+    assert {
+        number: false_claims
+        for number, run in possible_runs.items()
+        if (false_claims := untrue(run))
+    } == {}
 
 
 def test_a_sentence_that_nobody_knows_is_found() -> None:
-    made = trace("I am")
-    run = Run(made, replace(made.view(), settings="42 of them"), steps(made))
+    result = trace("I am")
+    run = Run(result, replace(result.view(), settings="42 of them"), steps(result))
 
     assert untrue(run) == ["nobody knows what this claims: 42 of them"]
 
 
 def test_a_sentence_that_is_false_is_found() -> None:
-    made = trace("I am")
-    run = Run(made, replace(made.view(), title="causal attention"), steps(made))
+    result = trace("I am")
+    run = Run(result, replace(result.view(), title="causal attention"), steps(result))
 
     assert untrue(run) == ["causal: causal attention"]
 
 
-# Each sentence that was false, for the input for which it was.
+# Sentences that were false in earlier versions, with the input for which they were.
 
 
-def told(made: Trace, step: str = "", **asked: Any) -> str:
-    """What a view, or one step, says in words."""
+def view_text(text_trace: Trace, step: str = "", **choices: Any) -> str:
+    """The words of a view, or of one step."""
     if not step:
-        view = made.view(**asked)
+        view = text_trace.view(**choices)
         notes = [each.note for each in open_panels(view.screen.panels)]
         return " | ".join([view.title, view.settings, *notes, view.picture.caption])
-    (section,) = steps(made, step=step, **asked).sections
+    (section,) = steps(text_trace, step=step, **choices).sections
     return " | ".join([section.about, section.formula, *section.remarks])
 
 
-def of_matrices(**contents: Any) -> Trace:
+def trace_of_matrices(**contents: Any) -> Trace:
     return trace(None, given=given_matrices(contents))
 
 
@@ -83,22 +87,22 @@ def of_matrices(**contents: Any) -> Trace:
 def test_rows_of_other_weights_than_a_softmax_s_are_not_said_to_sum_to_1(
     way: dict[str, Any],
 ) -> None:
-    dropped = trace("I am learning this", dropout=0.5)
-    by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
-    mistaken = trace("I am learning this", variant="causal", mistake="zero-weights")
+    dropout_trace = trace("I am learning this", dropout=0.5)
+    given_trace = trace_of_matrices(embeddings=ROWS, weights=SHARES)
+    mistaken_trace = trace("I am learning this", variant="causal", mistake="zero-weights")
 
-    assert "sum" in told(trace("I am learning this"), **way)
-    for made in (dropped, by_hand, mistaken):
-        assert "sums to 1" not in told(made, **way)
+    assert "sum" in view_text(trace("I am learning this"), **way)
+    for result in (dropout_trace, given_trace, mistaken_trace):
+        assert "sums to 1" not in view_text(result, **way)
 
 
 def test_what_is_so_of_some_panels_is_not_said_below_all() -> None:
-    softmax, kept = (
+    softmax_picture, dropout_picture = (
         steps("I am", dropout=0.5, step=step).view().picture for step in ("softmax", "softmax,8b")
     )
 
-    assert "each row sums to 1" in softmax.caption
-    assert "each row sums to 1" not in kept.caption
+    assert "each row sums to 1" in softmax_picture.caption
+    assert "each row sums to 1" not in dropout_picture.caption
 
 
 @pytest.mark.parametrize(
@@ -119,25 +123,25 @@ def test_what_is_so_of_some_panels_is_not_said_below_all() -> None:
     ],
 )
 def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> None:
-    made = trace("I am learning this", **choices)
+    result = trace("I am learning this", **choices)
 
-    assert made.view().title == title
-    assert steps(made).view().settings.startswith(f"{title} · ")
+    assert result.view().title == title
+    assert steps(result).view().settings.startswith(f"{title} · ")
 
 
 def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:
-    by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
-    masked = trace(
+    given_trace = trace_of_matrices(embeddings=ROWS, weights=SHARES)
+    masked_view = trace(
         None, given=parse_matrices(GIVEN["a mask"]), variant="causal", window=2, dropout=0.5
     ).view()
 
-    assert by_hand.view().title == "scaled attention with weights by hand"
-    assert masked.title == "scaled attention"
-    assert "given mask · dropout 0.5" in masked.settings
+    assert given_trace.view().title == "scaled attention with weights by hand"
+    assert masked_view.title == "scaled attention"
+    assert "given mask · dropout 0.5" in masked_view.settings
 
 
 @pytest.mark.parametrize(
-    ("choices", "said"),
+    ("choices", "expected"),
     [
         ({}, "width 8 · all tokens visible · seed"),
         ({"window": 1}, "width 8 · window 1 · seed"),
@@ -146,12 +150,12 @@ def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> 
         ({"dropout": 0.5, "mistake": "softmax-all"}, "all tokens visible · seed"),
     ],
 )
-def test_the_settings_are_those_that_did_something(choices: dict[str, Any], said: str) -> None:
-    assert said in trace("I am learning this", **choices).view().settings
+def test_the_settings_are_those_that_did_something(choices: dict[str, Any], expected: str) -> None:
+    assert expected in trace("I am learning this", **choices).view().settings
 
 
 @pytest.mark.parametrize(
-    ("choices", "step", "said"),
+    ("choices", "step", "expected"),
     [
         ({"positions": "alibi"}, "alibi", "one slope for a neighbour, two for the next"),
         ({"positions": "alibi", "heads": 2}, "alibi", "each head has its own slope"),
@@ -170,13 +174,13 @@ def test_the_settings_are_those_that_did_something(choices: dict[str, Any], said
         ({"mistake": "zero-scores"}, "softmax", "Here it changes no weight"),
     ],
 )
-def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, said: str) -> None:
-    assert said in told(trace("I am learning this", **choices), step)
+def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, expected: str) -> None:
+    assert expected in view_text(trace("I am learning this", **choices), step)
 
 
 def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
-    made = trace(ALPHABET, heads=2, dim=80, positions="rotary", tokenizer="words", memory="x y")
-    remarks = {each.name: each.remarks for each in steps(made, query="21").sections}
+    result = trace(ALPHABET, heads=2, dim=80, positions="rotary", tokenizer="words", memory="x y")
+    remarks = {each.name: each.remarks for each in steps(result, query="21").sections}
     keys = (
         "written out: the 16 of 21 keys with the largest weights in head 0",
         "--full writes out everything",
@@ -190,100 +194,104 @@ def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
         "softmax",
         "weighted",
     ]
-    of_six = {each.name: each.remarks for each in steps("a b", heads=6, dim=12, query="1").sections}
-    assert of_six["queries"][0] == "written out: head 0 of 6 (--head picks another)"
+    six_head_remarks = {
+        each.name: each.remarks for each in steps("a b", heads=6, dim=12, query="1").sections
+    }
+    assert six_head_remarks["queries"][0] == "written out: head 0 of 6 (--head picks another)"
 
 
 def test_every_step_with_a_sum_for_each_key_says_how_many_keys_have_none() -> None:
     mask = [[0.5 * (query - key) for key in range(21)] for query in range(21)]
     choices = Settings(tokenizer="words", soft_cap=5.0, positions="alibi", dropout=0.3)
-    made = trace(ALPHABET, choices, given=parse_matrices({"mask": mask}))
-    walked = {each.name: each for each in steps(made, query="21").sections}
-    by_key = [name for name, each in walked.items() if len(each.sums) == MAX_TERMS]
+    result = trace(ALPHABET, choices, given=parse_matrices({"mask": mask}))
+    sections = {each.name: each for each in steps(result, query="21").sections}
+    step_names = [name for name, each in sections.items() if len(each.sums) == MAX_TERMS]
 
-    assert {"soft-cap", "alibi", "additive-mask", "dropout"} < {*by_key}
-    for name in by_key:
-        assert walked[name].remarks[0] == "written out: the 16 of 21 keys with the largest weights"
+    assert {"soft-cap", "alibi", "additive-mask", "dropout"} < {*step_names}
+    for name in step_names:
+        assert (
+            sections[name].remarks[0] == "written out: the 16 of 21 keys with the largest weights"
+        )
 
 
 def test_one_token_has_no_other_to_follow() -> None:
-    assert "--query" in told(trace("I am"), "weighted")
-    assert "--query" not in told(trace("I"), "weighted")
+    assert "--query" in view_text(trace("I am"), "weighted")
+    assert "--query" not in view_text(trace("I"), "weighted")
 
 
 def test_given_scores_are_no_products_though_queries_are_given() -> None:
-    made = of_matrices(**GIVEN["scores and queries"])
-    (section,) = steps(made, step="scores", query="1").sections
+    result = trace_of_matrices(**GIVEN["scores and queries"])
+    (section,) = steps(result, step="scores", query="1").sections
 
     assert "The scores are given" in section.about
     assert section.sums == ()
     assert section.moments == ()
-    assert "given scores, not yet scaled" in told(made, show=["scores"])
-    assert {each.kind for each in made.view(show=["queries", "keys", "scores"]).picture.groups} == {
-        "free"
-    }
+    assert "given scores, not yet scaled" in view_text(result, show=["scores"])
+    assert {
+        each.kind for each in result.view(show=["queries", "keys", "scores"]).picture.groups
+    } == {"free"}
     with pytest.raises(AttnvizError, match="not computed from a query and a key"):
-        steps(made, query="1", key="2")
+        steps(result, query="1", key="2")
 
 
 def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() -> None:
-    assert "columns" not in told(of_matrices(**GIVEN["heads"]), "queries")
-    assert "its own block of adjacent columns of values" in told(
-        of_matrices(**GIVEN["heads of queries"]), "queries"
+    assert "columns" not in view_text(trace_of_matrices(**GIVEN["heads"]), "queries")
+    assert "its own block of adjacent columns of values" in view_text(
+        trace_of_matrices(**GIVEN["heads of queries"]), "queries"
     )
-    assert "Each of the 2 heads gets its own block of adjacent columns" in told(
+    assert "Each of the 2 heads gets its own block of adjacent columns" in view_text(
         trace("I am", heads=2), "queries"
     )
 
 
 def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
-    made = of_matrices(**GIVEN["other keys"])
+    result = trace_of_matrices(**GIVEN["other keys"])
 
-    assert "Q = X W_query · K = Y W_key · V = Y W_value" in told(made, "queries")
-    assert "Keys and values are computed from other tokens" in told(made, "embeddings")
+    assert "Q = X W_query · K = Y W_key · V = Y W_value" in view_text(result, "queries")
+    assert "Keys and values are computed from other tokens" in view_text(result, "embeddings")
 
 
 def test_the_arithmetic_of_dropout_that_is_given_is_that_of_each_weight() -> None:
-    made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0]])
-    (section,) = steps(made, step="dropout", query="3").sections
+    result = trace_of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0]])
+    (section,) = steps(result, step="dropout", query="3").sections
 
     assert "The dropout mask is given" in section.about
     assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0"]
 
 
 def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> None:
-    made = trace("I am learning this", layers=1, dim=2, norm="pre")
-    (layer,) = made.layers
+    result = trace("I am learning this", layers=1, dim=2, norm="pre")
+    (layer,) = result.layers
     assert layer.block is not None
     gain, shift = torch.tensor([2.0, -0.5]), torch.tensor([0.25, 1.0])
     residual = layer.block.attention
     assert residual.norm is not None
     norm = replace(residual.norm, gain=gain, shift=shift)
     outputs = residual.sublayer_inputs * gain + shift
-    changed = replace(residual, norm=norm, sublayer_inputs=outputs)
-    block = replace(layer.block, attention=changed)
-    other = replace(made, layers=(replace(layer, block=block, inputs=outputs),))
+    changed_residual = replace(residual, norm=norm, sublayer_inputs=outputs)
+    block = replace(layer.block, attention=changed_residual)
+    changed_trace = replace(result, layers=(replace(layer, block=block, inputs=outputs),))
 
-    (section,) = steps(other, step="norm", query="am").sections
-    last = section.sums[-1]
+    (section,) = steps(changed_trace, step="norm", query="am").sections
+    last_sum = section.sums[-1]
 
     assert section.formula.endswith("/ √(variance + 1e-05) · gain + shift")
     assert "then each number is multiplied by a gain, and a shift is added" in section.about
-    assert "· [2.00 -0.50] + [0.25 1.00]" in last.right
-    assert last.exact
+    assert "· [2.00 -0.50] + [0.25 1.00]" in last_sum.right
+    assert last_sum.exact
     assert "variance 1" in section.about
 
 
 def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
-    even = trace("I am learning this", variant="average").view().picture.description
+    description = trace("I am learning this", variant="average").view().picture.description
 
-    assert "1 I reads 1 I most (1.00)" in even
-    assert "2 am reads 1 I and 2 am most, equally (0.50 each)" in even
-    assert "4 this reads 4 tokens most, equally (0.25 each)" in even
+    assert "1 I reads 1 I most (1.00)" in description
+    assert "2 am reads 1 I and 2 am most, equally (0.50 each)" in description
+    assert "4 this reads 4 tokens most, equally (0.25 each)" in description
 
 
 @pytest.mark.parametrize(
-    ("contents", "choices", "what"),
+    ("contents", "choices", "quantity"),
     [
         ({"scores": [[3e38] * 3] * 3}, {"head_dim": 1, "temperature": 0.1}, "scores"),
         ({"values": [[3e38]] * 3, "weights": [[2.0] * 3] * 3}, {}, "context vectors"),
@@ -295,25 +303,28 @@ def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
     ],
 )
 def test_what_is_too_large_is_named(
-    contents: dict[str, Any], choices: dict[str, Any], what: str
+    contents: dict[str, Any], choices: dict[str, Any], quantity: str
 ) -> None:
     source = parse_matrices({"queries": [[0.0]] * 3, "keys": [[0.0]] * 3, **contents})
 
-    with pytest.raises(AttnvizError, match=f"the {what} are too large for float32"):
+    with pytest.raises(AttnvizError, match=f"the {quantity} are too large for float32"):
         trace(None, given=source, **choices)
 
 
 @pytest.mark.parametrize("name", example_names())
 def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
-    shipped = example(name)
-    made = shipped.trace()
-    query = shipped.query or "1"
+    worked_example = example(name)
+    result = worked_example.trace()
+    query = worked_example.query or "1"
 
-    assert untrue(Run(made, made.view(show=[*PARTS_BY_SHOW_NAME]), steps(made, query=query))) == []
+    assert (
+        untrue(Run(result, result.view(show=[*PARTS_BY_SHOW_NAME]), steps(result, query=query)))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "expected"),
     [
         ([0.2, 0.5, 0.3], "a reads b most (0.50)"),
         ([0.0, 0.0, 0.0], "a reads nothing"),
@@ -322,48 +333,50 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
         ([float("nan"), 0.0, 0.0], "a has weights that are not numbers"),
     ],
 )
-def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> None:
+def test_a_picture_in_words_knows_odd_rows(weights: list[float], expected: str) -> None:
     values = np.array([weights])
     axis = Axis("key", "token", ("a", "b", "c"), ("",) * 3)
     cells = StoredCells(values, np.zeros_like(values, dtype=bool))
     grid = Grid("", axis.part(slice(1)), axis, cells, Scale("weight", 0, 1), share=True)
 
-    assert describe([grid]).endswith(f"{said}.")
+    assert describe([grid]).endswith(f"{expected}.")
 
 
 # The self-checks.
 
 
 def test_the_checks_name_the_weights_that_they_are_of() -> None:
-    by_hand = [check.text for check in verify_trace(of_matrices(embeddings=ROWS, weights=SHARES))]
+    texts = [
+        check.text for check in verify_trace(trace_of_matrices(embeddings=ROWS, weights=SHARES))
+    ]
 
-    assert [text.split(":")[0] for text in by_hand] == [
+    assert [text.split(":")[0] for text in texts] == [
         "✓ rows sum to 1, before others by hand take their place",
         "✓ hidden weights are 0, before others by hand take their place",
         "✓ torch's own attention agrees, before others by hand take their place",
         "✓ context vectors are computed from the weights by hand",
     ]
-    several = [check.claim for check in verify_trace(trace("I am", layers=1, memory="you are"))]
-    assert several[0] == "L0: rows sum to 1"
-    assert several[3] == "L0 cross: rows sum to 1"
+    claims = [check.claim for check in verify_trace(trace("I am", layers=1, memory="you are"))]
+    assert claims[0] == "L0: rows sum to 1"
+    assert claims[3] == "L0 cross: rows sum to 1"
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_what_a_mistake_breaks_is_said_and_is_no_bug_of_ours(name: str) -> None:
-    made = trace("I am learning this", variant="causal", heads=2, mistake=name)
-    checks = verify_trace(made)
+    result = trace("I am learning this", variant="causal", heads=2, mistake=name)
+    checks = verify_trace(result)
 
     assert [check.text for check in checks if check.failed] == []
-    broken = [check.text for check in checks if not check.passed]
-    assert broken
-    assert all(text.startswith("✗ ") and f"(the mistake: {name})" in text for text in broken)
+    broken_claims = [check.text for check in checks if not check.passed]
+    assert broken_claims
+    assert all(text.startswith("✗ ") and f"(the mistake: {name})" in text for text in broken_claims)
 
 
 def test_weights_after_dropout_that_are_none_are_found() -> None:
-    made = trace("I am learning this", dropout=0.5)
-    (layer,) = made.layers
+    result = trace("I am learning this", dropout=0.5)
+    (layer,) = result.layers
     attended = replace(layer.attended, mixing=layer.attended.mixing + 0.01)
-    checks = verify_trace(replace(made, layers=(replace(layer, attended=attended),)))
+    checks = verify_trace(replace(result, layers=(replace(layer, attended=attended),)))
 
     assert [check.claim for check in checks if check.failed] == [
         "dropout sets weights to 0 or scales them up",
@@ -382,37 +395,40 @@ def test_a_trace_of_a_mistake_is_verified_with_exit_0(attnviz: Attnviz, tmp_path
     assert "(the mistake: softmax-twice)" in result.out
 
 
-# Sentences of what is hidden, left to chance, or too small to be seen.
+# Sentences on masked keys, random dropout and numbers that round to 0.
 
 
 def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
-    some, none = (
-        of_matrices(**GIVEN[name]) for name in ("a row that reads nothing", "nothing is read")
+    some_masked, all_masked = (
+        trace_of_matrices(**GIVEN[name]) for name in ("a row that reads nothing", "nothing is read")
     )
 
-    assert told(some, "softmax").startswith("The softmax turns each row of scores into weights")
-    assert '"b" has every key masked, so its row is 0. Every other row sums to 1.' in told(
-        some, "softmax"
+    assert view_text(some_masked, "softmax").startswith(
+        "The softmax turns each row of scores into weights"
     )
-    assert "sums to 1" not in told(none, "softmax")
+    assert '"b" has every key masked, so its row is 0. Every other row sums to 1.' in view_text(
+        some_masked, "softmax"
+    )
+    assert "sums to 1" not in view_text(all_masked, "softmax")
 
 
 def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
-    blind = parse_matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
+    masked_matrices = parse_matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
 
-    assert '"x4" has every key masked, so its row is 0. The same holds for 2 more tokens.' in told(
-        trace(None, given=blind), "softmax"
+    assert (
+        '"x4" has every key masked, so its row is 0. The same holds for 2 more tokens.'
+        in view_text(trace(None, given=masked_matrices), "softmax")
     )
 
 
 def test_a_window_of_1_and_a_mask_may_leave_a_token_nothing() -> None:
-    made = trace(None, given=given_matrices(GIVEN["what is hidden"]), window=1)
+    result = trace(None, given=given_matrices(GIVEN["what is hidden"]), window=1)
 
-    assert "only itself" not in told(made, "mask")
+    assert "only itself" not in view_text(result, "mask")
 
 
 @pytest.mark.parametrize(
-    ("choices", "cause_alone"),
+    ("choices", "is_cause_alone"),
     [
         ({"mistake": "zero-scores"}, True),
         ({"mistake": "zero-scores", "causal": True}, False),
@@ -422,15 +438,15 @@ def test_a_window_of_1_and_a_mask_may_leave_a_token_nothing() -> None:
     ],
 )
 def test_what_comes_of_a_mistake_is_told_where_it_shows(
-    choices: dict[str, Any], cause_alone: bool
+    choices: dict[str, Any], is_cause_alone: bool
 ) -> None:
-    about = told(trace("I am learning this", **choices), "softmax")
+    text = view_text(trace("I am learning this", **choices), "softmax")
 
-    assert (": exp(0)" in about or ": rows" in about or ": the second" in about) != cause_alone
+    assert (": exp(0)" in text or ": rows" in text or ": the second" in text) != is_cause_alone
 
 
 @pytest.mark.parametrize(
-    ("contents", "choices", "seeded"),
+    ("contents", "choices", "has_seed"),
     [
         (GIVEN["queries, keys, values"], {}, False),
         (GIVEN["queries, keys, values"], {"dropout": 0.5}, True),
@@ -440,25 +456,25 @@ def test_what_comes_of_a_mistake_is_told_where_it_shows(
     ],
 )
 def test_a_seed_stands_where_something_was_drawn(
-    contents: dict[str, Any], choices: dict[str, Any], seeded: bool
+    contents: dict[str, Any], choices: dict[str, Any], has_seed: bool
 ) -> None:
-    made = trace(None, given=given_matrices(contents), **choices)
+    result = trace(None, given=given_matrices(contents), **choices)
 
-    assert ("seed 42" in made.view().settings) == seeded
+    assert ("seed 42" in result.view().settings) == has_seed
 
 
 def test_dropout_by_chance_is_no_real_weight() -> None:
-    real = given_matrices(GIVEN["queries, keys, values"])
+    given_vectors = given_matrices(GIVEN["queries, keys, values"])
 
-    assert trace(None, given=real, dropout=0.5).view().screen.caveat == (
+    assert trace(None, given=given_vectors, dropout=0.5).view().screen.caveat == (
         "random dropout: the weights before it are real, what is computed from them is not"
     )
 
 
 def test_a_score_that_is_rounded_to_0_is_not_above_0() -> None:
-    made = of_matrices(**GIVEN["next to nothing"])
+    result = trace_of_matrices(**GIVEN["next to nothing"])
 
-    assert "rounded to 0, and so is the score" in told(made, "angle", query="1", key="1")
+    assert "rounded to 0, and so is the score" in view_text(result, "angle", query="1", key="1")
 
 
 def test_vectors_too_short_for_their_product_have_an_angle() -> None:

@@ -18,10 +18,10 @@ from tests.conftest import Attnviz
 from tests.small_transformers import OF_BART, SIZES, SPECIAL, TOKENIZERS, Kind, Saved, save
 
 TEXT = "The animal was too tired"
-LONG = "The animal was too tired to cross the street. " * 4
+LONG_TEXT = "The animal was too tired to cross the street. " * 4
 WORDS = len(TOKENIZERS["wordpiece"]())
-OF_TEXT = SIZES | SPECIAL | {"vocab_size": WORDS}
-OF_PICTURES = {**SIZES, "image_size": 16, "patch_size": 8}
+TEXT_CONFIG = SIZES | SPECIAL | {"vocab_size": WORDS}
+PICTURE_CONFIG = {**SIZES, "image_size": 16, "patch_size": 8}
 FSMT = {"langs": ["en", "de"], "src_vocab_size": WORDS, "tgt_vocab_size": WORDS}
 PROPHETNET = {
     "hidden_size": 16,
@@ -41,29 +41,31 @@ PERCEIVER = {
     "num_self_attention_heads": 4,
     "num_cross_attention_heads": 4,
 }
-STARTS = {"decoder_start_token_id": 1}
+START_ID = {"decoder_start_token_id": 1}
 KINDS = {
-    "fsmt": Kind("FSMT", "ForConditionalGeneration", "wordpiece", OF_BART | FSMT | STARTS),
-    "prophetnet": Kind("ProphetNet", "ForConditionalGeneration", "wordpiece", PROPHETNET | STARTS),
+    "fsmt": Kind("FSMT", "ForConditionalGeneration", "wordpiece", OF_BART | FSMT | START_ID),
+    "prophetnet": Kind(
+        "ProphetNet", "ForConditionalGeneration", "wordpiece", PROPHETNET | START_ID
+    ),
     "perceiver": Kind("Perceiver", "Model", "wordpiece", PERCEIVER),
     "xmod": Kind("Xmod", "Model", "wordpiece", SIZES),
     "bigbird": Kind("BigBird", "Model", "wordpiece", SIZES | {"block_size": 2}),
     "clip": Kind(
-        "CLIP", "Model", "wordpiece", {"text_config": OF_TEXT, "vision_config": OF_PICTURES}
+        "CLIP", "Model", "wordpiece", {"text_config": TEXT_CONFIG, "vision_config": PICTURE_CONFIG}
     ),
-    "vilt": Kind("Vilt", "Model", "wordpiece", OF_PICTURES),
+    "vilt": Kind("Vilt", "Model", "wordpiece", PICTURE_CONFIG),
 }
 
 
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    at = tmp_path_factory.mktemp("unfit")
+    folder = tmp_path_factory.mktemp("unfit")
 
-    def saved(name: str) -> str:
-        found = at / name
-        return str(found if found.is_dir() else save(KINDS[name], found))
+    def save_model(name: str) -> str:
+        path = folder / name
+        return str(path if path.is_dir() else save(KINDS[name], path))
 
-    return saved
+    return save_model
 
 
 @pytest.mark.parametrize(
@@ -98,9 +100,9 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 def test_a_model_that_stops_at_a_text_is_refused_in_two_lines(
     name: str, problem: str, hint: str, folder_of: Callable[[str], str], attnviz: Attnviz
 ) -> None:
-    told = attnviz("inspect", TEXT, "--model", folder_of(name))
+    result = attnviz("inspect", TEXT, "--model", folder_of(name))
 
-    assert (told.status, told.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
 def test_the_part_that_reads_text_can_be_looked_at_where_the_hint_puts_it(
@@ -111,32 +113,34 @@ def test_the_part_that_reads_text_can_be_looked_at_where_the_hint_puts_it(
         model.text_model.save_pretrained(tmp_path / "text")
     TOKENIZERS["wordpiece"]().save_pretrained(tmp_path / "text")
 
-    made = trace(TEXT, model=str(tmp_path / "text"))
+    result = trace(TEXT, model=str(tmp_path / "text"))
 
-    assert made.trained is not None
-    assert not made.trained.fallback
+    assert result.trained is not None
+    assert not result.trained.fallback
 
 
-@pytest.mark.parametrize("which", ["decoder", "cross"])
+@pytest.mark.parametrize("attention", ["decoder", "cross"])
 def test_what_a_decoder_of_fsmt_reads_is_shown_as_it_hands_it_back(
-    which: Any, folder_of: Callable[[str], str]
+    attention: Any, folder_of: Callable[[str], str]
 ) -> None:
-    made = trace(TEXT, model=folder_of("fsmt"), attention=which, target="the street")
+    result = trace(TEXT, model=folder_of("fsmt"), attention=attention, target="the street")
     model = load_transformer(Settings(model=folder_of("fsmt"))).model
-    ids = {"input_ids": list(made.keys.ids), "decoder_input_ids": list(made.tokens.ids)}
-    if which == "decoder":
+    ids = {"input_ids": list(result.keys.ids), "decoder_input_ids": list(result.tokens.ids)}
+    if attention == "decoder":
         ids["input_ids"] = list(trace(TEXT, model=folder_of("fsmt")).tokens.ids)
     with torch.no_grad():
         outputs = model(**{name: torch.tensor([each]) for name, each in ids.items()},
                         output_attentions=True, use_cache=False)  # fmt: skip
 
-    theirs = outputs.decoder_attentions if which == "decoder" else outputs.cross_attentions
-    assert torch.equal(made.weights, torch.cat([*theirs]))
+    expected_weights = (
+        outputs.decoder_attentions if attention == "decoder" else outputs.cross_attentions
+    )
+    assert torch.equal(result.weights, torch.cat([*expected_weights]))
     table = model.model.decoder.embed_tokens.weight
-    assert torch.equal(made.embeddings, table[list(made.tokens.ids)])
-    assert made.prediction is not None
+    assert torch.equal(result.embeddings, table[list(result.tokens.ids)])
+    assert result.prediction is not None
     expected = outputs.logits[0].softmax(-1).max(-1).values
-    assert torch.allclose(made.prediction.probabilities.max(-1).values, expected)
+    assert torch.allclose(result.prediction.probabilities.max(-1).values, expected)
 
 
 def test_several_streams_of_a_decoder_are_no_table_of_its_tokens(
@@ -144,18 +148,20 @@ def test_several_streams_of_a_decoder_are_no_table_of_its_tokens(
 ) -> None:
     with pytest.raises(AttnvizError, match=r"returns weights of 1 × 4 × \d+ × \d+, which do"):
         trace(TEXT, model=folder_of("prophetnet"), attention="cross", target="the street")
-    made = trace(TEXT, model=folder_of("prophetnet"), attention="decoder", target="the street")
-    assert made.prediction is not None
+    result = trace(TEXT, model=folder_of("prophetnet"), attention="decoder", target="the street")
+    assert result.prediction is not None
 
 
 def test_what_a_text_changes_of_a_model_is_undone_before_the_next(
     folder_of: Callable[[str], str],
 ) -> None:
     """Of a short text BigBird reads everything; and so it would of all texts after it."""
-    first, _, again = (trace(each, model=folder_of("bigbird")) for each in (LONG, TEXT, LONG))
+    first_trace, _, last_trace = (
+        trace(each, model=folder_of("bigbird")) for each in (LONG_TEXT, TEXT, LONG_TEXT)
+    )
 
-    assert torch.equal(first.weights > 0, again.weights > 0)
-    assert (first.weights == 0).any()  # it reads some blocks, and not all
+    assert torch.equal(first_trace.weights > 0, last_trace.weights > 0)
+    assert (first_trace.weights == 0).any()  # it reads some blocks, and not all
 
 
 def test_no_other_model_is_loaded_again(small_transformer: Saved) -> None:
@@ -170,11 +176,11 @@ def test_no_other_model_is_loaded_again(small_transformer: Saved) -> None:
 def test_the_dtype_that_a_model_cannot_have_is_the_one_that_is_asked_for(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
-    told = attnviz(
+    result = attnviz(
         "inspect", TEXT, "--model", str(small_transformer("xlnet")), "--dtype", "float64"
     )
 
-    assert told.err == (
+    assert result.err == (
         "error: the model 'xlnet' (xlnet) cannot be run as float64: expected scalar type Float but "
         "found Double\n hint: leave --dtype out\n"
     )
@@ -185,13 +191,13 @@ def test_another_dtype_is_no_advice_where_that_is_not_what_stops_a_model(
 ) -> None:
     kind: Any = transformers.BertModel
 
-    def stops(*args: Any, **named: Any) -> Any:
+    def raise_error(*args: Any, **options: Any) -> Any:
         raise RuntimeError("shape '[1, 2]' is invalid for input of size 3")
 
-    monkeypatch.setattr(kind, "forward", stops)
-    with pytest.raises(AttnvizError, match="cannot be run on this text: shape") as told:
+    monkeypatch.setattr(kind, "forward", raise_error)
+    with pytest.raises(AttnvizError, match="cannot be run on this text: shape") as error:
         trace(TEXT, model=str(small_transformer("bert")), dtype="float64")
-    assert told.value.hint == "look at its config.json, or save the model again"
+    assert error.value.hint == "look at its config.json, or save the model again"
 
 
 def test_a_model_of_pictures_is_told_that_it_reads_no_text(
@@ -199,11 +205,11 @@ def test_a_model_of_pictures_is_told_that_it_reads_no_text(
 ) -> None:
     config: Any = transformers.ViTConfig
     with quiet_transformers():
-        transformers.ViTModel(config(**OF_PICTURES)).save_pretrained(tmp_path / "v")
+        transformers.ViTModel(config(**PICTURE_CONFIG)).save_pretrained(tmp_path / "v")
 
-    told = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))
+    result = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))
 
-    assert told.err == (
+    assert result.err == (
         "error: the model 'v' (vit) does not read text: it takes pixel_values\n"
         " hint: use a model of text\n"
     )

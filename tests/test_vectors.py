@@ -15,24 +15,24 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Trace
 
 
-def traced(path: Path | str, text: str = "the cat", **settings: Any) -> Trace:
+def trace_vectors(path: Path | str, text: str = "the cat", **settings: Any) -> Trace:
     return trace(text, embeddings=str(path), **({"tokenizer": "words"} | settings))
 
 
 def refusal(path: Path | str, text: str = "the cat", **settings: Any) -> str:
-    with pytest.raises(AttnvizError) as refused:
-        traced(path, text, **settings)
-    return str(refused.value).replace(str(path), path.name if isinstance(path, Path) else "")
+    with pytest.raises(AttnvizError) as error:
+        trace_vectors(path, text, **settings)
+    return str(error.value).replace(str(path), path.name if isinstance(path, Path) else "")
 
 
 def test_a_matrix_gives_each_id_its_row(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.arange(256 * 3, dtype=np.float32).reshape(256, 3))
 
-    made = traced(tmp_path / "e.npy", "ab", tokenizer="bytes")
+    result = trace_vectors(tmp_path / "e.npy", "ab", tokenizer="bytes")
 
-    assert made.embeddings.tolist() == [[291, 292, 293], [294, 295, 296]]
-    assert made.provenance.settings["embeddings"] == "e.npy"
-    assert made.provenance.settings["dim"] == 3
+    assert result.embeddings.tolist() == [[291, 292, 293], [294, 295, 296]]
+    assert result.provenance.settings["embeddings"] == "e.npy"
+    assert result.provenance.settings["dim"] == 3
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
@@ -45,7 +45,10 @@ def test_one_of_several_matrices_is_named(tmp_path: Path, suffix: str) -> None:
     else:
         save_file({name: tensor.bfloat16() for name, tensor in tensors.items()}, path)
 
-    assert traced(f"{path}#wte", "ab", tokenizer="bytes").embeddings.tolist() == [[1, 1], [1, 1]]
+    assert trace_vectors(f"{path}#wte", "ab", tokenizer="bytes").embeddings.tolist() == [
+        [1, 1],
+        [1, 1],
+    ]
     assert refusal(path, "ab", tokenizer="bytes") == f"'e{suffix}' holds several matrices"
 
 
@@ -53,8 +56,10 @@ def test_one_of_several_matrices_is_named(tmp_path: Path, suffix: str) -> None:
 def test_text_gives_each_word_its_line(tmp_path: Path, header: str) -> None:
     (tmp_path / "glove.txt").write_text(f"{header}the 1 2\ncat 3 4\ndog 5 6\n")
 
-    assert traced(tmp_path / "glove.txt", "The cat").embeddings.tolist() == [[1, 2], [3, 4]]
-    assert traced(tmp_path / "glove.txt", "the dog", tokenizer="gpt2").embeddings.tolist() == [
+    assert trace_vectors(tmp_path / "glove.txt", "The cat").embeddings.tolist() == [[1, 2], [3, 4]]
+    assert trace_vectors(
+        tmp_path / "glove.txt", "the dog", tokenizer="gpt2"
+    ).embeddings.tolist() == [
         [1, 2],
         [5, 6],
     ]
@@ -63,7 +68,11 @@ def test_text_gives_each_word_its_line(tmp_path: Path, header: str) -> None:
 def test_a_word_may_hold_spaces_and_tabs_separate_as_well(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("the\t1\t2\nat name@domain.com 0.1 0.2\ncat 3 4\nat 5 6\n")
 
-    assert traced(tmp_path / "g.txt", "the cat at").embeddings.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert trace_vectors(tmp_path / "g.txt", "the cat at").embeddings.tolist() == [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+    ]
 
 
 def test_a_word_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -135,4 +144,7 @@ def test_a_width_that_contradicts_the_file_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=4) == (
         "dim is 4, but the embeddings are 3 wide"
     )
-    assert traced(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=3).embeddings.shape == (2, 3)
+    assert trace_vectors(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=3).embeddings.shape == (
+        2,
+        3,
+    )

@@ -19,7 +19,7 @@ from tests.conftest import Attnviz
 TEXT = "I am learning this"
 
 
-def both(
+def save_both_ways(
     command: Attnviz,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -28,7 +28,7 @@ def both(
     *words: str,
 ) -> tuple[bytes, bytes]:
     """The same file by the command line and by the library."""
-    written = []
+    contents = []
     for place in ("typed", "called"):
         (folder / place).mkdir(exist_ok=True)
         monkeypatch.chdir(folder / place)
@@ -36,8 +36,8 @@ def both(
             assert command(*words, "-o", name).status == 0
         else:
             view.save(name)
-        written.append((folder / place / name).read_bytes())
-    return written[0], written[1]
+        contents.append((folder / place / name).read_bytes())
+    return contents[0], contents[1]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -46,15 +46,15 @@ def test_a_trace_saves_the_bytes_that_the_command_line_writes(
 ) -> None:
     from attnviz import trace
 
-    typed, called = both(
+    command_bytes, library_bytes = save_both_ways(
         attnviz, tmp_path, monkeypatch, trace(TEXT).view(), f"x{suffix}", "run", TEXT
     )
 
-    assert typed == called
+    assert command_bytes == library_bytes
 
 
 @pytest.mark.parametrize(
-    ("command", "asked", "choices", "words"),
+    ("command", "settings", "choices", "words"),
     [
         ("run", {"variant": "multi-head", "seed": 7}, {}, "--variant multi-head --seed 7"),
         ("run", {"scale": False, "causal": True}, {}, "--no-scale --causal"),
@@ -78,20 +78,27 @@ def test_whatever_is_chosen_the_bytes_are_the_same(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: str,
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     choices: dict[str, Any],
     words: str,
 ) -> None:
     from attnviz import Comparison, Trace, compare, trace
 
-    made: Trace | Comparison
-    made = trace(TEXT, **asked) if command == "run" else compare(TEXT, **asked)
+    result: Trace | Comparison
+    result = trace(TEXT, **settings) if command == "run" else compare(TEXT, **settings)
 
-    typed, called = both(
-        attnviz, tmp_path, monkeypatch, made.view(**choices), "x.svg", command, TEXT, *words.split()
+    command_bytes, library_bytes = save_both_ways(
+        attnviz,
+        tmp_path,
+        monkeypatch,
+        result.view(**choices),
+        "x.svg",
+        command,
+        TEXT,
+        *words.split(),
     )
 
-    assert typed == called
+    assert command_bytes == library_bytes
 
 
 def test_steps_and_examples_do_so_too(
@@ -99,13 +106,15 @@ def test_steps_and_examples_do_so_too(
 ) -> None:
     from attnviz import example, steps
 
-    walked = steps(TEXT, step="5-8", digits=3).view()
-    shown = example("simplified").view()
+    steps_view = steps(TEXT, step="5-8", digits=3).view()
+    example_view = example("simplified").view()
 
     words = ["steps", TEXT, "--step", "5-8", "--digits", "3"]
-    assert len(set(both(attnviz, tmp_path, monkeypatch, walked, "a.md", *words))) == 1
+    assert len(set(save_both_ways(attnviz, tmp_path, monkeypatch, steps_view, "a.md", *words))) == 1
     words = ["example", "show", "simplified"]
-    assert len(set(both(attnviz, tmp_path, monkeypatch, shown, "b.svg", *words))) == 1
+    assert (
+        len(set(save_both_ways(attnviz, tmp_path, monkeypatch, example_view, "b.svg", *words))) == 1
+    )
 
 
 @pytest.mark.parametrize("suffix", sorted({*FORMATS} - {".npz", ".png", ".gif", ".pptx"}))
@@ -114,10 +123,10 @@ def test_a_comparison_saves_the_bytes_that_the_command_line_writes(
 ) -> None:
     from attnviz import compare
 
-    made = compare(TEXT, by="heads").view(repeats=3)
+    view = compare(TEXT, by="heads").view(repeats=3)
 
     words = ["compare", TEXT, "--by", "heads", "--repeats", "3"]
-    assert len(set(both(attnviz, tmp_path, monkeypatch, made, f"a{suffix}", *words))) == 1
+    assert len(set(save_both_ways(attnviz, tmp_path, monkeypatch, view, f"a{suffix}", *words))) == 1
 
 
 def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) -> None:
@@ -138,8 +147,8 @@ def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
     from attnviz import trace
     from attnviz.traces.matrices import parse_matrices
 
-    given = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
-    given.view().save(tmp_path / "a.json")
+    given_trace = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
+    given_trace.view().save(tmp_path / "a.json")
 
     assert json.loads((tmp_path / "a.json").read_text("utf-8"))["attnviz"]["command"] is None
 
@@ -147,11 +156,11 @@ def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
 def test_a_picture_of_the_library_has_title_description_and_provenance() -> None:
     from attnviz import draw, trace
 
-    drawn = render(draw(trace(TEXT, variant="causal"), ["weights"]), ".svg").decode()
+    svg = render(draw(trace(TEXT, variant="causal"), ["weights"]), ".svg").decode()
 
-    assert ">Each token attends only to itself and earlier tokens</title>" in drawn
-    assert "1 I reads 1 I most (1.00)" in drawn
-    assert '"seed": 42' in drawn
+    assert ">Each token attends only to itself and earlier tokens</title>" in svg
+    assert "1 I reads 1 I most (1.00)" in svg
+    assert '"seed": 42' in svg
 
 
 def test_a_file_for_each_step_is_saved_where_its_name_has_a_place_for_it(tmp_path: Path) -> None:
@@ -185,17 +194,19 @@ def test_of_several_files_all_are_written_or_none(tmp_path: Path) -> None:
 def test_of_several_layers_each_is_named_though_no_block_is_around_them() -> None:
     from attnviz import trace
 
-    made = trace(TEXT)
-    stack = replace(made, layers=tuple(replace(made.layers[0], layer=at) for at in range(3)))
+    result = trace(TEXT)
+    three_layers = replace(
+        result, layers=tuple(replace(result.layers[0], layer=layer) for layer in range(3))
+    )
 
-    view = stack.view(show=["weights", "context"])
+    view = three_layers.view(show=["weights", "context"])
 
-    names = [f"{name} L{at}{head}" for at in range(3) for name, head in NAMED]
+    names = [f"{name} L{layer}{head}" for layer in range(3) for name, head in PANEL_NAMES]
     assert [panel.title for panel in view.screen.panels if isinstance(panel, Grid)] == names
     assert "3 layers" in view.settings
 
 
-NAMED = (("weights", "H0"), ("context vectors", ""))
+PANEL_NAMES = (("weights", "H0"), ("context vectors", ""))
 
 
 def test_every_result_has_a_view_with_words_and_panels() -> None:
@@ -218,13 +229,13 @@ def test_a_step_alone_is_a_view_of_its_own() -> None:
 
     view = steps(TEXT, query="am").view()
     section = view.sections[4]
-    alone = view.of_section(section)
+    step_view = view.of_section(section)
 
     assert isinstance(section, Section)
-    assert alone.headline == "5 scores"
-    assert [each.name for each in alone.sections] == ["scores"]
-    assert alone.sections[0].moments == ()
-    assert alone.picture.description.startswith("5 scores: Each score is the dot product")
+    assert step_view.headline == "5 scores"
+    assert [each.name for each in step_view.sections] == ["scores"]
+    assert step_view.sections[0].moments == ()
+    assert step_view.picture.description.startswith("5 scores: Each score is the dot product")
 
 
 def test_a_look_has_nothing_to_say() -> None:
@@ -253,7 +264,7 @@ def test_a_look_that_nobody_can_draw_is_refused(looks: dict[str, Any], problem: 
 def test_only_a_command_with_a_pace_is_told_one(tmp_path: Path) -> None:
     from attnviz import steps, trace
 
-    for made in (trace("I am"), steps("I am", step="5")):
-        made.view().save(tmp_path / "a.gif", seconds=1.0, dpi=30)
-        told = b"--seconds-per-step 1.0" in (tmp_path / "a.gif").read_bytes()
-        assert told is (type(made).__name__ == "Walk")
+    for result in (trace("I am"), steps("I am", step="5")):
+        result.view().save(tmp_path / "a.gif", seconds=1.0, dpi=30)
+        has_pace = b"--seconds-per-step 1.0" in (tmp_path / "a.gif").read_bytes()
+        assert has_pace is (type(result).__name__ == "Walk")

@@ -20,8 +20,8 @@ from attnviz.traces.weights import Stage, Weights, tensor_to_numpy
 
 
 @dataclass(frozen=True, eq=False)
-class Row(Cells):
-    """One head's scores or weights, of which no more is worked out than somebody looks at."""
+class RowCells(Cells):
+    """One head's scores or weights, computed only for the window that is asked for."""
 
     layer: Layer
     stage: Stage
@@ -37,23 +37,23 @@ class Row(Cells):
         assert self.layer.keys is not None
         scores = self.layer.queries[self.head, rows] @ self.layer.keys[self.head].T
         hidden = ~self.layer.visible[rows]
-        masked = (scores * self.layer.scale).masked_fill(hidden, -inf)
+        masked_scores = (scores * self.layer.scale).masked_fill(hidden, -inf)
         numbers = {
             "scores": scores,
             "scaled scores": scores * self.layer.scale,
-            "masked scores": masked,
-            "exponents": masked,
-        }.get(self.stage, masked.softmax(-1))
-        shown = (
+            "masked scores": masked_scores,
+            "exponents": masked_scores,
+        }.get(self.stage, masked_scores.softmax(-1))
+        is_hidden = (
             hidden
             if self.stage in ("masked scores", "weights", "mixing")
             else torch.zeros_like(hidden)
         )
-        return Patch(tensor_to_numpy(numbers)[:, columns], tensor_to_numpy(shown)[:, columns])
+        return Patch(tensor_to_numpy(numbers)[:, columns], tensor_to_numpy(is_hidden)[:, columns])
 
 
 @dataclass(frozen=True, eq=False)
-class FromQueriesAndKeys(Weights):
+class RowWeights(Weights):
     layer: Layer
 
     @property
@@ -61,29 +61,35 @@ class FromQueriesAndKeys(Weights):
         return len(self.layer.values)
 
     def cells(self, stage: Stage, head: int) -> Cells:
-        return Row(self.layer, stage, head)
+        return RowCells(self.layer, stage, head)
 
 
-def row_by_row(made: Trace) -> Trace:
-    """The same trace, whose weights are in no matrix: whoever takes one all the same gets NaN."""
+def with_row_weights(original: Trace) -> Trace:
+    """The same trace with weights computed on demand; its stored matrices contain only NaN."""
     layers = tuple(
-        replace(layer, weights_on_demand=FromQueriesAndKeys(layer), attended=_empty(layer.attended))
-        for layer in made.layers
+        replace(layer, weights_on_demand=RowWeights(layer), attended=fill_with_nan(layer.attended))
+        for layer in original.layers
     )
-    return replace(made, layers=layers)
+    return replace(original, layers=layers)
 
 
-def _empty(attended: AttentionStages) -> AttentionStages:
-    nothing = torch.full_like(attended.weights, nan)
-    return replace(attended, scores=nothing, scaled_scores=nothing, weights=nothing, mixing=nothing)
+def fill_with_nan(attended: AttentionStages) -> AttentionStages:
+    nan_weights = torch.full_like(attended.weights, nan)
+    return replace(
+        attended,
+        scores=nan_weights,
+        scaled_scores=nan_weights,
+        weights=nan_weights,
+        mixing=nan_weights,
+    )
 
 
-def alike(ours: bytes, theirs: bytes) -> bool:
-    """Compared here, for to show how pictures differ takes pytest minutes."""
-    return ours == theirs
+def are_equal(stored_picture: bytes, row_picture: bytes) -> bool:
+    """Compare outside an assert: pytest takes minutes to show how two pictures differ."""
+    return stored_picture == row_picture
 
 
-def words(count: int) -> str:
+def build_text(count: int) -> str:
     return " ".join(f"word{number % 31}" for number in range(count))
 
 
@@ -91,47 +97,53 @@ def words(count: int) -> str:
 @pytest.mark.parametrize("count", [4, 90])
 @pytest.mark.parametrize("suffix", [".txt", ".md", ".svg", ".png"])
 def test_the_same_is_drawn(variant: str, count: int, suffix: str) -> None:
-    made = trace(words(count), variant=variant, tokenizer="words")
-    shown = ["scores", "weights"]
+    original = trace(build_text(count), variant=variant, tokenizer="words")
+    parts = ["scores", "weights"]
 
-    ours, theirs = (each.view(show=shown).render(suffix) for each in (made, row_by_row(made)))
+    stored_picture, row_picture = (
+        each.view(show=parts).render(suffix) for each in (original, with_row_weights(original))
+    )
 
-    assert alike(ours, theirs)
+    assert are_equal(stored_picture, row_picture)
 
 
 def test_the_same_is_pooled_into_a_picture() -> None:
-    made = trace(words(300), variant="causal", tokenizer="words")
+    original = trace(build_text(300), variant="causal", tokenizer="words")
 
-    ours, theirs = (each.view().render(".png", dpi=30) for each in (made, row_by_row(made)))
+    stored_picture, row_picture = (
+        each.view().render(".png", dpi=30) for each in (original, with_row_weights(original))
+    )
 
-    assert alike(ours, theirs)
+    assert are_equal(stored_picture, row_picture)
 
 
 @pytest.mark.parametrize("query", [None, "3"])
 def test_the_same_is_read_by_one_token(query: str | None) -> None:
-    made = trace(words(20), variant="multi-head", tokenizer="words")
+    original = trace(build_text(20), variant="multi-head", tokenizer="words")
 
-    ours, theirs = (each.view(query=query).render(".txt") for each in (made, row_by_row(made)))
+    stored_picture, row_picture = (
+        each.view(query=query).render(".txt") for each in (original, with_row_weights(original))
+    )
 
-    assert alike(ours, theirs)
+    assert are_equal(stored_picture, row_picture)
 
 
 def test_a_matrix_is_asked_and_never_taken_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is pooled for a small screen asks for bands of rows, each only once."""
-    made = row_by_row(trace(words(200), tokenizer="words"))
-    asked: list[int] = []
-    window = Row.window
+    original = with_row_weights(trace(build_text(200), tokenizer="words"))
+    cell_counts: list[int] = []
+    window = RowCells.window
 
-    def counted(self: Row, rows: slice, columns: slice) -> Patch:
+    def count_cells(self: RowCells, rows: slice, columns: slice) -> Patch:
         patch = window(self, rows, columns)
-        asked.append(patch.values.size)
+        cell_counts.append(patch.values.size)
         return patch
 
     monkeypatch.setattr(cells, "CELLS_PER_BAND", 2000)
-    monkeypatch.setattr(Row, "window", counted)
-    made.view().render(".png", dpi=30)
+    monkeypatch.setattr(RowCells, "window", count_cells)
+    original.view().render(".png", dpi=30)
 
-    assert max(asked) <= 2000
+    assert max(cell_counts) <= 2000
 
 
 SIZES = st.integers(1, 12)
@@ -148,16 +160,16 @@ SIZES = st.integers(1, 12)
     share=st.booleans(),
 )
 def test_blocks_are_the_same_in_whatever_bands_they_are_added_up(
-    values: np.ndarray, height: int, width: int, at_once: int, share: bool
+    values: np.ndarray, height: int, width: int, band_size: int, share: bool
 ) -> None:
     table = StoredCells(values, values < 0)
-    before = table.pooled(height, width, share=share)
+    one_band = table.pooled(height, width, share=share)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "CELLS_PER_BAND", at_once)
-        after = table.pooled(height, width, share=share)
+        patch.setattr(cells, "CELLS_PER_BAND", band_size)
+        several_bands = table.pooled(height, width, share=share)
 
-    assert np.array_equal(before.values, after.values)
-    assert np.array_equal(before.hidden, after.hidden)
+    assert np.array_equal(one_band.values, several_bands.values)
+    assert np.array_equal(one_band.hidden, several_bands.hidden)
 
 
 @given(
@@ -175,9 +187,9 @@ def test_a_block_is_the_mean_of_its_cells_and_of_shares_the_sum_over_its_columns
     means = table.pooled(height, width, share=False).values
     shares = table.pooled(height, width, share=True).values
 
-    first = values[:height, :width]
-    assert np.isclose(means[0, 0], first.mean())
-    assert np.isclose(shares[0, 0], first.sum(axis=1).mean())
+    first_block = values[:height, :width]
+    assert np.isclose(means[0, 0], first_block.mean())
+    assert np.isclose(shares[0, 0], first_block.sum(axis=1).mean())
     assert np.allclose(shares.sum(axis=1)[0], values[:height].sum(axis=1).mean())
 
 
@@ -205,10 +217,11 @@ def test_a_sample_of_a_large_table_is_every_so_many_of_its_cells(
 
 @pytest.mark.parametrize("variant", ["causal", "multi-head"])
 def test_the_steps_ask_for_rows_too(variant: str) -> None:
-    made = trace("the quick brown fox", tokenizer="words", variant=variant)
+    original = trace("the quick brown fox", tokenizer="words", variant=variant)
 
-    ours, theirs = (
-        steps(one, query="fox").view().render(".md") for one in (made, row_by_row(made))
+    stored_picture, row_picture = (
+        steps(each_trace, query="fox").view().render(".md")
+        for each_trace in (original, with_row_weights(original))
     )
 
-    assert alike(ours, theirs)
+    assert are_equal(stored_picture, row_picture)

@@ -24,23 +24,27 @@ TEXT = "I am learning this"
 
 
 def test_a_head_that_is_off_hands_on_nothing() -> None:
-    whole, without = (trace(TEXT, heads=2, without=each).layers[0] for each in (None, "L0H1"))
+    full_layer, reduced_layer = (
+        trace(TEXT, heads=2, without=each).layers[0] for each in (None, "L0H1")
+    )
 
-    assert_close(without.attended.weights, whole.attended.weights)
-    assert_close(without.attended.contexts[0], whole.attended.contexts[0])
-    assert not without.attended.contexts[1].any()
-    assert without.projections is not None
-    assert without.projections.w_out is not None
-    half = whole.attended.contexts[0] @ without.projections.w_out[:4]
-    assert_close(without.context, half)
+    assert_close(reduced_layer.attended.weights, full_layer.attended.weights)
+    assert_close(reduced_layer.attended.contexts[0], full_layer.attended.contexts[0])
+    assert not reduced_layer.attended.contexts[1].any()
+    assert reduced_layer.projections is not None
+    assert reduced_layer.projections.w_out is not None
+    first_head_output = full_layer.attended.contexts[0] @ reduced_layer.projections.w_out[:4]
+    assert_close(reduced_layer.context, first_head_output)
 
 
 def test_the_mean_of_a_head_is_the_same_for_every_token() -> None:
-    whole, without = (trace(TEXT, heads=2, without=each).layers[0] for each in (None, "L0H0=mean"))
+    full_layer, reduced_layer = (
+        trace(TEXT, heads=2, without=each).layers[0] for each in (None, "L0H0=mean")
+    )
 
-    average = whole.attended.contexts[0].mean(0)
-    assert_close(without.attended.contexts[0], average.expand(4, -1))
-    assert_close(without.attended.contexts[1], whole.attended.contexts[1])
+    mean_vector = full_layer.attended.contexts[0].mean(0)
+    assert_close(reduced_layer.attended.contexts[0], mean_vector.expand(4, -1))
+    assert_close(reduced_layer.attended.contexts[1], full_layer.attended.contexts[1])
 
 
 def test_by_hand_two_heads_of_two_tokens() -> None:
@@ -52,18 +56,20 @@ def test_by_hand_two_heads_of_two_tokens() -> None:
 
 
 def test_without_all_heads_attention_adds_nothing() -> None:
-    made = trace(TEXT, layers=1, heads=2, norm="none", attention_only=True, without="L0H0,L0H1")
+    result = trace(TEXT, layers=1, heads=2, norm="none", attention_only=True, without="L0H0,L0H1")
 
-    assert torch.equal(made.layers[0].outputs, made.embeddings)
+    assert torch.equal(result.layers[0].outputs, result.embeddings)
 
 
 def test_a_head_of_the_second_layer_leaves_the_first_as_it_is() -> None:
-    whole, without = (trace(TEXT, layers=2, heads=2, without=each) for each in (None, "L1H0"))
+    full_trace, reduced_trace = (
+        trace(TEXT, layers=2, heads=2, without=each) for each in (None, "L1H0")
+    )
 
-    assert torch.equal(without.layers[0].outputs, whole.layers[0].outputs)
-    assert not torch.equal(without.layers[1].outputs, whole.layers[1].outputs)
-    assert without.layers[0].off == {}
-    assert without.layers[1].off == {0: "zero"}
+    assert torch.equal(reduced_trace.layers[0].outputs, full_trace.layers[0].outputs)
+    assert not torch.equal(reduced_trace.layers[1].outputs, full_trace.layers[1].outputs)
+    assert reduced_trace.layers[0].off == {}
+    assert reduced_trace.layers[1].off == {0: "zero"}
 
 
 def test_layer_0_may_be_left_out_and_letters_be_small() -> None:
@@ -73,14 +79,16 @@ def test_layer_0_may_be_left_out_and_letters_be_small() -> None:
 
 @given(st.dictionaries(st.tuples(st.integers(0, 99), st.integers(0, 99)),
                        st.sampled_from(["zero", "mean"]), min_size=1, max_size=5))  # fmt: skip
-def test_names_of_heads_are_read_as_they_are_written(off: dict[tuple[int, int], str]) -> None:
-    named = ",".join(f"{format_head_id(*place)}={how}" for place, how in off.items())
+def test_names_of_heads_are_read_as_they_are_written(heads_off: dict[tuple[int, int], str]) -> None:
+    head_names = ",".join(
+        f"{format_head_id(*place)}={replacement}" for place, replacement in heads_off.items()
+    )
 
-    assert parse_heads_off(named) == off
+    assert parse_heads_off(head_names) == heads_off
 
 
 @pytest.mark.parametrize(
-    ("named", "problem"),
+    ("head_names", "problem"),
     [
         ("", "'without' names no head"),
         ("L0H0,", "'without' names no head"),
@@ -94,16 +102,16 @@ def test_names_of_heads_are_read_as_they_are_written(off: dict[tuple[int, int], 
         ("H0,L0H0=mean", "'without' names L0H0 twice"),
     ],
 )
-def test_what_names_no_head_is_refused(named: str, problem: str) -> None:
-    with pytest.raises(AttnvizError) as refused:
-        Settings(without=named)
+def test_what_names_no_head_is_refused(head_names: str, problem: str) -> None:
+    with pytest.raises(AttnvizError) as error:
+        Settings(without=head_names)
 
-    assert str(refused.value) == problem
-    assert refused.value.hint == 'try without="L1H1" (layer 1, head 1), or without="L0H0=mean"'
+    assert str(error.value) == problem
+    assert error.value.hint == 'try without="L1H1" (layer 1, head 1), or without="L0H0=mean"'
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "there"),
+    ("arguments", "name", "hint"),
     [
         (("--heads", "2"), "L0H2", "there are L0H0 and L0H1"),
         ((), "L1H0", "there is L0H0"),
@@ -111,42 +119,42 @@ def test_what_names_no_head_is_refused(named: str, problem: str) -> None:
     ],
 )
 def test_heads_that_there_are_not_are_refused_with_those_that_there_are(
-    attnviz: Attnviz, arguments: tuple[str, ...], name: str, there: str
+    attnviz: Attnviz, arguments: tuple[str, ...], name: str, hint: str
 ) -> None:
     result = attnviz("run", TEXT, *arguments, "--without", name)
 
     assert result.status == 2
     assert result.err == (
-        f"error: --without names {name}, but there is no such head\n hint: {there}\n"
+        f"error: --without names {name}, but there is no such head\n hint: {hint}\n"
     )
 
 
 def test_heads_that_a_file_gives_are_counted() -> None:
     from attnviz.traces.matrices import parse_matrices
 
-    found = parse_matrices({"queries": [[[1.0]], [[2.0]]], "keys": [[[1.0]], [[2.0]]],
+    matrices = parse_matrices({"queries": [[[1.0]], [[2.0]]], "keys": [[[1.0]], [[2.0]]],
                       "values": [[[1.0]], [[2.0]]]}, heads=2)  # fmt: skip
 
-    assert trace(None, given=found, without="L0H1").layers[0].off == {1: "zero"}
+    assert trace(None, given=matrices, without="L0H1").layers[0].off == {1: "zero"}
     with pytest.raises(AttnvizError, match="L0H2"):
-        trace(None, given=found, without="L0H2")
+        trace(None, given=matrices, without="L0H2")
 
 
 def test_it_is_said_what_is_off(attnviz: Attnviz) -> None:
-    shown = attnviz("run", TEXT, "--heads", "2", "--without", "L0H1=mean").out
+    output = attnviz("run", TEXT, "--heads", "2", "--without", "L0H1=mean").out
 
-    assert "scaled attention with L0H1 (replaced by its mean) switched off · " in shown
-    assert " ".join(shown.split()).endswith(
+    assert "scaled attention with L0H1 (replaced by its mean) switched off · " in output
+    assert " ".join(output.split()).endswith(
         "head 1 is switched off: its output is replaced by its mean over the sentence, the same "
         "for every token; the weights shown are those it would have"
     )
 
 
 def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz) -> None:
-    shown = attnviz("run", TEXT, "--heads", "4", "--without", "L0H2,L0H1=mean,L0H0,L0H3=mean").out
-    told = " ".join(shown.split())
+    output = attnviz("run", TEXT, "--heads", "4", "--without", "L0H2,L0H1=mean,L0H0,L0H3=mean").out
+    text = " ".join(output.split())
 
-    assert told.endswith(
+    assert text.endswith(
         "head 0 and head 2 are switched off: their outputs are replaced by 0; the weights shown "
         "are those they would have head 1 and head 3 are switched off: each output is replaced by "
         "its mean over the sentence, the same for every token; the weights shown are those they "
@@ -154,7 +162,7 @@ def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz)
     )
     assert (
         " with L0H0, L0H1 (replaced by its mean), L0H2 and L0H3 (replaced by its mean) "
-    ) in told
+    ) in text
 
 
 def test_the_step_of_context_vectors_says_so_and_adds_up_what_goes_on() -> None:
@@ -163,10 +171,10 @@ def test_the_step_of_context_vectors_says_so_and_adds_up_what_goes_on() -> None:
     assert "Head 0 is switched off: its vectors are 0. Head 1 is" in section.about
     assert "its vectors are replaced by their mean over the sentence." in section.about
     assert section.formula == "output = joined W_out"
-    zero, mean, _ = (each.text for each in section.sums)
-    assert zero == "context H0(am) = [0 0 0 0]"
-    assert mean.startswith("context H1(am) = ([")
-    assert "]) / 4 " in mean
+    zero_sum, mean_sum, _ = (each.text for each in section.sums)
+    assert zero_sum == "context H0(am) = [0 0 0 0]"
+    assert mean_sum.startswith("context H1(am) = ([")
+    assert "]) / 4 " in mean_sum
 
 
 def test_weights_values_and_contexts_are_no_equation_where_a_head_is_off() -> None:
@@ -180,48 +188,48 @@ def test_weights_values_and_contexts_are_no_equation_where_a_head_is_off() -> No
 
 
 def test_the_checks_know_what_is_off() -> None:
-    made = trace(TEXT, heads=2, dropout=0.5, without="L0H0,L0H1=mean")
+    result = trace(TEXT, heads=2, dropout=0.5, without="L0H0,L0H1=mean")
 
-    assert not [each.text for each in verify_trace(made) if each.failed]
+    assert not [each.text for each in verify_trace(result) if each.failed]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str) -> None:
-    made, file = trace(TEXT, heads=2, without="L0H1=mean"), tmp_path / f"trace{suffix}"
-    made.view().save(file)
+    result, file = trace(TEXT, heads=2, without="L0H1=mean"), tmp_path / f"trace{suffix}"
+    result.view().save(file)
 
-    again = read(str(file))
+    loaded_trace = read(str(file))
 
-    assert again.layers[0].off == {1: "mean"}
-    assert torch.equal(again.layers[0].attended.contexts, made.layers[0].attended.contexts)
-    assert again.view().title == made.view().title
-    command = again.view().command
+    assert loaded_trace.layers[0].off == {1: "mean"}
+    assert torch.equal(loaded_trace.layers[0].attended.contexts, result.layers[0].attended.contexts)
+    assert loaded_trace.view().title == result.view().title
+    command = loaded_trace.view().command
     assert command is not None
     assert "--without L0H1=mean" in command.line
 
 
 def test_what_goes_on_is_what_the_last_matrix_is_given() -> None:
     layer = trace(TEXT, heads=2, without="L0H0").layers[0]
-    mixed = mix_values(layer.attended.mixing, layer.values_of_heads)
+    contexts = mix_values(layer.attended.mixing, layer.values_of_heads)
     assert layer.projections is not None
     assert layer.projections.w_out is not None
 
-    expected = join_heads(switch_off_heads(mixed, {0: "zero"})) @ layer.projections.w_out
+    expected = join_heads(switch_off_heads(contexts, {0: "zero"})) @ layer.projections.w_out
     assert_close(layer.context, expected)
 
 
-AGREEMENT = "the old keys near the small cabinet"
+AGREEMENT_TEXT = "the old keys near the small cabinet"
 
 
 def test_a_head_that_is_off_is_marked_in_every_table_of_it() -> None:
-    view = trace(AGREEMENT, model="agreement", without="L1H0").view(show=["weights", "scores"])
-    off = {grid.title: grid.is_all_off for grid in view.grids()}
+    view = trace(AGREEMENT_TEXT, model="agreement", without="L1H0").view(show=["weights", "scores"])
+    is_off_by_title = {grid.title: grid.is_all_off for grid in view.grids()}
 
-    assert {title for title, is_off in off.items() if is_off} == {
-        title for title in off if title.endswith("L1H0 (off)")
+    assert {title for title, is_grid_off in is_off_by_title.items() if is_grid_off} == {
+        title for title in is_off_by_title if title.endswith("L1H0 (off)")
     }
-    assert sum(off.values()) == 2
-    readings = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").grids()[0]
+    assert sum(is_off_by_title.values()) == 2
+    readings = trace(AGREEMENT_TEXT, model="agreement", without="L1H0").view(query="?").grids()[0]
     assert readings.off == (False, False, True, False)
     assert readings.rows.labels[2] == "L1H0 (off)"
     assert readings.part(slice(2, 3)).is_all_off
@@ -232,50 +240,52 @@ def test_cells_of_a_head_that_is_off_are_grey_in_pictures_and_nothing_else_is() 
     from attnviz.renderers.picture.draw import _cell_colors
 
     (grid, *_) = trace(TEXT, without="L0H0").view(show=["weights"]).grids()
-    (whole, *_) = trace(TEXT).view(show=["weights"]).grids()
+    (full_grid, *_) = trace(TEXT).view(show=["weights"]).grids()
 
-    assert _grey(_cell_colors(grid, Look()))
-    assert not _grey(_cell_colors(whole, Look()))
+    assert is_grey(_cell_colors(grid, Look()))
+    assert not is_grey(_cell_colors(full_grid, Look()))
 
 
-def _grey(colors: np.ndarray) -> bool:
+def is_grey(colors: np.ndarray) -> bool:
     return bool((colors.max(-1) - colors.min(-1) <= 1).all())
 
 
 def test_what_it_comes_to_is_the_title() -> None:
-    flipped, kept, mean = (
-        trace(AGREEMENT, model="agreement", without=each).view()
+    flipped_view, same_view, mean_view = (
+        trace(AGREEMENT_TEXT, model="agreement", without=each).view()
         for each in ("L1H0,L1H1", "L0H1", "L1H0=mean,L1H1=mean")
     )
 
-    assert flipped.headline == (
+    assert flipped_view.headline == (
         "Without L1H0 and L1H1: is (99\u00a0%) instead of are (99.9\u00a0%)"
     )
-    assert flipped.title == (
+    assert flipped_view.title == (
         "multi-head attention of the model agreement with L1H0 and L1H1 switched off"
     )
-    assert kept.headline == "Without L0H1: still are (99.9\u00a0%)"
-    assert mean.headline.startswith(
+    assert same_view.headline == "Without L0H1: still are (99.9\u00a0%)"
+    assert mean_view.headline.startswith(
         "Without L1H0 (replaced by its mean) and L1H1 (replaced by its mean): "
     )
-    assert flipped.headline not in flipped.closing
-    assert flipped.settings.startswith("multi-head attention of the model agreement with L1H0 and")
+    assert flipped_view.headline not in flipped_view.closing
+    assert flipped_view.settings.startswith(
+        "multi-head attention of the model agreement with L1H0 and"
+    )
 
 
 def test_the_picture_of_answers_has_a_bar_for_each_and_a_title_that_says_them() -> None:
-    made = trace(AGREEMENT, model="agreement", without="L1H0")
-    view = made.view(show=["prediction"], query="?")
+    result = trace(AGREEMENT_TEXT, model="agreement", without="L1H0")
+    view = result.view(show=["prediction"], query="?")
     (bars,) = view.picture.panels
 
     assert isinstance(bars, RankedBars)
     assert bars.grid.rows.labels[:2] == ("are", "is")
     assert bars.remarks[:2] == ("with all heads 99.9\u00a0%", "with all heads under 0.1\u00a0%")
-    whole = trace(AGREEMENT, model="agreement").view(show=["prediction"], query="?")
-    assert whole.headline == 'At "?" the model answers: are (99.9\u00a0%)'
+    full_view = trace(AGREEMENT_TEXT, model="agreement").view(show=["prediction"], query="?")
+    assert full_view.headline == 'At "?" the model answers: are (99.9\u00a0%)'
 
 
 def test_a_page_strikes_out_the_heads_that_are_off() -> None:
-    page = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").render(".html")
+    page = trace(AGREEMENT_TEXT, model="agreement", without="L1H0").view(query="?").render(".html")
 
     assert b'"name":"L1H0"' in page or b'"name": "L1H0"' in page
     assert page.replace(b" ", b"").count(b'"off":true') == 1
@@ -285,45 +295,53 @@ def test_a_page_strikes_out_the_heads_that_are_off() -> None:
 
 
 def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
-    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"])
-    view = made.view()
+    comparison = compare(
+        AGREEMENT_TEXT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"]
+    )
+    view = comparison.view()
     (table,) = (grid for grid in view.grids() if grid.words)
 
     assert view.headline == (
         "Switching off L1H0 and L1H1 flips are (99.9\u00a0%) to is (99\u00a0%); L1H0 does not"
     )
     for place, without in enumerate((None, "L1H0", "L1H0,L1H1")):
-        alone = trace(AGREEMENT, model="agreement", without=without).prediction
-        assert alone is not None
-        first = alone.best(7, 1)[0]
-        assert table.words[place][0] == alone.answers[first]
-        assert table.values[place, 0] == pytest.approx(float(alone.probabilities[7, first]))
-    off = [grid.title for grid in view.grids() if grid.is_all_off]
-    assert len(off) == 3
-    assert all(title.endswith(" (off)") for title in off)
+        prediction = trace(AGREEMENT_TEXT, model="agreement", without=without).prediction
+        assert prediction is not None
+        first = prediction.best(7, 1)[0]
+        assert table.words[place][0] == prediction.answers[first]
+        assert table.values[place, 0] == pytest.approx(float(prediction.probabilities[7, first]))
+    off_titles = [grid.title for grid in view.grids() if grid.is_all_off]
+    assert len(off_titles) == 3
+    assert all(title.endswith(" (off)") for title in off_titles)
     assert view.heads is not None
     assert sum(head.off for head in view.heads.heads) == 3
 
 
 def test_the_picture_has_the_same_answers_of_every_way_as_bars_on_one_scale() -> None:
     ways = {"all heads": None, "without L1H0": "L1H0", "without L1H0 and L1H1": "L1H0,L1H1"}
-    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"])
-    bars = [each for each in made.view().picture.panels if isinstance(each, RankedBars)]
+    comparison = compare(
+        AGREEMENT_TEXT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"]
+    )
+    bars = [each for each in comparison.view().picture.panels if isinstance(each, RankedBars)]
 
     assert [each.grid.title for each in bars] == [*ways]
     assert {each.full_length for each in bars} == {1.0}
     for each, without in zip(bars, ways.values(), strict=True):
-        alone = trace(AGREEMENT, model="agreement", without=without).prediction
-        assert alone is not None
-        likely = dict(zip(alone.answers, alone.probabilities[7].tolist(), strict=True))
+        prediction = trace(AGREEMENT_TEXT, model="agreement", without=without).prediction
+        assert prediction is not None
+        probabilities = dict(
+            zip(prediction.answers, prediction.probabilities[7].tolist(), strict=True)
+        )
         assert each.grid.rows.labels == ("are", "is")  # all others are under 0.5 % in every way
-        assert each.grid.values[:, 0].tolist() == [likely["are"], likely["is"]]
+        assert each.grid.values[:, 0].tolist() == [probabilities["are"], probabilities["is"]]
 
 
 def test_where_no_answer_changes_that_is_the_title() -> None:
-    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"])
+    comparison = compare(
+        AGREEMENT_TEXT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"]
+    )
 
-    assert made.view().headline == (
+    assert comparison.view().headline == (
         "Switching off L0H1 or L1H0=mean does not change the answer: are (99.9\u00a0%)"
     )
 

@@ -1,4 +1,4 @@
-"""Models that have learned nothing: of few words, for whatever must hold of any model."""
+"""Untrained models with few words, for tests of what must hold for every model."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ ANSWERS = ("is", "are", "has", "have")
 TEXT = "old keys near new cats"
 
 
-def untrained(predicts: Predicts = "here", asks: str = "?", **settings: Any) -> Model:
-    """With numbers of a seed; `?` is where something is asked for, unless every word asks."""
-    spelled = {"are": "?", "is": "?"} if predicts == "here" and asks else {}
+def untrained_model(predicts: Predicts = "here", asks: str = "?", **settings: Any) -> Model:
+    """A model with random parameters; `?` asks for an answer, unless every word asks."""
+    spellings = {"are": "?", "is": "?"} if predicts == "here" and asks else {}
     words = Vocabulary(tokenizer="words", words=WORDS, answers=ANSWERS, predicts=predicts,
-                       spelled=spelled, asks=asks)  # fmt: skip
-    chosen = {"variant": "multi-head", "dim": 8, "layers": 2, "norm": "pre", **settings}
+                       spelled=spellings, asks=asks)  # fmt: skip
+    all_settings = {"variant": "multi-head", "dim": 8, "layers": 2, "norm": "pre", **settings}
     task = Task(
-        name="untrained", about="", teaches="", answer_noun="verb", vocabulary=words, draw=_nothing,
-        readings=(), watch=TEXT, settings=Settings(**chosen), longest=12,
+        name="untrained", about="", teaches="", answer_noun="verb", vocabulary=words,
+        draw=draw_nothing, readings=(), watch=TEXT, settings=Settings(**all_settings), longest=12,
     )  # fmt: skip
     return new_model(task, task.settings)
 
 
-def _nothing(seed: int, count: int, held_out: bool) -> Examples:
+def draw_nothing(seed: int, count: int, held_out: bool) -> Examples:
     ids = torch.zeros(count, 1, dtype=torch.long)
     return Examples(ids, ids, {})
 
 
-def traced(model: Model, text: str = TEXT, **settings: Any) -> Trace:
-    """A text as the model reads it."""
+def trace_model(model: Model, text: str = TEXT, **settings: Any) -> Trace:
+    """Trace a text with this model."""
     return trace_source(
         Source(text, Settings(model=model.name, **settings), model.matrices, model=model)
     )

@@ -16,7 +16,7 @@ from attnviz.traces.models.vocabulary import Vocabulary
 from tests.hostile import words
 from tests.hostile.damage import damaged
 from tests.small_transformers import EVERY, save
-from tests.untrained import untrained
+from tests.untrained import untrained_model
 
 SHAPES: tuple[dict[str, Any], ...] = (
     {},
@@ -72,7 +72,7 @@ def _by_hand(random: Random) -> Named:
 
 @cache
 def _saved(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
-    model = untrained(**SHAPES[shape])
+    model = untrained_model(**SHAPES[shape])
     return model.vocabulary, folder.model_files(model)
 
 
