@@ -435,7 +435,7 @@ def scaling_never_narrows(evidence: Evidence, match: re.Match[str]) -> None:
 
 
 def require_logits_of_scores_only(evidence: Evidence, sentence: str) -> None:
-    """Raise if anything but scaling makes logits of scores: then no theorem says that it spreads."""
+    """Raise if more than scaling separates logits from scores: no theorem holds then."""
     for alternative in evidence.comparison.alternatives:
         assert alternative.layer is not None
         attended = alternative.layer.attended
@@ -865,11 +865,11 @@ CURVE = (
     f"(?:shows no clear change|can only rise) \\({NUMBER} and {NUMBER}(?: bits)?\\))(?: bits)?"
 )
 SEEDS = f"(Over [\\d,]+ seeds|In the median of \\d+ seeds|{ONE_DRAW[:-2]})"
-SWEPT_OVER = f"{SEEDS}, as (.*) goes from <n> to <n>, "
+SWEEP = f"{SEEDS}, as (.*) goes from <n> to <n>, "
 
 
 @claim(
-    f"{SWEPT_OVER}the spread of unscaled scores {CURVE} and the entropy of a row {CURVE}; scaled, the "
+    f"{SWEEP}the spread of unscaled scores {CURVE} and the entropy of a row {CURVE}; scaled, the "
     f"spread {CURVE} and the entropy {CURVE}(: too few seeds to tell more)?\\."
 )
 def curves_of_spread_and_entropy(evidence: Evidence, match: re.Match[str]) -> None:
@@ -881,7 +881,7 @@ def curves_of_spread_and_entropy(evidence: Evidence, match: re.Match[str]) -> No
 
 
 @claim(
-    f"{SWEPT_OVER}the entropy of a row {CURVE} unscaled; scaled, it {CURVE}(: too few seeds to tell "
+    f"{SWEEP}the entropy of a row {CURVE} unscaled; scaled, it {CURVE}(: too few seeds to tell "
     "more)?\\."
 )
 def curves_of_entropy(evidence: Evidence, match: re.Match[str]) -> None:

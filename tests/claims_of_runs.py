@@ -1,7 +1,7 @@
 """What the sentences of run and steps claim, checked against the Trace that they are about.
 
-Of a View every string that people read is gathered; each has to be one of those that are known
-here, and what it claims is worked out again from the numbers.
+Every text of a View that people read is collected; each has to be one of those that are known
+here, and what it claims is computed again from the numbers.
 """
 
 from __future__ import annotations
@@ -258,8 +258,10 @@ def heads_named_are_off(statement: Statement, match: re.Match[str]) -> bool:
     places = {(int(layer), int(head)) for layer, head, _ in named_heads}
     off = {(each.layer, head) for each in statement.trace.layers for head in each.off}
     means = {(int(layer), int(head)) for layer, head, mean in named_heads if mean}
-    return places == off and all(_head_is_off(statement.trace.layers[at], head, mean=(at, head) in means)
-                                 for at, head in places)  # fmt: skip
+    return places == off and all(
+        _head_is_off(statement.trace.layers[layer], head, mean=(layer, head) in means)
+        for layer, head in places
+    )
 
 
 @claims(
@@ -1576,8 +1578,8 @@ def statements_of_steps(walk: Walk) -> Iterator[Statement]:
 
 def false_sentences(run: Run) -> list[str]:
     """The sentences of a run that are false, or that no pattern matches."""
-    statements = (*statements_of_view(run.view, run.made), *statements_of_steps(run.walk))
-    failed_checks = [check.text for check in verify_trace(run.made) if check.failed]
+    statements = (*statements_of_view(run.view, run.trace), *statements_of_steps(run.walk))
+    failed_checks = [check.text for check in verify_trace(run.trace) if check.failed]
     headline_claims = _false_headline_claims(run)
     return [
         *failed_checks,
@@ -1588,7 +1590,7 @@ def false_sentences(run: Run) -> list[str]:
 
 def _false_headline_claims(run: Run) -> list[str]:
     """The false claims of the headline: on answers where heads are off, else on weights."""
-    title, trace = run.view.headline, run.made
+    title, trace = run.view.headline, run.trace
     answers = trace.prediction is not None and trace.prediction.asked_positions
     if answers and any(each.off for each in trace.layers):
         return [*false_claims(Statement(title, trace, trace.layers[0]))]

@@ -110,14 +110,12 @@ def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> 
     (_, _, weights), row, key = find_link(trace, match)
     weight, every = float(weights[row, key]), sorted_weights(trace, query)
     first = weight == every[0] and weight - every[1] > GAP
-
-
-return (
-    (first or (query is not None and weight > 0.5))
-    and percent_matches(match[6], weight)
-    and rows_sum_to_one(trace, query)
-    and query in (None, row)
-)
+    return (
+        (first or (query is not None and weight > 0.5))
+        and percent_matches(match[6], weight)
+        and rows_sum_to_one(trace, query)
+        and query in (None, row)
+    )
 
 
 @claims(rf"{HEAD}{WHO} gives {KEY} the largest weight, ([\d.]+)")

@@ -46,7 +46,7 @@ def view_of(
 
 
 def made_with(settings: Mapping[str, object]) -> Provenance:
-    """What says that it was made with these settings, on no machine in particular."""
+    """A Provenance with these settings, the same on every machine."""
     return Provenance("1.2.3", None, settings, 42, "cpu", "float32", {"numpy": "2.0"})
 
 

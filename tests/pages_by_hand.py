@@ -1,4 +1,4 @@
-"""A page of four heads for tests in a browser, and how to look at it there."""
+"""A page of four heads for tests in a browser, and functions that wait for it and read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnviz.views.view import View
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-WORDS = ["I", "am", "here", "=1+1", "am"]  # the first of them as if a tokenizer had added it
+WORDS = ["I", "am", "here", "=1+1", "am"]  # the first is marked as a special token
 VIEWS = ("sentence", "matrix", "lines", "overview")
 
 
@@ -29,11 +29,11 @@ def page_of_four_heads(trace: Trace, folder: Path) -> Path:
 
 
 def _with_words(trace: Trace) -> HeadExplorer:
-    found = explore_trace(trace)
-    special = (True, *([False] * (len(WORDS) - 1)))
-    side = replace(found.heads[0].query_axis, labels=tuple(WORDS), special=special)
-    heads = tuple(replace(each, query_axis=side, key_axis=side) for each in found.heads)
-    return replace(found, heads=heads)
+    explorer = explore_trace(trace)
+    special_tokens = (True, *([False] * (len(WORDS) - 1)))
+    axis = replace(explorer.heads[0].query_axis, labels=tuple(WORDS), special=special_tokens)
+    heads = tuple(replace(each, query_axis=axis, key_axis=axis) for each in explorer.heads)
+    return replace(explorer, heads=heads)
 
 
 def written(view: View, folder: Path) -> Path:
@@ -42,17 +42,17 @@ def written(view: View, folder: Path) -> Path:
     return path
 
 
-def until(page: Page, true: Callable[[], bool]) -> None:
-    """Wait a moment; what playwright itself waits with needs eval, which no page allows."""
+def until(page: Page, condition: Callable[[], bool]) -> None:
+    """Wait for a condition; playwright's own waiting needs eval, which no page allows."""
     for _ in range(100):
-        if true():
+        if condition():
             return
         page.wait_for_timeout(20)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition never became true")
 
 
 def settled(page: Page, milliseconds: int = 60) -> None:
-    """Wait by the page's own clock: for what it draws in its next frames, however slow they are."""
+    """Wait for what the page draws in its next frames, however slow they are."""
     frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, pause)))"
     page.evaluate(f"pause => new Promise(done => {frames})", milliseconds)
 

@@ -56,24 +56,29 @@ def test_blocks_have_it_before_the_first_that_begins_behind_it_if_one_does(
 
 
 def test_a_table_has_a_line_between_columns_and_one_between_rows() -> None:
-    plain, lined = (render(view(border), ".txt").decode().splitlines() for border in (None, 4))
-    at = next(number for number, line in enumerate(lined) if "─" in line)
+    plain_lines, lines_with_border = (
+        render(view(border), ".txt").decode().splitlines() for border in (None, 4)
+    )
+    at = next(number for number, line in enumerate(lines_with_border) if "─" in line)
 
-    assert not any("│" in line for line in plain)
-    assert [len(line) for line in plain] == [
-        len(line) for number, line in enumerate(lined) if number != at
+    assert not any("│" in line for line in plain_lines)
+    assert [len(line) for line in plain_lines] == [
+        len(line) for number, line in enumerate(lines_with_border) if number != at
     ]
-    assert [line.count("│") for line in lined if "│" in line] == [1] * 6
-    assert len({line.index("│") for line in lined if "│" in line}) == 1
-    assert (lined[at - 1].split()[1], lined[at + 1].split()[1]) == ("d", "e")
+    assert [line.count("│") for line in lines_with_border if "│" in line] == [1] * 6
+    assert len({line.index("│") for line in lines_with_border if "│" in line}) == 1
+    assert (lines_with_border[at - 1].split()[1], lines_with_border[at + 1].split()[1]) == (
+        "d",
+        "e",
+    )
 
 
 def test_a_picture_has_both_lines() -> None:
-    plain, lined = (
+    plain_pixels, pixels_with_border = (
         np.asarray(Image.open(io.BytesIO(render(view(border), ".png"))).convert("L"), dtype=int)
         for border in (None, 4)
     )
-    darker = (plain - lined) > 60
+    darker = (plain_pixels - pixels_with_border) > 60
     rows, columns = darker.sum(axis=1), darker.sum(axis=0)
 
     assert rows.max() > 0.4 * darker.shape[1]

@@ -1,4 +1,4 @@
-"""Words that somebody might type, or that a program might hand on: usual ones, and odd ones."""
+"""Words that a user or a program might pass as arguments: usual ones, and odd ones."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ ODD_SIZES_OF_FILES = ("100", "0", "-1MB", "1e400MB", "9" * 400, "MB", "5 XB", "n
 
 
 def text(random: Random) -> str:
-    """A sentence: a usual one, an odd word, both in one, or letters by chance."""
+    """A sentence: a usual one, an odd word, both in one, or random letters."""
     return random.choice((*[_usual] * 6, _odd, _mixed, _mixed, _any))(random)
 
 
