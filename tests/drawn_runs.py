@@ -27,8 +27,9 @@ ROWS = [[1.0, 0.0], [0.5, -2.0], [3.0, 1.0]]
 SQUARE = [[0.5, 1.5, -1.0], [40.0, 0.0, 0.25], [1.0, 1.0, 1.0]]
 WEIGHTS = [[0.2, 0.2, 0.1], [0.3, 0.3, 0.0], [0.0, 0.0, 1.0]]
 TWO_HEADS = [ROWS, [[0.0, 1.0], [2.0, 2.0], [-1.0, 0.5]]]
+PROJECTED_HEADS = {"queries": TWO_HEADS, "keys": TWO_HEADS, "values": TWO_HEADS}
 MASK = [[1, 0, 1], [0, 1, 0], [1, 1, 1]]
-BLIND_ROW = [[1, 0, 1], [0, 0, 0], [1, 1, 1]]
+BLIND = [[1, 0, 1], [0, 0, 0], [1, 1, 1]]
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 MATRICES: dict[str, dict[str, Any]] = {
     "scores": {"scores": SQUARE},
@@ -36,8 +37,8 @@ MATRICES: dict[str, dict[str, Any]] = {
     "queries, keys": {"queries": ROWS, "keys": ROWS[::-1]},
     "queries, keys, values": {"queries": ROWS, "keys": ROWS, "values": ROWS},
     "values": {"embeddings": ROWS, "values": ROWS[::-1]},
-    "heads": {"queries": TWO_HEADS, "keys": TWO_HEADS, "values": TWO_HEADS},
-    "heads, joined": {"queries": TWO_HEADS, "keys": TWO_HEADS, "values": TWO_HEADS, "w_out": IDENTITY + IDENTITY},
+    "heads": PROJECTED_HEADS,
+    "heads, joined": {**PROJECTED_HEADS, "w_out": IDENTITY + IDENTITY},
     "heads of queries": {"embeddings": ROWS, "queries": TWO_HEADS, "keys": TWO_HEADS},
     "shared keys": {"queries": TWO_HEADS + TWO_HEADS, "keys": TWO_HEADS, "values": TWO_HEADS},
     "one key for all": {"queries": TWO_HEADS, "keys": ROWS, "values": ROWS},
@@ -47,15 +48,17 @@ MATRICES: dict[str, dict[str, Any]] = {
     "weights by hand": {"embeddings": ROWS, "weights": WEIGHTS},
     "a mask": {"embeddings": ROWS, "visible": MASK},
     "a mask that hides nothing": {"embeddings": ROWS, "visible": [[1, 1, 1]] * 3},
-    "a mask by head": {"queries": TWO_HEADS, "keys": TWO_HEADS, "values": TWO_HEADS, "visible": [MASK, BLIND_ROW]},
-    "a row that reads nothing": {"embeddings": ROWS, "visible": BLIND_ROW},
+    "a mask by head": {**PROJECTED_HEADS, "visible": [MASK, BLIND]},
+    "a row that reads nothing": {"embeddings": ROWS, "visible": BLIND},
     "nothing is read": {"embeddings": ROWS, "visible": [[0, 0, 0]] * 3},
-    "what is hidden": {"embeddings": ROWS, "hidden": BLIND_ROW},
+    "what is hidden": {"embeddings": ROWS, "hidden": BLIND},
     "a mask of numbers": {"embeddings": ROWS, "mask": [[0.0, -1.5, -1e9], [0.0] * 3, [2.0] * 3]},
     "a mask of -inf": {"embeddings": ROWS, "mask": [[0.0, -inf, -inf], [-inf] * 3, [0.0] * 3]},
     "dropout": {"embeddings": ROWS, "kept": [[1, 0, 1], [0, 1, 1], [1, 1, 0]]},
     "positions": {"embeddings": ROWS, "positions": ROWS[::-1]},
-    "additive scores": {"embeddings": ROWS, "w_query": IDENTITY, "w_key": IDENTITY, "w_score": [1.0, -2.0]},
+    "additive scores": {
+        "embeddings": ROWS, "w_query": IDENTITY, "w_key": IDENTITY, "w_score": [1.0, -2.0],
+    },
     "matrices": {"embeddings": ROWS, "w_query": ROWS[:2], "b_query": [1.0, -1.0]},
     "alike": {"embeddings": [[1.0, 1.0]] * 3, "w_value": [[0.0, 0.0], [0.0, 0.0]]},
     "next to nothing": {"queries": [[1e-30] * 2] * 3, "keys": [[1e-30, 2e-30]] * 3, "values": ROWS},

@@ -213,9 +213,8 @@ def test_answers_that_look_alike_are_told_apart_in_files(
     loaded_prediction = read(str(file)).prediction
 
     assert loaded_prediction is not None
-    assert (loaded_prediction.answers, loaded_prediction.answer_ids, loaded_prediction.answer_texts) == (
-        model_trace.prediction.answers, ids, texts,
-    )  # fmt: skip
+    assert loaded_prediction.answers == model_trace.prediction.answers
+    assert (loaded_prediction.answer_ids, loaded_prediction.answer_texts) == (ids, texts)
     assert len(ids) == len({*ids}) == len(texts) == model_trace.prediction.logits.shape[1]
     words = tokenizer.convert_ids_to_tokens(list(ids))
     assert all(text.startswith(" ") for text, word in zip(texts, words, strict=True)

@@ -260,7 +260,7 @@ def test_a_small_file_is_read_as_it_is_written(tmp_path: Path) -> None:
     )
 
 
-PROBLEM_BY_CHANGE = {  # what is changed in the small file, and what is said of it: the line, and the problem
+PROBLEM_BY_CHANGE = {  # of the small file: a text and its replacement; the line and the problem
     ("dimensions = ", "dimension = "): "line 2 of '{}': there is no key 'dimension'",
     ('["a", "b"]', '["a", "a"]'): "line 2 of '{}': 'a' is in 'dimensions' twice",
     ('["a", "b"]', "3"): "line 2 of '{}': 'dimensions' is not a list of names",

@@ -29,7 +29,7 @@ from attnviz.traces.models.model_names import find_model_path
 from tests import LONGEST
 from tests.conftest import Attnviz, unchecked
 
-Bird = Callable[[Path], list[str]]  # writes files into a folder; and the command that opens them
+Plant = Callable[[Path], list[str]]  # writes files into a folder; and the command that opens them
 TEXT = "it was too tired"
 HUB = "canary-owner/canary"
 UNSAFE_CHARACTERS = ("\x1b", "\x07", "\u202e", "\x9b")
@@ -96,7 +96,7 @@ class PickledCode:
         return exec, (f"open({str(forbidden_folder() / 'ran')!r}, 'w').close()",)
 
 
-def written(name: str, text: str) -> str:
+def write_file(name: str, text: str) -> str:
     Path(name).write_text(text, encoding="utf-8")
     return name
 
@@ -131,7 +131,7 @@ def change_settings(file: str, **settings: Any) -> str:
         return file
     document = json.loads(Path(file).read_text(encoding="utf-8"))
     document["trace"]["origin"]["settings"].update(settings)
-    return written(file, json.dumps(document))
+    return write_file(file, json.dumps(document))
 
 
 def save_random_trace(**settings: Any) -> str:
@@ -152,7 +152,7 @@ def save_hostile_trace(_: Path) -> list[str]:
     document["attnviz"] |= {"command": SHELL, "version": ESCAPE, "device": ESCAPE}
     document["attnviz"]["versions"]["torch"] = ESCAPE
     document["trace"]["tokens"] |= {"text": ESCAPE, "words": [ESCAPE, f"<script>{ESCAPE}"]}
-    return ["run", "--trace", written("t.json", json.dumps(document))]
+    return ["run", "--trace", write_file("t.json", json.dumps(document))]
 
 
 def save_pickled_array(name: str) -> str:
@@ -183,9 +183,9 @@ out.x.x = 1\n"""
 LEARN = ["--steps=1", "--batch=2", "-q"]
 
 
-def lesson_canary(*settings: str) -> Bird:
+def lesson_canary(*settings: str) -> Plant:
     text = LESSON.format(WRITTEN_ESCAPE, "\n".join(["[settings]", *settings]))
-    return lambda _: ["example", "show", written("lesson.toml", text)]
+    return lambda _: ["example", "show", write_file("lesson.toml", text)]
 
 
 def copy_saved_model(file: str = "", **changes: Any) -> str:
@@ -195,7 +195,7 @@ def copy_saved_model(file: str = "", **changes: Any) -> str:
     return "saved"
 
 
-def training_canary(**arguments: str) -> Bird:
+def training_canary(**arguments: str) -> Plant:
     """A folder that was learned in, and says that it goes on with something else."""
 
     def write_canary(_: Path) -> list[str]:
@@ -217,10 +217,10 @@ def training_canary(**arguments: str) -> Bird:
     return write_canary
 
 
-def transformer_canary(*names: str) -> Callable[[Callable[[Path], object]], Bird]:
+def transformer_canary(*names: str) -> Callable[[Callable[[Path], object]], Plant]:
     """The folder of a transformer without some of its files, and with something in it."""
 
-    def add_plant(plant: Callable[[Path], object]) -> Bird:
+    def add_plant(plant: Callable[[Path], object]) -> Plant:
         def write_canary(transformer: Path) -> list[str]:
             shutil.copytree(transformer, "model")
             plant(Path("model"))
@@ -238,14 +238,14 @@ def write_outside_index(model: Path, path: str = "../../forbidden/x.safetensors"
     weights = load_file(model / "model.safetensors")
     save_file(weights, forbidden_folder() / "x.safetensors", metadata={"format": "pt"})
     index = {"metadata": {}, "weight_map": dict.fromkeys(weights, path)}
-    written(str(model / "model.safetensors.index.json"), json.dumps(index))
+    write_file(str(model / "model.safetensors.index.json"), json.dumps(index))
 
 
 def name_hub(model: Path) -> None:
     change_json(model / "config.json", _name_or_path=HUB, transformers_version=ESCAPE)
     change_json(model / "tokenizer_config.json", name_or_path=HUB)
     adapter = {"base_model_name_or_path": HUB, "peft_type": "LORA"}
-    written(str(model / "adapter_config.json"), json.dumps(adapter))
+    write_file(str(model / "adapter_config.json"), json.dumps(adapter))
 
 
 def put_escapes_into_tokens(model: Path) -> None:
@@ -261,7 +261,7 @@ def embeddings_canary(transformer: Path) -> list[str]:
 
 
 # What is opened, and whether it may be shown: 0; or has to be refused: 2.
-CANARIES: dict[str, tuple[int, Bird]] = {
+CANARIES: dict[str, tuple[int, Plant]] = {
     "trace .json: code, by effect": (2, lambda model: [
         "inspect", "--by=effect", "--trace", save_trusting_trace(model, ".json")]),
     "trace .npz: code, by gradient": (2, lambda model: [
@@ -271,52 +271,61 @@ CANARIES: dict[str, tuple[int, Bird]] = {
     "trace: code, in two precisions": (2, lambda model: [
         "compare", "--by=dtype", "--trace", save_trusting_trace(model, ".json")]),
     "trace: code, of nothing trained": (2, lambda model: [
-        "compare", "--trace", save_random_trace(model=folder_with_code(model), trust_remote_code=True)]),
+        "compare", "--trace",
+        save_random_trace(model=folder_with_code(model), trust_remote_code=True)]),
     "trace: hub": (2, lambda model: [
         "inspect", "--by=effect", "--trace", save_trace(model, ".json", model=HUB)]),
-    "trace: hub's vectors": (2, lambda _: ["compare", "--trace", save_random_trace(embeddings=HUB)]),
-    "trace: tokenizer": (2, lambda _: ["compare", "--trace", save_random_trace(tokenizer="o200k_base")]),
+    "trace: hub's vectors": (2, lambda _: [
+        "compare", "--trace", save_random_trace(embeddings=HUB)]),
+    "trace: tokenizer": (2, lambda _: [
+        "compare", "--trace", save_random_trace(tokenizer="o200k_base")]),
     "trace: vectors outside": (2, lambda _: [
-        "compare", "--trace", save_random_trace(embeddings=write_outside("x.txt", "I 1 2\nam 2 1\n"))]),
+        "compare", "--trace",
+        save_random_trace(embeddings=write_outside("x.txt", "I 1 2\nam 2 1\n"))]),
     "trace: escapes and a shell": (0, save_hostile_trace),
     "trace .npz: pickle": (2, lambda _: ["run", "--trace", save_pickled_array("t.npz")]),
-    "given .toml: escapes": (0, lambda _: ["run", "--given", written(
+    "given .toml: escapes": (0, lambda _: ["run", "--given", write_file(
         "g.toml", f'tokens = ["{WRITTEN_ESCAPE}", "b"]\nembeddings = [[1, 2], [3, 4]]')]),
-    "given .toml: names": (2, lambda _: ["run", "--given", written(
+    "given .toml: names": (2, lambda _: ["run", "--given", write_file(
         "g.toml", f'scores = [[1]]\nmodel = "{HUB}"')]),
-    "given .json: escapes": (0, lambda _: ["run", "--given", written(
+    "given .json: escapes": (0, lambda _: ["run", "--given", write_file(
         "g.json", f'{{"tokens": ["{WRITTEN_ESCAPE}", "b"], "embeddings": [[1, 2], [3, 4]]}}')]),
     "given .npz: pickle": (2, lambda _: ["run", "--given", save_pickled_array("g.npz")]),
     "given .npz: pickle of another name": (2, lambda _: ["run", "--given", save_pickle("g.npz")]),
     "given .safetensors: pickle": (2, lambda _: ["run", "--given", save_pickle("g.safetensors")]),
-    "given .safetensors: names": (2, lambda _: ["run", "--given", save_named_tensors("g.safetensors")]),
-    "embeddings .npy: pickle": (2, lambda _: ["run", "I", "--embeddings", save_pickled_array("e.npy")]),
-    "embeddings .npz: pickle": (2, lambda _: ["run", "I", "--embeddings", save_pickled_array("e.npz")]),
+    "given .safetensors: names": (2, lambda _: [
+        "run", "--given", save_named_tensors("g.safetensors")]),
+    "embeddings .npy: pickle": (2, lambda _: [
+        "run", "I", "--embeddings", save_pickled_array("e.npy")]),
+    "embeddings .npz: pickle": (2, lambda _: [
+        "run", "I", "--embeddings", save_pickled_array("e.npz")]),
     "embeddings .bin: pickle": (2, lambda _: ["run", "I", "--embeddings", save_pickle("e.bin")]),
     "embeddings .txt: escapes": (0, lambda _: [
         *("run", ESCAPE, "--tokenizer=spaces", "--embeddings"),
-        written("e.txt", f"{ESCAPE} 1 2 3\n")]),
+        write_file("e.txt", f"{ESCAPE} 1 2 3\n")]),
     "embeddings of a folder: outside": (2, embeddings_canary),
     "lesson: escapes": (0, lesson_canary("heads = 1")),
     "lesson: code": (2, lambda model: [
         *lesson_canary(f'model = "{folder_with_code(model)}"', TRUST)(model)]),
     "lesson: hub": (2, lesson_canary(f'model = "{HUB}"')),
     "lesson: vectors outside": (2, lambda model: [
-        *lesson_canary(f'embeddings = "{write_outside("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
+        *lesson_canary(
+            f'embeddings = "{write_outside("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
     "lesson: hub's vectors": (2, lesson_canary(f'embeddings = "{HUB}"')),
     "lesson: tokenizer": (2, lesson_canary('tokenizer = "o200k_base"')),
-    "lesson: code, expected": (2, lambda model: ["example", "check", written(
+    "lesson: code, expected": (2, lambda model: ["example", "check", write_file(
         "lesson.toml", LESSON.format("x", f"[[expect]]\nstep = 'softmax'\nshape = [1]\n"
-                                     f"with = {{ model = '{folder_with_code(model)}', {TRUST} }}"))]),
+                                     f"with = {{ model = '{folder_with_code(model)}', "
+                                     f"{TRUST} }}"))]),
     "grammar: escapes": (0, lambda _: [
-        "learn", written("g.toml", GRAMMAR.format(WRITTEN_ESCAPE, "")), *LEARN]),
-    "grammar: code": (2, lambda _: ["learn", written(
+        "learn", write_file("g.toml", GRAMMAR.format(WRITTEN_ESCAPE, "")), *LEARN]),
+    "grammar: code": (2, lambda _: ["learn", write_file(
         "g.toml", GRAMMAR.format("x", f'task = "{write_code(Path("task.py"))}"')), *LEARN]),
-    "lines: escapes": (0, lambda _: ["learn", "--file", written(
+    "lines: escapes": (0, lambda _: ["learn", "--file", write_file(
         "lines.txt", "\n".join(f"{ESCAPE} {each}" for each in "abcdefghijkl")), *LEARN]),
     "by hand: escapes": (0, lambda _: [
-        "run", "a a", "--model", written("m.toml", BY_HAND.format(WRITTEN_ESCAPE, ""))]),
-    "by hand: names": (2, lambda _: ["run", "a", "--model", written(
+        "run", "a a", "--model", write_file("m.toml", BY_HAND.format(WRITTEN_ESCAPE, ""))]),
+    "by hand: names": (2, lambda _: ["run", "a", "--model", write_file(
         "m.toml", BY_HAND.format("x", f'[settings]\nmodel = "{HUB}"'))]),
     "saved model: escapes": (0, lambda _: ["run", "a b", "--model", copy_saved_model(
         "config.json", name=ESCAPE, about=ESCAPE)]),
@@ -330,7 +339,8 @@ CANARIES: dict[str, tuple[int, Bird]] = {
         Path(save_pickle(f"{copy_saved_model()}/model.safetensors")).parent)]),
     "goes on: code": (2, training_canary(task="saved/task.py")),
     "goes on: grammar outside": (2, training_canary(task="../forbidden/g.toml")),
-    "goes on: lines outside": (2, training_canary(file="../forbidden/lines.txt", tokenizer="words")),
+    "goes on: lines outside": (2, training_canary(
+        file="../forbidden/lines.txt", tokenizer="words")),
     "transformer: code": (2, lambda model: ["inspect", TEXT, "--model", folder_with_code(model)]),
     "transformer: pickle": (2, transformer_canary("model.safetensors")(
         lambda model: save_pickle(str(model / "pytorch_model.bin")))),
@@ -339,7 +349,7 @@ CANARIES: dict[str, tuple[int, Bird]] = {
         lambda model: write_outside_index(model, str(forbidden_folder() / "x.safetensors")))),
     "transformer: hub": (0, transformer_canary()(name_hub)),
     "transformer: escapes": (0, transformer_canary()(put_escapes_into_tokens)),
-    "text: escapes": (0, lambda _: ["run", "--file", written("story.txt", f"{ESCAPE} $(id) `id`")]),
+    "text: escapes": (0, lambda _: ["run", "--file", write_file("story.txt", f"{ESCAPE} $(id) `id`")]),
 }  # fmt: skip
 
 

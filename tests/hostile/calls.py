@@ -58,9 +58,11 @@ OTHER_INPUTS = {
     "--file",
     "--embeddings",
     "--item",
-}  # to come by numbers, or a text
-OPTIONS_OF_TEXTS = {"--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given",
-             "--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"}  # fmt: skip
+}  # other sources of numbers or of a text
+OPTIONS_OF_TEXTS = {
+    *("--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given"),
+    *("--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"),
+}
 OPTIONS_OF_LEARNING = {
     "--layers",
     "--norm",
@@ -87,7 +89,7 @@ QUICK_TASKS = ("reverse", "reverse", "sort")  # in little time
 
 @dataclass(frozen=True)
 class Call:
-    """What is typed, and the files and the environment it is typed in."""
+    """The arguments of a command line, with its files, standard input and environment."""
 
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)

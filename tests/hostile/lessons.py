@@ -76,7 +76,7 @@ def _random_draws(random: Random, tokens: int, dim: int) -> list[str]:
 
 
 def _random_draw(random: Random, shape: tuple[int, int]) -> str:
-    """A draw that fills a matrix: perhaps transposed, with its own seed, or after skipped numbers."""
+    """A draw that fills a matrix: perhaps transposed, with its own seed, or skipping numbers."""
     kind, extra = random.choice(DRAW_KINDS)
     transposed = random.random() < 0.2
     rows, columns = reversed(shape) if transposed else shape
