@@ -27,7 +27,7 @@ WHO = r'(?:[Aa] query|".*?" \(\d+\))'
 ROUNDING = {"float64": 1e-12, "float32": 1e-5, "float16": 5e-3, "bfloat16": 4e-2}
 
 
-class Untrue(AssertionError):
+class FalseSentence(AssertionError):
     """A sentence that the numbers contradict, or that no pattern matches."""
 
 
@@ -43,9 +43,13 @@ class Evidence:
     @cached_property
     def names(self) -> list[str]:
         prefix = self.comparison.by
-        named = prefix in ("dim", "heads", "temperature", "seed")
+        shows_aspect = prefix in ("dim", "heads", "temperature", "seed")
         return [
-            f"{prefix} {each.name}" if named else f"✗ {each.name}" if each.mistake else each.name
+            f"{prefix} {each.name}"
+            if shows_aspect
+            else f"✗ {each.name}"
+            if each.mistake
+            else each.name
             for each in self.comparison.alternatives
         ]
 
@@ -117,32 +121,32 @@ def gradients(weights: Array) -> Array:
 
 
 def softmax(scores: Array, visible: Any = True) -> Array:
-    raised = np.where(visible, scores, -np.inf)
-    largest = raised.max(-1, keepdims=True)
-    powers = np.exp(raised - np.where(np.isneginf(largest), 0, largest))
+    masked_scores = np.where(visible, scores, -np.inf)
+    largest = masked_scores.max(-1, keepdims=True)
+    powers = np.exp(masked_scores - np.where(np.isneginf(largest), 0, largest))
     shares: Array = powers / np.maximum(powers.sum(-1, keepdims=True), 1e-300)
     return shares
 
 
 def require(claim: object, sentence: str) -> None:
     if not claim:
-        raise Untrue(sentence)
+        raise FalseSentence(sentence)
 
 
-def require_number(written: str, number: float, sentence: str) -> None:
+def require_number(stated: str, number: float, sentence: str) -> None:
     """Raise unless `number` rounds to the digits in `written`."""
-    percent = written.endswith("%")
-    bound, _, rest = written.rpartition(" ")
+    percent = stated.endswith("%")
+    bound, _, rest = stated.rpartition(" ")
     digits = rest.rstrip("\u00a0%").replace(",", "")
     mantissa, _, power = digits.partition("e")
     decimals = len(mantissa.partition(".")[2])
     unit = 10.0 ** (-decimals + int(power or 0)) / (100 if percent else 1)
     value = float(digits) / (100 if percent else 1)
     if bound:
-        require(number > value if bound == "over" else number < value, f"{written}: {sentence}")
+        require(number > value if bound == "over" else number < value, f"{stated}: {sentence}")
         return
     slack = 0.5 * unit * 1.001 + 2e-6 * abs(number) + 1e-9 * unit
-    require(abs(value - number) <= slack or value == number, f"{written} is {number}: {sentence}")
+    require(abs(value - number) <= slack or value == number, f"{stated} is {number}: {sentence}")
 
 
 # One table: what a sentence looks like, and what makes it true
@@ -153,12 +157,14 @@ CLAIMS: list[tuple[re.Pattern[str], Check]] = []
 
 def claim(pattern: str) -> Callable[[Check], Check]:
     def register(check: Check) -> Check:
-        filled = pattern.replace("<n>", f"({PART})").replace("<who>", f"({WHO})")
-        filled = filled.replace("<attention>", f"([Aa]ttention|[Tt]he attention of {WHO})")
-        filled = filled.replace(
+        full_pattern = pattern.replace("<n>", f"({PART})").replace("<who>", f"({WHO})")
+        full_pattern = full_pattern.replace(
+            "<attention>", f"([Aa]ttention|[Tt]he attention of {WHO})"
+        )
+        full_pattern = full_pattern.replace(
             "<measures>", f"({WHO} attends to|(?:[Aa]ttention|[Tt]he attention of {WHO}) has)"
         )
-        CLAIMS.append((re.compile(f"^{filled}$"), check))
+        CLAIMS.append((re.compile(f"^{full_pattern}$"), check))
         return check
 
     return register
@@ -171,17 +177,17 @@ def check_sentence(evidence: Evidence, sentence: str) -> str:
         if match:
             check(evidence, match)
             return check.__name__
-    raise Untrue(f"nobody knows what this claims: {sentence}")
+    raise FalseSentence(f"nobody knows what this claims: {sentence}")
 
 
-def check_query_name(evidence: Evidence, who: str) -> None:
+def check_query_name(evidence: Evidence, query_phrase: str) -> None:
     query = evidence.comparison.query
-    who = re.sub("^[Tt]he attention of | (attends to|has)$", "", who)
+    query_phrase = re.sub("^[Tt]he attention of | (attends to|has)$", "", query_phrase)
     if query is None:
-        require(who.lower() in ("a query", "attention"), who)
+        require(query_phrase.lower() in ("a query", "attention"), query_phrase)
     else:
-        require(who.endswith(f"({query + 1})"), who)
-        require(who[1:].split('"')[0] in _labels(evidence, query), who)
+        require(query_phrase.endswith(f"({query + 1})"), query_phrase)
+        require(query_phrase[1:].split('"')[0] in _labels(evidence, query), query_phrase)
 
 
 def _labels(evidence: Evidence, place: int) -> list[str]:
@@ -245,8 +251,8 @@ def scaling_changes_almost_nothing(evidence: Evidence, match: re.Match[str]) -> 
         strongest_keys = [evidence.weights(each).argmax(-1) for each in (before, after)]
         require((strongest_keys[0] == strongest_keys[1]).all(), match[0])
     else:
-        who, numbers = re.fullmatch(f"({WHO}) attends to (.*)", match[1]).groups()  # type: ignore[union-attr]
-        check_query_name(evidence, who)
+        query_phrase, numbers = re.fullmatch(f"({WHO}) attends to (.*)", match[1]).groups()  # type: ignore[union-attr]
+        check_query_name(evidence, query_phrase)
         require_token_counts(
             evidence.effective_tokens(before), evidence.effective_tokens(after), numbers
         )
@@ -319,14 +325,14 @@ def scaling_changes_token_count(evidence: Evidence, match: re.Match[str]) -> Non
     )
 
 
-def require_ratio(written: str | None, ratio: float, sentence: str) -> None:
-    if written is None:
+def require_ratio(stated: str | None, ratio: float, sentence: str) -> None:
+    if stated is None:
         return
-    if written in ("over a thousand", "thousand"):
+    if stated in ("over a thousand", "thousand"):
         require(ratio >= 1000 * (1 - 1e-6), f"{ratio}: {sentence}")
         return
-    require_number(written, ratio, sentence)
-    require(float(written) > 1, sentence)
+    require_number(stated, ratio, sentence)
+    require(float(stated) > 1, sentence)
 
 
 # What scaling changes over seeds
@@ -337,11 +343,11 @@ BAND = (
 )
 
 
-def require_band(written: str, numbers: Array) -> float:
+def require_band(stated: str, numbers: Array) -> float:
     """Check a median and the band of 8 in 10 seeds beside it; the median of `numbers`."""
-    match = re.fullmatch(BAND, written.strip())
-    assert match, written
-    require_number(match[1], float(np.median(numbers)), written)
+    match = re.fullmatch(BAND, stated.strip())
+    assert match, stated
+    require_number(match[1], float(np.median(numbers)), stated)
     if match[2] is None:
         return float(np.median(numbers))
     low, high = (
@@ -353,7 +359,7 @@ def require_band(written: str, numbers: Array) -> float:
     decimals = len(match[2].rstrip("\u00a0%").partition(".")[2]) + (2 if "%" in match[2] else 0)
     slack = 0.501 * 10.0**-decimals + 1e-6
     share_inside = ((numbers >= low - slack) & (numbers <= high + slack)).mean()
-    require(share_inside >= 0.8, f"{share_inside:.2f} of {sorted(numbers)} in {written}")
+    require(share_inside >= 0.8, f"{share_inside:.2f} of {sorted(numbers)} in {stated}")
     return float(np.median(numbers))
 
 
@@ -553,8 +559,8 @@ def equally_sharp_over_seeds(evidence: Evidence, match: re.Match[str]) -> None:
 def extremes_of_one_draw(evidence: Evidence, match: re.Match[str]) -> None:
     check_query_name(evidence, match[1])
     means = mean_sharpness(evidence, match[0])
-    for written, name in ((match[2], match[4]), (match[5], match[6])):
-        require_number(written, means[name], match[0])
+    for stated, name in ((match[2], match[4]), (match[5], match[6])):
+        require_number(stated, means[name], match[0])
     require(means[match[4]] == min(means.values()), match[0])
     require(means[match[6]] == max(means.values()), match[0])
     require(match[2] != match[5], match[0])
@@ -570,13 +576,13 @@ def sharpest_and_most_even(evidence: Evidence, match: re.Match[str]) -> None:
     means = mean_sharpness(evidence, match[0])
     require(match[3] != match[6], match[0])
     require(not set(quoted_names(match[2])) & set(quoted_names(match[5])), match[0])
-    for names, written, end in (
+    for names, stated, end in (
         (match[2], match[3], min(means.values())),
         (match[5], match[6], max(means.values())),
     ):
-        require_number(written, end, match[0])
+        require_number(stated, end, match[0])
         for name in quoted_names(names):
-            require_number(written, means[name], match[0])
+            require_number(stated, means[name], match[0])
         require(next(each for each in means if means[each] == end) in quoted_names(names), match[0])
 
 
@@ -586,10 +592,10 @@ def sharpest_and_most_even(evidence: Evidence, match: re.Match[str]) -> None:
 )
 def extremes_of_few_seeds(evidence: Evidence, match: re.Match[str]) -> None:
     check_query_name(evidence, match[2])
-    for written, name in ((match[3], match[4]), (match[5], match[6])):
+    for stated, name in ((match[3], match[4]), (match[5], match[6])):
         numbers = evidence.measure_over_seeds(name, sharpness_measure(evidence))
         require(len(numbers) == int(match[1]) < 10, match[0])
-        require_number(written, float(np.median(numbers)), match[0])
+        require_number(stated, float(np.median(numbers)), match[0])
 
 
 @claim(
@@ -615,8 +621,8 @@ def sharper_over_seeds(evidence: Evidence, match: re.Match[str]) -> None:
 def no_clear_difference(evidence: Evidence, match: re.Match[str]) -> None:
     check_query_name(evidence, match[2])
     mean_sharpness(evidence, match[0])
-    for written, name in ((match[3], match[4]), (match[5], match[6])):
-        require_band(written, evidence.measure_over_seeds(name, sharpness_measure(evidence)))
+    for stated, name in ((match[3], match[4]), (match[5], match[6])):
+        require_band(stated, evidence.measure_over_seeds(name, sharpness_measure(evidence)))
 
 
 # What rounding changes
@@ -644,9 +650,9 @@ def weights_are_equal(evidence: Evidence, match: re.Match[str]) -> None:
 def weights_differ_at_most(evidence: Evidence, match: re.Match[str]) -> None:
     require(bool(match[1]) == (evidence.comparison.query is not None), match[0])
     base = evidence.weights(evidence.alternative(match[2]))
-    for written, name in re.findall(f"({NUMBER}) in (\\w+)", match[3]):
+    for stated, name in re.findall(f"({NUMBER}) in (\\w+)", match[3]):
         require_number(
-            written,
+            stated,
             float(np.abs(evidence.weights(evidence.alternative(name)) - base).max()),
             match[0],
         )
@@ -701,8 +707,8 @@ def logits(alternative: Alternative) -> Array:
     cap = None if alternative.trace is None else alternative.trace.variant.soft_cap
     if cap is not None:
         scores = cap * np.tanh(scores / cap)
-    for added in (attended.bias, attended.mask):
-        scores = scores if added is None else scores + added.double().numpy()
+    for addend in (attended.bias, attended.mask):
+        scores = scores if addend is None else scores + addend.double().numpy()
     return scores
 
 
@@ -975,6 +981,6 @@ def check_title_phrase(title: str, sentence: str) -> None:
     if phrase is not None:
         require(phrase in sentence, title)
         return
-    more, less = float(match[1]), float(match[2])
-    require((more > less) == ("spreads" in title), title)
+    new_count, old_count = float(match[1]), float(match[2])
+    require((new_count > old_count) == ("spreads" in title), title)
     require(match[1] in sentence and match[2] in sentence, title)

@@ -204,8 +204,8 @@ def memory_length_matches(statement: Statement, match: re.Match[str]) -> bool:
 def layers_match(statement: Statement, match: re.Match[str]) -> bool:
     block = statement.trace.layers[0].block
     places = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
-    named = None if block is None else places[block.norm_placement]
-    return len(statement.trace.layers) == int(match[1]) and named == match[2]
+    placement = None if block is None else places[block.norm_placement]
+    return len(statement.trace.layers) == int(match[1]) and placement == match[2]
 
 
 @claims(r" · (\d+) key-value heads?|there (?:is|are) (\d+) key-value heads?")
@@ -230,8 +230,8 @@ def output_matrix_mixes_heads(statement: Statement, match: re.Match[str]) -> boo
     right = close(
         joined if projections.b_out is None else joined + projections.b_out, statement.layer.context
     )
-    named = match[1] is None or (projections.b_out is not None) == bool(match[2])
-    return right and named
+    bias_is_stated = match[1] is None or (projections.b_out is not None) == bool(match[2])
+    return right and bias_is_stated
 
 
 @claims(r" · cpu (\w+)$")
@@ -436,8 +436,8 @@ def each_token_sees_only_itself(statement: Statement, match: re.Match[str]) -> b
 @claims(r" · (\d+) heads? of width (\d+)")
 def heads_and_width_match(statement: Statement, match: re.Match[str]) -> bool:
     vectors = statement.layer.values if statement.layer.queries is None else statement.layer.queries
-    scored = "scores" in statement.layer.given
-    width = statement.layer.head_dim if scored else vectors.shape[-1]
+    scores_are_given = "scores" in statement.layer.given
+    width = statement.layer.head_dim if scores_are_given else vectors.shape[-1]
     return (len(vectors), width) == (int(match[1]), int(match[2]))
 
 
@@ -448,11 +448,11 @@ def embedding_width_matches(statement: Statement, match: re.Match[str]) -> bool:
 
 @claims(r" · dropout ([\d.e-]+)")
 def dropout_matches(statement: Statement, match: re.Match[str]) -> bool:
-    share, mixed = (
+    share, mixing_sources = (
         statement.trace.variant.dropout,
         [each.attended.mixed_by for each in statement.trace.attention_layers],
     )
-    return share == pytest.approx(float(match[1]), rel=1e-5) and "dropout" in mixed
+    return share == pytest.approx(float(match[1]), rel=1e-5) and "dropout" in mixing_sources
 
 
 @claims(r" · (sinusoidal|learned|rotary|rotary-halves|alibi) positions")
@@ -568,7 +568,7 @@ def vectors_without_matrices_match(statement: Statement, match: re.Match[str]) -
     r"The model rotates queries and keys in its own way: they keep their length at every position, "
     r"and at the first they do not change\."
 )
-def own_rotation_keeps_lengths(statement: Statement, match: re.Match[str]) -> bool:
+def rotation_keeps_lengths(statement: Statement, match: re.Match[str]) -> bool:
     before, layer = statement.layer.before_rotary, statement.layer
     assert before is not None
     assert layer.queries is not None
@@ -582,10 +582,10 @@ def own_rotation_keeps_lengths(statement: Statement, match: re.Match[str]) -> bo
 
 
 @claims(r"This model divides scores by (\S+) instead of √(\d+)\.")
-def own_divisor_matches(statement: Statement, match: re.Match[str]) -> bool:
+def divisor_of_model_matches(statement: Statement, match: re.Match[str]) -> bool:
     attended = statement.layer.attended
-    other = abs(statement.layer.scale * int(match[2]) ** 0.5 - 1) > 1e-6
-    return other and close(attended.scores / float(match[1]), attended.scaled_scores)
+    differs_from_root = abs(statement.layer.scale * int(match[2]) ** 0.5 - 1) > 1e-6
+    return differs_from_root and close(attended.scores / float(match[1]), attended.scaled_scores)
 
 
 @claims(r"The model does not scale the scores\.")
@@ -599,8 +599,10 @@ def bias_is_added(statement: Statement, match: re.Match[str]) -> bool:
     bias = statement.layer.attended.bias
     assert bias is not None
     added = statement.layer.attended.biased - statement.layer.attended.scaled_scores
-    other = bool((bias != bias[:1]).any())
-    return close(added, bias.expand_as(added)) and (other or not match[match.re.groups])
+    differs_between_heads = bool((bias != bias[:1]).any())
+    return close(added, bias.expand_as(added)) and (
+        differs_between_heads or not match[match.re.groups]
+    )
 
 
 @claims(r"It depends only on how far the key is before or after the query\.")
@@ -740,8 +742,8 @@ def output_matrix_comes_later(statement: Statement, match: re.Match[str]) -> boo
 @claims(r"^every row of (.+) is shown(?:; of the rest, only the row of \"(.+)\"(?: \((\d+)\))?)?$")
 def named_row_exists(statement: Statement, match: re.Match[str]) -> bool:
     labels = statement.trace.tokens.labels
-    once = labels.count(match[2]) == 1
-    return match[2] is None or once or labels[int(match[3]) - 1] == match[2]
+    is_unique = labels.count(match[2]) == 1
+    return match[2] is None or is_unique or labels[int(match[3]) - 1] == match[2]
 
 
 @claims(r"^inputs = embeddings \+ positions$")
@@ -790,21 +792,21 @@ def layer_norm_matches(statement: Statement, match: re.Match[str]) -> bool:
     if statement.section.name == "last-norm" and last is not None and last.scoring is not None:
         inputs = last.scoring.inputs.double()
         normalized = torch.nn.functional.layer_norm(inputs, inputs.shape[1:])
-        same = torch.equal(plain, last.scoring.vectors.double())
-        return bool(((normalized - plain).abs() < 2 * HALF).all()) and same != (
+        is_plain = torch.equal(plain, last.scoring.vectors.double())
+        return bool(((normalized - plain).abs() < 2 * HALF).all()) and is_plain != (
             match[1] is not None
         )
     block = next(
         each.block for each in statement.trace.layers if statement.layer in each.attention_layers
     )
     assert block is not None
-    of = "cross" if "cross" in statement.section.name else "feed_forward"
-    of = of if "-" in statement.section.name else "attention"
-    residual = block.residuals[of]
+    sublayer = "cross" if "cross" in statement.section.name else "feed_forward"
+    sublayer = sublayer if "-" in statement.section.name else "attention"
+    residual = block.residuals[sublayer]
     normalized = torch.nn.functional.layer_norm(residual.inputs.double(), residual.inputs.shape[1:])
-    own = match[1] is not None
-    same = torch.equal(plain, residual.sublayer_inputs.double())
-    return bool(((normalized - plain).abs() < 2 * HALF).all()) and same != own
+    has_gain = match[1] is not None
+    is_plain = torch.equal(plain, residual.sublayer_inputs.double())
+    return bool(((normalized - plain).abs() < 2 * HALF).all()) and is_plain != has_gain
 
 
 @claims(r"^masked scores become −∞, since exp\(−∞\) = 0$")
@@ -922,10 +924,10 @@ def temperature_divides(statement: Statement, match: re.Match[str]) -> bool:
 
 @claims(r"^scaled = scores((?: / √?[\d.e+-]+)+)$")
 def all_divisors_match(statement: Statement, match: re.Match[str]) -> bool:
-    below = 1.0
+    divisor = 1.0
     for root, number in re.findall(r" / (√?)([\d.e+-]+)", match[1]):
-        below *= float(number) ** (0.5 if root else 1.0)
-    return close(statement.layer.attended.scores / below, statement.layer.attended.scaled_scores)
+        divisor *= float(number) ** (0.5 if root else 1.0)
+    return close(statement.layer.attended.scores / divisor, statement.layer.attended.scaled_scores)
 
 
 @claims(r"scaled scores = (?:scores|query times key) times ([\d.e+-]+)$")
@@ -958,8 +960,8 @@ def distance_bias_is_subtracted(statement: Statement, match: re.Match[str]) -> b
     before = {"scaled": attended.scaled_scores, "capped": attended.capped_scores}[match[1]]
     assert before is not None
     assert attended.bias is not None
-    bent = attended.capped_scores is None or match[1] == "capped"
-    return bent and close(before + attended.bias, attended.biased)
+    precedes_correctly = attended.capped_scores is None or match[1] == "capped"
+    return precedes_correctly and close(before + attended.bias, attended.biased)
 
 
 @claims(r"A mask of numbers is added to the scores|^scores \+ mask$")
@@ -979,8 +981,8 @@ def slopes_follow_distance(statement: Statement, match: re.Match[str]) -> bool:
     several = "each head has its own slope" in statement.text
     if bias.shape[-1] == 1:
         return several == (statement.layer.heads > 1)
-    taken = -bias[:, 0, 1].double()
-    distinct = len(set(taken.tolist())) == statement.layer.heads
+    slopes = -bias[:, 0, 1].double()
+    distinct = len(set(slopes.tolist())) == statement.layer.heads
     return bool((bias.diagonal(dim1=1, dim2=2) == 0).all()) and (
         several == (statement.layer.heads > 1) and distinct
     )
@@ -1277,13 +1279,13 @@ def sizes_add_up(statement: Statement, match: re.Match[str]) -> bool:
 # Answers of a model
 
 
-def _probabilities(statement: Statement, *, whole: bool = False) -> Tensor:
+def _probabilities(statement: Statement, *, with_all_heads: bool = False) -> Tensor:
     """Computed again from the last layer's outputs; `whole`: from the text, with all heads on."""
     trace = statement.trace
-    if whole:
+    if with_all_heads:
         source = build_source(trace)
-        on = replace(source, settings=replace(source.settings, without=None))
-        trace = trace_source(on, mistake=trace.layers[0].mistake)
+        source_with_all_heads = replace(source, settings=replace(source.settings, without=None))
+        trace = trace_source(source_with_all_heads, mistake=trace.layers[0].mistake)
     origin = trace.origin
     assert isinstance(origin, FromModel)
     assert origin.model.unembedding is not None
@@ -1356,14 +1358,17 @@ def answer_without_heads_matches(statement: Statement, match: re.Match[str]) -> 
     assert statement.trace.prediction is not None
     asking_positions = statement.trace.prediction.asked_positions
     place = _answer_position(statement, match[2], match[3]) if match[2] else asking_positions[0]
-    now, was = _probabilities(statement)[place], _probabilities(statement, whole=True)[place]
+    new_probabilities, was = (
+        _probabilities(statement)[place],
+        _probabilities(statement, with_all_heads=True)[place],
+    )
     words, original_answer = _answers_of_model(statement), match[8] or match[5]
     return (
         attention_headline(statement.trace).endswith(f" with {match[1]} switched off")
         and bool(match[2]) == (len(asking_positions) > 1)
-        and words[int(now.argmax())] == match[5]
+        and words[int(new_probabilities.argmax())] == match[5]
         and words[int(was.argmax())] == original_answer
-        and _percent_matches(float(now.max()), match[6])
+        and _percent_matches(float(new_probabilities.max()), match[6])
         and _percent_matches(float(was.max()), match[9] or match[7] or match[6])
         and bool(match[4]) == (match[5] == original_answer)
     )
@@ -1373,15 +1378,19 @@ def answer_without_heads_matches(statement: Statement, match: re.Match[str]) -> 
 def answers_without_heads_match(statement: Statement, match: re.Match[str]) -> bool:
     assert statement.trace.prediction is not None
     places = list(statement.trace.prediction.asked_positions)
-    rows = _probabilities(statement)[places], _probabilities(statement, whole=True)[places]
-    now, was = ([_answers_of_model(statement)[each] for each in row.argmax(-1)] for row in rows)
+    rows = _probabilities(statement)[places], _probabilities(statement, with_all_heads=True)[places]
+    new_answers, original_answers = (
+        [_answers_of_model(statement)[each] for each in row.argmax(-1)] for row in rows
+    )
     stated_answers = [each.split() for each in match[4].split(" instead of ")]
-    others = sum(one != other for one, other in zip(now, was, strict=True))
+    changed_count = sum(
+        one != other for one, other in zip(new_answers, original_answers, strict=True)
+    )
     count = int(match[3]) == len(places)
     return (
         count
-        and stated_answers == ([now] if match[2] else [now, was])
-        and others == int(match[1] or 0)
+        and stated_answers == ([new_answers] if match[2] else [new_answers, original_answers])
+        and changed_count == int(match[1] or 0)
     )
 
 
@@ -1510,8 +1519,8 @@ def _standardized(statement: Statement) -> Tensor:
     if block is None:  # of attention to a second sentence
         block = next(each.block for each in statement.trace.layers if each.cross is statement.layer)
     assert block is not None
-    of = "cross" if "cross" in name else "feed_forward" if "feed" in name else "attention"
-    residual = block.residuals[of]
+    sublayer = "cross" if "cross" in name else "feed_forward" if "feed" in name else "attention"
+    residual = block.residuals[sublayer]
     normalized = residual.outputs if name.startswith("add-") else residual.sublayer_inputs
     assert residual.norm is not None
     return (normalized.double() - residual.norm.shift.double()) / residual.norm.gain.double()
@@ -1565,8 +1574,8 @@ def statements_of_steps(walk: Walk) -> Iterator[Statement]:
     layer = next(each for each in trace.layers if walk.options.layer in (None, each.layer))
     yield Statement(view.title, trace, trace.layers[0])
     for section in view.sections:
-        crossed = section.name.startswith("cross-") or section.name == "memory"
-        attended_layer = layer.cross if crossed and layer.cross is not None else layer
+        is_cross_attention = section.name.startswith("cross-") or section.name == "memory"
+        attended_layer = layer.cross if is_cross_attention and layer.cross is not None else layer
         owner = layer if section.name.endswith("-norm") else attended_layer
         texts = [section.about, section.formula, *section.remarks]
         texts += [each.about for each in section.moments]
@@ -1606,6 +1615,6 @@ def false_claims(statement: Statement) -> Iterator[str]:
                 yield f"{claim.__name__}: {statement.text}"
     for part in SENTENCE.finditer(statement.text):
         words, (start, end) = part[0].strip(" ·"), part.span()
-        claimed = any(one < end and start < other for one, other in claimed_spans)
-        if not claimed and not any(each.fullmatch(words) for each in CLAIM_NOTHING):
+        has_claim = any(one < end and start < other for one, other in claimed_spans)
+        if not has_claim and not any(each.fullmatch(words) for each in CLAIM_NOTHING):
             yield f"nobody knows what this claims: {words}"

@@ -43,11 +43,11 @@ def false_title_claims(title: str, trace: Trace, query: int | None) -> list[str]
 
 def active_heads(trace: Trace) -> Iterator[NamedHead]:
     """Every head that is on, with the weights that mix its values."""
-    alone = len(trace.attention_layers) == 1
+    is_only_layer = len(trace.attention_layers) == 1
     for layer in trace.attention_layers:
         for head in set(range(layer.heads)) - set(layer.off):
             gap = " " if layer.memory is not None else ""
-            name = f"head {head}" if alone else f"{layer.name}{gap}H{head}"
+            name = f"head {head}" if is_only_layer else f"{layer.name}{gap}H{head}"
             yield name, layer, layer.attended.mixing[head].double()
 
 
@@ -77,8 +77,8 @@ def percent_matches(share: str, weight: float) -> bool:
 
 def find_link(trace: Trace, match: re.Match[str]) -> tuple[NamedHead, int, int]:
     """Head, query and key of `In head 1, "a" gives "b"`."""
-    every = list(active_heads(trace))
-    head = next(each for each in every if each[0] == match[1]) if match[1] else every[0]
+    all_heads = list(active_heads(trace))
+    head = next(each for each in all_heads if each[0] == match[1]) if match[1] else all_heads[0]
     assert (match[1] is None) == (sum(each.heads for each in trace.attention_layers) == 1)
     query = token_position(trace.tokens.labels, match[2], match[3])
     keys = trace.keys_of(head[1]).labels
@@ -108,10 +108,10 @@ def rows_sum_to_one(trace: Trace, query: int | None = None) -> bool:
 @claims(rf"{HEAD}{WHO} gives {KEY} {SHARE} of its attention")
 def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     (_, _, weights), row, key = find_link(trace, match)
-    weight, every = float(weights[row, key]), sorted_weights(trace, query)
-    first = weight == every[0] and weight - every[1] > GAP
+    weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
+    is_strongest = weight == all_weights[0] and weight - all_weights[1] > GAP
     return (
-        (first or (query is not None and weight > 0.5))
+        (is_strongest or (query is not None and weight > 0.5))
         and percent_matches(match[6], weight)
         and rows_sum_to_one(trace, query)
         and query in (None, row)
@@ -121,8 +121,10 @@ def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> 
 @claims(rf"{HEAD}{WHO} gives {KEY} the largest weight, ([\d.]+)")
 def weight_is_largest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     (_, _, weights), row, key = find_link(trace, match)
-    weight, every = float(weights[row, key]), sorted_weights(trace, query)
-    return abs(weight - float(match[6])) < 0.0051 and weight == every[0] > every[1] + GAP
+    weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
+    return (
+        abs(weight - float(match[6])) < 0.0051 and weight == all_weights[0] > all_weights[1] + GAP
+    )
 
 
 @claims(rf"{WHO} gives {KEY} {SHARE}( or more)? of its attention in (both|all (\d+)) heads"
@@ -158,7 +160,7 @@ def each_token_attends_so(trace: Trace, query: int | None, match: re.Match[str])
 def _weights_follow(how: str, whom: str, weights: Tensor, visible: Tensor) -> bool:
     rows, keys = torch.arange(len(weights))[:, None], torch.arange(weights.shape[1])[None]
     back, far = rows - keys, re.findall(r"\d+", whom)
-    allowed = {
+    allowed_keys = {
         "itself": back == 0,
         "itself and earlier tokens": back >= 0,
         "itself and its neighbours": back.abs() <= 1,
@@ -166,15 +168,17 @@ def _weights_follow(how: str, whom: str, weights: Tensor, visible: Tensor) -> bo
         "all tokens": torch.ones_like(back, dtype=torch.bool),
         "all that it may see": visible,
     }.get(whom)
-    if allowed is None:
+    if allowed_keys is None:
         reach = int(far[0])
-        allowed = back.abs() <= reach if "places away" in whom else (back >= 0) & (back <= reach)
+        allowed_keys = (
+            back.abs() <= reach if "places away" in whom else (back >= 0) & (back <= reach)
+        )
     if how == "only":
-        return not bool(weights[~allowed].any()) and not bool(visible.all())
+        return not bool(weights[~allowed_keys].any()) and not bool(visible.all())
     share = torch.where(visible.any(-1), 1 / visible.sum(-1), 0)[:, None] * visible
     most = 0.0101 if how == "equally" else 0.151
     return bool(((weights - share).abs() <= most * share + 1e-9).all()) and bool(
-        (allowed == visible).all()
+        (allowed_keys == visible).all()
     )
 
 
@@ -210,14 +214,14 @@ def two_keys_get_most(trace: Trace, query: int | None, match: re.Match[str]) -> 
     row = token_position(trace.tokens.labels, match[2], match[3])
     (_, layer, mixing) = next(each for each in active_heads(trace) if match[1] in (None, each[0]))
     keys = trace.keys_of(layer).labels
-    one, other = (
+    first_key, second_key = (
         row if match[at] is None else token_position(keys, match[at], match[at + 1])
         for at in (4, 7)
     )
-    ranked = mixing[row].argsort(descending=True).tolist()
-    shares = [float(mixing[row, each]) for each in (one, other)]
+    keys_by_weight = mixing[row].argsort(descending=True).tolist()
+    shares = [float(mixing[row, each]) for each in (first_key, second_key)]
     return (
-        ranked[:2] == [one, other]
+        keys_by_weight[:2] == [first_key, second_key]
         and sum(shares) > 0.5
         and all(
             percent_matches(share, each)
@@ -245,8 +249,10 @@ def no_later_token_is_read(trace: Trace, query: int | None, match: re.Match[str]
 @claims(r"The nearer a token, the more attention it gets")
 def weight_falls_with_distance(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     def falls(row: Tensor, visible: Tensor, at: int) -> bool:
-        apart = sorted((abs(at - key), float(row[key])) for key in visible.nonzero().flatten())
-        return all(a > b for (near, a), (far, b) in pairwise(apart) if far > near)
+        weights_by_distance = sorted(
+            (abs(at - key), float(row[key])) for key in visible.nonzero().flatten()
+        )
+        return all(a > b for (near, a), (far, b) in pairwise(weights_by_distance) if far > near)
 
     return all(
         falls(row, readable_keys(layer, name)[at], at)
@@ -257,9 +263,9 @@ def weight_falls_with_distance(trace: Trace, query: int | None, match: re.Match[
 
 @claims(rf"Each token gives itself {SHARE} or more of its attention")
 def each_token_reads_itself(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    least = float(match[1].removeprefix("over ")) / 100
+    least_share = float(match[1].removeprefix("over ")) / 100
     return rows_sum_to_one(trace) and all(
-        bool((mixing.diagonal() > least - 1e-6).all()) and least >= 0.5
+        bool((mixing.diagonal() > least_share - 1e-6).all()) and least_share >= 0.5
         for *_, mixing in active_heads(trace)
     )
 
@@ -277,12 +283,12 @@ def queries_share_a_key(trace: Trace, query: int | None, match: re.Match[str]) -
     key = token_position(trace.keys_of(layer).labels, match[2], match[3])
     rows = [token_position(trace.tokens.labels, *name_and_number) for name_and_number in
             ((a, b or None) for a, b in re.findall(WHO, match[1]))]  # fmt: skip
-    every, least = sorted_weights(trace, None), float(match[4].removeprefix("over ")) / 100
+    all_weights, least = sorted_weights(trace, None), float(match[4].removeprefix("over ")) / 100
     mine = sorted((float(mixing[row, key]) for row in rows), reverse=True)
     shares_are_right = all(
         each > least - 1e-6 if match[5] else percent_matches(match[4], each) for each in mine
     )
-    return mine == every[: len(mine)] and shares_are_right and rows_sum_to_one(trace)
+    return mine == all_weights[: len(mine)] and shares_are_right and rows_sum_to_one(trace)
 
 
 @claims(rf"(All|Most) tokens attend most to {WHO}")
@@ -334,10 +340,10 @@ def products_equal_scores(trace: Trace, query: int | None, match: re.Match[str])
 
 @claims(r"(?:Q · Kᵀ = scores and )?W · V = context( of each head, before W_o mixes them)?")
 def products_equal_contexts(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    mixed = any(
+    has_output_matrix = any(
         getattr(each.projections, "w_out", None) is not None for each in trace.attention_layers
     )
-    return mixed == bool(match[1]) and all(
+    return has_output_matrix == bool(match[1]) and all(
         torch.allclose(
             each.attended.mixing.double() @ each.values_of_heads.double(),
             each.attended.contexts.double(), rtol=1e-2, atol=1e-2,

@@ -112,7 +112,7 @@ class RunGenerator(random.Random):
 
     def draw_settings(self) -> dict[str, Any]:
         positions = self.rarely(*POSITIONS, usually="none")
-        based = positions in POSITIONS_WITH_BASE
+        has_base = positions in POSITIONS_WITH_BASE
         return {
             "variant": self.rarely(*VARIANTS, usually=self.choice(("scaled", "causal"))),
             "dim": self.choice((1, 2, 3, 4, 8, 8)),
@@ -128,17 +128,17 @@ class RunGenerator(random.Random):
             "soft_cap": self.rarely(0.01, 2.5, 50.0, 1e6),
             "dropout": self.rarely(0.0, 0.3, 0.5, 0.99),
             "positions": positions,
-            "position_base": self.rarely(1.0, 100.0, 1e6, usually=1e4) if based else 1e4,
+            "position_base": self.rarely(1.0, 100.0, 1e6, usually=1e4) if has_base else 1e4,
             "without": self.rarely("L0H0", "L0H1", "L0H0=mean", "L0H1=mean,L0H0", "L1H0"),
             "dtype": self.rarely(*DTYPES, usually="float32"),
             **self.rarely(self.draw_block(), usually={}),
         }
 
     def draw_block(self) -> dict[str, Any]:
-        several = {"layers": self.choice((1, 2))}
+        layer_count = {"layers": self.choice((1, 2))}
         return {
-            **self.choice((several, {"memory": self.choice(TEXTS)})),
-            **self.rarely(several, usually={}),
+            **self.choice((layer_count, {"memory": self.choice(TEXTS)})),
+            **self.rarely(layer_count, usually={}),
             "norm": self.choice(("pre", "post", "none")),
             **self.choice(
                 (
@@ -153,23 +153,27 @@ class RunGenerator(random.Random):
 
     def draw_trace(self) -> Trace:
         """The Trace of a text, a model or given matrices; now and then with a mistake."""
-        chosen = {name: value for name, value in self.draw_settings().items() if value is not None}
+        settings = {
+            name: value for name, value in self.draw_settings().items() if value is not None
+        }
         mistake = self.rarely(*MISTAKES, usually="")
         if self.random() < 0.15:
             return self.draw_model_trace(mistake)
         if self.random() < 0.5:
-            return trace(self.choice(TEXTS), mistake=mistake, **chosen)
+            return trace(self.choice(TEXTS), mistake=mistake, **settings)
         name = self.choice([*MATRICES])
         contents = MATRICES[name]
         if "block" in name or "layers" in name or "memory" in name:
-            chosen |= {"layers": 2 if "layers" in name else self.choice((1, 2))}
+            settings |= {"layers": 2 if "layers" in name else self.choice((1, 2))}
         if "embeddings" in contents or self.random() < 0.7:
             settings_of_matrices = ("dim", "head_dim", "kv_heads", "heads", "variant", "positions")
-            chosen = {
-                name: each for name, each in chosen.items() if name not in settings_of_matrices
+            settings = {
+                name: each for name, each in settings.items() if name not in settings_of_matrices
             }
-        chosen["position_base"] = 1e4 if "positions" not in chosen else chosen["position_base"]
-        return trace(None, given=given_matrices(contents), mistake=mistake, **chosen)
+        settings["position_base"] = (
+            1e4 if "positions" not in settings else settings["position_base"]
+        )
+        return trace(None, given=given_matrices(contents), mistake=mistake, **settings)
 
     def draw_model_trace(self, mistake: str) -> Trace:
         """The Trace of an untrained model of any shape, with options that models allow."""

@@ -26,7 +26,7 @@ from tests.intervals import (
     exp,
     gelu,
     gelu_tanh,
-    printed,
+    interval_of,
     relu,
     root,
     sin,
@@ -61,8 +61,8 @@ def holds(line: str) -> bool:
     """Whether a printed line is true: `=` to the last digit, `≈` within the rounding."""
     right, sign, result = sides(line)
     computed_numbers, printed_numbers = (
-        np.atleast_1d(evaluated(right)),
-        np.atleast_1d(evaluated(result)),
+        np.atleast_1d(evaluate(right)),
+        np.atleast_1d(evaluate(result)),
     )
     assert computed_numbers.shape == printed_numbers.shape, line
     agrees = _rounds_to if sign == "=" else _overlaps
@@ -79,7 +79,7 @@ def sides(line: str) -> tuple[str, str, str]:
     return body[: sign_match.start()], sign_match[1], body[sign_match.end() :]
 
 
-def evaluated(text: str) -> Any:
+def evaluate(text: str) -> Any:
     """An Interval, or an array of them."""
     words = _words(text)
     value = _expression(words)
@@ -162,13 +162,13 @@ def _inside(words: Words) -> Any:
 def _vector(word: str) -> Any:
     """Without a comma a vector holds numbers: the `-` of `[1 -2]` takes nothing from the 1."""
     parts = word[1:-1].split("," if "," in word else None)
-    return np.array([evaluated(part) for part in parts], dtype=object)
+    return np.array([evaluate(part) for part in parts], dtype=object)
 
 
 def _number(word: str) -> Interval:
     if not word[0].isdecimal():
         raise ValueError(f"not arithmetic: {word!r} where a number should stand")
-    return printed(word)
+    return interval_of(word)
 
 
 def _apply_to_each(function: Callable[[Interval], Interval], values: Any) -> Any:

@@ -86,9 +86,9 @@ def write_model(
     architectures = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
     layers = config.num_hidden_layers
     names = gguf.get_tensor_name_map(architectures[architecture], layers)
-    tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
+    tied_names = {"lm_head.weight"} if config.tie_word_embeddings else set()
     for name, weights in model.state_dict().items():
-        if name in tied:
+        if name in tied_names:
             continue
         gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert gguf_name is not None, name

@@ -48,14 +48,14 @@ class Interval:
         return self * Interval(1 / other.high, 1 / other.value, 1 / other.low)
 
 
-def printed(text: str) -> Interval:
+def interval_of(text: str) -> Interval:
     """The numbers that are printed like this.
 
-    >>> printed("0.5"), printed("8")
+    >>> interval_of("0.5"), interval_of("8")
     (Interval(low=0.45, value=0.5, high=0.55), Interval(low=8.0, value=8.0, high=8.0))
     """
     if text.endswith("°"):
-        return printed(text[:-1]).map(math.radians)
+        return interval_of(text[:-1]).map(math.radians)
     mantissa, _, power = text.partition("e")
     digits = len(mantissa.partition(".")[2])
     half = 0.5 * 10.0 ** (int(power or 0) - digits) if digits or power else 0.0

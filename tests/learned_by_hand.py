@@ -57,8 +57,8 @@ def weights_of(layers: int, heads: int, count: int, seed: int, sharpness: float)
     weights_by_layer = []
     for _ in range(layers):
         scores = sharpness * generator.normal(size=(heads, count, count))
-        raised = np.where(hidden, 0.0, np.exp(scores))
-        weights_by_layer.append((raised / raised.sum(-1, keepdims=True)).astype(np.float32))
+        powers = np.where(hidden, 0.0, np.exp(scores))
+        weights_by_layer.append((powers / powers.sum(-1, keepdims=True)).astype(np.float32))
     return tuple(weights_by_layer)
 
 
@@ -67,7 +67,7 @@ def _model(words: Sequence[str], settings: Settings) -> Model:
     return new_model(task(words=words), settings)
 
 
-def learned(
+def make_learned(
     scores: Mapping[Reading, np.ndarray] | None = None,
     *,
     steps: Sequence[int] = (0, 1, 2, 5, 10, 20, 40, 80),

@@ -25,7 +25,7 @@ def trace_of_four_heads() -> Trace:
 
 
 def page_of_four_heads(trace: Trace, folder: Path) -> Path:
-    return written(replace(trace.view(), head_explorer=lambda: _with_words(trace)), folder)
+    return write_page(replace(trace.view(), head_explorer=lambda: _with_words(trace)), folder)
 
 
 def _with_words(trace: Trace) -> HeadExplorer:
@@ -36,13 +36,13 @@ def _with_words(trace: Trace) -> HeadExplorer:
     return replace(explorer, heads=heads)
 
 
-def written(view: View, folder: Path) -> Path:
+def write_page(view: View, folder: Path) -> Path:
     path = folder / "x.html"
     path.write_bytes(view.render(".html"))
     return path
 
 
-def until(page: Page, condition: Callable[[], bool]) -> None:
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
     """Wait for a condition; playwright's own waiting needs eval, which no page allows."""
     for _ in range(100):
         if condition():
@@ -51,11 +51,11 @@ def until(page: Page, condition: Callable[[], bool]) -> None:
     raise AssertionError("the condition never became true")
 
 
-def settled(page: Page, milliseconds: int = 60) -> None:
+def wait_for_frames(page: Page, milliseconds: int = 60) -> None:
     """Wait for what the page draws in its next frames, however slow they are."""
     frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, pause)))"
     page.evaluate(f"pause => new Promise(done => {frames})", milliseconds)
 
 
-def shown(page: Page, *names: str) -> list[str]:
+def visible_ids(page: Page, *names: str) -> list[str]:
     return [name for name in names if page.locator(f"#{name}").is_visible()]

@@ -131,7 +131,7 @@ KINDS = {
     "bart": Kind("Bart", "ForConditionalGeneration", "bytes", OF_BART),
 }
 # Others that scale, mask, norm or rotate in their own ways, which the settings line names.
-MORE = {
+MORE_KINDS = {
     "esm": Kind("Esm", "ForMaskedLM", "wordpiece", SIZES | {"position_embedding_type": "rotary"}),
     "gemma": Kind("Gemma", "ForCausalLM", "fallback", GROUPED | {"head_dim": 8}),
     "granite": Kind("Granite", "ForCausalLM", "bytes", GROUPED | {"attention_multiplier": 0.3}),
@@ -187,7 +187,7 @@ MORE = {
     ),
 }
 # Without the interface by which attention is captured: the weights that they return are used.
-OUTSIDE = {
+KINDS_WITHOUT_CAPTURE = {
     "bloom": Kind("Bloom", "ForCausalLM", "bytes", {"hidden_size": 16, "n_layer": 2, "n_head": 4}),
     "falcon": Kind("Falcon", "ForCausalLM", "bytes", SIZES),
     "mpt": Kind("Mpt", "ForCausalLM", "bytes", {"d_model": 16, "n_layers": 2, "n_heads": 4}),
@@ -216,7 +216,7 @@ OUTSIDE = {
     ),
 }
 # Their attention, if any, is not a matrix of tokens.
-BLIND = {
+KINDS_WITHOUT_WEIGHTS = {
     "mamba": Kind(
         "Mamba",
         "ForCausalLM",
@@ -384,4 +384,4 @@ TOKENIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
-EVERY = KINDS | MORE | OUTSIDE | BLIND
+EVERY = KINDS | MORE_KINDS | KINDS_WITHOUT_CAPTURE | KINDS_WITHOUT_WEIGHTS

@@ -27,7 +27,7 @@ from tests.warm import heeding_signals, warm_process
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
 
-def shown_on_terminal(
+def run_on_terminal(
     command: Sequence[str],
     environment: Mapping[str, str],
     answer: Callable[[bytes], bytes] = lambda output: b"",
@@ -165,11 +165,11 @@ class Screen:
         return ["".join(line).rstrip() for line in self.lines]
 
     def _obey(self, number: str, kind: str) -> None:
-        many = int(number) if number.isdigit() else 1
+        distance = int(number) if number.isdigit() else 1
         if kind == "A":
             top = max(len(self.lines) - self.rows, 0)
-            self.beyond += self.row - many < top
-            self.row = max(self.row - many, top)
+            self.beyond += self.row - distance < top
+            self.row = max(self.row - distance, top)
         elif kind == "K" and number == "2":
             self.lines[self.row] = []
         elif kind in "lh" and number == "?25":

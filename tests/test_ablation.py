@@ -25,8 +25,8 @@ KINDS = (  # plain; with groups and a soft cap; with a sink; without layer_idx; 
 DECODER_KINDS = (("t5", "self"), ("t5", "decoder"), ("t5", "cross"), ("bart", "cross"))
 
 
-def run_of(folder: str, which: Any = None, **settings: Any) -> ModelRun:
-    trace_of_model = trace(TEXT, model=folder, attention=which, **settings)
+def run_of(folder: str, attention: Any = None, **settings: Any) -> ModelRun:
+    trace_of_model = trace(TEXT, model=folder, attention=attention, **settings)
     return prepare_model_run(trace_of_model, "this runs it", "by")
 
 
@@ -59,11 +59,11 @@ def single_heads(ablation: HeadAblation) -> list[HeadSet]:
     return [(head,) for head in ablation.head_ids]
 
 
-@pytest.mark.parametrize(("kind", "which"), [*((kind, None) for kind in KINDS), *DECODER_KINDS])
+@pytest.mark.parametrize(("kind", "attention"), [*((kind, None) for kind in KINDS), *DECODER_KINDS])
 def test_passes_begun_at_a_layer_are_what_whole_ones_are(
-    kind: str, which: str | None, small_transformer: Saved
+    kind: str, attention: str | None, small_transformer: Saved
 ) -> None:
-    run = run_of(str(small_transformer(kind)), which)
+    run = run_of(str(small_transformer(kind)), attention)
     ablation = ablation_of(run)
     first, last = ablation.head_ids[0], ablation.head_ids[-1]
     results = [*ablation.results_without([*single_heads(ablation), (first, last)])]

@@ -78,11 +78,11 @@ def test_each_head_weighs_with_its_own_part(heads: int, groups: int, tokens: int
 
 
 def test_many_queries_are_scored_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = trace(TEXT, scoring="additive").layers[0].attended.scores
+    expected_scores = trace(TEXT, scoring="additive").layers[0].attended.scores
 
     monkeypatch.setattr(arithmetic, "ADDITIVE_NUMBERS_AT_ONCE", 33)
 
-    assert torch.equal(trace(TEXT, scoring="additive").layers[0].attended.scores, whole)
+    assert torch.equal(trace(TEXT, scoring="additive").layers[0].attended.scores, expected_scores)
 
 
 def test_the_steps_write_it_out(attnviz: Attnviz) -> None:

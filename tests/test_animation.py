@@ -152,13 +152,13 @@ def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bo
     walk = steps("I am", variant="causal", query="am", step="5,6").view()
     texts_by_frame: list[list[str]] = []
 
-    def noted(layout: Layout, look: Look) -> Figure:
+    def draw_and_note(layout: Layout, look: Look) -> Figure:
         texts_by_frame.append([word.text for word in layout.words])
         return draw_layout(layout, look)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(film, "draw_layout", noted)
-        patched.setattr(film, "changed_parts", lambda before, layout: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(film, "draw_layout", draw_and_note)
+        patch.setattr(film, "changed_parts", lambda before, layout: None)
         count = len(frames(render_animation(walk, footnote=footnote)))
 
     assert len(texts_by_frame) == count == 2 + 2 * 5 + 1
@@ -180,7 +180,7 @@ def test_the_tables_of_a_moment_have_a_quarter_of_the_height_and_all_of_the_widt
 def test_moments_of_a_step_do_not_jump() -> None:
     section = scores_section(moments=16)
     first, *later = section_pages(section.moments, Look(size=(8.0, 4.5)), Captions())
-    beside = {word for word in first.words if "score(" not in word.text}
+    constant_words = {word for word in first.words if "score(" not in word.text}
 
     for layout in later:
         assert [panel.box for panel in layout.panels] == [panel.box for panel in first.panels]
@@ -189,7 +189,7 @@ def test_moments_of_a_step_do_not_jump() -> None:
         assert [bar.box for bar in layout.items_of(ColorBar)] == [
             bar.box for bar in first.items_of(ColorBar)
         ]
-        assert {word for word in layout.words if "score(" not in word.text} == beside
+        assert {word for word in layout.words if "score(" not in word.text} == constant_words
 
 
 def test_in_a_moment_only_the_new_cell_and_the_sum_change() -> None:
@@ -254,8 +254,8 @@ def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
     layouts = section_pages([*section.moments, section], replace(look, size=(8.0, 4.5)), Captions())
 
     with fixed_settings([section], Captions()):
-        whole = [film._layout_pixels(layout, look, size) for layout in layouts]
+        drawn_whole = [film._layout_pixels(layout, look, size) for layout in layouts]
         redrawn = list(film._changed_pictures(layouts, look, size))
 
-    assert all((one == other).all() for one, other in zip(whole, redrawn, strict=True))
+    assert all((one == other).all() for one, other in zip(drawn_whole, redrawn, strict=True))
     assert changed_parts(layouts[0], layouts[1]) is not None

@@ -36,19 +36,19 @@ def weights_alone(model: LoadedTransformer, ids: Sequence[int]) -> list[Tensor]:
         return [layer.whole.weights for layer in captured_pass.captured]
 
 
-def assert_same_as_alone(model: LoadedTransformer, *, padded: bool = True) -> None:
+def assert_same_as_alone(model: LoadedTransformer, *, has_padding: bool = True) -> None:
     assert captures_exactly(model, model.tokenizer(TEXTS[0])["input_ids"])
     batch_list = list(make_batches(model, enumerate(TEXTS)))
     assert sorted(number for batch in batch_list for number in batch.numbers) == [0, 1, 2, 3]
-    if padded:
+    if has_padding:
         assert len(batch_list) < len(TEXTS)
     for batch in batch_list:
         layer_weights: list[LayerWeights] = []
         visit_layers(model, batch.ids, layer_weights.append)
         for item, ids in enumerate(batch.ids):
-            alone, count = weights_alone(model, ids), len(ids)
-            assert len(layer_weights) == len(alone)
-            for layer, weights in zip(layer_weights, alone, strict=True):
+            expected_weights, count = weights_alone(model, ids), len(ids)
+            assert len(layer_weights) == len(expected_weights)
+            for layer, weights in zip(layer_weights, expected_weights, strict=True):
                 ours = layer.weights[item, :, :count]
                 assert (ours[..., :count] - weights).abs().max() <= 1e-5
                 assert not ours[..., count:].any()
@@ -76,7 +76,7 @@ def test_a_batch_has_the_weights_that_a_small_model_has_for_each_text_alone(
 
 def test_a_model_with_convolutions_gets_no_padding(small_transformer: Saved) -> None:
     model = load_transformer(Settings(model=str(small_transformer("jamba"))))
-    assert_same_as_alone(model, padded=False)
+    assert_same_as_alone(model, has_padding=False)
 
 
 @pytest.mark.parametrize("name", ["bloom", "gpt-neo", "convbert"])
@@ -90,8 +90,10 @@ def test_models_that_cannot_be_captured_return_their_weights(
         visit_layers(model, batch.ids, layer_weights.append, captured=False)
         for item, ids in enumerate(batch.ids):
             with torch.no_grad():
-                alone = model.model(torch.tensor([ids]), output_attentions=True).attentions
-            for layer, weights in zip(layer_weights, alone, strict=True):
+                expected_weights = model.model(
+                    torch.tensor([ids]), output_attentions=True
+                ).attentions
+            for layer, weights in zip(layer_weights, expected_weights, strict=True):
                 ours = layer.weights[item, :, : len(ids), : len(ids)]
                 assert (ours - weights[0]).abs().max() <= 1e-5
 

@@ -36,12 +36,14 @@ def copy_projections(torch_attention: nn.MultiheadAttention, layer: Layer) -> No
     assert projections.w_key is not None
     assert projections.w_value is not None
     assert projections.w_out is not None
-    stacked = torch.cat([projections.w_query.T, projections.w_key.T, projections.w_value.T])
+    stacked_matrices = torch.cat(
+        [projections.w_query.T, projections.w_key.T, projections.w_value.T]
+    )
     biases = [projections.b_query, projections.b_key, projections.b_value]
     filled_biases = [
         torch.zeros(len(projections.w_out)) if each is None else each for each in biases
     ]
-    torch_attention.in_proj_weight.copy_(stacked)
+    torch_attention.in_proj_weight.copy_(stacked_matrices)
     torch_attention.in_proj_bias.copy_(torch.cat(filled_biases))
     torch_attention.out_proj.weight.copy_(projections.w_out.T)
     torch_attention.out_proj.bias.copy_(
@@ -219,17 +221,17 @@ def test_a_token_has_the_same_vector_in_the_memory() -> None:
 
 
 def test_the_first_layer_of_many_is_the_only_one_of_one() -> None:
-    one, many = trace(TEXT, layers=1).layers[0], trace(TEXT, layers=3).layers
+    single_layer, three_layers = trace(TEXT, layers=1).layers[0], trace(TEXT, layers=3).layers
 
-    assert torch.equal(one.outputs, many[0].outputs)
-    assert not torch.equal(many[0].attended.weights, many[1].attended.weights)
-    assert len({float(layer.projections.w_query[0, 0]) for layer in many}) == 3  # type: ignore[union-attr, index]
+    assert torch.equal(single_layer.outputs, three_layers[0].outputs)
+    assert not torch.equal(three_layers[0].attended.weights, three_layers[1].attended.weights)
+    assert len({float(layer.projections.w_query[0, 0]) for layer in three_layers}) == 3  # type: ignore[union-attr, index]
 
 
 def test_attention_in_a_block_reads_as_attention_alone_does() -> None:
-    alone, in_block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
+    layer_alone, layer_in_block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
 
-    assert torch.equal(alone.attended.weights, in_block.attended.weights)
+    assert torch.equal(layer_alone.attended.weights, layer_in_block.attended.weights)
 
 
 def test_layer_norm_of_one_and_three() -> None:

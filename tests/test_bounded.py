@@ -155,15 +155,15 @@ def test_the_line_of_a_name_of_json_is_found_however_it_is_written(name: str) ->
 def test_json_that_there_is_no_room_for_is_refused_before_it_is_read(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = f'{{"a": [{text}1]}}'
+    json_text = f'{{"a": [{text}1]}}'
     tracemalloc.start()
-    json.loads(whole)
+    json.loads(json_text)
     bytes_needed = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
     monkeypatch.setattr(memory, "free_bytes", lambda: bytes_needed)
     assert (
-        peak_memory(lambda: structured_text.parse_json_object(whole, Path("x.json")))
+        peak_memory(lambda: structured_text.parse_json_object(json_text, Path("x.json")))
         < bytes_needed / 2
     )
 
@@ -371,14 +371,14 @@ BROKEN_VALUES = [
 def test_odd_files_of_a_transformer_are_read_or_refused(
     small_transformer: Saved, tmp_path: Path
 ) -> None:
-    whole, folder, dice = small_transformer("bert"), tmp_path / "odd", Random(7)
+    undamaged_folder, folder, dice = small_transformer("bert"), tmp_path / "odd", Random(7)
     cases = list(BROKEN_VALUES)
     for name in ("tokenizer_config.json", "tokenizer.json", "config.json"):
-        value = json.loads((whole / name).read_text())
+        value = json.loads((undamaged_folder / name).read_text())
         cases += [(name, dice.choice([*places(value)]), dice.choice(ODD_VALUES)) for _ in range(5)]
     refused_changes = []
     for name, place, new in cases:
-        shutil.copytree(whole, folder, dirs_exist_ok=True)
+        shutil.copytree(undamaged_folder, folder, dirs_exist_ok=True)
         value = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps(replace_place(value, place, new)))
         try:

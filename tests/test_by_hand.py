@@ -391,13 +391,13 @@ def write_model_of_page(tmp_path: Path) -> str:
 def test_the_file_on_the_page_about_models_copies_by_two_heads(tmp_path: Path) -> None:
     path, letters = write_model_of_page(tmp_path), "a b c a c b alpha"
     toy_trace = trace(letters, model=path)
-    below, above = toy_trace.layers
+    lower_layer, upper_layer = toy_trace.layers
     for place in range(1, 7):
-        assert float(below.attended.weights[0, place, place - 1]) > 0.999
-    assert below.hidden_rows(0) == [0]
+        assert float(lower_layer.attended.weights[0, place, place - 1]) > 0.999
+    assert lower_layer.hidden_rows(0) == [0]
     for place, earlier_places in ((3, [1]), (4, [3]), (5, [2]), (6, [1, 4])):
-        assert float(above.attended.weights[0, place, earlier_places].sum()) > 0.999
-    next_letter = above.attended.contexts[0, 3]
+        assert float(upper_layer.attended.weights[0, place, earlier_places].sum()) > 0.999
+    next_letter = upper_layer.attended.contexts[0, 3]
     assert next_letter.tolist() == pytest.approx([0, 1, 0], abs=1e-3)
 
 

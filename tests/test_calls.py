@@ -341,8 +341,8 @@ def odd_calls() -> list[OddCall]:
     calls_found = []
     for name, (function, _) in calls_by_name().items():
         parameters = python.signature(function).parameters.values()
-        accepted = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-        for keyword in dict.fromkeys([*accepted, "odd"] if name[-1] != "]" else accepted):
+        keyword_names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+        for keyword in dict.fromkeys([*keyword_names, "odd"] if name[-1] != "]" else keyword_names):
             calls_found += [
                 OddCall(name, keyword, number)
                 for number, value in enumerate(ODD_VALUES)

@@ -139,10 +139,15 @@ def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
 
 
 def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_tables() -> None:
-    wide, narrow = (head_grids(2, name) for name in ("scores before scaling and mask", "w"))
+    long_named_heads, short_named_heads = (
+        head_grids(2, name) for name in ("scores before scaling and mask", "w")
+    )
 
-    assert [each.title for each in make_card(make_section(*wide)).panels] == ["head 0", "head 1"]
-    assert [each.title for each in make_card(make_section(*narrow)).panels] == [
+    assert [each.title for each in make_card(make_section(*long_named_heads)).panels] == [
+        "head 0",
+        "head 1",
+    ]
+    assert [each.title for each in make_card(make_section(*short_named_heads)).panels] == [
         "w · head 0",
         "w · head 1",
     ]
@@ -188,10 +193,10 @@ def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
 
     assert {bar.scale.label for bar in layout.items_of(ColorBar)} == {"weight", "value"}
     for bar in layout.items_of(ColorBar):
-        left, bottom, width, height = bar.box
+        bar_left, bottom, width, height = bar.box
         assert width > height
-        assert heading.x + text_width(heading.text, heading.size * BOLD) < left
-        assert left + width < 4.0
+        assert heading.x + text_width(heading.text, heading.size * BOLD) < bar_left
+        assert bar_left + width < 4.0
         assert bottom == heading.y
     assert {"−1", "0", "1"} <= set(words_of(layout))
 
@@ -277,8 +282,10 @@ def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
 
 
 def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> None:
-    few, many = (make_card(make_section(many_words(count))) for count in (MAX_NUMBERED_SIDE, 400))
-    layouts = [card_layout(card, 10.0) for card in (few, many)]
+    card_of_few, card_of_many = (
+        make_card(make_section(many_words(count))) for count in (MAX_NUMBERED_SIDE, 400)
+    )
+    layouts = [card_layout(card, 10.0) for card in (card_of_few, card_of_many)]
 
     assert [bool(layout.panels[0].number_size) for layout in layouts] == [True, False]
     assert max(layouts[1].panels[0].box[2:]) <= LONGEST_TABLE_SIDE + 1e-6
@@ -336,9 +343,9 @@ def test_no_card_lies_on_another() -> None:
     layout = Layout((0.0, 0.0), tuple(flow_items(flow, (0.0, 0.0, 16.0, flow.height + 5.0))))
 
     for one, other in itertools.combinations(boxes_of(layout), 2):
-        beside = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
-        below = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
-        assert beside or below
+        are_beside = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
+        is_below = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
+        assert are_beside or is_below
 
 
 def test_room_to_spare_goes_between_the_rows_and_not_too_much_of_it() -> None:
@@ -363,10 +370,10 @@ def test_cells_grow_only_as_long_as_everything_fits() -> None:
     least = (
         table_block(make_card(section_of_two_tables()).panels, 2, (1.0, 1.0)).tables[0].height / 4
     )
-    few, more, many = map(cell_height, (2, 10, 60))
+    few_steps, more_steps, many_steps = map(cell_height, (2, 10, 60))
 
-    assert 0 < many < more <= few
-    assert least < few <= least * LETTER_SCALES[0] * CELL_SCALES[-1] * 2
+    assert 0 < many_steps < more_steps <= few_steps
+    assert least < few_steps <= least * LETTER_SCALES[0] * CELL_SCALES[-1] * 2
 
 
 def section_of_two_tables() -> Section:
@@ -430,12 +437,14 @@ def test_the_tables_of_a_thin_card_have_short_titles() -> None:
 
 def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
     card = make_card(make_section(vectors(4, 8)))
-    fine = thin_card(card)
-    usual, small = (flow_cards([each], 1.0, 1.0).rows[0][0] for each in (card, fine))
+    fine_card = thin_card(card)
+    usual_piece, fine_piece = (
+        flow_cards([each], 1.0, 1.0).rows[0][0] for each in (card, fine_card)
+    )
 
-    assert small.body.tables[0].width < usual.body.tables[0].width / 2
-    assert card_head(fine, 4.0).lines == ()
-    assert small.body.tables[0].columns.labels == ()
+    assert fine_piece.body.tables[0].width < usual_piece.body.tables[0].width / 2
+    assert card_head(fine_card, 4.0).lines == ()
+    assert fine_piece.body.tables[0].columns.labels == ()
 
 
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")

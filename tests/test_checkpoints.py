@@ -55,63 +55,63 @@ STEPS = (9, 10, 100)  # in the order of letters 10, 100, 9
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that begins with no queries, so that it attends evenly, and then gets its own."""
     folder = tmp_path_factory.mktemp("run")
-    whole = save(KINDS["gpt2"], folder / "checkpoint-100")
+    last_checkpoint = save(KINDS["gpt2"], folder / "checkpoint-100")
     with quiet_transformers():
         from transformers import AutoModelForCausalLM
 
         for step, share in ((9, 0.0), (10, 0.3)):
-            model: Any = AutoModelForCausalLM.from_pretrained(whole)
+            model: Any = AutoModelForCausalLM.from_pretrained(last_checkpoint)
             with torch.no_grad():
                 for block in model.transformer.h:
                     block.attn.c_attn.weight[:, :16] *= share
                     block.attn.c_attn.bias[:16] *= share
-            shutil.copytree(whole, folder / f"checkpoint-{step}")
+            shutil.copytree(last_checkpoint, folder / f"checkpoint-{step}")
             model.save_pretrained(folder / f"checkpoint-{step}")
     return folder
 
 
 @pytest.fixture(scope="module")
-def compared(run: Path) -> CheckpointComparison:
+def comparison(run: Path) -> CheckpointComparison:
     return attnviz.compare_checkpoints(TEXT, f"{run}/checkpoint-*")
 
 
 def test_checkpoints_are_in_the_order_of_their_steps_with_their_own_weights(
-    run: Path, compared: CheckpointComparison
+    run: Path, comparison: CheckpointComparison
 ) -> None:
-    assert compared.steps == STEPS
-    assert compared.film.names == ("step 9", "step 10", "step 100")
-    for step, checkpoint_trace in zip(STEPS, compared.film.traces, strict=True):
+    assert comparison.steps == STEPS
+    assert comparison.film.names == ("step 9", "step 10", "step 100")
+    for step, checkpoint_trace in zip(STEPS, comparison.film.traces, strict=True):
         single_trace = attnviz.trace(TEXT, model=run / f"checkpoint-{step}")
         assert_allclose(checkpoint_trace.weights, single_trace.weights, atol=1e-6)
 
 
 def test_heads_are_ranked_by_how_far_the_last_checkpoint_is_from_the_first(
-    compared: CheckpointComparison,
+    comparison: CheckpointComparison,
 ) -> None:
     weights = [
-        checkpoint_trace.weights.double().numpy() for checkpoint_trace in compared.film.traces
+        checkpoint_trace.weights.double().numpy() for checkpoint_trace in comparison.film.traces
     ]
     divergences = {name: jensen_shannon(weights[0][place], weights[2][place])
-             for name, place in _places(compared).items()}  # fmt: skip
+             for name, place in _places(comparison).items()}  # fmt: skip
 
-    assert [head.name for head in compared.ranking] == sorted(
+    assert [head.name for head in comparison.ranking] == sorted(
         divergences, key=lambda name: -divergences[name]
     )
     for index in range(2):
         expected = [jensen_shannon(weights[index][place], weights[index + 1][place])
-                    for place in _places(compared).values()]  # fmt: skip
-        assert_allclose(compared.interval_divergences[index], expected, atol=1e-6)
+                    for place in _places(comparison).values()]  # fmt: skip
+        assert_allclose(comparison.interval_divergences[index], expected, atol=1e-6)
 
 
-def _places(compared: CheckpointComparison) -> dict[str, tuple[int, int]]:
-    return {name: (int(name[1]), int(name[3])) for name in compared.head_names}
+def _places(comparison: CheckpointComparison) -> dict[str, tuple[int, int]]:
+    return {name: (int(name[1]), int(name[3])) for name in comparison.head_names}
 
 
 def test_the_score_of_a_kind_at_a_step_is_that_of_its_strongest_head(
-    compared: CheckpointComparison,
+    comparison: CheckpointComparison,
 ) -> None:
-    first = next(each for each in compared.courses if each.kind.name == "first token (sink)")
-    for index, checkpoint_trace in enumerate(compared.film.traces):
+    first = next(each for each in comparison.courses if each.kind.name == "first token (sink)")
+    for index, checkpoint_trace in enumerate(comparison.film.traces):
         # Of each token but the first, which sees itself alone, the share that goes to the first.
         shares = checkpoint_trace.weights[:, :, 1:, 0].mean(-1).flatten().numpy()
         assert_allclose(first.scores[index], shares, atol=1e-6)
@@ -124,41 +124,41 @@ def test_the_score_of_a_kind_at_a_step_is_that_of_its_strongest_head(
 
 
 def test_induction_is_measured_on_random_tokens_as_a_survey_does(
-    run: Path, compared: CheckpointComparison
+    run: Path, comparison: CheckpointComparison
 ) -> None:
     survey = attnviz.survey(["it was"], model=run / "checkpoint-100")
-    expected = [survey[name].repeats.mean for name in compared.head_names]
+    expected = [survey[name].repeats.mean for name in comparison.head_names]
 
-    assert compared.courses[-1].kind.name == "induction on random repeats"
-    assert_allclose(compared.courses[-1].scores[2], expected, atol=1e-6)
+    assert comparison.courses[-1].kind.name == "induction on random repeats"
+    assert_allclose(comparison.courses[-1].scores[2], expected, atol=1e-6)
 
 
 def test_sentences_say_between_which_steps_a_kind_of_head_appears(
-    compared: CheckpointComparison,
+    comparison: CheckpointComparison,
 ) -> None:
-    sentences = " ".join(compared.view().closing).replace("\u00a0", " ")
+    sentences = " ".join(comparison.view().closing).replace("\u00a0", " ")
     appearing_kinds = [
-        each for each in compared.courses if each.counts[0] == 0 and each.counts.any()
+        each for each in comparison.courses if each.counts[0] == 0 and each.counts.any()
     ]
 
     assert appearing_kinds
     for course in appearing_kinds:
         index = int(np.flatnonzero(course.counts)[0])
-        head = compared.head_names[int(course.strongest[index])]
+        head = comparison.head_names[int(course.strongest[index])]
         before, after = (f"{100 * course.scores[at, course.strongest[index]]:.0f} %"
                          for at in (index - 1, index))  # fmt: skip
-        steps = f"between {compared.film.names[index - 1]} and {compared.film.names[index]}"
+        steps = f"between {comparison.film.names[index - 1]} and {comparison.film.names[index]}"
         assert (
             f"{steps}{_strongest_phrase(course.counts[index], head)}, with {before} of its"
             in sentences
         )
         assert f"{before} of its attention, then {after}" in sentences
-    means = compared.interval_divergences.mean(1)
+    means = comparison.interval_divergences.mean(1)
     assert f"heads change most between step 10 and step 100 ({means[1]:.3f} bits)" in sentences
     assert means[1] > means[0]
     rises = {course.kind.name: course.rise for course in appearing_kinds}
     most = next(each for each in appearing_kinds if each.rise == max(rises.values()))
-    assert compared.head_names[int(most.strongest[most.first or 0])] in compared.view().headline
+    assert comparison.head_names[int(most.strongest[most.first or 0])] in comparison.view().headline
 
 
 def _strongest_phrase(count: int, head: str) -> str:
@@ -192,11 +192,11 @@ def test_a_pattern_that_a_shell_expands_is_one_too(
 
 
 def test_files_have_the_numbers_of_each_step_and_head(
-    compared: CheckpointComparison, tmp_path: Path
+    comparison: CheckpointComparison, tmp_path: Path
 ) -> None:
-    rows = list(csv.DictReader(io.StringIO(compared.to_csv() or "")))
-    document = compared.to_dict()
-    first = next(each for each in compared.courses if each.kind.name == "first token (sink)")
+    rows = list(csv.DictReader(io.StringIO(comparison.to_csv() or "")))
+    document = comparison.to_dict()
+    first = next(each for each in comparison.courses if each.kind.name == "first token (sink)")
 
     shares = np.array([float(row["first token (sink)"]) for row in rows]).reshape(3, 8)
     assert_allclose(shares, first.scores, atol=1e-6)
@@ -204,14 +204,14 @@ def test_files_have_the_numbers_of_each_step_and_head(
     assert document["checkpoints"][2]["folder"] == "checkpoint-100"
     assert document["attnviz"]["settings"]["model"] == [f"checkpoint-{step}" for step in STEPS]
     weights = [layer["weights"] for layer in document["layers"]]
-    assert_allclose(np.array(weights)[:, 2], compared.film.traces[2].weights, atol=1e-6)
+    assert_allclose(np.array(weights)[:, 2], comparison.film.traces[2].weights, atol=1e-6)
 
 
 def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
-    compared: CheckpointComparison, tmp_path: Path
+    comparison: CheckpointComparison, tmp_path: Path
 ) -> None:
-    view = compared.view()
-    compared.save(tmp_path / "run.gif", size=(6, 4), dpi=40)
+    view = comparison.view()
+    comparison.save(tmp_path / "run.gif", size=(6, 4), dpi=40)
 
     assert [shot.title for shot in view.shots] == ["step 9", "step 10", "step 100"]
     for index, shot in enumerate(view.shots):
@@ -225,10 +225,10 @@ def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
 
 @pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
 def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
-    compared: CheckpointComparison, size: str
+    comparison: CheckpointComparison, size: str
 ) -> None:
     names = ("step 1", "step 20,000", "step 1,000,000,000")
-    view = compared.view()
+    view = comparison.view()
     maps, curves = view.picture.groups
     maps = replace(maps, panel_titles=tuple(map(PanelTitle, names)))
     picture = replace(view.picture, groups=(maps, curves))
@@ -261,10 +261,10 @@ def test_steps_that_have_room_are_evenly_chosen(count: int, columns: list[int]) 
 
 
 def test_the_slider_of_a_page_leads_from_step_to_step(
-    compared: CheckpointComparison, tmp_path: Path, chromium: Browser
+    comparison: CheckpointComparison, tmp_path: Path, chromium: Browser
 ) -> None:
-    top = compared.ranking[0].name
-    with opened(chromium, written(compared.view(), tmp_path)) as page_session:
+    top = comparison.ranking[0].name
+    with opened(chromium, written(comparison.view(), tmp_path)) as page_session:
         page = page_session.page
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")
@@ -514,10 +514,10 @@ def test_gguf_files_are_checkpoints_in_the_order_of_the_numbers_in_their_names(
 
     with quiet_transformers():
         model = LlamaForCausalLM(LlamaConfig(**SIZES))
-    whole = write_model(tmp_path / "model.gguf", model, "llama", FACTS)
+    first_file = write_model(tmp_path / "model.gguf", model, "llama", FACTS)
     names = ["run-100-Q8_0.gguf", "run-20.f16.gguf", "run-9-Q4_K_M.gguf"]
     for name in (*names, "run-9-00002-of-00002.gguf"):
-        shutil.copy(whole, tmp_path / name)
+        shutil.copy(first_file, tmp_path / name)
 
     checkpoints = find_checkpoints([f"{tmp_path}/run-*.gguf"])
     assert [(each.step, Path(each.folder).name) for each in checkpoints] == [
@@ -526,7 +526,7 @@ def test_gguf_files_are_checkpoints_in_the_order_of_the_numbers_in_their_names(
     comparison = attnviz.compare_checkpoints(TEXT, [str(tmp_path / name) for name in names[:2]])
     assert comparison.steps == (20, 100)
     assert not comparison.changes
-    (tmp_path / names[0]).write_bytes(whole.read_bytes()[:-100])
+    (tmp_path / names[0]).write_bytes(first_file.read_bytes()[:-100])
     with pytest.raises(AttnvizError, match=r"run-100-Q8_0\.gguf"):
         find_checkpoints([f"{tmp_path}/run-*.gguf"])
 

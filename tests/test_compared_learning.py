@@ -105,26 +105,26 @@ def test_every_seed_of_a_way_is_what_attnviz_learn_learns(task: Task) -> None:
         task, task.settings, by="heads", values=["1", "2"], repeats=2, choices=choices
     )
 
-    for way, heads in zip(learning.ways, (1, 2), strict=True):
+    for learner_runs, heads in zip(learning.ways, (1, 2), strict=True):
         for place, seed in enumerate(learning.seeds):
             single_learning = learn(task, replace(task.settings, heads=heads, seed=seed), choices)
             assert learning.steps.tolist() == [each.step for each in single_learning.moments]
             losses = [each.loss for each in single_learning.moments]
-            np.testing.assert_allclose(way.loss[:, place], losses, rtol=1e-3)
+            np.testing.assert_allclose(learner_runs.loss[:, place], losses, rtol=1e-3)
             accuracies = [each.accuracy for each in single_learning.moments]
-            np.testing.assert_allclose(way.accuracy[:, place], accuracies, atol=0.01)
+            np.testing.assert_allclose(learner_runs.accuracy[:, place], accuracies, atol=0.01)
 
 
 @pytest.mark.parametrize("by", TRAINING_ASPECTS)
 def test_whatever_can_be_compared_by_is_by_its_own_values(task: Task, by: str) -> None:
     learning = compare_learning(task, task.settings, by=by, repeats=2, choices=FEW_STEPS)
 
-    assert [way.name for way in learning.ways] == [*TRAINING_ASPECTS[by].values()]
+    assert [learner_runs.name for learner_runs in learning.ways] == [*TRAINING_ASPECTS[by].values()]
     text = learning.view().render(".txt").decode()
     assert "ore seeds are needed to compare them" in " ".join(text.split()) or "without any" in text
-    for way in learning.ways:
-        assert way.loss.shape == way.accuracy.shape == (len(learning.steps), 2)
-        assert np.isfinite(way.loss).all()
+    for learner_runs in learning.ways:
+        assert learner_runs.loss.shape == learner_runs.accuracy.shape == (len(learning.steps), 2)
+        assert np.isfinite(learner_runs.loss).all()
 
 
 def test_large_heads_make_large_scores_that_saturate_a_softmax_which_scaling_mends(
@@ -133,8 +133,8 @@ def test_large_heads_make_large_scores_that_saturate_a_softmax_which_scaling_men
     unscaled, scaled = scaling.ways
 
     assert unscaled.width == scaled.width == WIDE_HEAD_WIDTH
-    for way in scaling.ways:
-        for numbers in (way.beginning.queries, way.beginning.keys):
+    for learner_runs in scaling.ways:
+        for numbers in (learner_runs.beginning.queries, learner_runs.beginning.keys):
             assert np.abs(numbers - 1).max() < 0.15  # N(0, 1), as the textbooks have them
     ratio = unscaled.beginning.scores / scaled.beginning.scores
     np.testing.assert_allclose(ratio, math.sqrt(WIDE_HEAD_WIDTH), rtol=1e-4)
@@ -164,7 +164,7 @@ def test_a_width_that_is_asked_for_is_kept(task: Task) -> None:
     assert default_learning_settings(task, "heads") == task.settings
 
     narrow = compare_learning(task, task.settings, by="scale", repeats=1, choices=FEW_STEPS)
-    assert {way.width for way in narrow.ways} == {32}
+    assert {learner_runs.width for learner_runs in narrow.ways} == {32}
     assert "A head is" not in " ".join(narrow.view().closing)
 
 
@@ -174,10 +174,10 @@ def test_it_ends_when_every_seed_of_every_way_has_learned_it(task: Task) -> None
     learning = compare_learning(task, wide_settings, by="heads", values=["1", "2"], repeats=2)
 
     assert learning.last < task.steps
-    steps_reached = np.stack([learning.reached(way) for way in learning.ways])
+    steps_reached = np.stack([learning.reached(learner_runs) for learner_runs in learning.ways])
     assert np.isfinite(steps_reached).all()
     assert steps_reached.max() <= learning.last
-    accuracies_before = [way.accuracy[-2].min() for way in learning.ways]
+    accuracies_before = [learner_runs.accuracy[-2].min() for learner_runs in learning.ways]
     assert min(accuracies_before) < task.until
 
 
@@ -186,21 +186,21 @@ def _learning_with_accuracies(
 ) -> Learning:
     """What would have been found, if these had been the accuracies: [way, look, seed]."""
     looks, seeds = accuracy.shape[1:]
-    ways = tuple(
+    runs = tuple(
         replace(scaling.ways[0], name=name, accuracy=each, loss=1 - each)
         for name, each in zip(names, accuracy, strict=True)
     )
     steps = np.arange(looks) * 10
-    return replace(scaling, by=by, ways=ways, steps=steps, seeds=range(seeds), **changes)
+    return replace(scaling, by=by, ways=runs, steps=steps, seeds=range(seeds), **changes)
 
 
 def _accuracies_from_looks(looks: Sequence[Sequence[int | None]]) -> np.ndarray:
     """Accuracies that are 1 from a look on, or never, of each way and seed."""
     accuracies = np.zeros((len(looks), 11, len(looks[0])))
-    for way, looks_of_seeds in enumerate(looks):
+    for index, looks_of_seeds in enumerate(looks):
         for seed, look in enumerate(looks_of_seeds):
             if look is not None:
-                accuracies[way, look:, seed] = 1.0
+                accuracies[index, look:, seed] = 1.0
     return accuracies
 
 
@@ -265,15 +265,15 @@ def _some_look(first: int) -> st.SearchStrategy[int | None]:
 
 
 @settings(max_examples=100)
-@given(data=st.data(), ways=st.integers(2, 5), seeds=st.integers(10, 30))
+@given(data=st.data(), run_count=st.integers(2, 5), seeds=st.integers(10, 30))
 def test_nobody_is_said_to_learn_sooner_who_does_not_in_nine_of_ten_seeds(
-    scaling: Learning, data: st.DataObject, ways: int, seeds: int
+    scaling: Learning, data: st.DataObject, run_count: int, seeds: int
 ) -> None:
     looks = [
         data.draw(st.lists(_some_look(first), min_size=seeds, max_size=seeds))
-        for first in data.draw(st.lists(st.integers(0, 9), min_size=ways, max_size=ways))
+        for first in data.draw(st.lists(st.integers(0, 9), min_size=run_count, max_size=run_count))
     ]
-    names = [str(8 * (place + 1)) for place in range(ways)]
+    names = [str(8 * (place + 1)) for place in range(run_count)]
     sentence = learning_sentence(
         _learning_with_accuracies(scaling, names, _accuracies_from_looks(looks))
     )
@@ -322,15 +322,15 @@ def test_a_loss_that_is_no_number_any_more_is_said_and_leaves_a_gap(
 
 
 def test_curves_are_medians_with_a_band_of_the_seeds(scaling: Learning) -> None:
-    right, loss = training_curves(scaling)
+    accuracy_curves, loss_curves = training_curves(scaling)
 
-    assert right.title == "letters that are right"
-    assert right.x_values == tuple(scaling.steps[1:].tolist())
-    for way, line in zip(scaling.ways, loss.lines, strict=True):
-        ordered = np.sort(way.loss[1:], axis=1)
-        np.testing.assert_allclose(line.middle, (ordered[:, 4] + ordered[:, 5]) / 2)
-        np.testing.assert_allclose(line.low, 0.1 * ordered[:, 0] + 0.9 * ordered[:, 1])
-        np.testing.assert_allclose(line.high, 0.9 * ordered[:, 8] + 0.1 * ordered[:, 9])
+    assert accuracy_curves.title == "letters that are right"
+    assert accuracy_curves.x_values == tuple(scaling.steps[1:].tolist())
+    for learner_runs, line in zip(scaling.ways, loss_curves.lines, strict=True):
+        sorted_losses = np.sort(learner_runs.loss[1:], axis=1)
+        np.testing.assert_allclose(line.middle, (sorted_losses[:, 4] + sorted_losses[:, 5]) / 2)
+        np.testing.assert_allclose(line.low, 0.1 * sorted_losses[:, 0] + 0.9 * sorted_losses[:, 1])
+        np.testing.assert_allclose(line.high, 0.9 * sorted_losses[:, 8] + 0.1 * sorted_losses[:, 9])
 
 
 def test_words_that_see_what_follows_them_are_said_to() -> None:
@@ -371,14 +371,14 @@ def test_the_command_writes_what_was_found_and_how_to_find_it_again(
     )
 
     document = json.loads(Path("a.json").read_text())
-    assert [way["name"] for way in document["ways"]] == ["1", "2"]
+    assert [each["name"] for each in document["ways"]] == ["1", "2"]
     assert document["steps"] == [0, 1, 2, 3]
     assert document["attnviz"]["command"].startswith("attnviz compare --learn reverse --by layers")
     header, *lines = Path("a.csv").read_text().splitlines()
     assert header == "way,seed,step,accuracy,loss"
     assert len(lines) == 2 * 2 * 4
-    way, seed, step, accuracy, loss = lines[5].split(",")
-    assert (way, seed, step) == ("1", "43", "1")
+    name, seed, step, accuracy, loss = lines[5].split(",")
+    assert (name, seed, step) == ("1", "43", "1")
     assert float(accuracy) == document["ways"][0]["accuracy"]["of_each_seed"][1][1]
     assert float(loss) == document["ways"][0]["loss"]["of_each_seed"][1][1]
 

@@ -96,7 +96,7 @@ def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: TraceC
     for head in both.heads[::7]:
         layer, number = divmod(int(head.name[1]) * 12 + int(head.name.partition("H")[2]), 12)
         one, other = (
-            every[layer].attended.weights[number].double().numpy() for every in (first, second)
+            layers[layer].attended.weights[number].double().numpy() for layers in (first, second)
         )
         distances = [jensen_shannon(a, b) for a, b in zip(one, other, strict=True)]
         assert_allclose(head.divergence, np.mean(distances), atol=1e-7)

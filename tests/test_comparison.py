@@ -263,11 +263,11 @@ def test_no_panel_is_drawn_of_the_reference_minus_itself(by: str) -> None:
     groups = comparison.view(repeats=2).picture.groups
     grids = [each for group in groups for each in group.all_panels if isinstance(each, Grid)]
 
-    subtracted = [grid for grid in grids if grid.scale.label == "difference"]
+    differences = [grid for grid in grids if grid.scale.label == "difference"]
     heads = comparison.heads or 1
     others = sum(difference is not None for difference in comparison.differences)
-    assert len(grids) - len(subtracted) == len(comparison.alternatives) * heads
-    assert len(subtracted) in (others * heads, 0)  # with curves there are none in a picture
+    assert len(grids) - len(differences) == len(comparison.alternatives) * heads
+    assert len(differences) in (others * heads, 0)  # with curves there are none in a picture
     assert "reference" not in " ".join(grid.title for grid in grids)
 
 
@@ -393,10 +393,16 @@ def test_the_json_holds_ways_measures_differences_and_the_sweep(attnviz: Attnviz
     )
 
     assert document["reference"] == "0.25"
-    assert [way["name"] for way in document["ways"]] == ["0.25", "1", "4"]
-    way = document["ways"][1]
-    assert {"measures", "means", "layers", "tokens", "embeddings", "settings"} <= set(way)
-    assert len(way["measures"]["entropy"][0]) == 4
+    assert [second_alternative["name"] for second_alternative in document["ways"]] == [
+        "0.25",
+        "1",
+        "4",
+    ]
+    second_alternative = document["ways"][1]
+    assert {"measures", "means", "layers", "tokens", "embeddings", "settings"} <= set(
+        second_alternative
+    )
+    assert len(second_alternative["measures"]["entropy"][0]) == 4
     assert document["differences"][0]["weights"] is None
     assert document["differences"][1]["largest"]["before"] > 0
     assert document["sweep"]["curves"]["peak"]["scaled"]["median"]

@@ -102,15 +102,19 @@ class Call:
 def _commands() -> dict[str, tuple[tuple[str, ...], Any]]:
     """Every command by its last word: the words that call it, and typer's command."""
 
-    def below(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    def commands_below(
+        group: Any, path: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], Any]]:
         for name in group.table:
             command = group.get_command(None, name)
             if hasattr(command, "table"):
-                yield from below(command, (*path, name))
+                yield from commands_below(command, (*path, name))
             else:
                 yield (*path, name), command
 
-    return {path[-1]: (path, command) for path, command in below(typer.main.get_command(app))}
+    return {
+        path[-1]: (path, command) for path, command in commands_below(typer.main.get_command(app))
+    }
 
 
 @cache
@@ -159,13 +163,17 @@ class _CallGenerator:
         path, typer_command = _commands()[command]
         options = [each for each in typer_command.params if each.opts[0].startswith("-")]
         count = min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
-        chosen = self.random.sample(options, count)
-        chosen += [each for each in options if self._is_added(command, each.opts[0])]
-        chosen = self._drop_misfits(chosen, options)
-        words = [word for each in chosen for word in self._option(command, each)]
-        if any(each.opts[0] == "--learn" for each in chosen):  # 999 trainings take minutes
+        chosen_options = self.random.sample(options, count)
+        chosen_options += [each for each in options if self._is_added(command, each.opts[0])]
+        chosen_options = self._drop_misfits(chosen_options, options)
+        words = [word for each in chosen_options for word in self._option(command, each)]
+        if any(each.opts[0] == "--learn" for each in chosen_options):  # 999 trainings take minutes
             words = ["--repeats=20" if word == "--repeats=999" else word for word in words]
-        arguments = (*path, *words, *self._arguments(command, {each.opts[0] for each in chosen}))
+        arguments = (
+            *path,
+            *words,
+            *self._arguments(command, {each.opts[0] for each in chosen_options}),
+        )
         stdin = self.random.choice((None, contents.text(self.random), *[b"typed"] * 18))
         return Call(arguments, self.files, stdin, self.random.choice(SCREENS))
 
@@ -175,12 +183,12 @@ class _CallGenerator:
             return self.random.random() < {"heads": 0.95, "inspect": 0.8}.get(command, 0.15)
         return name == "--learn" and self.random.random() < 0.1
 
-    def _drop_misfits(self, chosen: list[Any], known: list[Any]) -> list[Any]:
+    def _drop_misfits(self, chosen_options: list[Any], known_options: list[Any]) -> list[Any]:
         """Mostly add the options that others need, and leave out those that they refuse."""
         if self.random.random() < 0.1:
-            return chosen
-        options_by_name = {each.opts[0]: each for each in chosen}
-        known_by_name = {each.opts[0]: each for each in known}
+            return chosen_options
+        options_by_name = {each.opts[0]: each for each in chosen_options}
+        known_by_name = {each.opts[0]: each for each in known_options}
         for name, needed in NEEDED_OPTIONS.items():
             if name in options_by_name and needed in known_by_name:
                 options_by_name[needed] = known_by_name[needed]
@@ -199,8 +207,8 @@ class _CallGenerator:
             usual = {"--steps": "2", "--repeats": "2", "--dim": "8"}
             return [f"{name}={each}" for name, each in usual.items() if name not in given_options]
         if command in ("show", "check"):
-            several = self.random.choice((1, 1, 2)) if command == "check" else 1
-            return ["--", *(self._lesson(command) for _ in range(several))]
+            lesson_count = self.random.choice((1, 1, 2)) if command == "check" else 1
+            return ["--", *(self._lesson(command) for _ in range(lesson_count))]
         if command == "learn":
             few_steps = [] if "--steps" in given_options else ["--steps=2"]
             odd = self.random.random() < 0.05
@@ -218,8 +226,8 @@ class _CallGenerator:
 
     def _lesson(self, command: str) -> str:
         if self.random.random() < 0.15:
-            known = _names(command, "name" if command == "show" else "names")
-            return self.random.choice(words.ODD if self.random.random() < 0.1 else known)
+            known_lessons = _names(command, "name" if command == "show" else "names")
+            return self.random.choice(words.ODD if self.random.random() < 0.1 else known_lessons)
         return self._file(("lesson", ".toml"), contents.lesson(self.random))
 
     def _option(self, command: str, option: Any) -> list[str]:
@@ -228,14 +236,18 @@ class _CallGenerator:
             return []
         if option.is_flag:
             return [name]
-        value, *more = self._values(command, option)
-        return [f"{name}={value}", *more] if name.startswith("--") else [name, value, *more]
+        value, *extra_options = self._values(command, option)
+        return (
+            [f"{name}={value}", *extra_options]
+            if name.startswith("--")
+            else [name, value, *extra_options]
+        )
 
     def _values(self, command: str, option: Any) -> list[str]:
         """A value, with options that go with it."""
         if option.opts[0] == "--given" and self.random.random() > 0.03:
-            suffix, content, more = contents.matrices(self.random)
-            return [self._file(("given", suffix), content), *more]
+            suffix, content, extra_options = contents.matrices(self.random)
+            return [self._file(("given", suffix), content), *extra_options]
         if option.opts[0] == "--model" and self.random.random() > 0.03:
             return [self._model(command)]
         if option.opts[0] == "--out" and self.random.random() > 0.03:
@@ -248,11 +260,11 @@ class _CallGenerator:
             return self.random.choice(words.ODD)
         if name in self._special:
             return self._special[name](self)
-        known = _names(command, name)
-        if known and self.random.random() < 0.97:
+        known_names = _names(command, name)
+        if known_names and self.random.random() < 0.97:
             most = 3 if name in TAKE_SEVERAL_VALUES or self.random.random() < 0.05 else 1
             return ",".join(
-                self.random.sample(known, min(len(known), self.random.randint(1, most)))
+                self.random.sample(known_names, min(len(known_names), self.random.randint(1, most)))
             )
         kinds = {"N": words.number, "X": words.fraction, "P": words.fraction, "S": words.fraction}
         return kinds.get(option.metavar, words.text)(self.random)
@@ -296,11 +308,11 @@ class _CallGenerator:
         return f"out{marks}{self.random.choice(suffix_choices)}"
 
     def _random_words(self) -> str:
-        some = (words.number, words.fraction, words.text)
-        chosen = [
-            self.random.choice(some)(self.random) for _ in range(self.random.choice((1, 2, 2, 3)))
+        kinds = (words.number, words.fraction, words.text)
+        drawn_words = [
+            self.random.choice(kinds)(self.random) for _ in range(self.random.choice((1, 2, 2, 3)))
         ]
-        return ",".join(chosen)
+        return ",".join(drawn_words)
 
     def _embeddings(self) -> str:
         if self.random.random() < 0.2:

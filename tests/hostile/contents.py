@@ -83,8 +83,8 @@ def tensors_of(contents: Contents) -> bytes:
     body = b""
     for name, each in arrays.items():
         with np.errstate(over="ignore"):
-            known = each.dtype.kind in "fiub"
-            numbers = each.astype(np.float32) if known else np.zeros(1, np.float32)
+            is_numeric = each.dtype.kind in "fiub"
+            numbers = each.astype(np.float32) if is_numeric else np.zeros(1, np.float32)
         data = numbers.tobytes()
         ends = [len(body), len(body) + len(data)]
         header[name] = {"dtype": "F32", "shape": [*numbers.shape], "data_offsets": ends}
@@ -108,32 +108,32 @@ def matrices(random: Random) -> tuple[str, bytes, tuple[str, ...]]:
         contents = (
             matrix_file.contents
             if random.random() < 0.8
-            else _changed(matrix_file.contents, random)
+            else _change_contents(matrix_file.contents, random)
         )
         return suffix, WRITERS[suffix](contents), matrix_file.options
     contents = dict(random.choice(MATRICES))
     for _ in range(random.choice((0, 0, 1, 1, 2))):
-        contents = _changed(contents, random)
+        contents = _change_contents(contents, random)
     content = WRITERS[suffix](contents)
     return suffix, content if random.random() < 0.7 else damage_bytes(content, random), ()
 
 
-def _changed(contents: Contents, random: Random) -> Contents:
+def _change_contents(contents: Contents, random: Random) -> Contents:
     """The contents with one value odd, missing, or under another name."""
     name = random.choice([*contents, *GIVEN_NAMES, "nonsense"])
     if name in contents and random.random() < 0.3:
         return {key: value for key, value in contents.items() if key != name}
     if name in contents and random.random() < 0.5:
-        return {**contents, name: _inside(contents[name], random)}
+        return {**contents, name: _put_odd_value_inside(contents[name], random)}
     return {**contents, name: random.choice(ODD_VALUES)}
 
 
-def _inside(value: Any, random: Random) -> Any:
+def _put_odd_value_inside(value: Any, random: Random) -> Any:
     """The value with something odd somewhere in it."""
     if not isinstance(value, list) or not value or random.random() < 0.2:
         return random.choice(ODD_VALUES)
     place = random.randrange(len(value))
-    return [*value[:place], _inside(value[place], random), *value[place + 1 :]]
+    return [*value[:place], _put_odd_value_inside(value[place], random), *value[place + 1 :]]
 
 
 def text(random: Random) -> bytes:

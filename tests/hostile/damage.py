@@ -111,10 +111,10 @@ def damage_node(document: Any, random: Random) -> None:
 
 def _places(document: Any) -> Iterator[tuple[Any, Any]]:
     """Every place of a nested document: the dict or list, and the key in it."""
-    for name, below in document.items() if isinstance(document, dict) else enumerate(document):
+    for name, value in document.items() if isinstance(document, dict) else enumerate(document):
         yield document, name
-        if isinstance(below, (dict, list)):
-            yield from _places(below)
+        if isinstance(value, (dict, list)):
+            yield from _places(value)
 
 
 def damage_lines(content: bytes, random: Random) -> bytes:
@@ -211,9 +211,11 @@ DAMAGE_BY_SUFFIX: dict[str, Callable[[bytes, Random], bytes]] = {
 }
 
 
-def damage_folder(whole: Mapping[str, bytes], other: Mapping[str, bytes], random: Random) -> Files:
+def damage_folder(
+    undamaged: Mapping[str, bytes], other: Mapping[str, bytes], random: Random
+) -> Files:
     """A folder with a fault: a damaged, wrong or missing file, or code."""
-    files = dict(whole)
+    files = dict(undamaged)
     name, second = (random.choice([*files]) for _ in range(2))
     kind = random.choice(("file",) * 7 + ("exchanged", "of another", "gone", "code", "code"))
     if kind == "file":

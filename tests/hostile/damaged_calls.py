@@ -75,7 +75,7 @@ def _call_with_matrices(random: Random) -> ReadingCall:
 
 def _call_with_vectors(random: Random) -> ReadingCall:
     if random.random() < 0.5:
-        return ("run", "I am", "--embeddings=trained"), in_folder(
+        return ("run", "I am", "--embeddings=trained"), put_in_folder(
             "trained", _damaged_transformer(random)
         )
     suffix, content = contents.vectors(random)
@@ -88,7 +88,7 @@ def _call_with_trace(random: Random) -> ReadingCall:
     if random.random() < 0.3:
         suffix, content = ".json", _trace_of_a_transformer()
     name = f"trace{suffix}"
-    files = {name: damage_file(name, content, random)} | in_folder(
+    files = {name: damage_file(name, content, random)} | put_in_folder(
         "trained", models.transformer_files("bert")
     )
     return (*random.choice(TRACE_COMMANDS), f"--trace={name}"), files
@@ -121,7 +121,7 @@ def _call_with_task(random: Random) -> ReadingCall:
 def _call_with_training(random: Random) -> ReadingCall:
     """A folder of `learn --save`: training goes on, is drawn, or is read as a model."""
     one, other = random.sample(TRAININGS, 2)
-    files = in_folder("mine", damage_folder(saved_training(one), saved_training(other), random))
+    files = put_in_folder("mine", damage_folder(saved_training(one), saved_training(other), random))
     if random.random() < 0.6:
         return ("learn", "--from=mine", random.choice(("--steps=4", "--out=curves.csv"))), files
     return _model_command(random, "mine", LETTERS), files
@@ -156,10 +156,10 @@ def _damaged_transformer(random: Random) -> Files:
 
 def _call_with_transformer(random: Random) -> ReadingCall:
     arguments = (*random.choice(TRANSFORMER_COMMANDS), "--model=trained", SENTENCE)
-    return arguments, in_folder("trained", _damaged_transformer(random))
+    return arguments, put_in_folder("trained", _damaged_transformer(random))
 
 
-def in_folder(folder: str, files: Files) -> Files:
+def put_in_folder(folder: str, files: Files) -> Files:
     return {f"{folder}/{name}": content for name, content in files.items()}
 
 

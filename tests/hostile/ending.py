@@ -182,8 +182,8 @@ def _status(call: Call) -> int:
         warnings.simplefilter("error")
         try:
             return run_command_line([*call.arguments])
-        except SystemExit as stopped:
-            return stopped.code if isinstance(stopped.code, int) else 1
+        except SystemExit as exit_request:
+            return exit_request.code if isinstance(exit_request.code, int) else 1
         except BaseException as error:
             traceback.print_exc()
             return 130 if isinstance(error, KeyboardInterrupt) else 1

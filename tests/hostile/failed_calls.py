@@ -13,7 +13,7 @@ import numpy as np
 from tests.hostile import models
 from tests.hostile.calls import Call
 from tests.hostile.damage import CODE, tensors, tensors_of
-from tests.hostile.damaged_calls import TRAININGS, in_folder, saved_training
+from tests.hostile.damaged_calls import TRAININGS, put_in_folder, saved_training
 
 LONG_NAME = "a" * 300
 DIGITS = "9" * 5000
@@ -25,16 +25,16 @@ def _nested_list(depth: int) -> str:
 
 
 def _call_with_matrices(
-    content: str | bytes, *more: str, name: str = "g.toml", command: str = "run"
+    content: str | bytes, *options: str, name: str = "g.toml", command: str = "run"
 ) -> Call:
     """A call with a file of matrices."""
     data = content.encode() if isinstance(content, str) else content
-    return Call((command, f"--given={name}", *more), {name: data})
+    return Call((command, f"--given={name}", *options), {name: data})
 
 
-def _call_with_lesson(content: str, *more: str, command: str = "check") -> Call:
+def _call_with_lesson(content: str, *options: str, command: str = "check") -> Call:
     data = f"title = 't'\n{content}".encode()
-    return Call(("example", command, "l.toml", *more), {"l.toml": data})
+    return Call(("example", command, "l.toml", *options), {"l.toml": data})
 
 
 def _lesson_that_expects(values: str) -> Call:
@@ -217,7 +217,7 @@ def call_with_changed_value(name: str) -> Call:
         node[last_key] = value
     content = json.dumps(document).encode() if header is None else tensors_of(header, bytes(body))
     files |= {file_name: content, "code.py": CODE}
-    return Call(arguments, in_folder("trained" if arguments == INSPECT else "mine", files))
+    return Call(arguments, put_in_folder("trained" if arguments == INSPECT else "mine", files))
 
 
 FAILED_CALLS = (*COMPARISONS, *TEXTS, *WITH_MATRICES, *WITH_LESSONS)

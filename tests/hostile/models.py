@@ -77,8 +77,8 @@ def _untrained_files(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
 
 
 def _random_folder(random: Random) -> NamedModel:
-    vocabulary, whole = _untrained_files(random.randrange(len(SHAPES)))
-    files = dict(whole)
+    vocabulary, undamaged = _untrained_files(random.randrange(len(SHAPES)))
+    files = dict(undamaged)
     if random.random() < 0.6:
         name = random.choice([*files])
         files[name] = damage_file(name, files[name], random)
