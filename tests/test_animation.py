@@ -25,7 +25,7 @@ from attnviz.renderers.picture.redrawing import changed_parts
 from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
-from tests.hand import causal_weights, made_with, view_of
+from tests.hand import causal_weights, provenance_with, view_of
 from tests.test_sections import TOKENS, path, scores_section
 
 EIGHT = ("The", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs")
@@ -49,7 +49,7 @@ def durations(image: Image.Image) -> list[int]:
 
 
 def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
-    provenance = made_with({"text": "日本"})
+    provenance = provenance_with({"text": "日本"})
     image = render_animation(view_of(*path(moments=3), provenance=provenance), seconds=1.5)
 
     assert getattr(image, "n_frames", 1) == 5 + 3 + 1

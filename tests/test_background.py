@@ -10,7 +10,7 @@ import pytest
 from attnviz.cli import background
 from attnviz.cli.background import is_light_background, terminal_theme
 from attnviz.errors import AttnvizError
-from tests.terminals import once, shown_on_terminal
+from tests.terminals import reply_once, run_on_terminal
 
 QUESTIONS = b"\x1b]11;?\x1b\\\x1b[c"
 DEVICE_ATTRIBUTES = b"\x1b[?62;22c"  # what a terminal is, which every one says
@@ -39,8 +39,8 @@ def query_terminal(
     reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **environment: str
 ) -> list[str]:
     """theme, how it is left, what is left, seconds, and seconds until all is answered."""
-    answers = once(reply, QUESTIONS, after) if reply else lambda shown: b""
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], environment, answers, typed=typed)
+    answers = reply_once(reply, QUESTIONS, after) if reply else lambda shown: b""
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], environment, answers, typed=typed)
     theme, rest = text.rpartition("<")[2].rstrip(">\r\n").split(" ", 1)
     state, _, rest = rest.partition(" left ")
     unread_input, seconds, settled_seconds = rest.rsplit(" ", 2)
@@ -97,8 +97,8 @@ def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away(after: f
 def test_a_whole_command_leaves_no_late_answer_behind() -> None:
     after = "import os, select; print([select.select([0], [], [], 0.5)[0]])"
     line = f"{sys.executable} -m attnviz 'I am' -t words; {sys.executable} -c '{after}'"
-    text, _ = shown_on_terminal(
-        ["sh", "-c", line], {}, once(WHITE + DEVICE_ATTRIBUTES, QUESTIONS, 0.4)
+    text, _ = run_on_terminal(
+        ["sh", "-c", line], {}, reply_once(WHITE + DEVICE_ATTRIBUTES, QUESTIONS, 0.4)
     )
 
     assert "rgb" not in text
@@ -107,7 +107,7 @@ def test_a_whole_command_leaves_no_late_answer_behind() -> None:
 
 @pytest.mark.terminal
 def test_what_somebody_typed_ahead_is_theirs() -> None:
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {}, typed=b"ls")
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], {}, typed=b"ls")
 
     assert "left b'ls'" in text
     assert "\x1b]11" not in text
@@ -115,14 +115,14 @@ def test_what_somebody_typed_ahead_is_theirs() -> None:
 
 @pytest.mark.terminal
 def test_a_terminal_that_is_said_to_know_nothing_is_not_asked() -> None:
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {"TERM": "dumb"})
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], {"TERM": "dumb"})
 
     assert "\x1b" not in text
 
 
 @pytest.mark.terminal
 def test_who_has_said_it_is_not_asked() -> None:
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {"ATTNVIZ_THEME": "light"})
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], {"ATTNVIZ_THEME": "light"})
 
     assert "<light as before" in text
     assert "\x1b" not in text

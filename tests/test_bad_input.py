@@ -297,7 +297,9 @@ def test_an_encoding_that_is_not_here_says_what_to_do(
     )
 
 
-def test_an_output_that_cannot_be_written_is_refused(attnviz: Attnviz, working_folder: Path) -> None:
+def test_an_output_that_cannot_be_written_is_refused(
+    attnviz: Attnviz, working_folder: Path
+) -> None:
     result_without_folder = attnviz("run", "a", "-o", "/proc/nowhere/a.png")
     result_in_proc = attnviz("run", "a", "-o", "/proc/a.png")
 

@@ -97,7 +97,9 @@ def test_what_a_model_wrote_is_behind_the_line(generated_trace: Trace, tmp_path:
         assert (grid.rows.border, grid.columns.border) == (prompt, prompt)
 
 
-def test_maps_say_what_the_line_is(generated_trace: Trace, tmp_path: Path, attnviz: Attnviz) -> None:
+def test_maps_say_what_the_line_is(
+    generated_trace: Trace, tmp_path: Path, attnviz: Attnviz
+) -> None:
     generated_trace.view().save(tmp_path / "trace.npz")
     arguments = ("inspect", "--trace", str(tmp_path / "trace.npz"), "--layer=1", "--head=0")
     full_result, query_result = attnviz(*arguments), attnviz(*arguments, "--query=1")

@@ -349,7 +349,8 @@ CANARIES: dict[str, tuple[int, Plant]] = {
         lambda model: write_outside_index(model, str(forbidden_folder() / "x.safetensors")))),
     "transformer: hub": (0, transformer_canary()(name_hub)),
     "transformer: escapes": (0, transformer_canary()(put_escapes_into_tokens)),
-    "text: escapes": (0, lambda _: ["run", "--file", write_file("story.txt", f"{ESCAPE} $(id) `id`")]),
+    "text: escapes": (0, lambda _: [
+        "run", "--file", write_file("story.txt", f"{ESCAPE} $(id) `id`")]),
 }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from attnviz.views.view import Group, PanelTitle
 from tests.browser import opened
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
 from tests.test_gguf import FACTS, SIZES
@@ -264,12 +264,12 @@ def test_the_slider_of_a_page_leads_from_step_to_step(
     comparison: CheckpointComparison, tmp_path: Path, chromium: Browser
 ) -> None:
     top = comparison.ranking[0].name
-    with opened(chromium, written(comparison.view(), tmp_path)) as page_session:
+    with opened(chromium, write_page(comparison.view(), tmp_path)) as page_session:
         page = page_session.page
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")
         page.keyboard.press("Home")
-        until(page, lambda: f"{top} · step 9" in page.inner_text("#matrix .matrix-title"))
+        wait_until(page, lambda: f"{top} · step 9" in page.inner_text("#matrix .matrix-title"))
 
 
 def test_one_model_at_a_time_is_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ from attnviz.wording.commands import PATH_OPTIONS, shell_quote
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
-from tests.learned_by_hand import learned
+from tests.learned_by_hand import make_learned
 from tests.untrained import traced, untrained
 
 CODES = (
@@ -254,7 +254,7 @@ def views() -> tuple[View, ...]:
     compared = library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2)
     shapes = [trace.view(as_="arcs"), trace.view(query="2"), trace.view(query="2", as_="sentence")]
     answers = traced(untrained()).view(predict=True)
-    taught = learned(answers=[Answer(7, "are", 0.6)]).view()
+    taught = make_learned(answers=[Answer(7, "are", 0.6)]).view()
     heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     seen = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]
     long_texts = [library.trace(TEXT, tokenizer="words", stream=True, heads=2).view()]
@@ -283,7 +283,7 @@ def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(place: int)
 
 
 def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
-    taught = learned(answers=[Answer(7, "are", 0.6)]).view()
+    taught = make_learned(answers=[Answer(7, "are", 0.6)]).view()
     shots = [replace(poisoned(shot), title=HOSTILE) for shot in taught.shots]
 
     texts = dict.fromkeys(every_text(replace(taught, film=lambda: tuple(shots)).shots))

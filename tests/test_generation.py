@@ -26,9 +26,9 @@ from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.inspection.generated import generation_film
 from tests.browser import opened
 from tests.conftest import Attnviz
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 from tests.small_transformers import KINDS, Saved, save
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 
 SHORT = "The animal was too"
 TEMPLATE = (
@@ -79,7 +79,7 @@ def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
     folder = str(small_transformer("llama"))
     command = ["inspect", SHORT, "--model", folder, "--generate", "4", "--layer", "0"]
 
-    shown, status = shown_on_terminal([sys.executable, "-m", "attnviz", *command], {})
+    shown, status = run_on_terminal([sys.executable, "-m", "attnviz", *command], {})
     piped = attnviz(*command)
 
     assert status == 0
@@ -216,7 +216,7 @@ def test_a_page_has_a_button_for_each_new_token(
 ) -> None:
     made, first = generated.trace, generated.trace.prompt
     assert first is not None
-    path = written(generated.view(), tmp_path)
+    path = write_page(generated.view(), tmp_path)
     with opened(chromium, path) as seen:
         buttons = seen.page.locator(".generated button")
         assert buttons.count() == 5
@@ -226,7 +226,7 @@ def test_a_page_has_a_button_for_each_new_token(
         buttons.nth(2).click()
         label = made.tokens.labels[first + 2]
         said = f'next, the model wrote "{label}"'
-        until(seen.page, lambda: said in seen.page.inner_text(".says"))
+        wait_until(seen.page, lambda: said in seen.page.inner_text(".says"))
         assert buttons.nth(2).get_attribute("aria-pressed") == "true"
         assert buttons.first.get_attribute("aria-pressed") == "false"
 

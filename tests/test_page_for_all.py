@@ -14,10 +14,10 @@ from tests.browser import opened
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
-    settled,
-    shown,
-    until,
-    written,
+    visible_ids,
+    wait_for_frames,
+    wait_until,
+    write_page,
 )
 from tests.test_page import contrast
 
@@ -59,7 +59,7 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_
         page.keyboard.press("?")
         assert page.locator("#help dd").first.is_visible()
         page.click("#copying summary")
-        until(page, lambda: not page.locator("#help dd").first.is_visible())
+        wait_until(page, lambda: not page.locator("#help dd").first.is_visible())
         assert page.evaluate("document.querySelectorAll('.menu[open]').length") == 1
         page.keyboard.press("Escape")
         assert page.evaluate("document.querySelectorAll('.menu[open]').length") == 0
@@ -77,7 +77,7 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         assert page.locator("#table tbody tr").count() == len(WORDS)
         page.fill("#query", "3")
         page.keyboard.press("Enter")
-        until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
+        wait_until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
         said = page.text_content("#table caption")
         assert said == 'What "\u2068here\u2069" reads in L1H0 (2 more are hidden by the mask)'
         layer = four_heads.layers[1]
@@ -96,8 +96,8 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     phone = {"width": 360, "height": 740}
     with opened(chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone) as seen:
         page = seen.page
-        settled(page, 100)
-        assert shown(page, *VIEWS) == [view]
+        wait_for_frames(page, 100)
+        assert visible_ids(page, *VIEWS) == [view]
         assert page.is_visible("#arithmetic dl") == (view == "matrix")
         assert not page.is_visible("#query")
         page.click("#more")
@@ -112,7 +112,9 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
         page.keyboard.press("Escape")
         if view == "overview":
             page.locator("#overview [role=gridcell]").nth(2).click()
-            until(page, lambda: shown(page, *VIEWS) == ["matrix"])  # where the head is seen
+            wait_until(
+                page, lambda: visible_ids(page, *VIEWS) == ["matrix"]
+            )  # where the head is seen
 
 
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
@@ -120,10 +122,10 @@ def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
 ) -> None:
     with opened(chromium, page_path, "#theme=dark&view=lines", color_scheme="dark") as seen:
         page = seen.page
-        until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
+        wait_until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert shown(page, *VIEWS, "controls", "utilities") == list(VIEWS)
+        assert visible_ids(page, *VIEWS, "controls", "utilities") == list(VIEWS)
         tops = [page.locator(f"#{name}").bounding_box() for name in VIEWS]
         assert all(box is not None and box["height"] > 20 for box in tops)
         page_color = "getComputedStyle(document.documentElement).backgroundColor"
@@ -157,7 +159,7 @@ def test_every_word_that_is_seen_can_be_read(
     chromium: Browser, page_path: Path, scheme: str
 ) -> None:
     with opened(chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme) as seen:
-        settled(seen.page, 100)
+        wait_for_frames(seen.page, 100)
         seen.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
         words = seen.page.evaluate(COLORS)
 
@@ -181,17 +183,17 @@ def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
 
 def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Path) -> None:
     view = library.trace("I am here", tokenizer="words").view()
-    alone = written(view, tmp_path)
+    alone = write_page(view, tmp_path)
     with opened(chromium, alone, viewport={"width": 1280, "height": 800}) as seen:
         chosen = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
-        assert shown(seen.page, *chosen) == ["choose-scale", "choose-query"]
-        assert shown(seen.page, *VIEWS) == ["sentence", "matrix", "lines"]
+        assert visible_ids(seen.page, *chosen) == ["choose-scale", "choose-query"]
+        assert visible_ids(seen.page, *VIEWS) == ["sentence", "matrix", "lines"]
         assert seen.page.locator("[value=overview]").count() == 0
-    wordy = written(replace(view, head_explorer=None), tmp_path)
+    wordy = write_page(replace(view, head_explorer=None), tmp_path)
     with opened(chromium, wordy) as seen:
-        assert shown(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
+        assert visible_ids(seen.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
         seen.page.select_option("#theme", "dark")
-        settled(seen.page)
+        wait_for_frames(seen.page)
         color = seen.page.evaluate("getComputedStyle(document.documentElement).color")
         assert color == "rgb(236, 239, 244)"
 

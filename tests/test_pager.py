@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attnviz.machine.environment import invalid_terminal_sizes
-from tests.terminals import once, shown_on_terminal
+from tests.terminals import reply_once, run_on_terminal
 
 pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
@@ -45,7 +45,7 @@ def counting(pager: Callable[[str], str]) -> str:
 
 
 def shown(*arguments: str, lines: int = 24, **environment: str) -> str:
-    text, status = shown_on_terminal(
+    text, status = run_on_terminal(
         [sys.executable, "-m", "attnviz", *arguments],
         {"ATTNVIZ_THEME": "dark", **environment},
         size=(lines, 80),
@@ -58,7 +58,7 @@ def page(
     answer: Callable[[bytes], bytes] = lambda shown: b"", **environment: str
 ) -> tuple[str, int]:
     """What is seen of a page alone, and what is said of it."""
-    text, status = shown_on_terminal([sys.executable, "-c", PAGED], environment, answer)
+    text, status = run_on_terminal([sys.executable, "-c", PAGED], environment, answer)
     assert "Traceback" not in text
     return text.replace("\r\n", "\n"), status
 
@@ -177,7 +177,7 @@ def test_who_quits_early_has_had_enough() -> None:
 
 def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str]) -> None:
     waiting = pager("trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done")
-    text, status = page(once(b"\x03", b"ready"), PAGER=waiting)
+    text, status = page(reply_once(b"\x03", b"ready"), PAGER=waiting)
 
     assert text.endswith("got it\nwas shown\n")
     assert status == 0

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from attnviz.cli.app import COMMANDS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 from tests.warm import heeding_signals
 
 COMMAND = [sys.executable, "-m", "attnviz"]
@@ -407,5 +407,5 @@ def test_without_a_text_on_a_terminal_nothing_waits() -> None:
 
 def on_terminal(*arguments: str, **environment: str) -> str:
     """What a command shows on a pseudo-terminal of 80 columns with 24-bit colour."""
-    shown, _ = shown_on_terminal([*COMMAND, *arguments], environment)
+    shown, _ = run_on_terminal([*COMMAND, *arguments], environment)
     return shown

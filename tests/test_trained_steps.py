@@ -21,11 +21,11 @@ from attnviz.traces.trained.loading import load_transformer
 from attnviz.vectors import positions
 from attnviz.views.steps.trained import own_scaling_text
 from attnviz.views.steps.walk import Walk, steps
-from tests.claims_of_runs import untrue
+from tests.claims_of_runs import false_sentences
 from tests.conftest import Attnviz
 from tests.drawn_runs import Run
 from tests.evaluate import holds
-from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
+from tests.small_transformers import KINDS, KINDS_WITHOUT_CAPTURE, MORE_KINDS, Saved, save
 
 TEXT = "it was too tired"
 ASKED: dict[str, dict[str, Any]] = {  # kinds that differ in what their steps say
@@ -63,7 +63,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def saved(folder: Path, name: str) -> str:
-    return str(save((KINDS | MORE | OUTSIDE)[name], folder / name.replace(" ", "-")))
+    return str(
+        save((KINDS | MORE_KINDS | KINDS_WITHOUT_CAPTURE)[name], folder / name.replace(" ", "-"))
+    )
 
 
 def heard(folder: Path, name: str, **asked: Any) -> Trace:
@@ -85,7 +87,7 @@ def test_every_sentence_of_a_walk_is_known_and_true(folder: Path, name: str) -> 
     rest = [section for section in both[1].sections if section.name != "mask"]  # which has no sums
     sums = [each for section in rest for each in section.sums]
 
-    assert [told for walk in both for told in untrue(Run(made, view, walk))] == []
+    assert [told for walk in both for told in false_sentences(Run(made, view, walk))] == []
     assert len(sums) > 10
     assert [each.text for each in sums if not holds(each.text)] == []
 

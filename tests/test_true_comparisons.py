@@ -21,15 +21,15 @@ from attnviz.views import comparison as views
 from attnviz.views.view import View
 from tests.claims_of_comparisons import (
     ROUNDING,
-    Said,
-    Untrue,
+    Evidence,
+    FalseSentence,
     check_sentence,
     check_title,
     gradients,
     logits,
+    require,
     row_errors,
     softmax,
-    true,
 )
 
 DRAWS = 250  # in one test
@@ -141,7 +141,7 @@ class Draw(random.Random):
         return self.choice((1, 1, 1, 3, 10, 12))
 
 
-def drawn(number: int) -> Said | None:
+def drawn(number: int) -> Evidence | None:
     """The comparison of this number, as it is shown; None where it cannot be made."""
     draw = Draw(number)
     try:
@@ -153,7 +153,7 @@ def drawn(number: int) -> Said | None:
             made = restrict_to_query(made, int(query) - 1)
     except AttnvizError:
         return None
-    return Said(made, shown, found.get("measure_repeats"), found.get("sweep_comparison"))
+    return Evidence(made, shown, found.get("measure_repeats"), found.get("sweep_comparison"))
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def _kept(found: dict[str, Any], name: str, function: Any) -> Any:
     return call
 
 
-def check_weights(said: Said) -> None:
+def check_weights(said: Evidence) -> None:
     """Those of the softmax, and of nothing after it."""
     for way in said.comparison.alternatives:
         if not way.mistake:
@@ -182,10 +182,10 @@ def check_weights(said: Said) -> None:
             slack = ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
             peak = float(np.abs(logits(way)).max())  # of which rounding takes its share
             off = np.abs(way.weights.double().numpy() - should).max()
-            true(off <= slack * max(peak, 1), f"{way.name}: weights are {off} off")
+            require(off <= slack * max(peak, 1), f"{way.name}: weights are {off} off")
 
 
-def check_measures(said: Said, view: View) -> None:
+def check_measures(said: Evidence, view: View) -> None:
     """The table of means."""
     groups = {group.name: group.panels for group in view.screen.groups}
     if not groups.get("measures"):
@@ -193,44 +193,44 @@ def check_measures(said: Said, view: View) -> None:
     table: Any = groups["measures"][0]
     for row, way in enumerate(said.comparison.alternatives):
         weights = said.weights(way)
-        if np.isnan(weights).any() or np.isnan(said.bits(way)).all():
+        if np.isnan(weights).any() or np.isnan(said.row_entropies(way)).all():
             continue
         expected = {
-            "bits": np.nanmean(said.bits(way)),
-            "reads": said.reads(way),
-            "peak": weights.max(-1)[~np.isnan(said.bits(way))].mean(),
-            "grad.": gradients(weights)[~np.isnan(said.bits(way)).flatten()].mean(),
+            "bits": np.nanmean(said.row_entropies(way)),
+            "reads": said.effective_tokens(way),
+            "peak": weights.max(-1)[~np.isnan(said.row_entropies(way))].mean(),
+            "grad.": gradients(weights)[~np.isnan(said.row_entropies(way)).flatten()].mean(),
             "sum≠1": row_errors(said, way).mean(),
-            "leak": (weights * ~said.seen(way)).sum(-1).mean(),
+            "leak": (weights * ~said.visible_keys(way)).sum(-1).mean(),
         }
         for name, number in expected.items():
             column = table.columns.names.index(name)
             same = np.isclose(table.values[row, column], number, rtol=0, atol=1e-7, equal_nan=True)
-            true(same, f"{way.name}: {name} is {number}")
+            require(same, f"{way.name}: {name} is {number}")
 
 
-def check_settings(said: Said, view: View) -> None:
+def check_settings(said: Evidence, view: View) -> None:
     """Which weights are compared, where there are others."""
     layer = said.comparison.base.layer
     assert layer is not None
     by_hand, dropped = "weights" in layer.given, layer.attended.mixed_by == "dropout"
-    true(
+    require(
         ("before the given ones" in view.settings)
         == (by_hand and not said.comparison.base.mistake),
         view.settings,
     )
-    true(("weights before dropout" in view.settings) == dropped, view.settings)
-    true(view.settings.count("dropout") == dropped, view.settings)
+    require(("weights before dropout" in view.settings) == dropped, view.settings)
+    require(view.settings.count("dropout") == dropped, view.settings)
 
 
-def check_curves(said: Said, view: View) -> None:
+def check_curves(said: Evidence, view: View) -> None:
     """What the notes of curves say they are drawn from, and their middles."""
     curves: Any = next(group.panels for group in view.screen.groups if group.name == "curves")
-    true(bool(curves) == (said.sweep is not None), "curves")
+    require(bool(curves) == (said.sweep is not None), "curves")
     for each in curves:
         assert said.sweep is not None
         told = "one seed" if said.sweep.repeats == 1 else f"median of {said.sweep.repeats} seeds, "
-        true(each.note.startswith(told), each.note)
+        require(each.note.startswith(told), each.note)
 
 
 def check(number: int) -> list[str]:
@@ -245,8 +245,8 @@ def check(number: int) -> list[str]:
         check_curves(said, said.view)
         check_title(said)
         return [check_sentence(said, each) for each in said.view.closing]
-    except (Untrue, AssertionError, KeyError, ValueError, IndexError) as error:
-        raise Untrue(f"comparison {number}: {error}\n{said.view.settings}") from error
+    except (FalseSentence, AssertionError, KeyError, ValueError, IndexError) as error:
+        raise FalseSentence(f"comparison {number}: {error}\n{said.view.settings}") from error
 
 
 @pytest.mark.draws(1000, DRAWS)

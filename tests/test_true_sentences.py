@@ -30,9 +30,9 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import cosine_between, open_panels
 from attnviz.views.steps.walk import steps
 from attnviz.wording.sums import MAX_TERMS
-from tests.claims_of_runs import untrue
+from tests.claims_of_runs import false_sentences
 from tests.conftest import Attnviz
-from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
+from tests.drawn_runs import MATRICES, ROWS, WEIGHTS, Run, RunGenerator, given_matrices
 
 DRAWS = 80  # in one test
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
@@ -41,25 +41,25 @@ ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
 @pytest.mark.draws(320, DRAWS)
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_of_run_and_steps_is_known_and_true(first: int) -> None:
-    runs = {number: Draw(number).run() for number in range(first, first + DRAWS)}
+    runs = {number: RunGenerator(number).draw_run() for number in range(first, first + DRAWS)}
     made = {number: run for number, run in runs.items() if run is not None}
 
     assert len(made) > len(runs) / 2
-    assert {number: told for number, run in made.items() if (told := untrue(run))} == {}
+    assert {number: told for number, run in made.items() if (told := false_sentences(run))} == {}
 
 
 def test_a_sentence_that_nobody_knows_is_found() -> None:
     made = trace("I am")
     run = Run(made, replace(made.view(), settings="42 of them"), steps(made))
 
-    assert untrue(run) == ["nobody knows what this claims: 42 of them"]
+    assert false_sentences(run) == ["nobody knows what this claims: 42 of them"]
 
 
 def test_a_sentence_that_is_false_is_found() -> None:
     made = trace("I am")
     run = Run(made, replace(made.view(), title="causal attention"), steps(made))
 
-    assert untrue(run) == ["causal: causal attention"]
+    assert false_sentences(run) == ["is_causal: causal attention"]
 
 
 # Each sentence that was false, for the input for which it was.
@@ -84,7 +84,7 @@ def test_rows_of_other_weights_than_a_softmax_s_are_not_said_to_sum_to_1(
     way: dict[str, Any],
 ) -> None:
     dropped = trace("I am learning this", dropout=0.5)
-    by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
+    by_hand = of_matrices(embeddings=ROWS, weights=WEIGHTS)
     mistaken = trace("I am learning this", variant="causal", mistake="zero-weights")
 
     assert "sum" in told(trace("I am learning this"), **way)
@@ -126,9 +126,9 @@ def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> N
 
 
 def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:
-    by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
+    by_hand = of_matrices(embeddings=ROWS, weights=WEIGHTS)
     masked = trace(
-        None, given=parse_matrices(GIVEN["a mask"]), variant="causal", window=2, dropout=0.5
+        None, given=parse_matrices(MATRICES["a mask"]), variant="causal", window=2, dropout=0.5
     ).view()
 
     assert by_hand.view().title == "scaled attention with weights by hand"
@@ -212,7 +212,7 @@ def test_one_token_has_no_other_to_follow() -> None:
 
 
 def test_given_scores_are_no_products_though_queries_are_given() -> None:
-    made = of_matrices(**GIVEN["scores and queries"])
+    made = of_matrices(**MATRICES["scores and queries"])
     (section,) = steps(made, step="scores", query="1").sections
 
     assert "The scores are given" in section.about
@@ -227,9 +227,9 @@ def test_given_scores_are_no_products_though_queries_are_given() -> None:
 
 
 def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() -> None:
-    assert "columns" not in told(of_matrices(**GIVEN["heads"]), "queries")
+    assert "columns" not in told(of_matrices(**MATRICES["heads"]), "queries")
     assert "its own block of adjacent columns of values" in told(
-        of_matrices(**GIVEN["heads of queries"]), "queries"
+        of_matrices(**MATRICES["heads of queries"]), "queries"
     )
     assert "Each of the 2 heads gets its own block of adjacent columns" in told(
         trace("I am", heads=2), "queries"
@@ -237,7 +237,7 @@ def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() ->
 
 
 def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
-    made = of_matrices(**GIVEN["other keys"])
+    made = of_matrices(**MATRICES["other keys"])
 
     assert "Q = X W_query · K = Y W_key · V = Y W_value" in told(made, "queries")
     assert "Keys and values are computed from other tokens" in told(made, "embeddings")
@@ -309,7 +309,10 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
     made = shipped.trace()
     query = shipped.query or "1"
 
-    assert untrue(Run(made, made.view(show=[*PARTS_BY_SHOW_NAME]), steps(made, query=query))) == []
+    assert (
+        false_sentences(Run(made, made.view(show=[*PARTS_BY_SHOW_NAME]), steps(made, query=query)))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -335,7 +338,7 @@ def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> N
 
 
 def test_the_checks_name_the_weights_that_they_are_of() -> None:
-    by_hand = [check.text for check in verify_trace(of_matrices(embeddings=ROWS, weights=SHARES))]
+    by_hand = [check.text for check in verify_trace(of_matrices(embeddings=ROWS, weights=WEIGHTS))]
 
     assert [text.split(":")[0] for text in by_hand] == [
         "✓ rows sum to 1, before others by hand take their place",
@@ -387,7 +390,7 @@ def test_a_trace_of_a_mistake_is_verified_with_exit_0(attnviz: Attnviz, tmp_path
 
 def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
     some, none = (
-        of_matrices(**GIVEN[name]) for name in ("a row that reads nothing", "nothing is read")
+        of_matrices(**MATRICES[name]) for name in ("a row that reads nothing", "nothing is read")
     )
 
     assert told(some, "softmax").startswith("The softmax turns each row of scores into weights")
@@ -406,7 +409,7 @@ def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
 
 
 def test_a_window_of_1_and_a_mask_may_leave_a_token_nothing() -> None:
-    made = trace(None, given=given_matrices(GIVEN["what is hidden"]), window=1)
+    made = trace(None, given=given_matrices(MATRICES["what is hidden"]), window=1)
 
     assert "only itself" not in told(made, "mask")
 
@@ -432,11 +435,11 @@ def test_what_comes_of_a_mistake_is_told_where_it_shows(
 @pytest.mark.parametrize(
     ("contents", "choices", "seeded"),
     [
-        (GIVEN["queries, keys, values"], {}, False),
-        (GIVEN["queries, keys, values"], {"dropout": 0.5}, True),
-        (GIVEN["queries, keys, values"], {"layers": 1}, True),
-        (GIVEN["values"], {}, True),
-        (GIVEN["heads"], {}, False),
+        (MATRICES["queries, keys, values"], {}, False),
+        (MATRICES["queries, keys, values"], {"dropout": 0.5}, True),
+        (MATRICES["queries, keys, values"], {"layers": 1}, True),
+        (MATRICES["values"], {}, True),
+        (MATRICES["heads"], {}, False),
     ],
 )
 def test_a_seed_stands_where_something_was_drawn(
@@ -448,7 +451,7 @@ def test_a_seed_stands_where_something_was_drawn(
 
 
 def test_dropout_by_chance_is_no_real_weight() -> None:
-    real = given_matrices(GIVEN["queries, keys, values"])
+    real = given_matrices(MATRICES["queries, keys, values"])
 
     assert trace(None, given=real, dropout=0.5).view().screen.caveat == (
         "random dropout: the weights before it are real, what is computed from them is not"
@@ -456,7 +459,7 @@ def test_dropout_by_chance_is_no_real_weight() -> None:
 
 
 def test_a_score_that_is_rounded_to_0_is_not_above_0() -> None:
-    made = of_matrices(**GIVEN["next to nothing"])
+    made = of_matrices(**MATRICES["next to nothing"])
 
     assert "rounded to 0, and so is the score" in told(made, "angle", query="1", key="1")
 
