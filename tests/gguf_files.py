@@ -132,8 +132,8 @@ def factors_of_rotation(config: Any) -> dict[str, list[float]]:
         rotation[name] for name in ("low_freq_factor", "high_freq_factor", "factor")
     )
     context = rotation["original_max_position_embeddings"]
-    position = (context / wave_lengths - low) / (high - low)
-    interpolated = 1 / ((1 - position) / factor + position)
+    smoothness = (context / wave_lengths - low) / (high - low)
+    interpolated = 1 / ((1 - smoothness) / factor + smoothness)
     factors = torch.where(wave_lengths > context / low, torch.tensor(factor), interpolated)
     factors = torch.where(wave_lengths < context / high, torch.tensor(1.0), factors)
     return {"rope_freqs": factors.tolist()}

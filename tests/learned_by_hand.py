@@ -51,7 +51,7 @@ def task(
 
 
 def weights_of(layers: int, heads: int, count: int, seed: int, sharpness: float) -> tuple[Any, ...]:
-    """Causal weights of each layer's heads: even for `sharp` 0, sharper above."""
+    """Causal weights of each layer's heads: even for `sharpness` 0, sharper above."""
     generator = np.random.default_rng(seed)
     hidden = np.triu(np.ones((count, count), dtype=bool), 1)
     weights_by_layer = []

@@ -1,4 +1,4 @@
-"""Passes without some heads: begun at a layer and in batches, they are what separate passes are."""
+"""Passes without some heads: begun at a layer and batched, they equal separate whole passes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ablation_of(run: ModelRun) -> HeadAblation:
 
 
 def separate_pass(run: ModelRun, heads: HeadSet) -> PassResult:
-    """One whole pass, with nothing of another one in it."""
+    """The result of one whole pass without these heads, which shares nothing with another."""
     with quiet_transformers(), torch.no_grad():
         captured_pass = capture_pass(
             run.model,
@@ -119,7 +119,7 @@ def test_a_model_that_cannot_be_begun_at_a_layer_is_run_in_separate_passes(
 def test_a_model_is_afterwards_as_it_was(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after a pass that fails in its middle."""
+    """Also after a pass that fails halfway."""
     run = run_of(str(small_transformer("gpt2")))
     model = run.model.model
     ablation = ablation_of(run)

@@ -65,7 +65,7 @@ def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
 
 
 def test_paragraphs_stay_five_seconds_and_single_cells_less_than_one() -> None:
-    """Half as long as a step stays what has a new sentence over new tables."""
+    """A frame with a new sentence over new tables stays half as long as a step."""
     section = scores_section(moments=4)
     *first, last = section.moments
     image = render_animation(
@@ -83,7 +83,7 @@ def test_a_moment_is_never_too_short_to_be_seen() -> None:
 
 
 def test_in_a_film_of_steps_each_number_moves_from_its_sum_into_its_cell() -> None:
-    """Of 25 seconds, from a first frame in colour to a last that can be read 480 pixels wide."""
+    """A film of 25 seconds begins in colour; its last frame can be read at 480 pixels wide."""
     view = steps("I am learning this", dim=3, query="learning").view()
     look, captions = Look(dpi=60), Captions(view.headline)
     with fixed_settings(view.picture.panels, captions):
@@ -120,7 +120,7 @@ def test_frames_that_look_alike_are_frames_all_the_same() -> None:
 
 
 def test_frames_are_their_pictures_to_the_pixel() -> None:
-    """Black as well, which is the colour that stands for what is transparent."""
+    """Black too, although it is the colour that marks transparent pixels."""
     draw = np.random.default_rng(7)
     pictures = [draw.choice([0x000000, 0xFFFFFF, 0x112233], (20, 30))]
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""What trained transformers answer, with all heads and without some: held against transformers."""
+"""Answers of trained transformers, with all heads and without some, compared with transformers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_KIND = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "opt": TEXT, "bert": GAP
 
 
 def run_transformers_model(traced: Trace, folder: Path) -> Any:
-    """What transformers makes of the same tokens."""
+    """The output of transformers for the same tokens."""
     model = load_transformer(traced.origin.settings).model
     with torch.no_grad():
         return model(input_ids=torch.tensor([traced.tokens.ids]))
@@ -92,7 +92,7 @@ def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
 
 
 def zero_output_of_head(model: Any, name: str, head: int, width: int) -> Any:
-    """The model with no way out for one head: its rows of the matrix that joins heads are 0."""
+    """Set a head's part of the output matrix to 0; returns it and a copy of the original."""
     weight: Tensor = model.get_submodule(name).weight
     original = weight.clone()
     columns = slice(head * width, (head + 1) * width)

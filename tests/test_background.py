@@ -16,7 +16,7 @@ QUESTIONS = b"\x1b]11;?\x1b\\\x1b[c"
 DEVICE_ATTRIBUTES = b"\x1b[?62;22c"  # what a terminal is, which every one says
 WHITE, BLACK = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:0000/0000/0000\x07"
 
-# What it is found to be; how it is left; and what is left in its input.
+# Prints the theme, whether the terminal is as before, and its unread input.
 SCRIPT = """
 import os, select, sys, termios, time
 from attnviz.cli.background import discard_late_answers, terminal_theme
@@ -38,13 +38,13 @@ print(f"<{theme} {'as before' if same else 'changed'} left {left!r} {took:.2f} {
 def query_terminal(
     reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **environment: str
 ) -> list[str]:
-    """theme, how it is left, what is left, seconds, and seconds until all is answered."""
+    """Theme, terminal state, unread input, seconds, and seconds until late answers are gone."""
     answers = reply_once(reply, QUESTIONS, after) if reply else lambda shown: b""
     text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], environment, answers, typed=typed)
     theme, rest = text.rpartition("<")[2].rstrip(">\r\n").split(" ", 1)
     state, _, rest = rest.partition(" left ")
     unread_input, seconds, settled_seconds = rest.rsplit(" ", 2)
-    # Whatever else there is to see was never sent back to the screen.
+    # No answer of the terminal was echoed on its screen.
     assert "rgb" not in text
     return [theme, state, unread_input, seconds, settled_seconds]
 

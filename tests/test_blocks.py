@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {  # torch's
 
 
 def copy_projections(torch_attention: nn.MultiheadAttention, layer: Layer) -> None:
-    """Our matrices, which stand to the right of a vector, as theirs, which stand to the left."""
+    """Copy matrices into torch's attention, transposed: torch multiplies from the left."""
     projections = layer.projections
     assert projections is not None
     assert projections.w_query is not None
@@ -65,7 +65,7 @@ def copy_feed_forward(
 def encode_with_torch(
     trace_of_layers: Trace, norm: str, activation: str, mask: Tensor | None = None
 ) -> Tensor:
-    """What torch makes of our inputs with our weights, layer by layer."""
+    """The outputs of torch's encoder layers with the Trace's inputs and matrices."""
     hidden = trace_of_layers.layers[0].block.attention.inputs[None]  # type: ignore[union-attr]
     for layer in trace_of_layers.layers:
         torch_layer = nn.TransformerEncoderLayer(

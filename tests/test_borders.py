@@ -1,4 +1,4 @@
-"""The line where something else begins: what a model wrote itself, behind what it was given."""
+"""The line between a prompt and the tokens that the model generated."""
 
 from __future__ import annotations
 

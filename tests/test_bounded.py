@@ -36,7 +36,7 @@ MB = 10**6
 
 
 def peak_memory(read: Callable[[], object]) -> int:
-    """The most bytes that were taken at once until something was refused."""
+    """The peak of memory in bytes until `read` refuses its input."""
     tracemalloc.start()
     try:
         with pytest.raises(AttnvizError):
@@ -80,7 +80,7 @@ QUOTED_TEXTS = st.text(alphabet="a.= \"'[]{}#\\\n-", max_size=60)
 
 
 def quote_toml(value: str, kind: int) -> str:
-    """A text of TOML in one of its four kinds of quotes, if it can stand in them."""
+    """The value in one of TOML's four kinds of quotes, without characters that it cannot hold."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return (
         '"' + escaped.replace("\n", "\\n") + '"',
@@ -169,7 +169,7 @@ def test_json_that_there_is_no_room_for_is_refused_before_it_is_read(
 
 
 def archive(shape: str, size: int, kind: str = "<f4", name: str = "scores") -> bytes:
-    """An archive with an array of so many bytes, all 0, under a header of one's own."""
+    """An archive with an array of `size` zero bytes, whose header gives this shape and type."""
     text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as members:
@@ -319,7 +319,7 @@ ODD_VALUES: tuple[Any, ...] = (
 
 
 def places(value: Any, *before: Any) -> Iterator[tuple[Any, ...]]:
-    """Where there is something in a JSON value."""
+    """The paths of all values in a JSON value."""
     yield before
     inner = value.items() if isinstance(value, dict) else ()
     for key, each in enumerate(value) if isinstance(value, list) else inner:

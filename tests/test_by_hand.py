@@ -1,4 +1,4 @@
-"""Models by hand: the toy does what it says, and a file of one's own is read as it stands."""
+"""Models written by hand: the toy does what it says, and a user's file is read as written."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ Claims = list[tuple[int, int, int]]  # in a head a token reads another: by their
 
 
 def sentences() -> Iterator[tuple[str, Claims]]:
-    """Sentences of the toy's words, with who refers to whom, who does what, and what is what."""
+    """Sentences of the toy's words, with their references, subjects and descriptions."""
     for (first, noun), (second, other) in itertools.permutations(NOUNS.items(), 2):
         verb = "were" if first[1] else "was"
         if pronouns_differ(first, second):
@@ -163,7 +163,7 @@ def test_a_word_that_asks_for_nothing_in_a_head_keeps_to_itself(text: str) -> No
 
 
 def read_toy_file() -> Mapping[str, Any]:
-    """The file of the toy, in no way but TOML's."""
+    """The file of the toy, read as plain TOML."""
     path = find_model_path("toy")
     return toml_reader.parse(path.read_text(encoding="utf-8"), str(path))
 
@@ -175,7 +175,7 @@ def matrix_from_table(table: Mapping[str, Any], rows: list[str], columns: list[s
 def weights_from_file(
     words: list[str], head: Mapping[str, Any], dimensions: list[str]
 ) -> np.ndarray:
-    """A head's weights from what is written of it, a pair of words at a time."""
+    """A head's weights computed from its file, one pair of words at a time."""
     contents = read_toy_file()
     vectors = matrix_from_table(contents["words"], words, dimensions)
     query = vectors @ matrix_from_table(head["query"], dimensions, head["asks"])
@@ -375,7 +375,7 @@ def test_nothing_is_explained_by_names_where_there_are_none() -> None:
 
 
 def write_model_of_page(tmp_path: Path) -> str:
-    """The file of the page about models, which copies."""
+    """Write the model on the page about models, which copies; returns its path."""
     page = (ROOT / "docs" / "models.md").read_text("utf-8")
     code = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert code
@@ -419,7 +419,7 @@ def test_what_the_page_says_that_the_toy_does_not_know_it_does_not() -> None:
 
 
 def panel_titles(toy_trace: Trace) -> list[str]:
-    """What stands over the panels of a picture."""
+    """The titles of a picture's panels."""
     return [panel.title for panel in open_panels(toy_trace.view().picture.panels)]
 
 

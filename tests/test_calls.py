@@ -232,7 +232,7 @@ Call = tuple[Callable[..., Any], Arguments]  # with usual arguments
 
 @cache
 def tiny_model() -> Arguments:
-    """A model of two layers in memory, as keywords."""
+    """A model of two layers in memory and its tokenizer, as keywords."""
     import transformers
 
     tokenizer = byte_level()
@@ -337,7 +337,7 @@ class OddCall:
 
 
 def odd_calls() -> list[OddCall]:
-    """Every keyword of every function with every odd value, but for odd functions of the user."""
+    """Every keyword of every function with every odd value, except callables for `track`."""
     calls_found = []
     for name, (function, _) in calls_by_name().items():
         parameters = python.signature(function).parameters.values()
@@ -352,7 +352,7 @@ def odd_calls() -> list[OddCall]:
 
 
 def sample_odd_calls(interval: int) -> list[OddCall]:
-    """One of so many odd calls, the same ones in each run; all of them if the environment says so.
+    """Every `interval`-th odd call, the same in each run; all with ATTNVIZ_ALL_ODD_CALLS set.
 
     So each keyword gets one or two of the odd values.
     """
@@ -587,7 +587,7 @@ def test_numbers_are_written_in_cells_of_own_axes() -> None:
     [(SettingKeywords, Settings), (LookingKeywords, InspectOptions), (LookKeywords, Look)],
 )
 def test_keywords_are_the_fields_of_the_options(keywords: type, options: type) -> None:
-    """With every type that a field has: a keyword may have others, too, but for names of heads."""
+    """A keyword accepts every type of its field, and may accept more."""
     names = {field.name: str(field.type) for field in fields(options)}
     annotations = {name: each.__forward_arg__ for name, each in keywords.__annotations__.items()}
     narrower = {"layer": {"str"}}  # a text of numbers is for command lines
@@ -599,7 +599,7 @@ def test_keywords_are_the_fields_of_the_options(keywords: type, options: type) -
 
 
 def test_keywords_of_views_are_those_of_all_results() -> None:
-    """But for those that only a command gives."""
+    """Except those that only commands pass."""
     keywords_taken: set[str] = set()
     for path in VIEW_FUNCTIONS.values():
         _, *parameters = python.signature(pkgutil.resolve_name(path)).parameters.values()
@@ -623,7 +623,7 @@ def test_a_notebook_completes_every_keyword() -> None:
 
 
 def messages_with_options() -> Iterator[str]:
-    """Every text with options in the problem or the hint of an error, but for those of commands."""
+    """Every text with options in an error's problem or hint, outside the commands."""
     for path in sorted((ROOT / "attnviz").rglob("*.py")):
         source = path.read_text("utf-8")
         if "cli" in path.parts or "--" not in source:
@@ -636,7 +636,7 @@ def messages_with_options() -> Iterator[str]:
 
 
 def test_no_option_is_left_in_an_error_of_the_library() -> None:
-    """But for those of pip, of commands that are quoted whole, and of what only a command does."""
+    """Except options of pip, of whole commands in a hint, and those that only commands have."""
     option_pattern = re.compile(r"(?<!['\w-])--[a-z][a-z-]+")
     options_of_others = {
         "--force-reinstall",
@@ -807,7 +807,7 @@ def test_every_ranking_is_read_line_by_line() -> None:
 
 
 def test_a_dataframe_has_a_row_for_each_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a table of pandas, or in what stands for it where it is not installed."""
+    """Tested with a stand-in for pandas, which may not be installed."""
     pandas = ModuleType("pandas")
     pandas.__spec__ = ModuleSpec("pandas", None)
     vars(pandas)["DataFrame"] = dict

@@ -29,7 +29,9 @@ from attnviz.traces.models.model_names import find_model_path
 from tests import LONGEST
 from tests.conftest import Attnviz, unchecked
 
-Plant = Callable[[Path], list[str]]  # writes files into a folder; and the command that opens them
+Plant = Callable[
+    [Path], list[str]
+]  # writes files, given a transformer's folder; returns the command
 TEXT = "it was too tired"
 HUB = "canary-owner/canary"
 UNSAFE_CHARACTERS = ("\x1b", "\x07", "\u202e", "\x9b")
@@ -42,7 +44,7 @@ OUTPUTS = ("x.html", "x.md", "x.json")
 
 @dataclass
 class Watch:
-    """What must not happen, if it happens anywhere in this process."""
+    """An audit hook that records connections, processes and files that are forbidden."""
 
     forbidden: Path | None = None
     seen: list[str] = field(default_factory=list)
@@ -52,7 +54,7 @@ class Watch:
             return
         if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
             self.seen.append(f"{event} {details[:2]}")
-            raise PermissionError(event)  # neither is anybody asked
+            raise PermissionError(event)  # so that no test reaches the network
         if event == "open" and isinstance(details[0], str) and "forbidden" in details[0]:
             self.seen.append(f"{event} {details[0]}")
 
@@ -63,7 +65,7 @@ sys.addaudithook(WATCH)
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    """A folder to work in, beside one with files that nothing may touch."""
+    """The watch, in a working folder beside a folder that nothing may touch."""
     (tmp_path / "here").mkdir()
     (tmp_path / "forbidden").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -80,13 +82,13 @@ def forbidden_folder() -> Path:
 
 
 def write_outside(name: str, text: str) -> str:
-    """A file that could well be read, if anybody opened it."""
+    """Write a readable file into the forbidden folder; returns its path."""
     (forbidden_folder() / name).write_text(text, encoding="utf-8")
     return str(forbidden_folder() / name)
 
 
 def write_code(place: Path) -> Path:
-    """Code that leaves a file where it runs."""
+    """Write code that leaves a file in the forbidden folder when it runs."""
     place.write_text(PYTHON.format(str(forbidden_folder() / "ran")), encoding="utf-8")
     return place
 
@@ -107,7 +109,7 @@ def change_json(path: Path, **changes: Any) -> Path:
 
 
 def folder_with_code(transformer: Path) -> str:
-    """The folder of a transformer that brings code of its own."""
+    """Copy a transformer into a folder with code of its own; returns its name."""
     shutil.copytree(transformer, "model")
     write_code(Path("model", "code.py"))
     auto_map = {"AutoConfig": "code.C", "AutoModel": "code.M", "AutoTokenizer": "code.C"}
@@ -117,7 +119,7 @@ def folder_with_code(transformer: Path) -> str:
 
 
 def save_trace(transformer: Path, suffix: str, **settings: Any) -> str:
-    """A trace of a transformer that names another, and trusts it."""
+    """Save a trace of a transformer, whose settings then name another."""
     trace(TEXT, model=str(transformer)).save(f"made{suffix}")
     return change_settings(f"made{suffix}", **settings)
 
@@ -146,7 +148,7 @@ def save_trusting_trace(transformer: Path, suffix: str) -> str:
 
 
 def save_hostile_trace(_: Path) -> list[str]:
-    """Its text, its words, the versions it tells of and its command are a stranger's."""
+    """A saved trace whose text, words, versions and command come from an attacker."""
     trace("I am").save("drawn.json")
     document = json.loads(Path("drawn.json").read_text(encoding="utf-8"))
     document["attnviz"] |= {"command": SHELL, "version": ESCAPE, "device": ESCAPE}
@@ -196,7 +198,7 @@ def copy_saved_model(file: str = "", **changes: Any) -> str:
 
 
 def training_canary(**arguments: str) -> Plant:
-    """A folder that was learned in, and says that it goes on with something else."""
+    """The folder of a training, which names another task to go on with."""
 
     def write_canary(_: Path) -> list[str]:
         from attnviz.learning import progress
@@ -218,7 +220,7 @@ def training_canary(**arguments: str) -> Plant:
 
 
 def transformer_canary(*names: str) -> Callable[[Callable[[Path], object]], Plant]:
-    """The folder of a transformer without some of its files, and with something in it."""
+    """The folder of a transformer without the named files, into which `plant` puts others."""
 
     def add_plant(plant: Callable[[Path], object]) -> Plant:
         def write_canary(transformer: Path) -> list[str]:
@@ -234,7 +236,7 @@ def transformer_canary(*names: str) -> Callable[[Callable[[Path], object]], Plan
 
 
 def write_outside_index(model: Path, path: str = "../../forbidden/x.safetensors") -> None:
-    """Weights that could well be read, if anybody opened them."""
+    """Write readable weights outside, and an index in the folder that names them."""
     weights = load_file(model / "model.safetensors")
     save_file(weights, forbidden_folder() / "x.safetensors", metadata={"format": "pt"})
     index = {"metadata": {}, "weight_map": dict.fromkeys(weights, path)}
@@ -260,7 +262,7 @@ def embeddings_canary(transformer: Path) -> list[str]:
     return ["run", TEXT, "-t", "words", "--embeddings", "model"]
 
 
-# What is opened, and whether it may be shown: 0; or has to be refused: 2.
+# The exit status (0: shown, 2: refused), and what writes the files and returns the command.
 CANARIES: dict[str, tuple[int, Plant]] = {
     "trace .json: code, by effect": (2, lambda model: [
         "inspect", "--by=effect", "--trace", save_trusting_trace(model, ".json")]),
@@ -411,7 +413,7 @@ def test_a_canary_is_noticed(
 
 
 def test_a_task_in_python_that_somebody_types_is_run(watch: Watch, attnviz: Attnviz) -> None:
-    """So the canaries above are alive."""
+    """Shows that the code of the canaries above would be noticed."""
     attnviz("learn", str(write_code(Path("task.py"))))
 
     assert (forbidden_folder() / "ran").exists()

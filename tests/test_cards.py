@@ -1,4 +1,4 @@
-"""Cards: how much room each of them takes, and how they stand together on a page."""
+"""Cards: how much room each takes, and how a page arranges them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def make_chart() -> Curves:
 
 
 def make_cards(count: int) -> list[Card]:
-    """Of every form, as many as are wanted: tables, several of them, a chart, words alone."""
+    """This many cards of all forms in turn: a table, several, a chart, words alone."""
     forms = [
         make_card(make_section(causal_weights())),
         make_card(make_section(vectors(4, 3), vectors(4, 3), vectors(4, 3))),
@@ -102,7 +102,7 @@ def boxes_of(layout: Layout) -> list[Box]:
 
 
 def card_layout(card: Card, width: float) -> Layout:
-    """A card by itself, its tables in one row."""
+    """The layout of a card by itself, its tables in one row."""
     return Layout(
         (0.0, 0.0),
         tuple(card_items(card, table_blocks(card.panels, (1.0, 1.0))[-1], 0.0, 5.0, width)),
@@ -357,7 +357,7 @@ def test_room_to_spare_goes_between_the_rows_and_not_too_much_of_it() -> None:
 
 
 def row_gaps(flow: CardFlow, spare_height: float) -> list[float]:
-    """Between the rows, from the foot of one to the rule over the next."""
+    """The gaps between rows, from the foot of one to the rule above the next."""
     layout = Layout(
         (0.0, 0.0), tuple(flow_items(flow, (0.0, 0.0, flow.width, flow.height + spare_height)))
     )
@@ -381,7 +381,7 @@ def section_of_two_tables() -> Section:
 
 
 def cell_height(count: int) -> float:
-    """How high a cell is on a slide of so many steps, all of which lie on it."""
+    """The height of a cell on a slide of this many steps; checks that all fit."""
     steps = tuple(section_of_two_tables() for _ in range(count))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
@@ -449,7 +449,7 @@ def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
 
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_a_page_that_grew_ends_where_its_cards_end() -> None:
-    """Also where they had to go without their numbers, which would have made it far too high."""
+    """Also where numbers are left out, which would make the page far too high."""
     toy_trace = trace("The old dogs slept because they were tired.", model="toy")
     layout = layout_of(steps(toy_trace, query="they").view(), Look())
     lowest = min(panel.box[1] for panel in layout.panels)

@@ -1,4 +1,4 @@
-"""What of the numbers is random is said, once, and only where it is."""
+"""The caveat: names what is random, once, and only where something is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sides of a chart: which numbers stand there, and where."""
+"""The axes of a chart: which numbers are on them, and where."""
 
 from __future__ import annotations
 

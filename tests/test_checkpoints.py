@@ -53,7 +53,7 @@ STEPS = (9, 10, 100)  # in the order of letters 10, 100, 9
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that begins with no queries, so that it attends evenly, and then gets its own."""
+    """Checkpoints of a model whose queries are 0 at first, so that it attends evenly."""
     folder = tmp_path_factory.mktemp("run")
     last_checkpoint = save(KINDS["gpt2"], folder / "checkpoint-100")
     with quiet_transformers():

@@ -1,4 +1,4 @@
-"""A task, learned in several ways: all seeds at once are each alone, and no sentence says more."""
+"""A task learned in several ways: seeds trained together equal each alone; true sentences."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def task() -> Task:
 
 @pytest.fixture(scope="module")
 def scaling(task: Task) -> Learning:
-    """What the issue is about, over as many seeds as it takes to say something."""
+    """Learning with and without scaling, over the default number of seeds."""
     with unchecked():
         return compare_learning(task, choices=Choices(steps=40, batch=32))
 
@@ -184,7 +184,7 @@ def test_it_ends_when_every_seed_of_every_way_has_learned_it(task: Task) -> None
 def _learning_with_accuracies(
     scaling: Learning, names: Sequence[str], accuracy: np.ndarray, by: str = "dim", **changes: Any
 ) -> Learning:
-    """What would have been found, if these had been the accuracies: [way, look, seed]."""
+    """A Learning with these accuracies [way, look, seed], the rest as in `scaling`."""
     looks, seeds = accuracy.shape[1:]
     runs = tuple(
         replace(scaling.ways[0], name=name, accuracy=each, loss=1 - each)
@@ -195,7 +195,7 @@ def _learning_with_accuracies(
 
 
 def _accuracies_from_looks(looks: Sequence[Sequence[int | None]]) -> np.ndarray:
-    """Accuracies that are 1 from a look on, or never, of each way and seed."""
+    """Accuracies that become 1 at the given look of each way and seed; None: never."""
     accuracies = np.zeros((len(looks), 11, len(looks[0])))
     for index, looks_of_seeds in enumerate(looks):
         for seed, look in enumerate(looks_of_seeds):

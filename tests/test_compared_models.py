@@ -293,7 +293,7 @@ SENTENCE = "The animal didn't cross the street."
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models with as many heads: one has [CLS] and [SEP], one no special tokens, one <s>."""
+    """Models with equally many heads: one adds [CLS] and [SEP], one nothing, one <s>."""
     folder = tmp_path_factory.mktemp("tokenizers")
     return {kind: save(KINDS[kind], folder / kind) for kind in ("bert", "gpt2", "llama")}
 

@@ -46,14 +46,14 @@ def grids_of(comparison: TraceComparison) -> list[Grid]:
 
 
 def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
-    """Half of what each says more than their middle, after Kullback and Leibler: in bits."""
+    """The Jensen-Shannon divergence in bits: mean Kullback-Leibler divergence from the middle."""
     middle = (one + other) / 2
     pairs = ((each, middle) for each in (one, other))
     return sum(float((p[p > 0] * np.log2(p[p > 0] / m[p > 0])).sum()) / 2 for p, m in pairs)
 
 
 def paired_words(one: str, other: str) -> list[tuple[str, str]]:
-    """The words that stand for each other, of sentences whose words have their letters for ids."""
+    """The pairs of words of two sentences; a word has the same id in both."""
     letters = sorted({*one.split(), *other.split()})
     tokens, others = (
         tokens_of_words(letters + text.split()) for text in (one, other)
@@ -165,7 +165,7 @@ def test_a_token_before_the_first_difference_is_refused_where_models_read_from_l
 
 
 def test_a_change_names_the_positions_that_query_takes(uneven: TraceComparison) -> None:
-    """Also where the two sentences do not have as many tokens, and pairs have other numbers."""
+    """Also where sentences have different lengths, so that pairs are numbered differently."""
     assert any(link.query != link.row for link in map(uneven.link, uneven.heads))
     for head in uneven.heads:
         link = uneven.link(head)
@@ -249,7 +249,7 @@ def test_a_sentence_is_called_by_the_only_word_that_differs(
 def test_of_one_token_three_rows_stand_below_each_other_and_name_their_keys_once(
     both: TraceComparison,
 ) -> None:
-    """At 16:9 all letters, and the numbers of the difference, are as large as on a slide."""
+    """At 16:9, letters and the numbers of the difference are large enough for a slide."""
     comparison = compare_sentences(both.first, both.second, query="it")
     picture = comparison.view().picture
     layout = lay_out(panel_orders(picture.groups), SLIDE, Captions(comparison.view().headline))
@@ -301,7 +301,7 @@ def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -
 
 
 def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) -> None:
-    """Checkpoints of one name are called by their folders, too; ids of tokens may differ."""
+    """Checkpoints with the same name are told apart by their folders; token ids may differ."""
     one, same_model, other = (
         trace("it was too tired", model=save(KINDS[kind], tmp_path / folder))
         for kind, folder in (("gpt2", "a/last"), ("gpt2", "b/last"), ("bert", "bert"))

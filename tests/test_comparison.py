@@ -1,4 +1,4 @@
-"""Comparisons: what is held fixed, what each mistake does, what it comes to."""
+"""Comparisons: what is held fixed, what each mistake does, and the conclusion."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def weights_by_name(comparison: Comparison) -> dict[str, torch.Tensor]:
 
 
 def picture_panels(comparison: Comparison) -> list[Grid | None]:
-    """What a picture shows, row by row; None is an empty place."""
+    """The panels of a picture, row by row; None is an empty place."""
     drawn_panels = natural_page(
         panel_orders(comparison.view().picture.groups), (), Captions(), TextSize()
     )[0][0].panels
