@@ -400,8 +400,8 @@ def feed_forward_matrices_are_random(statement: Statement, match: re.Match[str])
 
 @claims(r"Here (they are|it is) random \(set by the seed\); training would learn (them|it)")
 def all_matrices_are_random(statement: Statement, match: re.Match[str]) -> bool:
-    names, alone = _matrix_names(statement), match.groups() == ("it is", "it")
-    return not names & statement.layer.given and alone == (len(names) == 1)
+    names, speaks_of_one = _matrix_names(statement), match.groups() == ("it is", "it")
+    return not names & statement.layer.given and speaks_of_one == (len(names) == 1)
 
 
 def _matrix_names(statement: Statement) -> set[str]:
@@ -518,12 +518,12 @@ def vocabulary_size_matches(statement: Statement, match: re.Match[str]) -> bool:
 
 @claims(r"^the table for all ([\d,]+) ids has ([\d,]+) × (\d+) = ([\d,]+) numbers that")
 def embedding_table_matches(statement: Statement, match: re.Match[str]) -> bool:
-    ids, again, width, count = (int(each.replace(",", "")) for each in match.groups())
-    own = statement.trace.vocabulary, statement.trace.embeddings.shape[1]
+    ids, repeated_ids, width, count = (int(each.replace(",", "")) for each in match.groups())
+    own_sizes = statement.trace.vocabulary, statement.trace.embeddings.shape[1]
     return (
         statement.trace.trained is not None
-        and ids == again
-        and own == (ids, width)
+        and ids == repeated_ids
+        and own_sizes == (ids, width)
         and (ids * width == count and ids > max(statement.trace.tokens.ids))
     )
 
@@ -598,9 +598,9 @@ def scores_are_not_divided(statement: Statement, match: re.Match[str]) -> bool:
 def bias_is_added(statement: Statement, match: re.Match[str]) -> bool:
     bias = statement.layer.attended.bias
     assert bias is not None
-    added = statement.layer.attended.biased - statement.layer.attended.scaled_scores
+    difference = statement.layer.attended.biased - statement.layer.attended.scaled_scores
     differs_between_heads = bool((bias != bias[:1]).any())
-    return close(added, bias.expand_as(added)) and (
+    return close(difference, bias.expand_as(difference)) and (
         differs_between_heads or not match[match.re.groups]
     )
 
@@ -1358,7 +1358,7 @@ def answer_without_heads_matches(statement: Statement, match: re.Match[str]) -> 
     assert statement.trace.prediction is not None
     asking_positions = statement.trace.prediction.asked_positions
     place = _answer_position(statement, match[2], match[3]) if match[2] else asking_positions[0]
-    new_probabilities, was = (
+    new_probabilities, original_probabilities = (
         _probabilities(statement)[place],
         _probabilities(statement, with_all_heads=True)[place],
     )
@@ -1367,9 +1367,9 @@ def answer_without_heads_matches(statement: Statement, match: re.Match[str]) -> 
         attention_headline(statement.trace).endswith(f" with {match[1]} switched off")
         and bool(match[2]) == (len(asking_positions) > 1)
         and words[int(new_probabilities.argmax())] == match[5]
-        and words[int(was.argmax())] == original_answer
+        and words[int(original_probabilities.argmax())] == original_answer
         and _percent_matches(float(new_probabilities.max()), match[6])
-        and _percent_matches(float(was.max()), match[9] or match[7] or match[6])
+        and _percent_matches(float(original_probabilities.max()), match[9] or match[7] or match[6])
         and bool(match[4]) == (match[5] == original_answer)
     )
 

@@ -39,7 +39,7 @@ def query_terminal(
     reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **environment: str
 ) -> list[str]:
     """Theme, terminal state, unread input, seconds, and seconds until late answers are gone."""
-    answers = reply_once(reply, QUESTIONS, after) if reply else lambda shown: b""
+    answers = reply_once(reply, QUESTIONS, after) if reply else lambda output: b""
     text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], environment, answers, typed=typed)
     theme, rest = text.rpartition("<")[2].rstrip(">\r\n").split(" ", 1)
     state, _, rest = rest.partition(" left ")

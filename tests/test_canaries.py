@@ -47,16 +47,16 @@ class Watch:
     """An audit hook that records connections, processes and files that are forbidden."""
 
     forbidden: Path | None = None
-    seen: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
 
     def __call__(self, event: str, details: tuple[Any, ...]) -> None:
         if self.forbidden is None:
             return
         if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
-            self.seen.append(f"{event} {details[:2]}")
+            self.events.append(f"{event} {details[:2]}")
             raise PermissionError(event)  # so that no test reaches the network
         if event == "open" and isinstance(details[0], str) and "forbidden" in details[0]:
-            self.seen.append(f"{event} {details[0]}")
+            self.events.append(f"{event} {details[0]}")
 
 
 WATCH = Watch()
@@ -74,7 +74,7 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
         monkeypatch.delenv(name, raising=False)
     yield WATCH
     WATCH.forbidden = None
-    WATCH.seen.clear()
+    WATCH.events.clear()
 
 
 def forbidden_folder() -> Path:
@@ -369,13 +369,13 @@ def test_a_file_is_data(
     files = {*Path().rglob("*")}
     outputs = [] if command[1] == "check" else [each for file in OUTPUTS for each in ("-o", file)]
     with monkeypatch.context() as patch:
-        patch.setattr(socket.socket, "connect", lambda *_: watch.seen.append("connect"))
+        patch.setattr(socket.socket, "connect", lambda *_: watch.events.append("connect"))
         watch.forbidden = forbidden_folder()
         first_result = attnviz(*command)
         result = attnviz(*command, *outputs) if status == 0 else first_result
         watch.forbidden = None
 
-    assert watch.seen == []
+    assert watch.events == []
     assert (first_result.status, result.status) == (status, status), first_result.err + result.err
     assert not (forbidden_folder() / "ran").exists()
     new_files = [each for each in {*Path().rglob("*")} - files if each.is_file()]
@@ -409,7 +409,7 @@ def test_a_canary_is_noticed(
     watch.forbidden = forbidden_folder()
     with suppress(PermissionError):
         action()
-    assert watch.seen[0].startswith(expected_event)
+    assert watch.events[0].startswith(expected_event)
 
 
 def test_a_task_in_python_that_somebody_types_is_run(watch: Watch, attnviz: Attnviz) -> None:

@@ -277,16 +277,16 @@ def test_one_model_at_a_time_is_in_memory(run: Path, monkeypatch: pytest.MonkeyP
     counts = []
     choose = loading._model_class
 
-    def count_models(config: Any, trusted: bool) -> Any:
+    def count_models(config: Any, trusts_code: bool) -> Any:
         counts.append(sum(each() is not None for each in loaded_models))
-        chosen = choose(config, trusted)
+        model_class = choose(config, trusts_code)
 
-        class Counted(chosen):  # type: ignore[misc, valid-type]
+        class CountedModel(model_class):  # type: ignore[misc, valid-type]
             def __init__(self, *given: Any, **more: Any) -> None:
                 super().__init__(*given, **more)
                 loaded_models.append(weakref.ref(self))
 
-        return Counted
+        return CountedModel
 
     monkeypatch.setattr(loading, "_model_class", count_models)
     attnviz.compare_checkpoints("it was", f"{run}/checkpoint-*")

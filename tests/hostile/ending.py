@@ -68,7 +68,7 @@ class CallResult:
             ),
             f"it took {self.seconds:.0f} s": self.seconds > MOST_SECONDS,
         }
-        faults = [fault for fault, there in fault_holds.items() if there]
+        faults = [fault for fault, is_fault in fault_holds.items() if is_fault]
         return faults + [fault for file in self.files.items() for fault in _faults_of(*file)]
 
     @property
