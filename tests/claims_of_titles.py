@@ -14,7 +14,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.traces.trace import Layer
 
 Claim = Callable[[Trace, int | None, "re.Match[str]"], bool]
-Named = tuple[str, Layer, Tensor]  # "L0H1", where it is, and its weights
+NamedHead = tuple[str, Layer, Tensor]  # "L0H1", where it is, and its weights
 CLAIMS: list[tuple[re.Pattern[str], Claim]] = []
 WHO = r'"([^"]+)"(?: \((\d+)\))?'
 HEAD = r"(?:In ([\w ]+), )?"
@@ -24,39 +24,41 @@ GAP = 0.0045  # by which the only strongest link must exceed all others, but for
 
 
 def claims(pattern: str) -> Callable[[Claim], Claim]:
-    def kept(claim: Claim) -> Claim:
+    def register(claim: Claim) -> Claim:
         CLAIMS.append((re.compile(f"^{pattern}$"), claim))
         return claim
 
-    return kept
+    return register
 
 
-def untrue_title(title: str, made: Trace, query: int | None) -> list[str]:
-    """Why a title is false; or that nobody knows what it claims."""
-    found = [(claim, match) for pattern, claim in CLAIMS if (match := pattern.match(title))]
-    if not found:
+def false_title_claims(title: str, trace: Trace, query: int | None) -> list[str]:
+    """The claims of a title that are false; or that no pattern matches it."""
+    matches = [(claim, match) for pattern, claim in CLAIMS if (match := pattern.match(title))]
+    if not matches:
         return [f"nobody knows what this title claims: {title}"]
-    return [f"{claim.__name__}: {title}" for claim, match in found if not claim(made, query, match)]
+    return [
+        f"{claim.__name__}: {title}" for claim, match in matches if not claim(trace, query, match)
+    ]
 
 
-def heads(made: Trace) -> Iterator[Named]:
+def active_heads(trace: Trace) -> Iterator[NamedHead]:
     """Every head that is on, with the weights that mix its values."""
-    alone = len(made.attention_layers) == 1
-    for layer in made.attention_layers:
+    is_only_layer = len(trace.attention_layers) == 1
+    for layer in trace.attention_layers:
         for head in set(range(layer.heads)) - set(layer.off):
             gap = " " if layer.memory is not None else ""
-            name = f"head {head}" if alone else f"{layer.name}{gap}H{head}"
+            name = f"head {head}" if is_only_layer else f"{layer.name}{gap}H{head}"
             yield name, layer, layer.attended.mixing[head].double()
 
 
-def seen(layer: Layer, head: str) -> Tensor:
-    """Which keys each query may attend to, or attends to all the same."""
+def readable_keys(layer: Layer, head: str) -> Tensor:
+    """Which keys each query may attend to, or attends to although they are masked."""
     number = int(re.findall(r"\d+$", head)[0])
     visible = layer.visible if layer.visible.ndim == 2 else layer.visible[number]
     return visible | (layer.attended.mixing[number] != 0)
 
 
-def place(tokens: tuple[str, ...], label: str, number: str | None) -> int:
+def token_position(tokens: tuple[str, ...], label: str, number: str | None) -> int:
     if number is None:
         assert tokens.count(label) == 1, label
         return tokens.index(label)
@@ -65,89 +67,100 @@ def place(tokens: tuple[str, ...], label: str, number: str | None) -> int:
     return int(number) - 1
 
 
-def reads(share: str, weight: float) -> bool:
-    """Whether a number of per cents is that of a weight, rounded."""
+def percent_matches(share: str, weight: float) -> bool:
+    """Whether a weight rounds to the given percentage."""
     if share.startswith("over"):
         return 0.999 < weight < 1
     half = 0.51 if "." not in share else 0.051
     return abs(100 * weight - float(share)) <= half and (float(share) < 100 or weight > 1 - 1e-5)
 
 
-def link(made: Trace, match: re.Match[str]) -> tuple[Named, int, int]:
+def find_link(trace: Trace, match: re.Match[str]) -> tuple[NamedHead, int, int]:
     """Head, query and key of `In head 1, "a" gives "b"`."""
-    every = list(heads(made))
-    head = next(each for each in every if each[0] == match[1]) if match[1] else every[0]
-    assert (match[1] is None) == (sum(each.heads for each in made.attention_layers) == 1)
-    query = place(made.tokens.labels, match[2], match[3])
-    keys = made.keys_of(head[1]).labels
-    return head, query, query if match[4] is None else place(keys, match[4], match[5])
+    all_heads = list(active_heads(trace))
+    head = next(each for each in all_heads if each[0] == match[1]) if match[1] else all_heads[0]
+    assert (match[1] is None) == (sum(each.heads for each in trace.attention_layers) == 1)
+    query = token_position(trace.tokens.labels, match[2], match[3])
+    keys = trace.keys_of(head[1]).labels
+    return head, query, query if match[4] is None else token_position(keys, match[4], match[5])
 
 
-def strongest(made: Trace, query: int | None) -> list[float]:
-    """The weights of all queries that have a choice, or of one, the largest first."""
+def sorted_weights(trace: Trace, query: int | None) -> list[float]:
+    """Weights of all queries (or of one) that see several keys, the largest first."""
     weights: list[float] = []
-    for name, layer, mixing in heads(made):
-        choice = seen(layer, name).sum(-1) > 1
+    for name, layer, mixing in active_heads(trace):
+        choice = readable_keys(layer, name).sum(-1) > 1
         if query is not None:
             choice &= torch.arange(len(choice)) == query
         weights += mixing[choice].flatten().tolist()
     return sorted(weights, reverse=True)
 
 
-def whole(made: Trace, query: int | None = None) -> bool:
+def rows_sum_to_one(trace: Trace, query: int | None = None) -> bool:
     rows = slice(None) if query is None else slice(query, query + 1)
     sums = [
-        mixing[rows].sum(-1)[seen(layer, name)[rows].any(-1)] for name, layer, mixing in heads(made)
+        mixing[rows].sum(-1)[readable_keys(layer, name)[rows].any(-1)]
+        for name, layer, mixing in active_heads(trace)
     ]
     return bool((torch.cat(sums) - 1).abs().max() < 6e-3)
 
 
 @claims(rf"{HEAD}{WHO} gives {KEY} {SHARE} of its attention")
-def strongest_link(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    (_, _, weights), row, key = link(made, match)
-    weight, every = float(weights[row, key]), strongest(made, query)
-    first = weight == every[0] and weight - every[1] > GAP
-    return (first or (query is not None and weight > 0.5)) and reads(match[6], weight) and (
-        whole(made, query) and query in (None, row)
-    )  # fmt: skip
+def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    (_, _, weights), row, key = find_link(trace, match)
+    weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
+    is_strongest = weight == all_weights[0] and weight - all_weights[1] > GAP
+    return (
+        (is_strongest or (query is not None and weight > 0.5))
+        and percent_matches(match[6], weight)
+        and rows_sum_to_one(trace, query)
+        and query in (None, row)
+    )
 
 
 @claims(rf"{HEAD}{WHO} gives {KEY} the largest weight, ([\d.]+)")
-def largest(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    (_, _, weights), row, key = link(made, match)
-    weight, every = float(weights[row, key]), strongest(made, query)
-    return abs(weight - float(match[6])) < 0.0051 and weight == every[0] > every[1] + GAP
+def weight_is_largest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    (_, _, weights), row, key = find_link(trace, match)
+    weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
+    return (
+        abs(weight - float(match[6])) < 0.0051 and weight == all_weights[0] > all_weights[1] + GAP
+    )
 
 
 @claims(rf"{WHO} gives {KEY} {SHARE}( or more)? of its attention in (both|all (\d+)) heads"
         r"(?: of layer (\d+))?")  # fmt: skip
-def in_a_layer(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    layer = made.layers[int(match[9] or 0)]
-    row = place(made.tokens.labels, match[1], match[2])
-    key = row if match[3] is None else place(made.tokens.labels, match[3], match[4])
+def link_holds_in_all_heads(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    layer = trace.layers[int(match[9] or 0)]
+    row = token_position(trace.tokens.labels, match[1], match[2])
+    key = row if match[3] is None else token_position(trace.tokens.labels, match[3], match[4])
     mixing = layer.attended.mixing[[h for h in range(layer.heads) if h not in layer.off], row]
-    found = mixing.double()[:, key]
+    weights = mixing.double()[:, key]
     count = 2 if match[7] == "both" else int(match[7].removeprefix("all "))
-    told = (
-        bool((found > float(match[5].removeprefix("over ")) / 100 - 1e-6).all())
+    share_is_right = (
+        bool((weights > float(match[5].removeprefix("over ")) / 100 - 1e-6).all())
         if match[6]
-        else all(reads(match[5], float(each)) for each in found)
+        else all(percent_matches(match[5], float(each)) for each in weights)
     )
-    return told and len(found) == count and bool((found > 0.5).all()) and query in (None, row)
+    return (
+        share_is_right
+        and len(weights) == count
+        and bool((weights > 0.5).all())
+        and query in (None, row)
+    )
 
 
 @claims(r"Each token attends (only|equally|almost equally) to (.+)")
-def of_each(made: Trace, query: int | None, match: re.Match[str]) -> bool:
+def each_token_attends_so(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return query is None and all(
-        _as_said(match[1], match[2], mixing, seen(layer, name))
-        for name, layer, mixing in heads(made)
+        _weights_follow(match[1], match[2], mixing, readable_keys(layer, name))
+        for name, layer, mixing in active_heads(trace)
     )
 
 
-def _as_said(how: str, whom: str, weights: Tensor, visible: Tensor) -> bool:
+def _weights_follow(how: str, whom: str, weights: Tensor, visible: Tensor) -> bool:
     rows, keys = torch.arange(len(weights))[:, None], torch.arange(weights.shape[1])[None]
     back, far = rows - keys, re.findall(r"\d+", whom)
-    allowed = {
+    allowed_keys = {
         "itself": back == 0,
         "itself and earlier tokens": back >= 0,
         "itself and its neighbours": back.abs() <= 1,
@@ -155,26 +168,28 @@ def _as_said(how: str, whom: str, weights: Tensor, visible: Tensor) -> bool:
         "all tokens": torch.ones_like(back, dtype=torch.bool),
         "all that it may see": visible,
     }.get(whom)
-    if allowed is None:
+    if allowed_keys is None:
         reach = int(far[0])
-        allowed = back.abs() <= reach if "places away" in whom else (back >= 0) & (back <= reach)
+        allowed_keys = (
+            back.abs() <= reach if "places away" in whom else (back >= 0) & (back <= reach)
+        )
     if how == "only":
-        return not bool(weights[~allowed].any()) and not bool(visible.all())
+        return not bool(weights[~allowed_keys].any()) and not bool(visible.all())
     share = torch.where(visible.any(-1), 1 / visible.sum(-1), 0)[:, None] * visible
     most = 0.0101 if how == "equally" else 0.151
     return bool(((weights - share).abs() <= most * share + 1e-9).all()) and bool(
-        (allowed == visible).all()
+        (allowed_keys == visible).all()
     )
 
 
 @claims(rf"{HEAD}{WHO} attends (only|equally|almost equally) to (.+)")
-def of_one(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    row = place(made.tokens.labels, match[2], match[3])
-    for name, layer, mixing in heads(made):
-        mine, visible = mixing[row], seen(layer, name)[row]
+def one_token_attends_so(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    row = token_position(trace.tokens.labels, match[2], match[3])
+    for name, layer, mixing in active_heads(trace):
+        mine, visible = mixing[row], readable_keys(layer, name)[row]
         share = visible / visible.sum()
         if match[4] == "only":
-            key = _only(made, layer, row, match[5])
+            key = _only_key(trace, layer, row, match[5])
             if float(mine[key]) < 0.994 or int(visible.sum()) != 1:
                 return False
             continue
@@ -185,127 +200,133 @@ def of_one(made: Trace, query: int | None, match: re.Match[str]) -> bool:
     return True
 
 
-def _only(made: Trace, layer: Layer, row: int, whom: str) -> int:
+def _only_key(trace: Trace, layer: Layer, row: int, whom: str) -> int:
     if whom.startswith("itself"):
-        assert whom == "itself" or len(made.tokens) == 1
+        assert whom == "itself" or len(trace.tokens) == 1
         return row
-    found = re.fullmatch(WHO, whom)
-    assert found
-    return place(made.keys_of(layer).labels, found[1], found[2])
+    name_match = re.fullmatch(WHO, whom)
+    assert name_match
+    return token_position(trace.keys_of(layer).labels, name_match[1], name_match[2])
 
 
 @claims(rf"{HEAD}{WHO} attends mostly to {KEY} \({SHARE}\) and {KEY} \({SHARE}\)")
-def mostly(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    row = place(made.tokens.labels, match[2], match[3])
-    (_, layer, mixing) = next(each for each in heads(made) if match[1] in (None, each[0]))
-    keys = made.keys_of(layer).labels
-    one, other = (
-        row if match[at] is None else place(keys, match[at], match[at + 1]) for at in (4, 7)
+def two_keys_get_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    row = token_position(trace.tokens.labels, match[2], match[3])
+    (_, layer, mixing) = next(each for each in active_heads(trace) if match[1] in (None, each[0]))
+    keys = trace.keys_of(layer).labels
+    first_key, second_key = (
+        row if match[at] is None else token_position(keys, match[at], match[at + 1])
+        for at in (4, 7)
     )
-    ranked = mixing[row].argsort(descending=True).tolist()
-    shares = [float(mixing[row, each]) for each in (one, other)]
+    keys_by_weight = mixing[row].argsort(descending=True).tolist()
+    shares = [float(mixing[row, each]) for each in (first_key, second_key)]
     return (
-        ranked[:2] == [one, other]
+        keys_by_weight[:2] == [first_key, second_key]
         and sum(shares) > 0.5
         and all(
-            reads(share, each) for share, each in zip((match[6], match[9]), shares, strict=True)
+            percent_matches(share, each)
+            for share, each in zip((match[6], match[9]), shares, strict=True)
         )
-        and whole(made, query)
+        and rows_sum_to_one(trace, query)
     )
 
 
 @claims(rf"{WHO} attends to nothing: every key is masked")
-def nothing(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return not any(bool(mixing[query].any()) for _, _, mixing in heads(made))
+def query_reads_nothing(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return not any(bool(mixing[query].any()) for _, _, mixing in active_heads(trace))
 
 
 @claims(r"No token attends to any: everything is hidden")
-def nobody(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return not any(bool(mixing.any()) for _, _, mixing in heads(made))
+def no_query_reads(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return not any(bool(mixing.any()) for _, _, mixing in active_heads(trace))
 
 
 @claims(r"No token attends to a later one")
-def nothing_ahead(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return not any(bool(mixing.triu(1).any()) for _, _, mixing in heads(made))
+def no_later_token_is_read(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return not any(bool(mixing.triu(1).any()) for _, _, mixing in active_heads(trace))
 
 
 @claims(r"The nearer a token, the more attention it gets")
-def by_distance(made: Trace, query: int | None, match: re.Match[str]) -> bool:
+def weight_falls_with_distance(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     def falls(row: Tensor, visible: Tensor, at: int) -> bool:
-        apart = sorted((abs(at - key), float(row[key])) for key in visible.nonzero().flatten())
-        return all(a > b for (near, a), (far, b) in pairwise(apart) if far > near)
+        weights_by_distance = sorted(
+            (abs(at - key), float(row[key])) for key in visible.nonzero().flatten()
+        )
+        return all(a > b for (near, a), (far, b) in pairwise(weights_by_distance) if far > near)
 
     return all(
-        falls(row, seen(layer, name)[at], at)
-        for name, layer, mixing in heads(made)
+        falls(row, readable_keys(layer, name)[at], at)
+        for name, layer, mixing in active_heads(trace)
         for at, row in enumerate(mixing)
     )
 
 
 @claims(rf"Each token gives itself {SHARE} or more of its attention")
-def itself(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    least = float(match[1].removeprefix("over ")) / 100
-    return whole(made) and all(
-        bool((mixing.diagonal() > least - 1e-6).all()) and least >= 0.5
-        for *_, mixing in heads(made)
+def each_token_reads_itself(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    least_share = float(match[1].removeprefix("over ")) / 100
+    return rows_sum_to_one(trace) and all(
+        bool((mixing.diagonal() > least_share - 1e-6).all()) and least_share >= 0.5
+        for *_, mixing in active_heads(trace)
     )
 
 
 @claims(r"Each token attends mostly to the one at the mirrored place")
-def mirrored(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return whole(made) and all(
-        bool((mixing.flip(-1).diagonal() > 0.5).all()) for *_, mixing in heads(made)
+def mirrored_position_gets_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return rows_sum_to_one(trace) and all(
+        bool((mixing.flip(-1).diagonal() > 0.5).all()) for *_, mixing in active_heads(trace)
     )
 
 
 @claims(rf"(.+) each give {WHO} {SHARE}( or more)? of their attention")
-def alike(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    [(_, layer, mixing)] = heads(made)
-    key = place(made.keys_of(layer).labels, match[2], match[3])
-    rows = [place(made.tokens.labels, *found) for found in
+def queries_share_a_key(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    [(_, layer, mixing)] = active_heads(trace)
+    key = token_position(trace.keys_of(layer).labels, match[2], match[3])
+    rows = [token_position(trace.tokens.labels, *name_and_number) for name_and_number in
             ((a, b or None) for a, b in re.findall(WHO, match[1]))]  # fmt: skip
-    every, least = strongest(made, None), float(match[4].removeprefix("over ")) / 100
+    all_weights, least = sorted_weights(trace, None), float(match[4].removeprefix("over ")) / 100
     mine = sorted((float(mixing[row, key]) for row in rows), reverse=True)
-    told = all(each > least - 1e-6 if match[5] else reads(match[4], each) for each in mine)
-    return mine == every[: len(mine)] and told and whole(made)
+    shares_are_right = all(
+        each > least - 1e-6 if match[5] else percent_matches(match[4], each) for each in mine
+    )
+    return mine == all_weights[: len(mine)] and shares_are_right and rows_sum_to_one(trace)
 
 
 @claims(rf"(All|Most) tokens attend most to {WHO}")
-def column(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    [(name, layer, mixing)] = heads(made)
-    key = place(made.keys_of(layer).labels, match[2], match[3])
-    choice = seen(layer, name).sum(-1) > 1
+def key_is_read_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    [(name, layer, mixing)] = active_heads(trace)
+    key = token_position(trace.keys_of(layer).labels, match[2], match[3])
+    choice = readable_keys(layer, name).sum(-1) > 1
     first = (mixing.argmax(-1) == key) & choice
     most = float(first.sum()) > float(choice.sum()) / 2
     return most and (match[1] == "Most" or bool(first.all()))
 
 
 @claims(r"✗ (.+)")
-def mistaken(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    """What comes of it is held against the numbers where the softmax is spoken of."""
-    mistake = MISTAKES[made.layers[0].mistake]
+def mistake_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    """Checks the words only: the effect is a claim of the softmax step."""
+    mistake = MISTAKES[trace.layers[0].mistake]
     return match[1] in (mistake.cause, mistake.about)
 
 
 @claims(rf"(?:Attention between (\d+) tokens?|What {WHO} attends to)(?: in (\d+) heads)?")
-def of_weights(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    count = len(list(heads(made)))
-    told = match[1] is None or int(match[1]) == len(made.tokens)
-    return told and count == int(match[4] or 1)
+def counts_match(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    count = len(list(active_heads(trace)))
+    token_count_is_right = match[1] is None or int(match[1]) == len(trace.tokens)
+    return token_count_is_right and count == int(match[4] or 1)
 
 
 @claims(r"(?:Embeddings|Queries|Keys|Values|Scores|Tokens).* of (\d+) tokens?")
-def of_parts(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return int(match[1]) == len(made.tokens)
+def token_count_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return int(match[1]) == len(trace.tokens)
 
 
 @claims(r"Every head is switched off")
-def all_off(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return not list(heads(made))
+def all_heads_are_off(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return not list(active_heads(trace))
 
 
 @claims(r"Q · Kᵀ = scores(?: and W · V = context.*)?")
-def scores(made: Trace, query: int | None, match: re.Match[str]) -> bool:
+def products_equal_scores(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return all(
         each.queries is not None
         and each.keys_of_heads is not None
@@ -313,19 +334,19 @@ def scores(made: Trace, query: int | None, match: re.Match[str]) -> bool:
             each.queries.double() @ each.keys_of_heads.double().mT,
             each.attended.scores.double(), rtol=1e-2, atol=1e-2,
         )
-        for each in made.attention_layers
+        for each in trace.attention_layers
     )  # fmt: skip
 
 
 @claims(r"(?:Q · Kᵀ = scores and )?W · V = context( of each head, before W_o mixes them)?")
-def context(made: Trace, query: int | None, match: re.Match[str]) -> bool:
-    mixed = any(
-        getattr(each.projections, "w_out", None) is not None for each in made.attention_layers
+def products_equal_contexts(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    has_output_matrix = any(
+        getattr(each.projections, "w_out", None) is not None for each in trace.attention_layers
     )
-    return mixed == bool(match[1]) and all(
+    return has_output_matrix == bool(match[1]) and all(
         torch.allclose(
             each.attended.mixing.double() @ each.values_of_heads.double(),
             each.attended.contexts.double(), rtol=1e-2, atol=1e-2,
         )
-        for each in made.attention_layers
+        for each in trace.attention_layers
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reads a line of arithmetic as a person with a calculator would, and says how far off it may be.
+"""Computes a printed line of arithmetic, and the interval that its rounded numbers allow.
 
 Every printed number stands for all that round to it: an Interval. The notation, from what binds
 least to what binds most:
@@ -26,7 +26,7 @@ from tests.intervals import (
     exp,
     gelu,
     gelu_tanh,
-    printed,
+    interval_of,
     relu,
     root,
     sin,
@@ -58,38 +58,43 @@ END = "the end"
 
 
 def holds(line: str) -> bool:
-    """Whether a printed line keeps its word: `=` to the last digit, `≈` within the rounding."""
+    """Whether a printed line is true: `=` to the last digit, `≈` within the rounding."""
     right, sign, result = sides(line)
-    made, wanted = np.atleast_1d(evaluated(right)), np.atleast_1d(evaluated(result))
-    assert made.shape == wanted.shape, line
-    agree = _reads_like if sign == "=" else _may_be
-    return all(agree(one, other) for one, other in zip(made, wanted, strict=True))
+    computed_numbers, printed_numbers = (
+        np.atleast_1d(evaluate(right)),
+        np.atleast_1d(evaluate(result)),
+    )
+    assert computed_numbers.shape == printed_numbers.shape, line
+    agrees = _rounds_to if sign == "=" else _overlaps
+    return all(
+        agrees(one, other) for one, other in zip(computed_numbers, printed_numbers, strict=True)
+    )
 
 
 def sides(line: str) -> tuple[str, str, str]:
-    """What is computed on the right, the sign, and the printed result."""
+    """The computation to the right of the name, the sign, and the printed result."""
     body = line.split(" = ", 1)[1]
-    found = SIGN.search(body)
-    assert found, line
-    return body[: found.start()], found[1], body[found.end() :]
+    sign_match = SIGN.search(body)
+    assert sign_match, line
+    return body[: sign_match.start()], sign_match[1], body[sign_match.end() :]
 
 
-def evaluated(text: str) -> Any:
+def evaluate(text: str) -> Any:
     """An Interval, or an array of them."""
     words = _words(text)
-    made = _expression(words)
+    value = _expression(words)
     _skip(words, END)
-    return made
+    return value
 
 
-def _reads_like(made: Interval, wanted: Interval) -> bool:
-    slack = 1e-9 * max(1, abs(wanted.value))
-    return wanted.low - slack <= made.value <= wanted.high + slack
+def _rounds_to(computed: Interval, printed: Interval) -> bool:
+    slack = 1e-9 * max(1, abs(printed.value))
+    return printed.low - slack <= computed.value <= printed.high + slack
 
 
-def _may_be(made: Interval, wanted: Interval) -> bool:
-    slack = 1e-5 * max(1, abs(wanted.value))
-    return made.low - slack <= wanted.high and wanted.low - slack <= made.high
+def _overlaps(computed: Interval, printed: Interval) -> bool:
+    slack = 1e-5 * max(1, abs(printed.value))
+    return computed.low - slack <= printed.high and printed.low - slack <= computed.high
 
 
 def _words(text: str) -> Words:
@@ -98,26 +103,26 @@ def _words(text: str) -> Words:
     deque(['2', '·', '[0.88 0.92]', 'the end'])
     """
     text = NAME_OF_TERM.sub("", text)
-    strange = WORD.sub("", text).strip()
-    if strange:
-        raise ValueError(f"not arithmetic: {strange!r} in {text!r}")
+    unknown = WORD.sub("", text).strip()
+    if unknown:
+        raise ValueError(f"not arithmetic: {unknown!r} in {text!r}")
     return deque([*WORD.findall(text), END])
 
 
 def _expression(words: Words) -> Any:
-    made = _term(words)
+    value = _term(words)
     while words[0] in SUMS:
         operation = SUMS[words.popleft()]
-        made = operation(made, _term(words))
-    return made
+        value = operation(value, _term(words))
+    return value
 
 
 def _term(words: Words) -> Any:
-    made = _factor(words)
+    value = _factor(words)
     while words[0] in PRODUCTS:
         operation = PRODUCTS[words.popleft()]
-        made = operation(made, _factor(words))
-    return made
+        value = operation(value, _factor(words))
+    return value
 
 
 def _factor(words: Words) -> Any:
@@ -128,50 +133,50 @@ def _factor(words: Words) -> Any:
 
 
 def _power(words: Words) -> Any:
-    made = _atom(words)
+    value = _atom(words)
     if words[0] == "²":
         _skip(words, "²")
-        return _of_each(Interval.squared, made)
-    return made
+        return _apply_to_each(Interval.squared, value)
+    return value
 
 
 def _atom(words: Words) -> Any:
     word = words.popleft()
     if word == "√":
-        return _of_each(root, _atom(words))
+        return _apply_to_each(root, _atom(words))
     if word in FUNCTIONS:
         _skip(words, "(")
-        return _of_each(FUNCTIONS[word], _inside(words))
+        return _apply_to_each(FUNCTIONS[word], _inside(words))
     if word == "(":
         return _inside(words)
     return _vector(word) if word.startswith("[") else _number(word)
 
 
 def _inside(words: Words) -> Any:
-    """What stands between a parenthesis that is read already and the one that closes it."""
-    made = _expression(words)
+    """The expression after an opening parenthesis, up to the one that closes it."""
+    value = _expression(words)
     _skip(words, ")")
-    return made
+    return value
 
 
 def _vector(word: str) -> Any:
     """Without a comma a vector holds numbers: the `-` of `[1 -2]` takes nothing from the 1."""
     parts = word[1:-1].split("," if "," in word else None)
-    return np.array([evaluated(part) for part in parts], dtype=object)
+    return np.array([evaluate(part) for part in parts], dtype=object)
 
 
 def _number(word: str) -> Interval:
     if not word[0].isdecimal():
         raise ValueError(f"not arithmetic: {word!r} where a number should stand")
-    return printed(word)
+    return interval_of(word)
 
 
-def _of_each(function: Callable[[Interval], Interval], made: Any) -> Any:
-    """A function of a number, or of every number of a vector."""
-    return np.frompyfunc(function, 1, 1)(made)
+def _apply_to_each(function: Callable[[Interval], Interval], values: Any) -> Any:
+    """Apply a function to a number, or to every number of a vector."""
+    return np.frompyfunc(function, 1, 1)(values)
 
 
-def _skip(words: Words, wanted: str) -> None:
+def _skip(words: Words, expected: str) -> None:
     word = words.popleft()
-    if word != wanted:
-        raise ValueError(f"not arithmetic: {word!r} where {wanted!r} should stand")
+    if word != expected:
+        raise ValueError(f"not arithmetic: {word!r} where {expected!r} should stand")

@@ -52,13 +52,13 @@ def add_byte_vocabulary(
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(sorted(vocabulary, key=lambda token: vocabulary[token]))
-    special = [gguf.TokenType.CONTROL] + [gguf.TokenType.NORMAL] * (len(vocabulary) - 1)
-    writer.add_token_types(special)
+    token_types = [gguf.TokenType.CONTROL] + [gguf.TokenType.NORMAL] * (len(vocabulary) - 1)
+    writer.add_token_types(token_types)
     writer.add_token_merges(merges_of(tokenizer)[: merge_count or None])
     writer.add_eos_token_id(0)
 
 
-def finish(writer: gguf.GGUFWriter) -> Path:
+def close_file(writer: gguf.GGUFWriter) -> Path:
     """Write a file, and return its path."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -86,22 +86,22 @@ def write_model(
     architectures = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
     layers = config.num_hidden_layers
     names = gguf.get_tensor_name_map(architectures[architecture], layers)
-    tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
+    tied_names = {"lm_head.weight"} if config.tie_word_embeddings else set()
     for name, weights in model.state_dict().items():
-        if name in tied:
+        if name in tied_names:
             continue
         gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert gguf_name is not None, name
-        numbers = _as_llama_cpp(weights, name, architecture, config).numpy()
+        numbers = _convert_as_llama_cpp(weights, name, architecture, config).numpy()
         has_blocks = numbers.ndim == 2 and numbers.shape[1] == 32
         block = kind if has_blocks else gguf.GGMLQuantizationType.F32
         writer.add_tensor(gguf_name, gguf.quantize(numbers, block), raw_dtype=block)
     for name, factors in factors_of_rotation(config).items():
         writer.add_tensor(f"{name}.weight", np.array(factors, np.float32))
-    return finish(writer)
+    return close_file(writer)
 
 
-def _as_llama_cpp(weights: Tensor, name: str, architecture: str, config: Any) -> Tensor:
+def _convert_as_llama_cpp(weights: Tensor, name: str, architecture: str, config: Any) -> Tensor:
     """Return a tensor as convert_hf_to_gguf.py changes it."""
     if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
         heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
@@ -132,8 +132,8 @@ def factors_of_rotation(config: Any) -> dict[str, list[float]]:
         rotation[name] for name in ("low_freq_factor", "high_freq_factor", "factor")
     )
     context = rotation["original_max_position_embeddings"]
-    smooth = (context / wave_lengths - low) / (high - low)
-    between = 1 / ((1 - smooth) / factor + smooth)
-    factors = torch.where(wave_lengths > context / low, torch.tensor(factor), between)
+    smoothness = (context / wave_lengths - low) / (high - low)
+    interpolated = 1 / ((1 - smoothness) / factor + smoothness)
+    factors = torch.where(wave_lengths > context / low, torch.tensor(factor), interpolated)
     factors = torch.where(wave_lengths < context / high, torch.tensor(1.0), factors)
     return {"rope_freqs": factors.tolist()}

@@ -15,7 +15,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, Page, View
 
-DRAWN = suffixes("document", "arrays", "rows")  # in formats that need no data, only panels
+PANEL_SUFFIXES = suffixes("document", "arrays", "rows")  # in formats that need no data, only panels
 HOSTILE = tuple(
     (
         r"[red] [/] :smile: $x$ $\frac$ \alpha <b> </script> </text> &amp; ]]> \u001b[31m %s {0} "
@@ -45,8 +45,8 @@ def view_of(
     )
 
 
-def made_with(settings: Mapping[str, object]) -> Provenance:
-    """What says that it was made with these settings, on no machine in particular."""
+def provenance_with(settings: Mapping[str, object]) -> Provenance:
+    """A Provenance with these settings, the same on every machine."""
     return Provenance("1.2.3", None, settings, 42, "cpu", "float32", {"numpy": "2.0"})
 
 

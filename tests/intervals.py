@@ -1,6 +1,6 @@
-"""What a printed number stands for: all the numbers that are printed like it.
+"""Intervals: all the numbers that a printed number can stand for.
 
-What has no point, such as the 8 of √8, is meant exactly.
+A number without a point, such as the 8 of √8, is exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Interval:
     high: float
 
     def map(self, function: Callable[[float], float]) -> Interval:
-        """A function that only rises, or only falls."""
+        """Apply a function that only rises, or only falls."""
         ends = sorted((function(self.low), function(self.high)))
         return Interval(ends[0], function(self.value), ends[1])
 
@@ -48,14 +48,14 @@ class Interval:
         return self * Interval(1 / other.high, 1 / other.value, 1 / other.low)
 
 
-def printed(text: str) -> Interval:
-    """What a printed number stands for.
+def interval_of(text: str) -> Interval:
+    """The numbers that are printed like this.
 
-    >>> printed("0.5"), printed("8")
+    >>> interval_of("0.5"), interval_of("8")
     (Interval(low=0.45, value=0.5, high=0.55), Interval(low=8.0, value=8.0, high=8.0))
     """
     if text.endswith("°"):
-        return printed(text[:-1]).map(math.radians)
+        return interval_of(text[:-1]).map(math.radians)
     mantissa, _, power = text.partition("e")
     digits = len(mantissa.partition(".")[2])
     half = 0.5 * 10.0 ** (int(power or 0) - digits) if digits or power else 0.0
@@ -80,11 +80,11 @@ def arccos(number: Interval) -> Interval:
 
 
 def cos(angle: Interval) -> Interval:
-    return _wave(math.cos, angle)
+    return _map_wave(math.cos, angle)
 
 
 def sin(angle: Interval) -> Interval:
-    return _wave(math.sin, angle)
+    return _map_wave(math.sin, angle)
 
 
 def relu(number: Interval) -> Interval:
@@ -92,22 +92,24 @@ def relu(number: Interval) -> Interval:
 
 
 def gelu(number: Interval) -> Interval:
-    return _dipping(number, _gelu, LOWEST)
+    return _map_with_minimum(number, _gelu, LOWEST)
 
 
 def gelu_tanh(number: Interval) -> Interval:
-    return _dipping(number, _gelu_tanh, LOWEST_BY_TANH)
+    return _map_with_minimum(number, _gelu_tanh, LOWEST_BY_TANH)
 
 
-def _dipping(number: Interval, function: Callable[[float], float], lowest: float) -> Interval:
-    """Of a function that falls until some place, and rises from there."""
-    made = number.map(function)
-    dips = number.low < lowest < number.high
-    return replace(made, low=function(lowest)) if dips else made
+def _map_with_minimum(
+    number: Interval, function: Callable[[float], float], lowest: float
+) -> Interval:
+    """Apply a function that falls until `lowest`, and rises from there."""
+    interval = number.map(function)
+    reaches_lowest = number.low < lowest < number.high
+    return replace(interval, low=function(lowest)) if reaches_lowest else interval
 
 
-def _wave(function: Callable[[float], float], angle: Interval) -> Interval:
-    """sin and cos change no faster than their angle."""
+def _map_wave(function: Callable[[float], float], angle: Interval) -> Interval:
+    """Apply sin or cos, which change no faster than their angle."""
     reach = max(angle.high - angle.value, angle.value - angle.low)
     middle = function(angle.value)
     return Interval(middle - reach, middle, middle + reach)
@@ -118,5 +120,5 @@ def _gelu(value: float) -> float:
 
 
 def _gelu_tanh(value: float) -> float:
-    bent = math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
-    return value * (1 + math.tanh(bent)) / 2
+    scaled = math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
+    return value * (1 + math.tanh(scaled)) / 2

@@ -1,4 +1,4 @@
-"""Trainings written by hand, so that what is said and drawn of them depends on no luck."""
+"""Trainings written by hand, so that views of them do not depend on chance."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ BEFORE = Reading("word before", "reads the word before")
 
 
 def task(
-    *readings: Reading, words: Sequence[str] = WORDS, watch: str = SENTENCE, asked: str = "verb"
+    *readings: Reading,
+    words: Sequence[str] = WORDS,
+    watch: str = SENTENCE,
+    answer_noun: str = "verb",
 ) -> Task:
-    """Nothing is ever drawn of it."""
+    """A task whose examples are never used."""
 
     def draw(seed: int, count: int, held_out: bool) -> Examples:
-        nothing = torch.full((count, 1), -1)
-        return Examples(nothing, nothing, {})
+        no_tokens = torch.full((count, 1), -1)
+        return Examples(no_tokens, no_tokens, {})
 
     return Task(
         name="by-hand",
         about="a verb and its subject",
         teaches="the verb reads the subject",
-        answer_noun=asked,
+        answer_noun=answer_noun,
         vocabulary=Vocabulary(tokenizer="words", words=tuple(words), answers=("is", "are")),
         draw=draw,
         readings=readings,
@@ -47,16 +50,16 @@ def task(
     )
 
 
-def weights_of(layers: int, heads: int, count: int, seed: int, sharp: float) -> tuple[Any, ...]:
-    """Causal weights of each head: all alike at first, sharper later."""
+def weights_of(layers: int, heads: int, count: int, seed: int, sharpness: float) -> tuple[Any, ...]:
+    """Causal weights of each layer's heads: even for `sharpness` 0, sharper above."""
     generator = np.random.default_rng(seed)
     hidden = np.triu(np.ones((count, count), dtype=bool), 1)
-    made = []
+    weights_by_layer = []
     for _ in range(layers):
-        scores = sharp * generator.normal(size=(heads, count, count))
-        raised = np.where(hidden, 0.0, np.exp(scores))
-        made.append((raised / raised.sum(-1, keepdims=True)).astype(np.float32))
-    return tuple(made)
+        scores = sharpness * generator.normal(size=(heads, count, count))
+        powers = np.where(hidden, 0.0, np.exp(scores))
+        weights_by_layer.append((powers / powers.sum(-1, keepdims=True)).astype(np.float32))
+    return tuple(weights_by_layer)
 
 
 @cache
@@ -64,7 +67,7 @@ def _model(words: Sequence[str], settings: Settings) -> Model:
     return new_model(task(words=words), settings)
 
 
-def learned(
+def make_learned(
     scores: Mapping[Reading, np.ndarray] | None = None,
     *,
     steps: Sequence[int] = (0, 1, 2, 5, 10, 20, 40, 80),
@@ -74,15 +77,15 @@ def learned(
     answers: Sequence[Answer] = (),
     **settings: Any,
 ) -> Learned:
-    """What was learned in so many steps, with these scores in the end.
+    """A training with a moment for each of `steps`, and these scores at the end.
 
     `answers` are the same at every moment.
     """
-    found = {SUBJECT: np.array([[0.1, 0.2], [0.3, 0.99]])} if scores is None else scores
-    chosen = of or task(*found)
-    wanted = replace(chosen.settings, **settings)
-    watched = chosen.vocabulary.cut(chosen.watch)
-    layers, heads = wanted.layers or 1, wanted.heads or 1
+    final_scores = {SUBJECT: np.array([[0.1, 0.2], [0.3, 0.99]])} if scores is None else scores
+    chosen_task = of or task(*final_scores)
+    model_settings = replace(chosen_task.settings, **settings)
+    watched = chosen_task.vocabulary.cut(chosen_task.watch)
+    layers, heads = model_settings.layers or 1, model_settings.heads or 1
     moments = [
         Moment(
             answers=(*answers,),
@@ -90,19 +93,19 @@ def learned(
             seconds=float(step),
             loss=2.0 / (1 + step),
             accuracy=accuracy * share,
-            scores={each.name: share * last for each, last in found.items()},
+            scores={each.name: share * last for each, last in final_scores.items()},
             weights=weights_of(layers, heads, len(watched), 7, 4 * share),
         )
         for step in steps
         for share in [(step / steps[-1]) if steps[-1] else 1.0]
     ]
     return Learned(
-        asked={"task": chosen.name},
-        task=chosen,
-        settings=wanted,
+        asked={"task": chosen_task.name},
+        task=chosen_task,
+        settings=model_settings,
         choices=Choices(steps=1000, until=0.999, batch=64, rate=0.003),
         watched=watched,
-        model=_model(chosen.vocabulary.words, wanted),
+        model=_model(chosen_task.vocabulary.words, model_settings),
         moments=tuple(moments),
         held_out=HELD_OUT_SENTENCES,
         ended=ended,

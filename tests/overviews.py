@@ -31,18 +31,18 @@ def overview_by_hand(
     maps = [_map(number, queries, keys, causal) for number in range(layers * heads)]
     hidden = np.arange(keys)[None, :] > np.arange(queries)[:, None] if causal else np.zeros(1, bool)
     places = tuple((layer, head) for layer in range(layers) for head in range(heads))
-    named = [*words] or [f"word{place}" for place in range(max(queries, keys))]
+    token_words = [*words] or [f"word{place}" for place in range(max(queries, keys))]
     fields: dict[str, Any] = {
         "title": "all heads",
-        "rows": _numbered("layer", "L", layers),
-        "columns": _numbered("head", "H", heads),
+        "rows": _numbered_axis("layer", "L", layers),
+        "columns": _numbered_axis("head", "H", heads),
         "groups": tuple(head * groups // heads for head in range(heads)) if groups else (),
         "names": tuple(f"L{layer}H{head}" for layer, head in places),
         "map_cells": places,
         "values": np.stack(maps).astype(np.float32),
         "hidden": np.broadcast_to(hidden, (len(maps), queries, keys)).copy(),
-        "query_axis": _tokens("query (reads)", named[:queries]),
-        "key_axis": _tokens("key (is read)", named[:keys]),
+        "query_axis": _token_axis("query (reads)", token_words[:queries]),
+        "key_axis": _token_axis("key (is read)", token_words[:keys]),
         "tokens_per_row": np.ones(queries),
         "tokens_per_column": np.ones(keys),
         "note": "each map: rows attend to columns",
@@ -63,11 +63,11 @@ def _map(number: int, queries: int, keys: int, causal: bool) -> np.ndarray:
     return shares
 
 
-def _numbered(counts: str, letter: str, count: int) -> Axis:
+def _numbered_axis(counts: str, letter: str, count: int) -> Axis:
     names = tuple(f"{letter}{number}" for number in range(count))
     return Axis(counts, counts, names, ("",) * count)
 
 
-def _tokens(title: str, words: Sequence[str]) -> Axis:
+def _token_axis(title: str, words: Sequence[str]) -> Axis:
     numbers = tuple(str(place) for place in range(1, len(words) + 1))
     return Axis(title, "token", tuple(words), numbers, (True,) * len(words))

@@ -1,4 +1,4 @@
-"""A page of four heads for tests in a browser, and how to look at it there."""
+"""A page of four heads for tests in a browser, and functions that wait for it and read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnviz.views.view import View
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-WORDS = ["I", "am", "here", "=1+1", "am"]  # the first of them as if a tokenizer had added it
+WORDS = ["I", "am", "here", "=1+1", "am"]  # the first is marked as a special token
 VIEWS = ("sentence", "matrix", "lines", "overview")
 
 
@@ -25,37 +25,37 @@ def trace_of_four_heads() -> Trace:
 
 
 def page_of_four_heads(trace: Trace, folder: Path) -> Path:
-    return written(replace(trace.view(), head_explorer=lambda: _with_words(trace)), folder)
+    return write_page(replace(trace.view(), head_explorer=lambda: _with_words(trace)), folder)
 
 
 def _with_words(trace: Trace) -> HeadExplorer:
-    found = explore_trace(trace)
-    special = (True, *([False] * (len(WORDS) - 1)))
-    side = replace(found.heads[0].query_axis, labels=tuple(WORDS), special=special)
-    heads = tuple(replace(each, query_axis=side, key_axis=side) for each in found.heads)
-    return replace(found, heads=heads)
+    explorer = explore_trace(trace)
+    special_tokens = (True, *([False] * (len(WORDS) - 1)))
+    axis = replace(explorer.heads[0].query_axis, labels=tuple(WORDS), special=special_tokens)
+    heads = tuple(replace(each, query_axis=axis, key_axis=axis) for each in explorer.heads)
+    return replace(explorer, heads=heads)
 
 
-def written(view: View, folder: Path) -> Path:
+def write_page(view: View, folder: Path) -> Path:
     path = folder / "x.html"
     path.write_bytes(view.render(".html"))
     return path
 
 
-def until(page: Page, true: Callable[[], bool]) -> None:
-    """Wait a moment; what playwright itself waits with needs eval, which no page allows."""
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
+    """Wait for a condition; playwright's own waiting needs eval, which no page allows."""
     for _ in range(100):
-        if true():
+        if condition():
             return
         page.wait_for_timeout(20)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition never became true")
 
 
-def settled(page: Page, milliseconds: int = 60) -> None:
-    """Wait by the page's own clock: for what it draws in its next frames, however slow they are."""
+def wait_for_frames(page: Page, milliseconds: int = 60) -> None:
+    """Wait for what the page draws in its next frames, however slow they are."""
     frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, pause)))"
     page.evaluate(f"pause => new Promise(done => {frames})", milliseconds)
 
 
-def shown(page: Page, *names: str) -> list[str]:
+def visible_ids(page: Page, *names: str) -> list[str]:
     return [name for name in names if page.locator(f"#{name}").is_visible()]

@@ -130,8 +130,8 @@ KINDS = {
     "t5": Kind("T5", "ForConditionalGeneration", "unigram", OF_T5 | {"decoder_start_token_id": 0}),
     "bart": Kind("Bart", "ForConditionalGeneration", "bytes", OF_BART),
 }
-# Others that scale, mask, norm or turn in ways of their own: what their settings line says.
-MORE = {
+# Others that scale, mask, norm or rotate in their own ways, which the settings line names.
+MORE_KINDS = {
     "esm": Kind("Esm", "ForMaskedLM", "wordpiece", SIZES | {"position_embedding_type": "rotary"}),
     "gemma": Kind("Gemma", "ForCausalLM", "fallback", GROUPED | {"head_dim": 8}),
     "granite": Kind("Granite", "ForCausalLM", "bytes", GROUPED | {"attention_multiplier": 0.3}),
@@ -186,8 +186,8 @@ MORE = {
         {"d_model": 16, "num_layers": 2, "attention_heads": 4, "ffn_dim": 24},
     ),
 }
-# Outside the interface by which attention is listened to: their own weights are taken.
-OUTSIDE = {
+# Without the interface by which attention is captured: the weights that they return are used.
+KINDS_WITHOUT_CAPTURE = {
     "bloom": Kind("Bloom", "ForCausalLM", "bytes", {"hidden_size": 16, "n_layer": 2, "n_head": 4}),
     "falcon": Kind("Falcon", "ForCausalLM", "bytes", SIZES),
     "mpt": Kind("Mpt", "ForCausalLM", "bytes", {"d_model": 16, "n_layers": 2, "n_heads": 4}),
@@ -215,8 +215,8 @@ OUTSIDE = {
         "XLNet", "Model", "unigram", {"d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 24}
     ),
 }
-# Nothing of their attention is a matrix of tokens.
-BLIND = {
+# Their attention, if any, is not a matrix of tokens.
+KINDS_WITHOUT_WEIGHTS = {
     "mamba": Kind(
         "Mamba",
         "ForCausalLM",
@@ -248,12 +248,12 @@ def _save_model(
 ) -> None:
     import transformers
 
-    config = getattr(transformers, f"{kind.name}Config")
+    config_class = getattr(transformers, f"{kind.name}Config")
     options = {"vocab_size": words} | SPECIAL | kind.options | changes
-    made = config(**options)
+    config = config_class(**options)
     name = f"{kind.name.removesuffix('Text')}{kind.head}"
     torch.manual_seed(7)
-    model = getattr(transformers, name)(made)
+    model = getattr(transformers, name)(config)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
@@ -262,28 +262,28 @@ def _save_model(
 
 
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-NAMED = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 
 
-def wordpiece() -> Any:
-    """As BERT's: ## begins what goes on with a word, and [CLS] and [SEP] stand around a text."""
+def wordpiece_tokenizer() -> Any:
+    """Like BERT's: ## continues a word, and [CLS] and [SEP] surround a text."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    special_tokens = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
     letters = sorted({each for line in CORPUS for each in line.lower() if each.isascii()} - {" "})
     words = ["the", "animal", "did", "cross", "street", "because", "it", "was", "too", "tire"]
-    vocabulary = [*special, *letters, *(f"##{each}" for each in letters), *words]
-    made = Tokenizer(
+    vocabulary = [*special_tokens, *letters, *(f"##{each}" for each in letters), *words]
+    tokenizer = Tokenizer(
         models.WordPiece({each: at for at, each in enumerate(vocabulary)}, unk_token="[UNK]")
     )
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece()
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
-    return _as_transformers_has_it(
-        tokenizer_object=made,
+    return _transformers_tokenizer(
+        tokenizer_object=tokenizer,
         pad_token="[PAD]",
         cls_token="[CLS]",
         sep_token="[SEP]",
@@ -293,24 +293,26 @@ def wordpiece() -> Any:
 
 
 def byte_level() -> Any:
-    """As GPT-2's and RoBERTa's: letters that stand for bytes, Ġ for a space."""
+    """Like GPT-2's and RoBERTa's: letters stand for bytes, Ġ for a space."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=330,
-        special_tokens=[*NAMED.values(), "<mask>"],
+        special_tokens=[*SPECIAL_TOKENS.values(), "<mask>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator(CORPUS, trainer)
-    return _as_transformers_has_it(tokenizer_object=made, mask_token="<mask>", **NAMED)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return _transformers_tokenizer(
+        tokenizer_object=tokenizer, mask_token="<mask>", **SPECIAL_TOKENS
+    )
 
 
 def fallback() -> Any:
-    """As Llama 2's: ▁ for a space, <s> before a text, and bytes of what is not known."""
+    """Like Llama 2's: ▁ for a space, <s> before a text, and bytes for unknown letters."""
     from tokenizers import Tokenizer, decoders, models, normalizers, processors
 
     letters = sorted({each for line in CORPUS for each in line if each.isascii()} - {" "})
@@ -323,9 +325,9 @@ def fallback() -> Any:
         ("▁", "T"),
         ("▁T", "he"),
     ]
-    tokens = [*NAMED.values(), *(f"<0x{each:02X}>" for each in range(256)), "▁", *letters]
+    tokens = [*SPECIAL_TOKENS.values(), *(f"<0x{each:02X}>" for each in range(256)), "▁", *letters]
     vocabulary = [*tokens, *("".join(pair) for pair in pairs)]
-    made = Tokenizer(
+    tokenizer = Tokenizer(
         models.BPE(
             {each: at for at, each in enumerate(vocabulary)},
             pairs,
@@ -333,10 +335,10 @@ def fallback() -> Any:
             fuse_unk=True,
         )
     )
-    made.normalizer = normalizers.Sequence(
+    tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
-    made.decoder = decoders.Sequence(
+    tokenizer.decoder = decoders.Sequence(
         [
             decoders.Replace("▁", " "),
             decoders.ByteFallback(),
@@ -344,42 +346,42 @@ def fallback() -> Any:
             decoders.Strip(" ", 1, 0),
         ]
     )
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", 1)]
     )
-    return _as_transformers_has_it(tokenizer_object=made, **NAMED)
+    return _transformers_tokenizer(tokenizer_object=tokenizer, **SPECIAL_TOKENS)
 
 
-def unigram() -> Any:
-    """As T5's: ▁ for a space, and </s> after a text."""
+def unigram_tokenizer() -> Any:
+    """Like T5's: ▁ for a space, and </s> after a text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
     letters = sorted({each for line in CORPUS for each in line if each.isascii()} - {" "})
     words = ["▁The", "▁the", "▁animal", "▁cross", "▁it", "▁was", "▁too", "▁ti", "red", "▁did"]
-    pieces = [(each, 0.0) for each in [*NAMED.values(), "<unk>"]]
+    pieces = [(each, 0.0) for each in [*SPECIAL_TOKENS.values(), "<unk>"]]
     pieces += [(each, -9.0) for each in ["▁", *letters]] + [(each, -2.0) for each in words]
-    made = Tokenizer(models.Unigram(pieces, unk_id=3))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.decoder = decoders.Metaspace()
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", 2)]
     )
-    return _as_transformers_has_it(tokenizer_object=made, unk_token="<unk>", **NAMED)
+    return _transformers_tokenizer(tokenizer_object=tokenizer, unk_token="<unk>", **SPECIAL_TOKENS)
 
 
-def _as_transformers_has_it(**named: Any) -> Any:
+def _transformers_tokenizer(**fields: Any) -> Any:
     import transformers
 
-    kind: Any = transformers.PreTrainedTokenizerFast
-    return kind(**named)
+    tokenizer_class: Any = transformers.PreTrainedTokenizerFast
+    return tokenizer_class(**fields)
 
 
 TOKENIZERS: dict[str, Callable[[], Any]] = {
-    "wordpiece": wordpiece,
+    "wordpiece": wordpiece_tokenizer,
     "bytes": byte_level,
     "fallback": fallback,
-    "unigram": unigram,
+    "unigram": unigram_tokenizer,
 }
 
 
-EVERY = KINDS | MORE | OUTSIDE | BLIND
+EVERY = KINDS | MORE_KINDS | KINDS_WITHOUT_CAPTURE | KINDS_WITHOUT_WEIGHTS

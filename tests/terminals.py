@@ -1,4 +1,4 @@
-"""A terminal of one's own: a command runs on it, and it answers as it is told."""
+"""A pseudo-terminal on which a command runs, and that replies to its output."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ from tests.warm import heeding_signals, warm_process
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
 
-def shown_on_terminal(
+def run_on_terminal(
     command: Sequence[str],
     environment: Mapping[str, str],
-    answer: Callable[[bytes], bytes] = lambda shown: b"",
+    answer: Callable[[bytes], bytes] = lambda output: b"",
     size: tuple[int, int] = (24, 80),
     typed: bytes = b"",
 ) -> tuple[str, int]:
-    """What a command shows on a terminal of so many lines and columns, and its exit status.
+    """The output of a command on a terminal of `size` lines and columns, and its exit status.
 
     `answer` is called with what was shown so far, whenever there is more, and says what the
     terminal sends back.
     """
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    os.write(ours, typed)
-    whole = {**os.environ, **ENVIRONMENT, **environment}
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    os.write(controller, typed)
+    whole_environment = {**os.environ, **ENVIRONMENT, **environment}
     try:
-        running = _started(list(command), theirs, whole)
+        process = _start_command(list(command), terminal, whole_environment)
     finally:
-        os.close(theirs)
-    shown, end = b"", time.monotonic() + LONGEST
+        os.close(terminal)
+    output, deadline = b"", time.monotonic() + LONGEST
     try:
-        while select.select([ours], [], [], max(0, end - time.monotonic()))[0]:
-            assert time.monotonic() < end, shown[-1000:]
+        while select.select([controller], [], [], max(0, deadline - time.monotonic()))[0]:
+            assert time.monotonic() < deadline, output[-1000:]
             try:
-                shown += os.read(ours, 4096)
+                output += os.read(controller, 4096)
             except OSError:  # the other end is closed
                 break
-            os.write(ours, answer(shown))
-        status = running.wait(timeout=LONGEST)
+            os.write(controller, answer(output))
+        status = process.wait(timeout=LONGEST)
     finally:
-        running.kill()  # which does nothing to one that has ended
-        os.close(ours)
-    return shown.decode(errors="replace"), status
+        process.kill()  # which does nothing to one that has ended
+        os.close(controller)
+    return output.decode(errors="replace"), status
 
 
-class Running(Protocol):
+class TerminalProcess(Protocol):
     """A command on a terminal, in a process of its own or in a fork of the warm one."""
 
     def wait(self, timeout: float) -> int: ...
@@ -72,7 +72,7 @@ class Running(Protocol):
 
 
 @dataclass
-class Forked:
+class ForkedProcess:
     """A fork of the warm process, whose status that process tells once."""
 
     number: int
@@ -89,10 +89,12 @@ class Forked:
             self.wait(timeout=LONGEST)
 
 
-def _started(command: list[str], terminal: int, environment: dict[str, str]) -> Running:
+def _start_command(
+    command: list[str], terminal: int, environment: dict[str, str]
+) -> TerminalProcess:
     if command[:3] == [sys.executable, "-m", "attnviz"]:
         path = Path(os.ttyname(terminal))
-        return Forked(warm_process().start(command[3:], path, Path.cwd(), environment))
+        return ForkedProcess(warm_process().start(command[3:], path, Path.cwd(), environment))
     return subprocess.Popen(
         command,
         stdin=terminal,
@@ -100,23 +102,23 @@ def _started(command: list[str], terminal: int, environment: dict[str, str]) -> 
         stderr=terminal,
         env=environment,
         start_new_session=True,
-        preexec_fn=_as_a_shell_would,
+        preexec_fn=_set_up_child,
     )
 
 
-def _as_a_shell_would() -> None:
+def _set_up_child() -> None:
     heeding_signals()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def once(reply: bytes, asked: bytes, after: float = 0.0) -> Callable[[bytes], bytes]:
-    """An answer to the first time that something is shown, at once or some seconds later."""
-    left = [reply]
+def reply_once(reply: bytes, prompt: bytes, after: float = 0.0) -> Callable[[bytes], bytes]:
+    """An `answer` that replies once, `after` seconds after `prompt` first appears."""
+    unsent_replies = [reply]
 
-    def answer(shown: bytes) -> bytes:
-        if asked in shown and left:
+    def answer(output: bytes) -> bytes:
+        if prompt in output and unsent_replies:
             time.sleep(after)
-            return left.pop()
+            return unsent_replies.pop()
         return b""
 
     return answer
@@ -163,11 +165,11 @@ class Screen:
         return ["".join(line).rstrip() for line in self.lines]
 
     def _obey(self, number: str, kind: str) -> None:
-        many = int(number) if number.isdigit() else 1
+        distance = int(number) if number.isdigit() else 1
         if kind == "A":
             top = max(len(self.lines) - self.rows, 0)
-            self.beyond += self.row - many < top
-            self.row = max(self.row - many, top)
+            self.beyond += self.row - distance < top
+            self.row = max(self.row - distance, top)
         elif kind == "K" and number == "2":
             self.lines[self.row] = []
         elif kind in "lh" and number == "?25":

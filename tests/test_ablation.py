@@ -1,4 +1,4 @@
-"""Passes without some heads: begun at a layer and in batches, they are what separate passes are."""
+"""Passes without some heads: begun at a layer and batched, they equal separate whole passes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.small_transformers import TEXT, Saved
 KINDS = (  # plain; with groups and a soft cap; with a sink; without layer_idx; one block for all
     "gpt2", "gemma2", "gpt-oss", "distilbert", "albert", "jamba", "modernbert", "esm",
 )  # fmt: skip
-OF_DECODERS = (("t5", "self"), ("t5", "decoder"), ("t5", "cross"), ("bart", "cross"))
+DECODER_KINDS = (("t5", "self"), ("t5", "decoder"), ("t5", "cross"), ("bart", "cross"))
 
 
-def run_of(folder: str, which: Any = None, **settings: Any) -> ModelRun:
-    made = trace(TEXT, model=folder, attention=which, **settings)
-    return prepare_model_run(made, "this runs it", "by")
+def run_of(folder: str, attention: Any = None, **settings: Any) -> ModelRun:
+    trace_of_model = trace(TEXT, model=folder, attention=attention, **settings)
+    return prepare_model_run(trace_of_model, "this runs it", "by")
 
 
 def ablation_of(run: ModelRun) -> HeadAblation:
@@ -35,17 +35,17 @@ def ablation_of(run: ModelRun) -> HeadAblation:
 
 
 def separate_pass(run: ModelRun, heads: HeadSet) -> PassResult:
-    """One whole pass, with nothing of another one in it."""
+    """The result of one whole pass without these heads, which shares nothing with another."""
     with quiet_transformers(), torch.no_grad():
-        captured = capture_pass(
+        captured_pass = capture_pass(
             run.model,
             run.model_input,
             layers=(),
             off={**run.off, **dict.fromkeys(heads, "zero")},
             answer_positions=run.answer_positions,
         )
-    assert captured is not None
-    return captured.result
+    assert captured_pass is not None
+    return captured_pass.result
 
 
 def assert_same(first: PassResult, second: PassResult) -> None:
@@ -55,44 +55,44 @@ def assert_same(first: PassResult, second: PassResult) -> None:
             assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-def every_head(of: HeadAblation) -> list[HeadSet]:
-    return [(head,) for head in of.head_ids]
+def single_heads(ablation: HeadAblation) -> list[HeadSet]:
+    return [(head,) for head in ablation.head_ids]
 
 
-@pytest.mark.parametrize(("kind", "which"), [*((kind, None) for kind in KINDS), *OF_DECODERS])
+@pytest.mark.parametrize(("kind", "attention"), [*((kind, None) for kind in KINDS), *DECODER_KINDS])
 def test_passes_begun_at_a_layer_are_what_whole_ones_are(
-    kind: str, which: str | None, small_transformer: Saved
+    kind: str, attention: str | None, small_transformer: Saved
 ) -> None:
-    run = run_of(str(small_transformer(kind)), which)
-    made = ablation_of(run)
-    first, last = made.head_ids[0], made.head_ids[-1]
-    results = [*made.results_without([*every_head(made), (first, last)])]
+    run = run_of(str(small_transformer(kind)), attention)
+    ablation = ablation_of(run)
+    first, last = ablation.head_ids[0], ablation.head_ids[-1]
+    results = [*ablation.results_without([*single_heads(ablation), (first, last)])]
 
-    assert len(results) == len(made.head_ids) + 1
+    assert len(results) == len(ablation.head_ids) + 1
     for heads, result in results:
         assert_same(result, separate_pass(run, heads))
-    assert not made.checks.is_unsafe
-    assert len(made.checks.safe_indexes) == len({layer for layer, _ in made.head_ids})
+    assert not ablation.checks.is_unsafe
+    assert len(ablation.checks.safe_indexes) == len({layer for layer, _ in ablation.head_ids})
 
 
 def test_heads_of_minilm_that_are_off_stay_off_in_copies() -> None:
     run = run_of("minilm", without="L2H3,L4H0=mean")
-    made = ablation_of(run)
-    for heads, result in made.results_without([((0, 5),), ((4, 1),), ((5, 11),)]):
+    ablation = ablation_of(run)
+    for heads, result in ablation.results_without([((0, 5),), ((4, 1),), ((5, 11),)]):
         assert_same(result, separate_pass(run, heads))
 
 
 def test_blocks_before_the_layer_are_not_computed_again(small_transformer: Saved) -> None:
     run = run_of(str(small_transformer("gpt2")))
-    made = ablation_of(run)
-    assert made.full_result is not None
-    blocks, ran = run.model.model.transformer.h, []
-    inner = [block.mlp.register_forward_hook(lambda *_, at=at: ran.append(at))
+    ablation = ablation_of(run)
+    assert ablation.full_result is not None
+    blocks, computed_blocks = run.model.model.transformer.h, []
+    hooks = [block.mlp.register_forward_hook(lambda *_, at=at: computed_blocks.append(at))
              for at, block in enumerate(blocks)]  # fmt: skip
-    assert len([*made.results_without([((1, head),) for head in range(4)])]) == 4
-    for hook in inner:
+    assert len([*ablation.results_without([((1, head),) for head in range(4)])]) == 4
+    for hook in hooks:
         hook.remove()
-    assert ran == [1]  # once, for four heads
+    assert computed_blocks == [1]  # once, for four heads
 
 
 def test_a_model_that_cannot_be_begun_at_a_layer_is_run_in_separate_passes(
@@ -109,9 +109,9 @@ def test_a_model_that_cannot_be_begun_at_a_layer_is_run_in_separate_passes(
         hook.remove()
 
     monkeypatch.setattr(BlockOutputs, "replaying", replaying_something_else)
-    made = ablation_of(run)
-    results = [*made.results_without(every_head(made))]
-    assert made.checks.is_unsafe
+    ablation = ablation_of(run)
+    results = [*ablation.results_without(single_heads(ablation))]
+    assert ablation.checks.is_unsafe
     for heads, result in results:
         assert_same(result, separate_pass(run, heads))
 
@@ -119,16 +119,16 @@ def test_a_model_that_cannot_be_begun_at_a_layer_is_run_in_separate_passes(
 def test_a_model_is_afterwards_as_it_was(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after a pass that fails in its middle."""
+    """Also after a pass that fails halfway."""
     run = run_of(str(small_transformer("gpt2")))
     model = run.model.model
-    made = ablation_of(run)
+    ablation = ablation_of(run)
     before = [len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules()]
-    assert [*made.results_without([((1, 0),)])]
+    assert [*ablation.results_without([((1, 0),)])]
     monkeypatch.setattr(model.lm_head, "forward", lambda *_: 1 / 0)
-    made.checks.safe_indexes.clear()
+    ablation.checks.safe_indexes.clear()
     with pytest.raises(Exception, match="division by zero"):
-        [*made.results_without([((1, 0),)])]
+        [*ablation.results_without([((1, 0),)])]
     monkeypatch.undo()
     assert all("forward" not in vars(each) for each in model.modules())
     after = [len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules()]
@@ -149,9 +149,9 @@ def test_batches_are_as_small_as_the_memory_asks(
         return attend(self, module, query, *others)
 
     monkeypatch.setattr(ablation.AblationListener, "attend", noting)
-    made = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]
+    results = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]
     assert max(copies) <= 2  # one, and at first one to check
-    for ours, theirs in zip(made, expected, strict=True):
+    for ours, theirs in zip(results, expected, strict=True):
         assert_same(ours, theirs)
 
 
@@ -160,7 +160,7 @@ def test_long_texts_are_attended_to_in_parts(
 ) -> None:
     run = run_of(str(small_transformer("bart")), "cross")
     monkeypatch.setattr(ablation, "CAPTURED_CELLS_AT_ONCE", 1)
-    made = ablation_of(run)
-    for heads, result in made.results_without(every_head(made)):
+    chunked_ablation = ablation_of(run)
+    for heads, result in chunked_ablation.results_without(single_heads(chunked_ablation)):
         assert_same(result, separate_pass(run, heads))
-    assert not made.checks.is_unsafe
+    assert not chunked_ablation.checks.is_unsafe

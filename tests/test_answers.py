@@ -1,4 +1,4 @@
-"""What trained transformers answer, with all heads and without some: held against transformers."""
+"""Answers of trained transformers, with all heads and without some, compared with transformers."""
 
 from __future__ import annotations
 
@@ -27,76 +27,81 @@ GAP = "The animal [MASK] the street because it was too tired"
 BY_KIND = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "opt": TEXT, "bert": GAP, "modernbert": GAP}
 
 
-def own(made: Trace, folder: Path) -> Any:
-    """What transformers makes of the same tokens."""
-    model = load_transformer(made.origin.settings).model
+def run_transformers_model(traced: Trace, folder: Path) -> Any:
+    """The output of transformers for the same tokens."""
+    model = load_transformer(traced.origin.settings).model
     with torch.no_grad():
-        return model(input_ids=torch.tensor([made.tokens.ids]))
+        return model(input_ids=torch.tensor([traced.tokens.ids]))
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
 def test_answers_are_those_of_the_model_itself(small_transformer: Saved, kind: str) -> None:
-    made = trace(BY_KIND[kind], model=str(small_transformer(kind)))
-    shares = own(made, small_transformer(kind)).logits[0].softmax(-1)
-    found = made.prediction
+    model_trace = trace(BY_KIND[kind], model=str(small_transformer(kind)))
+    model_probabilities = (
+        run_transformers_model(model_trace, small_transformer(kind)).logits[0].softmax(-1)
+    )
+    prediction = model_trace.prediction
 
-    assert found is not None
-    assert found.answer_count == shares.shape[-1]
-    assert (found.predicts == "here") == ("[MASK]" in BY_KIND[kind])
-    for place in found.asked_positions:
-        likeliest = shares[place].topk(3)
-        assert_close(found.probabilities[place, found.best(place, 3)], likeliest.values)
+    assert prediction is not None
+    assert prediction.answer_count == model_probabilities.shape[-1]
+    assert (prediction.predicts == "here") == ("[MASK]" in BY_KIND[kind])
+    for place in prediction.asked_positions:
+        likeliest = model_probabilities[place].topk(3)
+        assert_close(prediction.probabilities[place, prediction.best(place, 3)], likeliest.values)
 
 
 def test_a_soft_cap_of_scores_is_in_what_is_answered(small_transformer: Saved) -> None:
-    made = trace(TEXT, model=str(small_transformer("gemma2")))
-    cap = load_transformer(made.origin.settings).config.final_logit_softcapping
-    assert made.prediction is not None
-    assert made.prediction.logits.abs().max() < cap
+    model_trace = trace(TEXT, model=str(small_transformer("gemma2")))
+    cap = load_transformer(model_trace.origin.settings).config.final_logit_softcapping
+    assert model_trace.prediction is not None
+    assert model_trace.prediction.logits.abs().max() < cap
 
 
 def test_a_decoder_beside_an_encoder_answers_its_own_tokens(small_transformer: Saved) -> None:
     folder = str(small_transformer("t5"))
-    written = trace(TEXT, model=folder, attention="cross", target="was too tired")
-    of_encoder = trace(TEXT, model=folder)
+    decoder_trace = trace(TEXT, model=folder, attention="cross", target="was too tired")
+    encoder_trace = trace(TEXT, model=folder)
 
-    assert of_encoder.prediction is None
-    assert written.prediction is not None
-    assert written.prediction.logits.shape[0] == len(written.tokens)
-    assert written.outputs is not None
-    assert len(written.outputs.vectors) == len(written.tokens)
+    assert encoder_trace.prediction is None
+    assert decoder_trace.prediction is not None
+    assert decoder_trace.prediction.logits.shape[0] == len(decoder_trace.tokens)
+    assert decoder_trace.outputs is not None
+    assert len(decoder_trace.outputs.vectors) == len(decoder_trace.tokens)
 
 
 def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(answers, "MAX_SCORED_POSITIONS", 4)
-    made, file = trace(TEXT, model=str(small_transformer("gpt2"))), tmp_path / "made.json"
-    found, count = made.prediction, len(made.tokens)
-    made.view().save(file)
-    again = read(str(file)).prediction
+    long_trace, file = trace(TEXT, model=str(small_transformer("gpt2"))), tmp_path / "made.json"
+    prediction, count = long_trace.prediction, len(long_trace.tokens)
+    long_trace.view().save(file)
+    loaded_prediction = read(str(file)).prediction
 
-    assert found is not None
-    assert found.asked_positions == tuple(range(count - 4, count))
-    assert found.probabilities[: count - 4].isnan().all()
-    assert "answers are computed at the last 4 tokens only" in best_answers_grid(made).note
-    assert best_answers_grid(made, 0).words == (("", "", ""),)
-    assert again is not None
-    assert_close(again.probabilities, found.probabilities, equal_nan=True)
-    assert (again.answer_count, again.answers) == (found.answer_count, found.answers)
+    assert prediction is not None
+    assert prediction.asked_positions == tuple(range(count - 4, count))
+    assert prediction.probabilities[: count - 4].isnan().all()
+    assert "answers are computed at the last 4 tokens only" in best_answers_grid(long_trace).note
+    assert best_answers_grid(long_trace, 0).words == (("", "", ""),)
+    assert loaded_prediction is not None
+    assert_close(loaded_prediction.probabilities, prediction.probabilities, equal_nan=True)
+    assert (loaded_prediction.answer_count, loaded_prediction.answers) == (
+        prediction.answer_count,
+        prediction.answers,
+    )
 
 
-def zeroed(model: Any, name: str, head: int, width: int) -> Any:
-    """The model with no way out for one head: its rows of the matrix that joins heads are 0."""
+def zero_output_of_head(model: Any, name: str, head: int, width: int) -> Any:
+    """Set a head's part of the output matrix to 0; returns it and a copy of the original."""
     weight: Tensor = model.get_submodule(name).weight
-    kept = weight.clone()
+    original = weight.clone()
     columns = slice(head * width, (head + 1) * width)
     with torch.no_grad():
         if type(model.get_submodule(name)).__name__ == "Conv1D":
             weight[columns] = 0
         else:
             weight[:, columns] = 0
-    return weight, kept
+    return weight, original
 
 
 @pytest.mark.parametrize(
@@ -111,103 +116,106 @@ def test_without_a_head_the_model_answers_as_with_zeros_for_it(
     small_transformer: Saved, kind: str, name: str
 ) -> None:
     folder = str(small_transformer(kind))
-    made = trace(BY_KIND[kind], model=folder, without="L1H2")
-    whole = trace(BY_KIND[kind], model=folder)
-    model = load_transformer(made.origin.settings).model
-    weight, kept = zeroed(model, name, 2, made.layers[0].head_dim)
+    ablated_trace = trace(BY_KIND[kind], model=folder, without="L1H2")
+    full_trace = trace(BY_KIND[kind], model=folder)
+    model = load_transformer(ablated_trace.origin.settings).model
+    weight, original = zero_output_of_head(model, name, 2, ablated_trace.layers[0].head_dim)
     try:
-        wanted = own(made, small_transformer(kind)).logits[0].softmax(-1)
+        expected = (
+            run_transformers_model(ablated_trace, small_transformer(kind)).logits[0].softmax(-1)
+        )
     finally:
         with torch.no_grad():
-            weight.copy_(kept)
+            weight.copy_(original)
 
-    assert made.prediction is not None
-    assert made.prediction.with_all_heads is not None
-    assert whole.prediction is not None
-    for place in made.prediction.asked_positions:
-        now = wanted[place].topk(3).values
-        was = whole.prediction.probabilities[place].nan_to_num().topk(3).values
-        before = made.prediction.with_all_heads[place].nan_to_num().topk(3).values
-        assert_close(made.prediction.probabilities[place].topk(3).values, now)
-        assert_close(before, was)
+    assert ablated_trace.prediction is not None
+    assert ablated_trace.prediction.with_all_heads is not None
+    assert full_trace.prediction is not None
+    for place in ablated_trace.prediction.asked_positions:
+        expected_best = expected[place].topk(3).values
+        original_best = full_trace.prediction.probabilities[place].nan_to_num().topk(3).values
+        stated_best = ablated_trace.prediction.with_all_heads[place].nan_to_num().topk(3).values
+        assert_close(ablated_trace.prediction.probabilities[place].topk(3).values, expected_best)
+        assert_close(stated_best, original_best)
 
 
 def test_what_is_answered_without_a_head_is_said(small_transformer: Saved) -> None:
-    made = trace(GAP, model=str(small_transformer("bert")), without="L1H2")
-    assert made.prediction is not None
-    assert made.prediction.with_all_heads is not None
-    (place,) = made.prediction.asked_positions
-    now = made.prediction.answers[made.prediction.best(place, 1)[0]]
-    was = made.prediction.answers[int(made.prediction.with_all_heads[place].argmax())]
-    (said,) = answer_sentences(made)
-    assert said.startswith("Without L1H2: ")
-    assert now in said
-    assert ("still" in said) == (now == was)
+    ablated_trace = trace(GAP, model=str(small_transformer("bert")), without="L1H2")
+    assert ablated_trace.prediction is not None
+    assert ablated_trace.prediction.with_all_heads is not None
+    (place,) = ablated_trace.prediction.asked_positions
+    new_answer = ablated_trace.prediction.answers[ablated_trace.prediction.best(place, 1)[0]]
+    original_answer = ablated_trace.prediction.answers[
+        int(ablated_trace.prediction.with_all_heads[place].argmax())
+    ]
+    (sentence,) = answer_sentences(ablated_trace)
+    assert sentence.startswith("Without L1H2: ")
+    assert new_answer in sentence
+    assert ("still" in sentence) == (new_answer == original_answer)
 
 
 def test_a_text_without_a_gap_asks_for_nothing_and_it_is_said_what_would(
     small_transformer: Saved,
 ) -> None:
-    made = trace(TEXT, model=str(small_transformer("bert")))
-    assert answer_sentences(made) == (
+    model_trace = trace(TEXT, model=str(small_transformer("bert")))
+    assert answer_sentences(model_trace) == (
         "No token of this text asks the model for an answer; [MASK] would",
     )
 
 
 def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> None:
-    made = trace("the cat sat", model="minilm", without="L5H11")
-    whole = trace("the cat sat", model="minilm")
-    assert made.outputs is not None
-    assert made.outputs.with_all_heads is not None
-    assert whole.outputs is not None
-    before, after = whole.outputs.vectors.double(), made.outputs.vectors.double()
-    assert_close(made.outputs.with_all_heads.double(), before)
+    ablated_trace = trace("the cat sat", model="minilm", without="L5H11")
+    full_trace = trace("the cat sat", model="minilm")
+    assert ablated_trace.outputs is not None
+    assert ablated_trace.outputs.with_all_heads is not None
+    assert full_trace.outputs is not None
+    before, after = full_trace.outputs.vectors.double(), ablated_trace.outputs.vectors.double()
+    assert_close(ablated_trace.outputs.with_all_heads.double(), before)
     lengths = (after - before).norm(dim=1) / before.norm(dim=1)
     cosines = (after * before).sum(1) / after.norm(dim=1) / before.norm(dim=1)
 
-    table = vector_shift_table(made)
+    table = vector_shift_table(ablated_trace)
     assert table is not None
     assert_close(torch.tensor(table.values), torch.stack([lengths, cosines], 1))
     most = int(lengths.argmax())
-    (said,) = vector_shift_sentences(made)
-    assert said == (
+    (sentence,) = vector_shift_sentences(ablated_trace)
+    assert sentence == (
         f"Without L5H11 the last vectors change by {100 * lengths.mean():.0f}\u00a0% of their "
-        f'length on average, that of "{made.tokens.labels[most]}" most '
+        f'length on average, that of "{ablated_trace.tokens.labels[most]}" most '
         f"({100 * lengths[most]:.0f}\u00a0%); their mean cosine with the original vectors is "
         f"{cosines.mean():.2f}"
     ).replace(" 0.", " .")
-    assert vector_shift_sentences(whole) == ()
-    assert vector_shift_table(whole) is None
+    assert vector_shift_sentences(full_trace) == ()
+    assert vector_shift_table(full_trace) is None
 
 
 def test_outputs_are_read_again(tmp_path: Path) -> None:
-    made, file = trace("a b", model="minilm", without="L5H11"), tmp_path / "made.npz"
-    made.view().save(file)
-    again = read(str(file)).outputs
-    assert made.outputs is not None
-    assert again is not None
-    assert torch.equal(again.vectors, made.outputs.vectors)
-    assert again.with_all_heads is not None
-    assert vector_shift_sentences(read(str(file))) == vector_shift_sentences(made)
+    ablated_trace, file = trace("a b", model="minilm", without="L5H11"), tmp_path / "made.npz"
+    ablated_trace.view().save(file)
+    loaded_outputs = read(str(file)).outputs
+    assert ablated_trace.outputs is not None
+    assert loaded_outputs is not None
+    assert torch.equal(loaded_outputs.vectors, ablated_trace.outputs.vectors)
+    assert loaded_outputs.with_all_heads is not None
+    assert vector_shift_sentences(read(str(file))) == vector_shift_sentences(ablated_trace)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_answers_that_look_alike_are_told_apart_in_files(
     suffix: str, small_transformer: Saved, tmp_path: Path
 ) -> None:
-    made, file = trace(TEXT, model=small_transformer("llama")), tmp_path / f"made{suffix}"
-    tokenizer = load_transformer(made.origin.settings).tokenizer
-    assert made.prediction is not None
-    ids, texts = made.prediction.answer_ids, made.prediction.answer_texts
+    model_trace, file = trace(TEXT, model=small_transformer("llama")), tmp_path / f"made{suffix}"
+    tokenizer = load_transformer(model_trace.origin.settings).tokenizer
+    assert model_trace.prediction is not None
+    ids, texts = model_trace.prediction.answer_ids, model_trace.prediction.answer_texts
 
-    made.view().save(file)
-    again = read(str(file)).prediction
+    model_trace.view().save(file)
+    loaded_prediction = read(str(file)).prediction
 
-    assert again is not None
-    assert (again.answers, again.answer_ids, again.answer_texts) == (
-        made.prediction.answers, ids, texts,
-    )  # fmt: skip
-    assert len(ids) == len({*ids}) == len(texts) == made.prediction.logits.shape[1]
+    assert loaded_prediction is not None
+    assert loaded_prediction.answers == model_trace.prediction.answers
+    assert (loaded_prediction.answer_ids, loaded_prediction.answer_texts) == (ids, texts)
+    assert len(ids) == len({*ids}) == len(texts) == model_trace.prediction.logits.shape[1]
     words = tokenizer.convert_ids_to_tokens(list(ids))
     assert all(text.startswith(" ") for text, word in zip(texts, words, strict=True)
                if word.startswith("Ġ"))  # fmt: skip
@@ -224,11 +232,11 @@ def test_an_encoder_that_answers_nothing_says_so_in_two_lines(attnviz: Attnviz) 
 
 
 def test_the_last_step_shows_what_is_answered(small_transformer: Saved) -> None:
-    said = answer_sentences(trace(TEXT, model=str(small_transformer("gpt2"))))
+    sentences = answer_sentences(trace(TEXT, model=str(small_transformer("gpt2"))))
     walk = steps(TEXT, model=str(small_transformer("gpt2")), layer=1, head=0, step="prediction")
     section = walk.view().sections[-1]
     assert section.name == "prediction"
-    assert section.remarks == said
+    assert section.remarks == sentences
 
 
 def test_no_answer_is_scored_of_a_model_that_has_none() -> None:

@@ -24,14 +24,14 @@ CPU = torch.device("cpu")
 SIZES = st.tuples(*(st.integers(1, high) for high in (3, 9, 6, 5)))
 
 
-def everything(tokens: int) -> Tensor:
+def all_visible(tokens: int) -> Tensor:
     return torch.ones(tokens, tokens, dtype=torch.bool)
 
 
 def test_scores_that_are_logarithms_give_fractions() -> None:
     scores = torch.tensor([[[log(1.0), log(3.0)], [log(2.0), log(2.0)]]])
 
-    weights = arithmetic.attention_weights(scores, everything(2))
+    weights = arithmetic.attention_weights(scores, all_visible(2))
 
     assert_close(weights, torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]))
 
@@ -103,18 +103,20 @@ def test_attention_agrees_with_torch(
     visible = arithmetic.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
 
     scores = arithmetic.similarity(queries, keys)
-    ours = arithmetic.compute_attention(scores, values, visible, scale=scale)
-    theirs = scaled_dot_product_attention(queries, keys, values, attn_mask=visible, scale=scale)
+    stages = arithmetic.compute_attention(scores, values, visible, scale=scale)
+    torch_contexts = scaled_dot_product_attention(
+        queries, keys, values, attn_mask=visible, scale=scale
+    )
 
     tolerance = CHECK_TOLERANCE[queries.dtype] * 4
-    assert_close(ours.contexts, theirs, rtol=tolerance, atol=tolerance)
+    assert_close(stages.contexts, torch_contexts, rtol=tolerance, atol=tolerance)
     assert_close(
-        ours.weights.double().sum(-1),
+        stages.weights.double().sum(-1),
         torch.ones(heads, tokens).double(),
         atol=tolerance * 4,
         rtol=0,
     )
-    assert (ours.weights.masked_select(~visible) == 0).all()
+    assert (stages.weights.masked_select(~visible) == 0).all()
 
 
 @pytest.mark.parametrize("name", ["scaled", "causal", "multi-head"])
@@ -123,7 +125,7 @@ def test_attention_agrees_with_torch(
 def test_a_whole_run_agrees_with_torchs_multi_head_attention(
     name: str, heads: int, width: int, seed: int
 ) -> None:
-    made = trace(
+    multi_head_trace = trace(
         "words of a sentence",
         tokenizer="words",
         variant=name,
@@ -131,13 +133,15 @@ def test_a_whole_run_agrees_with_torchs_multi_head_attention(
         dim=heads * width,
         seed=seed,
     )
-    (layer,) = made.layers
+    (layer,) = multi_head_trace.layers
     matrices = layer.projections
     assert matrices is not None
     projections = [matrices.w_query, matrices.w_key, matrices.w_value]
     out = torch.eye(heads * width) if matrices.w_out is None else matrices.w_out
-    theirs = torch.nn.MultiheadAttention(heads * width, heads, bias=False, batch_first=True)
-    theirs.load_state_dict(
+    torch_attention = torch.nn.MultiheadAttention(
+        heads * width, heads, bias=False, batch_first=True
+    )
+    torch_attention.load_state_dict(
         {
             "in_proj_weight": torch.cat([each.T for each in projections if each is not None]),
             "out_proj.weight": out.T,
@@ -145,40 +149,42 @@ def test_a_whole_run_agrees_with_torchs_multi_head_attention(
     )
 
     x = layer.inputs[None]
-    context, weights = theirs(x, x, x, attn_mask=~layer.visible, average_attn_weights=False)
+    context, weights = torch_attention(
+        x, x, x, attn_mask=~layer.visible, average_attn_weights=False
+    )
 
     assert_close(layer.context, context[0], rtol=1e-5, atol=1e-5)
     assert_close(layer.attended.weights, weights[0], rtol=1e-5, atol=1e-5)
 
 
 def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None:
-    kept = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]])
+    dropout_factors = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]])
     values = torch.tensor([[[4.0], [8.0]]])
 
-    made = arithmetic.compute_attention(
-        torch.zeros(1, 2, 2), values, everything(2), scale=1.0, dropout_factors=kept
+    stages = arithmetic.compute_attention(
+        torch.zeros(1, 2, 2), values, all_visible(2), scale=1.0, dropout_factors=dropout_factors
     )
 
-    assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
-    assert made.mixing.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
-    assert made.contexts.tolist() == [[[4.0], [8.0]]]
+    assert stages.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert stages.mixing.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
+    assert stages.contexts.tolist() == [[[4.0], [8.0]]]
 
 
 def test_weights_by_hand_take_the_place_of_the_softmaxs() -> None:
     values, by_hand = torch.tensor([[[4.0], [8.0]]]), torch.tensor([[[1.0, 1.0], [0.0, 0.5]]])
 
-    made = arithmetic.compute_attention(
-        torch.zeros(1, 2, 2), values, everything(2), scale=1.0, by_hand=by_hand
+    stages = arithmetic.compute_attention(
+        torch.zeros(1, 2, 2), values, all_visible(2), scale=1.0, by_hand=by_hand
     )
 
-    assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
-    assert made.contexts.tolist() == [[[12.0], [4.0]]]
+    assert stages.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert stages.contexts.tolist() == [[[12.0], [4.0]]]
 
 
 def test_a_bias_is_added_after_scaling() -> None:
     bias = torch.tensor([[[0.0, log(3.0)]]])
 
-    made = arithmetic.compute_attention(
+    stages = arithmetic.compute_attention(
         torch.tensor([[[4.0, 4.0]]]),
         torch.ones(1, 2, 1),
         torch.ones(1, 2, dtype=torch.bool),
@@ -186,17 +192,17 @@ def test_a_bias_is_added_after_scaling() -> None:
         bias=bias,
     )
 
-    assert made.scaled_scores.tolist() == [[[2.0, 2.0]]]
-    assert_close(made.weights, torch.tensor([[[0.25, 0.75]]]))
+    assert stages.scaled_scores.tolist() == [[[2.0, 2.0]]]
+    assert_close(stages.weights, torch.tensor([[[0.25, 0.75]]]))
 
 
 def test_what_each_key_hands_on_adds_up_to_the_context() -> None:
     weights, values = torch.tensor([[0.25, 0.75]]), torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
 
-    made = arithmetic.weigh_values(weights, values)
+    weighed_values = arithmetic.weigh_values(weights, values)
 
-    assert made.tolist() == [[[1.0, 0.0], [6.0, 3.0]]]
-    assert torch.equal(made.sum(1), arithmetic.mix_values(weights[:, None], values)[:, 0])
+    assert weighed_values.tolist() == [[[1.0, 0.0], [6.0, 3.0]]]
+    assert torch.equal(weighed_values.sum(1), arithmetic.mix_values(weights[:, None], values)[:, 0])
 
 
 def test_a_shape_that_does_not_fit_is_noticed_during_the_tests() -> None:

@@ -10,13 +10,13 @@ import pytest
 from attnviz.cli import background
 from attnviz.cli.background import is_light_background, terminal_theme
 from attnviz.errors import AttnvizError
-from tests.terminals import once, shown_on_terminal
+from tests.terminals import reply_once, run_on_terminal
 
-ASKED = b"\x1b]11;?\x1b\\\x1b[c"
-LAST = b"\x1b[?62;22c"  # what a terminal is, which every one says
+QUESTIONS = b"\x1b]11;?\x1b\\\x1b[c"
+DEVICE_ATTRIBUTES = b"\x1b[?62;22c"  # what a terminal is, which every one says
 WHITE, BLACK = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:0000/0000/0000\x07"
 
-# What it is found to be; how it is left; and what is left in its input.
+# Prints the theme, whether the terminal is as before, and its unread input.
 SCRIPT = """
 import os, select, sys, termios, time
 from attnviz.cli.background import discard_late_answers, terminal_theme
@@ -35,59 +35,71 @@ print(f"<{theme} {'as before' if same else 'changed'} left {left!r} {took:.2f} {
 """
 
 
-def found(reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **more: str) -> list[str]:
-    """theme, how it is left, what is left, seconds, and seconds until all is answered."""
-    answers = once(reply, ASKED, after) if reply else lambda shown: b""
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], more, answers, typed=typed)
+def query_terminal(
+    reply: bytes = b"", after: float = 0.0, typed: bytes = b"", **environment: str
+) -> list[str]:
+    """Theme, terminal state, unread input, seconds, and seconds until late answers are gone."""
+    answers = reply_once(reply, QUESTIONS, after) if reply else lambda output: b""
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], environment, answers, typed=typed)
     theme, rest = text.rpartition("<")[2].rstrip(">\r\n").split(" ", 1)
     state, _, rest = rest.partition(" left ")
-    left, seconds, settled = rest.rsplit(" ", 2)
-    # Whatever else there is to see was never sent back to the screen.
+    unread_input, seconds, settled_seconds = rest.rsplit(" ", 2)
+    # No answer of the terminal was echoed on its screen.
     assert "rgb" not in text
-    return [theme, state, left, seconds, settled]
+    return [theme, state, unread_input, seconds, settled_seconds]
 
 
 @pytest.mark.terminal
 @pytest.mark.parametrize(("answer", "theme"), [(WHITE, "light"), (BLACK, "dark")])
 def test_a_terminal_is_asked_for_its_background(answer: bytes, theme: str) -> None:
-    said = "0;15" if theme == "dark" else "15;0"
+    contradicting_theme = "0;15" if theme == "dark" else "15;0"
 
-    assert found(answer + LAST, COLORFGBG=said)[:3] == [theme, "as before", "b''"]
+    assert query_terminal(answer + DEVICE_ATTRIBUTES, COLORFGBG=contradicting_theme)[:3] == [
+        theme,
+        "as before",
+        "b''",
+    ]
 
 
 @pytest.mark.terminal
 def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_waits() -> None:
-    theme, state, left, seconds, _ = found(LAST, COLORFGBG="0;15")
+    theme, state, unread_input, seconds, _ = query_terminal(DEVICE_ATTRIBUTES, COLORFGBG="0;15")
 
-    assert [theme, state, left] == ["light", "as before", "b''"]
+    assert [theme, state, unread_input] == ["light", "as before", "b''"]
     assert float(seconds) < background.ANSWER_SECONDS
 
 
 @pytest.mark.terminal
 @pytest.mark.parametrize("reply", [b"", b"\x1b]11;nonsense\x1b\\", b"\x1b]11;rgb:ff"])
 def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) -> None:
-    theme, state, left, seconds, settled = found(reply)
+    theme, state, unread_input, seconds, settled_seconds = query_terminal(reply)
 
-    assert [theme, state, left] == ["light", "as before", "b''"]
+    assert [theme, state, unread_input] == ["light", "as before", "b''"]
     assert float(seconds) < 2 * background.ANSWER_SECONDS
-    assert float(settled) < 1.2 * (background.ANSWER_SECONDS + background.LATE_ANSWER_SECONDS)
+    assert float(settled_seconds) < 1.2 * (
+        background.ANSWER_SECONDS + background.LATE_ANSWER_SECONDS
+    )
 
 
 @pytest.mark.terminal
 @pytest.mark.parametrize("after", [0.1, 0.4])
 def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away(after: float) -> None:
-    theme, state, left, seconds, settled = found(WHITE + LAST, after=after)
+    theme, state, unread_input, seconds, settled_seconds = query_terminal(
+        WHITE + DEVICE_ATTRIBUTES, after=after
+    )
 
-    assert [theme, state, left] == ["light", "as before", "b''"]
+    assert [theme, state, unread_input] == ["light", "as before", "b''"]
     assert float(seconds) < 2 * background.ANSWER_SECONDS
-    assert after - 0.1 < float(settled) < background.LATE_ANSWER_SECONDS
+    assert after - 0.1 < float(settled_seconds) < background.LATE_ANSWER_SECONDS
 
 
 @pytest.mark.terminal
 def test_a_whole_command_leaves_no_late_answer_behind() -> None:
     after = "import os, select; print([select.select([0], [], [], 0.5)[0]])"
     line = f"{sys.executable} -m attnviz 'I am' -t words; {sys.executable} -c '{after}'"
-    text, _ = shown_on_terminal(["sh", "-c", line], {}, once(WHITE + LAST, ASKED, 0.4))
+    text, _ = run_on_terminal(
+        ["sh", "-c", line], {}, reply_once(WHITE + DEVICE_ATTRIBUTES, QUESTIONS, 0.4)
+    )
 
     assert "rgb" not in text
     assert text.rstrip().endswith("[[]]")
@@ -95,7 +107,7 @@ def test_a_whole_command_leaves_no_late_answer_behind() -> None:
 
 @pytest.mark.terminal
 def test_what_somebody_typed_ahead_is_theirs() -> None:
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {}, typed=b"ls")
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], {}, typed=b"ls")
 
     assert "left b'ls'" in text
     assert "\x1b]11" not in text
@@ -103,14 +115,14 @@ def test_what_somebody_typed_ahead_is_theirs() -> None:
 
 @pytest.mark.terminal
 def test_a_terminal_that_is_said_to_know_nothing_is_not_asked() -> None:
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {"TERM": "dumb"})
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], {"TERM": "dumb"})
 
     assert "\x1b" not in text
 
 
 @pytest.mark.terminal
 def test_who_has_said_it_is_not_asked() -> None:
-    text, _ = shown_on_terminal([sys.executable, "-c", SCRIPT], {"ATTNVIZ_THEME": "light"})
+    text, _ = run_on_terminal([sys.executable, "-c", SCRIPT], {"ATTNVIZ_THEME": "light"})
 
     assert "<light as before" in text
     assert "\x1b" not in text
@@ -137,9 +149,9 @@ def test_what_is_said_wins_and_colorfgbg_is_asked_before_light_is_taken(
 def test_a_theme_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNVIZ_THEME", "drak")
 
-    with pytest.raises(AttnvizError, match="ATTNVIZ_THEME: there is no theme 'drak'") as refused:
+    with pytest.raises(AttnvizError, match="ATTNVIZ_THEME: there is no theme 'drak'") as error:
         terminal_theme()
-    assert refused.value.hint == "did you mean 'dark'? known: light, dark"
+    assert error.value.hint == "did you mean 'dark'? known: light, dark"
 
 
 @pytest.mark.parametrize(

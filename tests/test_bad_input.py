@@ -14,7 +14,7 @@ from tests.conftest import Attnviz
 SENTENCE = 'give a sentence, such as: attnviz run "I am learning this"'
 SUFFIXES = ".png, .svg, .pdf, .gif, .html, .pptx, .txt, .md, .json, .npz, .csv"
 
-REFUSED: dict[str, tuple[list[str], str, str]] = {
+MISTAKES_OF_USERS: dict[str, tuple[list[str], str, str]] = {
     "empty": ([""], "the text is empty", SENTENCE),
     "blank": ([" \n"], "the text is blank", SENTENCE),
     "half a character": (
@@ -252,7 +252,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("latin.txt").write_bytes("né? né".encode("latin-1").replace(b"n\xe9?", b"n\xc3\xa9\xe9"))
     np.save("flat.npy", np.zeros(5))
@@ -260,18 +260,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", MISTAKES_OF_USERS)
 def test_a_mistake_gets_two_lines_and_exit_2_and_nothing_is_written(
-    attnviz: Attnviz, here: Path, name: str
+    attnviz: Attnviz, working_folder: Path, name: str
 ) -> None:
-    arguments, problem, hint = REFUSED[name]
-    before = sorted(here.rglob("*"))
+    arguments, problem, hint = MISTAKES_OF_USERS[name]
+    before = sorted(working_folder.rglob("*"))
 
     result = attnviz("run", *arguments, *(["-o", "out.png"] if "-o" not in arguments else []))
 
-    assert result.err.replace(str(here), "HERE") == f"error: {problem}\n hint: {hint}\n"
+    assert result.err.replace(str(working_folder), "HERE") == f"error: {problem}\n hint: {hint}\n"
     assert (result.status, result.out) == (2, "")
-    assert sorted(here.rglob("*")) == before
+    assert sorted(working_folder.rglob("*")) == before
 
 
 def test_an_unknown_tokenizer_is_refused_with_the_nearest(attnviz: Attnviz) -> None:
@@ -297,12 +297,14 @@ def test_an_encoding_that_is_not_here_says_what_to_do(
     )
 
 
-def test_an_output_that_cannot_be_written_is_refused(attnviz: Attnviz, here: Path) -> None:
-    nowhere = attnviz("run", "a", "-o", "/proc/nowhere/a.png")
-    refused = attnviz("run", "a", "-o", "/proc/a.png")
+def test_an_output_that_cannot_be_written_is_refused(
+    attnviz: Attnviz, working_folder: Path
+) -> None:
+    result_without_folder = attnviz("run", "a", "-o", "/proc/nowhere/a.png")
+    result_in_proc = attnviz("run", "a", "-o", "/proc/a.png")
 
-    assert (nowhere.status, refused.status) == (2, 2)
-    assert nowhere.err == (
+    assert (result_without_folder.status, result_in_proc.status) == (2, 2)
+    assert result_without_folder.err == (
         "error: there is no folder '/proc/nowhere'\n hint: make it with: mkdir -p /proc/nowhere\n"
     )
-    assert refused.err.startswith("error: '/proc/a.png' cannot be written: ")
+    assert result_in_proc.err.startswith("error: '/proc/a.png' cannot be written: ")

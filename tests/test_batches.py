@@ -36,19 +36,19 @@ def weights_alone(model: LoadedTransformer, ids: Sequence[int]) -> list[Tensor]:
         return [layer.whole.weights for layer in captured_pass.captured]
 
 
-def assert_same_as_alone(model: LoadedTransformer, *, padded: bool = True) -> None:
+def assert_same_as_alone(model: LoadedTransformer, *, has_padding: bool = True) -> None:
     assert captures_exactly(model, model.tokenizer(TEXTS[0])["input_ids"])
     batch_list = list(make_batches(model, enumerate(TEXTS)))
     assert sorted(number for batch in batch_list for number in batch.numbers) == [0, 1, 2, 3]
-    if padded:
+    if has_padding:
         assert len(batch_list) < len(TEXTS)
     for batch in batch_list:
-        seen: list[LayerWeights] = []
-        visit_layers(model, batch.ids, seen.append)
+        layer_weights: list[LayerWeights] = []
+        visit_layers(model, batch.ids, layer_weights.append)
         for item, ids in enumerate(batch.ids):
-            alone, count = weights_alone(model, ids), len(ids)
-            assert len(seen) == len(alone)
-            for layer, weights in zip(seen, alone, strict=True):
+            expected_weights, count = weights_alone(model, ids), len(ids)
+            assert len(layer_weights) == len(expected_weights)
+            for layer, weights in zip(layer_weights, expected_weights, strict=True):
                 ours = layer.weights[item, :, :count]
                 assert (ours[..., :count] - weights).abs().max() <= 1e-5
                 assert not ours[..., count:].any()
@@ -76,7 +76,7 @@ def test_a_batch_has_the_weights_that_a_small_model_has_for_each_text_alone(
 
 def test_a_model_with_convolutions_gets_no_padding(small_transformer: Saved) -> None:
     model = load_transformer(Settings(model=str(small_transformer("jamba"))))
-    assert_same_as_alone(model, padded=False)
+    assert_same_as_alone(model, has_padding=False)
 
 
 @pytest.mark.parametrize("name", ["bloom", "gpt-neo", "convbert"])
@@ -86,12 +86,14 @@ def test_models_that_cannot_be_captured_return_their_weights(
     model = load_transformer(Settings(model=str(small_transformer(name))))
     assert not captures_exactly(model, model.tokenizer(TEXTS[0])["input_ids"])
     for batch in make_batches(model, enumerate(TEXTS)):
-        seen: list[LayerWeights] = []
-        visit_layers(model, batch.ids, seen.append, captured=False)
+        layer_weights: list[LayerWeights] = []
+        visit_layers(model, batch.ids, layer_weights.append, captured=False)
         for item, ids in enumerate(batch.ids):
             with torch.no_grad():
-                alone = model.model(torch.tensor([ids]), output_attentions=True).attentions
-            for layer, weights in zip(seen, alone, strict=True):
+                expected_weights = model.model(
+                    torch.tensor([ids]), output_attentions=True
+                ).attentions
+            for layer, weights in zip(layer_weights, expected_weights, strict=True):
                 ours = layer.weights[item, :, : len(ids), : len(ids)]
                 assert (ours - weights[0]).abs().max() <= 1e-5
 
@@ -102,10 +104,10 @@ def test_batches_are_small_and_have_texts_of_about_one_length(
     monkeypatch.setattr(batches, "BATCH_TOKENS", 40)
     model = load_transformer(Settings(model="minilm"))
     texts = [(number, "word " * (number % 7 + 1)) for number in range(30)]
-    made = list(make_batches(model, texts))
-    assert sorted(number for batch in made for number in batch.numbers) == list(range(30))
-    assert all(len(batch.ids) * max(map(len, batch.ids)) <= 40 for batch in made)
-    assert all(max(map(len, batch.ids)) - min(map(len, batch.ids)) <= 3 for batch in made)
+    batch_list = list(make_batches(model, texts))
+    assert sorted(number for batch in batch_list for number in batch.numbers) == list(range(30))
+    assert all(len(batch.ids) * max(map(len, batch.ids)) <= 40 for batch in batch_list)
+    assert all(max(map(len, batch.ids)) - min(map(len, batch.ids)) <= 3 for batch in batch_list)
 
 
 def test_a_text_that_is_too_long_is_refused_or_cut() -> None:
@@ -113,6 +115,6 @@ def test_a_text_that_is_too_long_is_refused_or_cut() -> None:
     texts = [(0, "short"), (1, "word " * 600)]
     with pytest.raises(AttnvizError, match="the text has 602 tokens, but the model 'minilm' only"):
         list(make_batches(model, texts))
-    made = list(make_batches(model, texts, truncate=True))
-    assert [len(ids) for batch in made for ids in batch.ids] == [3, 512]
-    assert sum(batch.cut for batch in made) == 1
+    batch_list = list(make_batches(model, texts, truncate=True))
+    assert [len(ids) for batch in batch_list for ids in batch.ids] == [3, 512]
+    assert sum(batch.cut for batch in batch_list) == 1

@@ -28,39 +28,47 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {  # torch's
 }
 
 
-def projections_into(theirs: nn.MultiheadAttention, layer: Layer) -> None:
-    """Our matrices, which stand to the right of a vector, as theirs, which stand to the left."""
-    ours = layer.projections
-    assert ours is not None
-    assert ours.w_query is not None
-    assert ours.w_key is not None
-    assert ours.w_value is not None
-    assert ours.w_out is not None
-    stacked = torch.cat([ours.w_query.T, ours.w_key.T, ours.w_value.T])
-    biases = [ours.b_query, ours.b_key, ours.b_value]
-    filled = [torch.zeros(len(ours.w_out)) if each is None else each for each in biases]
-    theirs.in_proj_weight.copy_(stacked)
-    theirs.in_proj_bias.copy_(torch.cat(filled))
-    theirs.out_proj.weight.copy_(ours.w_out.T)
-    theirs.out_proj.bias.copy_(ours.b_out if ours.b_out is not None else torch.zeros(8))
+def copy_projections(torch_attention: nn.MultiheadAttention, layer: Layer) -> None:
+    """Copy matrices into torch's attention, transposed: torch multiplies from the left."""
+    projections = layer.projections
+    assert projections is not None
+    assert projections.w_query is not None
+    assert projections.w_key is not None
+    assert projections.w_value is not None
+    assert projections.w_out is not None
+    stacked_matrices = torch.cat(
+        [projections.w_query.T, projections.w_key.T, projections.w_value.T]
+    )
+    biases = [projections.b_query, projections.b_key, projections.b_value]
+    filled_biases = [
+        torch.zeros(len(projections.w_out)) if each is None else each for each in biases
+    ]
+    torch_attention.in_proj_weight.copy_(stacked_matrices)
+    torch_attention.in_proj_bias.copy_(torch.cat(filled_biases))
+    torch_attention.out_proj.weight.copy_(projections.w_out.T)
+    torch_attention.out_proj.bias.copy_(
+        projections.b_out if projections.b_out is not None else torch.zeros(8)
+    )
 
 
-def feed_forward_into(
-    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, layer: Layer
+def copy_feed_forward(
+    torch_layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, layer: Layer
 ) -> None:
     assert layer.block is not None
-    ours = layer.block.required_feed_forward.parameters
-    theirs.linear1.weight.copy_(ours.w_1.T)
-    theirs.linear1.bias.copy_(ours.b_1)
-    theirs.linear2.weight.copy_(ours.w_2.T)
-    theirs.linear2.bias.copy_(ours.b_2)
+    parameters = layer.block.required_feed_forward.parameters
+    torch_layer.linear1.weight.copy_(parameters.w_1.T)
+    torch_layer.linear1.bias.copy_(parameters.b_1)
+    torch_layer.linear2.weight.copy_(parameters.w_2.T)
+    torch_layer.linear2.bias.copy_(parameters.b_2)
 
 
-def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None) -> Tensor:
-    """What torch makes of our inputs with our weights, layer by layer."""
-    hidden = made.layers[0].block.attention.inputs[None]  # type: ignore[union-attr]
-    for layer in made.layers:
-        theirs = nn.TransformerEncoderLayer(
+def encode_with_torch(
+    trace_of_layers: Trace, norm: str, activation: str, mask: Tensor | None = None
+) -> Tensor:
+    """The outputs of torch's encoder layers with the Trace's inputs and matrices."""
+    hidden = trace_of_layers.layers[0].block.attention.inputs[None]  # type: ignore[union-attr]
+    for layer in trace_of_layers.layers:
+        torch_layer = nn.TransformerEncoderLayer(
             8,
             layer.heads,
             32,
@@ -70,9 +78,9 @@ def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None)
             norm_first=norm == "pre",
         ).eval()
         with torch.no_grad():
-            projections_into(theirs.self_attn, layer)
-            feed_forward_into(theirs, layer)
-            hidden = theirs(hidden, src_mask=mask)
+            copy_projections(torch_layer.self_attn, layer)
+            copy_feed_forward(torch_layer, layer)
+            hidden = torch_layer(hidden, src_mask=mask)
     return hidden[0]
 
 
@@ -81,33 +89,38 @@ def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None)
 def test_layers_agree_with_torchs_encoder(
     norm: NormPlacement, activation: Activation, heads: int
 ) -> None:
-    made = trace(TEXT, layers=3, heads=heads, norm=norm, activation=activation)
+    block_trace = trace(TEXT, layers=3, heads=heads, norm=norm, activation=activation)
 
-    assert_close(made.layers[-1].outputs, encoded(made, norm, activation), atol=1e-5, rtol=1e-5)
+    assert_close(
+        block_trace.layers[-1].outputs,
+        encode_with_torch(block_trace, norm, activation),
+        atol=1e-5,
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("norm", ["post", "pre", "none"])
 def test_attention_only_is_attention_in_a_residual(norm: NormPlacement) -> None:
-    made = trace(TEXT, layers=2, heads=2, norm=norm, attention_only=True)
-    hidden = made.embeddings
-    for layer in made.layers:
-        theirs = nn.MultiheadAttention(8, 2, batch_first=True)
+    block_trace = trace(TEXT, layers=2, heads=2, norm=norm, attention_only=True)
+    hidden = block_trace.embeddings
+    for layer in block_trace.layers:
+        torch_attention = nn.MultiheadAttention(8, 2, batch_first=True)
         with torch.no_grad():
-            projections_into(theirs, layer)
-            read = nn.functional.layer_norm(hidden, (8,)) if norm == "pre" else hidden
-            added = hidden + theirs(read, read, read)[0]
-        hidden = nn.functional.layer_norm(added, (8,)) if norm == "post" else added
+            copy_projections(torch_attention, layer)
+            inputs = nn.functional.layer_norm(hidden, (8,)) if norm == "pre" else hidden
+            with_residual = hidden + torch_attention(inputs, inputs, inputs)[0]
+        hidden = nn.functional.layer_norm(with_residual, (8,)) if norm == "post" else with_residual
         assert layer.block is not None
         assert layer.block.feed_forward is None
 
-    assert_close(made.layers[-1].outputs, hidden, atol=1e-5, rtol=1e-5)
+    assert_close(block_trace.layers[-1].outputs, hidden, atol=1e-5, rtol=1e-5)
 
 
 def test_attention_only_is_said_and_counted(attnviz: Attnviz) -> None:
-    shown = attnviz("steps", TEXT, "--layers", "1", "--attention-only", "--step", "11-").out
+    output = attnviz("steps", TEXT, "--layers", "1", "--attention-only", "--step", "11-").out
 
-    assert " 1 layer (post-norm) · no feed-forward" in " ".join(shown.split())
-    assert shown.endswith("in total, this layer has 272 numbers to learn\n")  # 4 · 8 · 8 + 2 · 8
+    assert " 1 layer (post-norm) · no feed-forward" in " ".join(output.split())
+    assert output.endswith("in total, this layer has 272 numbers to learn\n")  # 4 · 8 · 8 + 2 · 8
 
 
 @pytest.mark.parametrize(
@@ -143,22 +156,27 @@ def test_a_matrix_of_feed_forward_is_not_ignored_where_there_is_none() -> None:
 
 
 def test_causal_layers_agree_with_torchs_encoder_and_its_mask() -> None:
-    made = trace(TEXT, layers=2, variant="multi-head", positions="sinusoidal")
+    block_trace = trace(TEXT, layers=2, variant="multi-head", positions="sinusoidal")
 
     mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
-    assert_close(made.layers[-1].outputs, encoded(made, "post", "relu", mask), atol=1e-5, rtol=1e-5)
+    assert_close(
+        block_trace.layers[-1].outputs,
+        encode_with_torch(block_trace, "post", "relu", mask),
+        atol=1e-5,
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize(("norm", "activation"), KINDS)
 def test_layers_with_memory_agree_with_torchs_decoder(
     norm: NormPlacement, activation: Activation
 ) -> None:
-    made = trace(TEXT, variant="multi-head", memory=OTHER, norm=norm, activation=activation)
-    (layer,) = made.layers
+    block_trace = trace(TEXT, variant="multi-head", memory=OTHER, norm=norm, activation=activation)
+    (layer,) = block_trace.layers
     assert layer.cross is not None
     assert layer.block is not None
     assert layer.cross.memory is not None
-    theirs = nn.TransformerDecoderLayer(
+    torch_decoder = nn.TransformerDecoderLayer(
         8,
         2,
         32,
@@ -169,10 +187,10 @@ def test_layers_with_memory_agree_with_torchs_decoder(
     ).eval()
 
     with torch.no_grad():
-        projections_into(theirs.self_attn, layer)
-        projections_into(theirs.multihead_attn, layer.cross)
-        feed_forward_into(theirs, layer)
-        expected = theirs(
+        copy_projections(torch_decoder.self_attn, layer)
+        copy_projections(torch_decoder.multihead_attn, layer.cross)
+        copy_feed_forward(torch_decoder, layer)
+        expected = torch_decoder(
             layer.block.attention.inputs[None],
             layer.cross.memory[None],
             tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1),
@@ -182,38 +200,38 @@ def test_layers_with_memory_agree_with_torchs_decoder(
 
 
 def test_rows_of_cross_attention_are_the_sentences_and_columns_the_others() -> None:
-    made = trace(TEXT, memory=OTHER)
-    cross = made.layers[0].cross
+    block_trace = trace(TEXT, memory=OTHER)
+    cross = block_trace.layers[0].cross
 
     assert cross is not None
     assert cross.attended.weights.shape == (1, 4, 5)
-    assert made.keys_of(cross).text == OTHER
-    assert made.keys_of(made.layers[0]).text == TEXT
+    assert block_trace.keys_of(cross).text == OTHER
+    assert block_trace.keys_of(block_trace.layers[0]).text == TEXT
     assert cross.visible.all()
 
 
 def test_a_token_has_the_same_vector_in_the_memory() -> None:
-    made = trace("I am", memory="am I")
-    cross = made.layers[0].cross
+    block_trace = trace("I am", memory="am I")
+    cross = block_trace.layers[0].cross
 
     assert cross is not None
     assert cross.memory is not None
-    embedded = trace("am I").embeddings
-    assert torch.equal(cross.memory, embedded)
+    embeddings = trace("am I").embeddings
+    assert torch.equal(cross.memory, embeddings)
 
 
 def test_the_first_layer_of_many_is_the_only_one_of_one() -> None:
-    one, many = trace(TEXT, layers=1).layers[0], trace(TEXT, layers=3).layers
+    single_layer, three_layers = trace(TEXT, layers=1).layers[0], trace(TEXT, layers=3).layers
 
-    assert torch.equal(one.outputs, many[0].outputs)
-    assert not torch.equal(many[0].attended.weights, many[1].attended.weights)
-    assert len({float(layer.projections.w_query[0, 0]) for layer in many}) == 3  # type: ignore[union-attr, index]
+    assert torch.equal(single_layer.outputs, three_layers[0].outputs)
+    assert not torch.equal(three_layers[0].attended.weights, three_layers[1].attended.weights)
+    assert len({float(layer.projections.w_query[0, 0]) for layer in three_layers}) == 3  # type: ignore[union-attr, index]
 
 
 def test_attention_in_a_block_reads_as_attention_alone_does() -> None:
-    alone, in_block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
+    layer_alone, layer_in_block = trace(TEXT).layers[0], trace(TEXT, layers=1).layers[0]
 
-    assert torch.equal(alone.attended.weights, in_block.attended.weights)
+    assert torch.equal(layer_alone.attended.weights, layer_in_block.attended.weights)
 
 
 def test_layer_norm_of_one_and_three() -> None:
@@ -247,8 +265,8 @@ def test_a_post_norm_block_hands_on_vectors_of_mean_0_and_variance_1() -> None:
 
 
 def test_a_block_without_a_norm_only_adds() -> None:
-    made = trace(TEXT, layers=2, norm="none", memory=OTHER, activation="gelu")
-    for layer in made.layers:
+    block_trace = trace(TEXT, layers=2, norm="none", memory=OTHER, activation="gelu")
+    for layer in block_trace.layers:
         assert layer.block is not None
         for residual in layer.block.residuals.values():
             assert residual.norm is None

@@ -35,8 +35,8 @@ from tests.small_transformers import Saved
 MB = 10**6
 
 
-def peak_of(read: Callable[[], object]) -> int:
-    """The most bytes that were taken at once until something was refused."""
+def peak_memory(read: Callable[[], object]) -> int:
+    """The peak of memory in bytes until `read` refuses its input."""
     tracemalloc.start()
     try:
         with pytest.raises(AttnvizError):
@@ -73,14 +73,14 @@ def test_toml_that_is_costly_is_refused_before_it_is_read(
     monkeypatch.setattr(toml_reader, "MAX_LIST_NAMES", 1000)
     monkeypatch.setattr(toml_reader, "_toml_loader", lambda: pytest.fail("it was read"))
 
-    assert peak_of(lambda: toml_reader.parse(text, "x.toml")) < 4 * len(text) + MB
+    assert peak_memory(lambda: toml_reader.parse(text, "x.toml")) < 4 * len(text) + MB
 
 
-KEPT = st.text(alphabet="a.= \"'[]{}#\\\n-", max_size=60)
+QUOTED_TEXTS = st.text(alphabet="a.= \"'[]{}#\\\n-", max_size=60)
 
 
-def written(value: str, kind: int) -> str:
-    """A text of TOML in one of its four kinds of quotes, if it can stand in them."""
+def quote_toml(value: str, kind: int) -> str:
+    """The value in one of TOML's four kinds of quotes, without characters that it cannot hold."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return (
         '"' + escaped.replace("\n", "\\n") + '"',
@@ -90,11 +90,11 @@ def written(value: str, kind: int) -> str:
     )[kind]
 
 
-@given(st.lists(st.tuples(KEPT, st.integers(0, 3), KEPT), max_size=5))
+@given(st.lists(st.tuples(QUOTED_TEXTS, st.integers(0, 3), QUOTED_TEXTS), max_size=5))
 def test_what_stands_in_quotes_or_comments_is_no_name(rows: list[tuple[str, int, str]]) -> None:
     dots = ".a" * 30
     text = "".join(
-        f"k{n} = [{written(value + dots, kind)}] # {comment}{dots}".replace("\n#", "#") + "\n"
+        f"k{n} = [{quote_toml(value + dots, kind)}] # {comment}{dots}".replace("\n#", "#") + "\n"
         for n, (value, kind, comment) in enumerate(
             (value, kind, comment.replace("\n", "")) for value, kind, comment in rows
         )
@@ -111,38 +111,38 @@ def test_names_of_16_parts_are_read_and_of_17_are_not() -> None:
         toml_reader.parse(f"\n{name}.q = 1", "x.toml")
 
 
-class Counted(str):
+class CountedName(str):
     """A name that counts how often it is compared with another."""
 
     __slots__ = ()
     compared = 0
 
     def __eq__(self, other: object) -> bool:
-        Counted.compared += 1
+        CountedName.compared += 1
         return str.__eq__(self, other)
 
     __hash__ = str.__hash__
 
 
-def once(names: list[Counted]) -> object:
+def find_duplicate(names: list[CountedName]) -> object:
     return structured_text._refuse_duplicate_names([(name, 1) for name in names])
 
 
-def listed(names: list[Counted]) -> object:
+def read_name_list(names: list[CountedName]) -> object:
     return Table(TomlFile(Path("x"), ""), {"names": names}).names("names")
 
 
-@pytest.mark.parametrize("read", [once, listed])
+@pytest.mark.parametrize("read", [find_duplicate, read_name_list])
 def test_a_name_that_is_there_twice_is_found_without_comparing_all_with_all(
-    read: Callable[[list[Counted]], object],
+    read: Callable[[list[CountedName]], object],
 ) -> None:
-    Counted.compared = 0
-    names = [Counted(f"name {number}") for number in range(2000)]
+    CountedName.compared = 0
+    names = [CountedName(f"name {number}") for number in range(2000)]
 
     with pytest.raises((AttnvizError, structured_text._DuplicateNameError), match="name 1999"):
-        read([*names, Counted("name 1999")])
+        read([*names, CountedName("name 1999")])
 
-    assert Counted.compared < 10 * len(names)
+    assert CountedName.compared < 10 * len(names)
 
 
 @pytest.mark.parametrize("name", ['"\\u0041"', '"A"', '"\\"\\u005c"'])
@@ -155,18 +155,21 @@ def test_the_line_of_a_name_of_json_is_found_however_it_is_written(name: str) ->
 def test_json_that_there_is_no_room_for_is_refused_before_it_is_read(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = f'{{"a": [{text}1]}}'
+    json_text = f'{{"a": [{text}1]}}'
     tracemalloc.start()
-    json.loads(whole)
-    taken = tracemalloc.get_traced_memory()[1]
+    json.loads(json_text)
+    bytes_needed = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    monkeypatch.setattr(memory, "free_bytes", lambda: taken)
-    assert peak_of(lambda: structured_text.parse_json_object(whole, Path("x.json"))) < taken / 2
+    monkeypatch.setattr(memory, "free_bytes", lambda: bytes_needed)
+    assert (
+        peak_memory(lambda: structured_text.parse_json_object(json_text, Path("x.json")))
+        < bytes_needed / 2
+    )
 
 
 def archive(shape: str, size: int, kind: str = "<f4", name: str = "scores") -> bytes:
-    """An archive with an array of so many bytes, all 0, under a header of one's own."""
+    """An archive with an array of `size` zero bytes, whose header gives this shape and type."""
     text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as members:
@@ -176,8 +179,8 @@ def archive(shape: str, size: int, kind: str = "<f4", name: str = "scores") -> b
 
 
 def tensors(size: int, shape: list[int], kind: str) -> bytes:
-    said = {"scores": {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}
-    text = json.dumps(said).encode()
+    header = {"scores": {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}
+    text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + bytes(size)
 
 
@@ -202,7 +205,7 @@ def test_arrays_are_refused_by_what_their_headers_say(
     path.write_bytes(make())
     monkeypatch.setattr(memory, "free_bytes", lambda: 30 * MB)
 
-    assert peak_of(lambda: read(str(path))) < MB
+    assert peak_memory(lambda: read(str(path))) < MB
 
 
 def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -229,13 +232,13 @@ many = ["are"]
 """
 
 
-def sentences(*written: str) -> str:
-    return GRAMMAR + f"[[sentences]]\npatterns = {json.dumps(written)}\n"
+def sentences(*patterns: str) -> str:
+    return GRAMMAR + f"[[sentences]]\npatterns = {json.dumps(patterns)}\n"
 
 
 def phrases(count: int, phrase: str) -> str:
-    found = "".join(f'p{n} = "{phrase.format(n + 1)}"\n' for n in range(count))
-    return sentences("the {noun x} {verb x}") + f'[phrases]\n{found}p{count} = "a"\n'
+    lines = "".join(f'p{n} = "{phrase.format(n + 1)}"\n' for n in range(count))
+    return sentences("the {noun x} {verb x}") + f'[phrases]\n{lines}p{count} = "a"\n'
 
 
 GRAMMARS = {
@@ -276,14 +279,14 @@ def test_a_grammar_that_becomes_far_more_than_is_written_is_refused(
     path.write_text(text if "[[sentences]]" in text else text + sentences("a")[len(GRAMMAR) :])
     steps = 0
 
-    def counted(*arguments: Any) -> Iterator[str]:
+    def count_parts(*arguments: Any) -> Iterator[str]:
         nonlocal steps
         for part in parts(*arguments):
             steps += 1
             yield part
 
     parts = grammar._pattern_parts
-    monkeypatch.setattr(grammar, "_pattern_parts", counted)
+    monkeypatch.setattr(grammar, "_pattern_parts", count_parts)
     monkeypatch.setattr(grammar_files, "MAX_WAY_WORDS", 1000)
     monkeypatch.setattr(grammar_files, "MAX_LIST_CELLS", 20_000)
     with pytest.raises(AttnvizError, match=problem):
@@ -297,41 +300,41 @@ def test_matrices_that_nobody_wrote_are_not_made(tmp_path: Path) -> None:
     head = '[[heads]]\nasks = ["d0"]\nhands = ["d0"]\n'
     path.write_text(f"dimensions = {json.dumps(names)}\n[words]\n{words}{head}")
 
-    assert peak_of(lambda: by_hand.read_written_model(path)) < 30 * MB  # and not 100
+    assert peak_memory(lambda: by_hand.read_written_model(path)) < 30 * MB  # and not 100
 
 
 def test_lines_are_held_out_without_comparing_all_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [Counted(f"line {number}") for number in range(2000)]
-    Counted.compared = 0
+    rows = [CountedName(f"line {number}") for number in range(2000)]
+    CountedName.compared = 0
 
-    learned, measured = own_tasks._hold_out_lines(rows, Path("x.txt"))
+    training_lines, held_out_lines = own_tasks._hold_out_lines(rows, Path("x.txt"))
 
-    assert (len(learned), len(measured)) == (1800, 200)
-    assert Counted.compared < 10 * len(rows)
+    assert (len(training_lines), len(held_out_lines)) == (1800, 200)
+    assert CountedName.compared < 10 * len(rows)
 
 
-ODD: tuple[Any, ...] = (
+ODD_VALUES: tuple[Any, ...] = (
     None, True, -1, 5, 1.5, 2**70, "", "ab", "[NO]", [], [1], ["x", 2], [None], [-5, 3], {},
 )  # fmt: skip
 
 
 def places(value: Any, *before: Any) -> Iterator[tuple[Any, ...]]:
-    """Where there is something in a JSON value."""
+    """The paths of all values in a JSON value."""
     yield before
     inner = value.items() if isinstance(value, dict) else ()
     for key, each in enumerate(value) if isinstance(value, list) else inner:
         yield from places(each, *before, key)
 
 
-def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+def replace_place(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     if not place:
         return new
-    found = json.loads(json.dumps(value))
-    inner = found
+    changed_value = json.loads(json.dumps(value))
+    inner = changed_value
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = new
-    return found
+    return changed_value
 
 
 def test_an_odd_header_of_a_transformer_is_read_or_refused(tmp_path: Path) -> None:
@@ -341,22 +344,22 @@ def test_an_odd_header_of_a_transformer_is_read_or_refused(tmp_path: Path) -> No
         "__metadata__": {"format": "pt"},
     }
     path = tmp_path / "model.safetensors"
-    read = refused = 0
+    read_count = refused_count = 0
     for place in places(header):
-        for new in ODD:
-            text = json.dumps(changed(header, place, new)).encode()
+        for new in ODD_VALUES:
+            text = json.dumps(replace_place(header, place, new)).encode()
             path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(34))
             try:
-                found = read_safetensors_header(path)
+                header_read = read_safetensors_header(path)
             except AttnvizError:
-                refused += 1
+                refused_count += 1
             else:
-                read += 1
-                assert all(min(each["shape"], default=0) >= 0 for each in found.values())
-    assert min(read, refused) > 10
+                read_count += 1
+                assert all(min(each["shape"], default=0) >= 0 for each in header_read.values())
+    assert min(read_count, refused_count) > 10
 
 
-SPOILED = [
+BROKEN_VALUES = [
     ("tokenizer_config.json", ("model_max_length",), [1]),
     ("tokenizer_config.json", ("model_max_length",), "x"),
     ("tokenizer_config.json", ("unk_token",), "[NO]"),
@@ -368,23 +371,23 @@ SPOILED = [
 def test_odd_files_of_a_transformer_are_read_or_refused(
     small_transformer: Saved, tmp_path: Path
 ) -> None:
-    whole, folder, dice = small_transformer("bert"), tmp_path / "odd", Random(7)
-    cases = list(SPOILED)
+    undamaged_folder, folder, dice = small_transformer("bert"), tmp_path / "odd", Random(7)
+    cases = list(BROKEN_VALUES)
     for name in ("tokenizer_config.json", "tokenizer.json", "config.json"):
-        value = json.loads((whole / name).read_text())
-        cases += [(name, dice.choice([*places(value)]), dice.choice(ODD)) for _ in range(5)]
-    refused = []
+        value = json.loads((undamaged_folder / name).read_text())
+        cases += [(name, dice.choice([*places(value)]), dice.choice(ODD_VALUES)) for _ in range(5)]
+    refused_changes = []
     for name, place, new in cases:
-        shutil.copytree(whole, folder, dirs_exist_ok=True)
+        shutil.copytree(undamaged_folder, folder, dirs_exist_ok=True)
         value = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps(changed(value, place, new)))
+        (folder / name).write_text(json.dumps(replace_place(value, place, new)))
         try:
             weights = trace("The animal zzz 中", model=str(folder)).weights
         except AttnvizError:
-            refused.append((name, place))
+            refused_changes.append((name, place))
         else:
             assert torch.isfinite(weights).all()
-    assert ("tokenizer_config.json", ("unk_token",)) in refused
+    assert ("tokenizer_config.json", ("unk_token",)) in refused_changes
 
 
 @given(st.integers(0, 3000), st.sampled_from("a'./ "))

@@ -43,139 +43,147 @@ WEIGHTS = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
 
 
 @cache
-def animal() -> Trace:
+def animal_trace() -> Trace:
     """The sentence in MiniLM: 6 layers of 12 heads."""
     return attnviz.trace(STORY, model="minilm")
 
 
 @cache
-def small() -> Trace:
+def small_trace() -> Trace:
     """A sentence of two tokens with random vectors: 2 layers of 2 heads."""
     return attnviz.trace("I am", heads=2, layers=2)
 
 
-def link() -> attnviz.Inspection:
-    return attnviz.inspect(animal(), source="it", to="animal")
+def inspect_link() -> attnviz.Inspection:
+    return attnviz.inspect(animal_trace(), source="it", to="animal")
 
 
 @cache
-def surveyed() -> attnviz.Survey:
+def small_survey() -> attnviz.Survey:
     return attnviz.survey(["She is not here yet.", "It is late."])
 
 
 @cache
-def paired() -> attnviz.MinimalPairs:
+def small_pairs() -> attnviz.MinimalPairs:
     return attnviz.pairs([("The dog saw it", "The dog hid it", "it", "dog", "The")])
 
 
 @cache
-def effects() -> CorpusEffects:
+def small_effects() -> CorpusEffects:
     return attnviz.head_effects([STORY, "It was late"], layer=5, head=[10, 11], pairs=2)
 
 
 @cache
-def film() -> attnviz.Film:
+def small_film() -> attnviz.Film:
     traces = [attnviz.trace("I am", heads=2, layers=2, seed=seed) for seed in (1, 2)]
     return attnviz.film(traces, names=["before", "after"])
 
 
 @cache
-def two() -> TraceComparison:
-    return attnviz.compare_sentences(animal(), "The animal was too wide because it slept")
+def compare_small_sentences() -> TraceComparison:
+    return attnviz.compare_sentences(animal_trace(), "The animal was too wide because it slept")
 
 
-GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had read no documentation
-    "trace[5, 11]": lambda: animal()[5, 11],
-    "trace['L5H11']": lambda: animal()["L5H11"],
-    "trace[5]": lambda: animal()[5],
-    "trace[:, 11]": lambda: animal()[:, 11],
-    "for layer in trace": lambda: [[*layer] for layer in animal()],
-    "len(trace)": lambda: len(animal()),
-    "trace.shape": lambda: animal().shape,
-    "trace.n_layers": lambda: animal().n_layers,
-    "trace.n_heads": lambda: animal().n_heads,
-    "trace.tokens[3]": lambda: animal().tokens[3],
-    "list(trace.tokens)": lambda: list(animal().tokens),
-    "len(trace.tokens)": lambda: len(animal().tokens),
-    "trace[5, 11, 'it']": lambda: animal()[5, 11, "it"],
-    "trace['L5H11', 'it', 'animal']": lambda: animal()["L5H11", "it", "animal"],
-    "trace[..., 0]": lambda: animal()[..., 0],
-    "trace.top(5)": lambda: animal().top(5),
-    "trace.ranking": lambda: animal().ranking,
-    "trace.attentions[5][11]": lambda: animal().attentions[5][11],
-    "trace.tokens['it']": lambda: animal().tokens["it"],
-    "trace.tokens.index('it')": lambda: animal().tokens.index("it"),
-    "trace.tokens[2:5]": lambda: animal().tokens[2:5],
-    "layer.shape": lambda: animal()[5].shape,
-    "inspect()[5, 11]": lambda: attnviz.inspect(animal())[5, 11].weights,
-    "np.asarray(inspect()[5, 11])": lambda: np.asarray(attnviz.inspect(animal())[5, 11]),
-    "inspect().weights": lambda: attnviz.inspect(animal()).weights[5, 11],
-    "inspect().shape": lambda: attnviz.inspect(animal()).shape,
-    "inspect(query=-1)": lambda: attnviz.inspect(animal(), query=-1).view(),
-    "survey[0, 2]": lambda: surveyed()[0, 2],
-    "survey['L0H2']": lambda: surveyed()["L0H2"],
-    "for head in survey": lambda: [head.name for head in surveyed()],
-    "survey.top(5)": lambda: surveyed().top(5),
-    "survey.ranking, len, shape": lambda: (surveyed().ranking, len(surveyed()), surveyed().shape),
-    "pairs()[0, 2]": lambda: paired()[0, 2],
-    "for head in pairs()": lambda: [head.name for head in paired()],
-    "pairs().top(3)": lambda: paired().top(3),
-    "effects[5, 11]": lambda: effects()[5, 11],
-    "effects['L5H11']": lambda: effects()["L5H11"],
-    "effects.top(1)": lambda: effects().top(1),
-    "list(effects)": lambda: [*effects()],
-    "compare_sentences()[4, 9]": lambda: two()[4, 9],
-    "compare_sentences().shape": lambda: two().shape,
-    "film[0], film[-1]": lambda: (film()[0], film()[-1]),
-    "film['after', 1, 0, 'am']": lambda: film()["after", 1, 0, "am"],
-    "len(film), list(film)": lambda: (len(film()), [*film()]),
-    "film.top(1)": lambda: film().top(1),
+GUESSED_CALLS: dict[
+    str, Callable[[], Any]
+] = {  # of a review, by somebody who had read no documentation
+    "trace[5, 11]": lambda: animal_trace()[5, 11],
+    "trace['L5H11']": lambda: animal_trace()["L5H11"],
+    "trace[5]": lambda: animal_trace()[5],
+    "trace[:, 11]": lambda: animal_trace()[:, 11],
+    "for layer in trace": lambda: [[*layer] for layer in animal_trace()],
+    "len(trace)": lambda: len(animal_trace()),
+    "trace.shape": lambda: animal_trace().shape,
+    "trace.n_layers": lambda: animal_trace().n_layers,
+    "trace.n_heads": lambda: animal_trace().n_heads,
+    "trace.tokens[3]": lambda: animal_trace().tokens[3],
+    "list(trace.tokens)": lambda: list(animal_trace().tokens),
+    "len(trace.tokens)": lambda: len(animal_trace().tokens),
+    "trace[5, 11, 'it']": lambda: animal_trace()[5, 11, "it"],
+    "trace['L5H11', 'it', 'animal']": lambda: animal_trace()["L5H11", "it", "animal"],
+    "trace[..., 0]": lambda: animal_trace()[..., 0],
+    "trace.top(5)": lambda: animal_trace().top(5),
+    "trace.ranking": lambda: animal_trace().ranking,
+    "trace.attentions[5][11]": lambda: animal_trace().attentions[5][11],
+    "trace.tokens['it']": lambda: animal_trace().tokens["it"],
+    "trace.tokens.index('it')": lambda: animal_trace().tokens.index("it"),
+    "trace.tokens[2:5]": lambda: animal_trace().tokens[2:5],
+    "layer.shape": lambda: animal_trace()[5].shape,
+    "inspect()[5, 11]": lambda: attnviz.inspect(animal_trace())[5, 11].weights,
+    "np.asarray(inspect()[5, 11])": lambda: np.asarray(attnviz.inspect(animal_trace())[5, 11]),
+    "inspect().weights": lambda: attnviz.inspect(animal_trace()).weights[5, 11],
+    "inspect().shape": lambda: attnviz.inspect(animal_trace()).shape,
+    "inspect(query=-1)": lambda: attnviz.inspect(animal_trace(), query=-1).view(),
+    "survey[0, 2]": lambda: small_survey()[0, 2],
+    "survey['L0H2']": lambda: small_survey()["L0H2"],
+    "for head in survey": lambda: [head.name for head in small_survey()],
+    "survey.top(5)": lambda: small_survey().top(5),
+    "survey.ranking, len, shape": lambda: (
+        small_survey().ranking,
+        len(small_survey()),
+        small_survey().shape,
+    ),
+    "pairs()[0, 2]": lambda: small_pairs()[0, 2],
+    "for head in pairs()": lambda: [head.name for head in small_pairs()],
+    "pairs().top(3)": lambda: small_pairs().top(3),
+    "effects[5, 11]": lambda: small_effects()[5, 11],
+    "effects['L5H11']": lambda: small_effects()["L5H11"],
+    "effects.top(1)": lambda: small_effects().top(1),
+    "list(effects)": lambda: [*small_effects()],
+    "compare_sentences()[4, 9]": lambda: compare_small_sentences()[4, 9],
+    "compare_sentences().shape": lambda: compare_small_sentences().shape,
+    "film[0], film[-1]": lambda: (small_film()[0], small_film()[-1]),
+    "film['after', 1, 0, 'am']": lambda: small_film()["after", 1, 0, "am"],
+    "len(film), list(film)": lambda: (len(small_film()), [*small_film()]),
+    "film.top(1)": lambda: small_film().top(1),
     "for step in steps()": lambda: [*attnviz.steps("I am")],
     "compare()[0]": lambda: attnviz.compare("I am")[0],
-    "trace.layers[5].heads[11]": lambda: animal().layers[5].heads[11],  # type: ignore[index]
-    "trace.layers[5][11]": lambda: animal().layers[5][11],
-    "trace.layers[5].weights.shape": lambda: animal().layers[5].weights.shape,
-    "np.asarray(trace)": lambda: np.asarray(animal()),
-    "np.asarray(layer.weights)": lambda: np.asarray(animal().layers[5].weights),
-    "trace.numpy()": lambda: animal().numpy(),
-    "trace.to_dataframe()": lambda: small().to_dataframe(),
-    "trace.to_csv()": lambda: small().to_csv(),
-    "trace.plot()": lambda: small().plot(),
-    "trace.show()": lambda: small().show(),
+    "trace.layers[5].heads[11]": lambda: animal_trace().layers[5].heads[11],  # type: ignore[index]
+    "trace.layers[5][11]": lambda: animal_trace().layers[5][11],
+    "trace.layers[5].weights.shape": lambda: animal_trace().layers[5].weights.shape,
+    "np.asarray(trace)": lambda: np.asarray(animal_trace()),
+    "np.asarray(layer.weights)": lambda: np.asarray(animal_trace().layers[5].weights),
+    "trace.numpy()": lambda: animal_trace().numpy(),
+    "trace.to_dataframe()": lambda: small_trace().to_dataframe(),
+    "trace.to_csv()": lambda: small_trace().to_csv(),
+    "trace.plot()": lambda: small_trace().plot(),
+    "trace.show()": lambda: small_trace().show(),
     "attnviz.load(path)": lambda: attnviz.load("saved.npz"),
     "attnviz.models()": lambda: attnviz.models(),
-    "inspect().ranking": lambda: link().ranking,
-    "inspect().top(5)": lambda: link().top(5),
-    "inspect().heads": lambda: attnviz.inspect(animal()).heads,  # type: ignore[attr-defined]
-    "heatmap(ax=ax)": lambda: small().heatmap(ax=Figure().subplots()),
-    "heatmap(cmap=…)": lambda: small().heatmap(cmap="magma"),  # type: ignore[call-overload]
-    "heatmap(colors=…)": lambda: small().heatmap(colors="magma"),
-    "heatmap(theme=…)": lambda: small().heatmap(theme="dark"),
-    "inspect(query=7)": lambda: attnviz.inspect(animal(), query=7).view(),
-    "inspect(source=8, to=3)": lambda: attnviz.inspect(animal(), source=8, to=3).view(),
-    "inspect(layer=[4, 5])": lambda: attnviz.inspect(animal(), layer=[4, 5]).maps,
-    "inspect(layer=slice(4, None))": lambda: attnviz.inspect(animal(), layer=slice(4, None)).maps,
-    "inspect(heads=[1, 11])": lambda: attnviz.inspect(animal(), heads=[1, 11]).maps,  # type: ignore[arg-type]
-    "inspect(head='L5H11')": lambda: attnviz.inspect(animal(), head="L5H11").view(),
+    "inspect().ranking": lambda: inspect_link().ranking,
+    "inspect().top(5)": lambda: inspect_link().top(5),
+    "inspect().heads": lambda: attnviz.inspect(animal_trace()).heads,  # type: ignore[attr-defined]
+    "heatmap(ax=ax)": lambda: small_trace().heatmap(ax=Figure().subplots()),
+    "heatmap(cmap=…)": lambda: small_trace().heatmap(cmap="magma"),  # type: ignore[call-overload]
+    "heatmap(colors=…)": lambda: small_trace().heatmap(colors="magma"),
+    "heatmap(theme=…)": lambda: small_trace().heatmap(theme="dark"),
+    "inspect(query=7)": lambda: attnviz.inspect(animal_trace(), query=7).view(),
+    "inspect(source=8, to=3)": lambda: attnviz.inspect(animal_trace(), source=8, to=3).view(),
+    "inspect(layer=[4, 5])": lambda: attnviz.inspect(animal_trace(), layer=[4, 5]).maps,
+    "inspect(layer=slice(4, None))": lambda: (
+        attnviz.inspect(animal_trace(), layer=slice(4, None)).maps
+    ),
+    "inspect(heads=[1, 11])": lambda: attnviz.inspect(animal_trace(), heads=[1, 11]).maps,  # type: ignore[arg-type]
+    "inspect(head='L5H11')": lambda: attnviz.inspect(animal_trace(), head="L5H11").view(),
     "inspect(layr=5)": lambda: attnviz.inspect(STORY, layr=5),  # type: ignore[call-arg]
     "inspect(layer='five')": lambda: attnviz.inspect(STORY, layer="five"),  # type: ignore[arg-type]
     "inspect(model, text)": lambda: attnviz.inspect(torch.nn.Linear(2, 2), STORY),  # type: ignore[arg-type]
     "compare(a, b)": lambda: attnviz.compare(STORY, "It slept"),  # type: ignore[call-overload]
     "compare_sentences(a, b)": lambda: attnviz.compare_sentences(
-        animal(), "The animal was too wide because it slept"
+        animal_trace(), "The animal was too wide because it slept"
     ),
     "trace(model=Path(…))": lambda: attnviz.trace("a b c d e f g h", model=MODELS / "reverse"),
     "trace(model=module)": lambda: attnviz.trace(STORY, model=torch.nn.Linear(2, 2)),
     "trace(dtype=torch.float64)": lambda: attnviz.trace("I am", dtype=torch.float64),
     "trace(device=torch.device('cpu'))": lambda: attnviz.trace("I am", device=torch.device("cpu")),
     "trace(without=['L0H0'])": lambda: attnviz.trace("I am", heads=2, without=["L0H0"]),
-    "save(size='3.3x3.3')": lambda: small().save("figure.png", size="3.3x3.3"),
+    "save(size='3.3x3.3')": lambda: small_trace().save("figure.png", size="3.3x3.3"),
     "trace(['I', 'am'])": lambda: attnviz.trace(["I", "am"]),  # type: ignore[arg-type]
     "from_weights(trace.weights, tokens)": lambda: attnviz.from_weights(
-        animal().weights, list(animal().tokens)
+        animal_trace().weights, list(animal_trace().tokens)
     ),
 }
-WITHOUT_ANSWER = {"trace.layers[5].heads[11]", "inspect().heads"}  # which only Python refuses
+REFUSED_BY_PYTHON = {"trace.layers[5].heads[11]", "inspect().heads"}  # which only Python refuses
 
 
 @pytest.fixture(autouse=True)
@@ -197,21 +205,21 @@ def is_two_lines(error: Exception) -> bool:
 
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_of_85_guesses_83_work_or_are_answered_in_two_lines() -> None:
-    small().save("saved.npz")
-    failed = {}
-    for name, call in GUESSED.items():
+    small_trace().save("saved.npz")
+    errors_by_guess = {}
+    for name, call in GUESSED_CALLS.items():
         try:
             call()
         except Exception as error:
-            failed[name] = error
+            errors_by_guess[name] = error
 
-    two_lines = {name for name, error in failed.items() if is_two_lines(error)}
-    assert len(GUESSED) == 85
-    assert failed.keys() - two_lines == WITHOUT_ANSWER
+    two_lines = {name for name, error in errors_by_guess.items() if is_two_lines(error)}
+    assert len(GUESSED_CALLS) == 85
+    assert errors_by_guess.keys() - two_lines == REFUSED_BY_PYTHON
     assert len(two_lines) <= 14
 
 
-ODD: tuple[Any, ...] = (
+ODD_VALUES: tuple[Any, ...] = (
     *(None, 3, -1, 10**30, 2.5, float("nan"), True, "", "zebra", "--layer 0", b"x", [], [1], ["x"]),
     *({}, {"a": 1}, object(), int, slice(1), slice("a"), Path("x"), Ellipsis, 1 + 2j, (1, 2, 3)),
     *(torch.zeros(2), np.zeros((2, 2)), np.int64(1), print),
@@ -223,8 +231,8 @@ Call = tuple[Callable[..., Any], Arguments]  # with usual arguments
 
 
 @cache
-def tiny() -> Arguments:
-    """A model of two layers in memory, as keywords."""
+def tiny_model() -> Arguments:
+    """A model of two layers in memory and its tokenizer, as keywords."""
     import transformers
 
     tokenizer = byte_level()
@@ -237,64 +245,69 @@ def tiny() -> Arguments:
 
 
 @cache
-def calls() -> dict[str, Call]:
+def calls_by_name() -> dict[str, Call]:
     """Every public function and class, and methods of their results, each with usual arguments."""
     texts = ["I am tired", "It is late"]
     pair = "The animal was because", "The animal too because", "because", "The", "animal"
     weights = {"weights": WEIGHTS, "tokens": ["I", "am"]}
-    usual: dict[str, Arguments] = {
+    usual_arguments: dict[str, Arguments] = {
         "trace": {"text": "I am"},
-        "inspect": {"text": small()},
+        "inspect": {"text": small_trace()},
         "compare": {"text": "I am"},
-        "compare_sentences": {"first": small(), "second": small()},
-        "compare_models": {"text": "I am", "a": tiny()["model"], "b": tiny()["model"]}
-        | {"tokenizer": tiny()["tokenizer"]},
+        "compare_sentences": {"first": small_trace(), "second": small_trace()},
+        "compare_models": {"text": "I am", "a": tiny_model()["model"], "b": tiny_model()["model"]}
+        | {"tokenizer": tiny_model()["tokenizer"]},
         "compare_scores": {"scores": WEIGHTS[None], "width": 4},
         "steps": {"text": "I am"},
         "from_weights": weights,
         "rank": {"model": "zebra"},
         "learn": {"task": "zebra"},
         "compare_learning": {"task": "zebra"},
-        "draw": {"trace": small()},
-        "render": {"view": small().view(), "suffix": ".csv"},
-        "film": {"traces": [small(), small()]},
-        "survey": {"texts": texts, **tiny()},
-        "pairs": {"source": [pair], **tiny()},
-        "head_effects": {"texts": texts, **tiny()},
+        "draw": {"trace": small_trace()},
+        "render": {"view": small_trace().view(), "suffix": ".csv"},
+        "film": {"traces": [small_trace(), small_trace()]},
+        "survey": {"texts": texts, **tiny_model()},
+        "pairs": {"source": [pair], **tiny_model()},
+        "head_effects": {"texts": texts, **tiny_model()},
     }
-    public = {name: (getattr(attnviz, name), usual.get(name, {})) for name in attnviz.__all__}
-    del public["AttnvizError"]  # what all of these raise
-    traced = attnviz.trace("I am tired", **tiny())
-    link = attnviz.inspect(traced, source=0, to=0)
+    public_calls = {
+        name: (getattr(attnviz, name), usual_arguments.get(name, {})) for name in attnviz.__all__
+    }
+    del public_calls["AttnvizError"]  # what all of these raise
+    trace_of_model = attnviz.trace("I am tired", **tiny_model())
+    link = attnviz.inspect(trace_of_model, source=0, to=0)
     methods = {
-        "inspect a model": (attnviz.inspect, {"text": "I am", **tiny()}),
-        "inspect effects": (attnviz.inspect, {"text": traced, "by": "effect"}),
-        "compare two traces": (attnviz.compare, {"text": small(), "settings": small()}),
-        "trace.view": (small().view, {}),
-        "trace.heatmap": (small().heatmap, {"head": 0, "layer": 0}),
-        "trace.to_csv": (small().to_csv, {}),
-        "trace.to_dict": (small().to_dict, {}),
-        "trace.numpy": (small().numpy, {}),
-        "view.render": (small().view().render, {"suffix": ".csv"}),
+        "inspect a model": (attnviz.inspect, {"text": "I am", **tiny_model()}),
+        "inspect effects": (attnviz.inspect, {"text": trace_of_model, "by": "effect"}),
+        "compare two traces": (attnviz.compare, {"text": small_trace(), "settings": small_trace()}),
+        "trace.view": (small_trace().view, {}),
+        "trace.heatmap": (small_trace().heatmap, {"head": 0, "layer": 0}),
+        "trace.to_csv": (small_trace().to_csv, {}),
+        "trace.to_dict": (small_trace().to_dict, {}),
+        "trace.numpy": (small_trace().numpy, {}),
+        "view.render": (small_trace().view().render, {"suffix": ".csv"}),
         "inspection.top": (link.top, {}),
         "comparison.view": (attnviz.compare("I am").view, {}),
-        "film.view": (attnviz.film([small(), small()]).view, {}),
-        "two.link": (attnviz.compare_sentences(small(), small(), names=("a", "b")).link, {}),
+        "film.view": (attnviz.film([small_trace(), small_trace()]).view, {}),
+        "two.link": (
+            attnviz.compare_sentences(small_trace(), small_trace(), names=("a", "b")).link,
+            {},
+        ),
     }
     indices: dict[str, Call] = {
-        "trace[]": (lambda odd: small()[odd], {}),
-        "trace[0][]": (lambda odd: small()[0][odd], {}),
-        "trace[0, 0, ]": (lambda odd: small()[0, 0, odd], {}),
-        "layer.weights[]": (lambda odd: small().layers[0].weights[odd], {}),
-        "tokens[]": (lambda odd: small().tokens[odd], {}),
-        "tokens.index[]": (lambda name: small().tokens.index(name), {}),
-        "survey[]": (lambda odd: surveyed()[odd], {}),
-        "survey[0, ]": (lambda odd: surveyed()[0, odd], {}),
-        "inspect[]": (lambda odd: attnviz.inspect(small())[odd], {}),
-        "inspect[0, 0][]": (lambda odd: attnviz.inspect(small())[0, 0][odd], {}),
-        "film[]": (lambda odd: film()[odd], {}),
+        "trace[]": (lambda odd: small_trace()[odd], {}),
+        "trace[0][]": (lambda odd: small_trace()[0][odd], {}),
+        "trace[0, 0, ]": (lambda odd: small_trace()[0, 0, odd], {}),
+        "layer.weights[]": (lambda odd: small_trace().layers[0].weights[odd], {}),
+        "tokens[]": (lambda odd: small_trace().tokens[odd], {}),
+        "tokens.index[]": (lambda name: small_trace().tokens.index(name), {}),
+        "survey[]": (lambda odd: small_survey()[odd], {}),
+        "survey[0, ]": (lambda odd: small_survey()[0, odd], {}),
+        "inspect[]": (lambda odd: attnviz.inspect(small_trace())[odd], {}),
+        "inspect[0, 0][]": (lambda odd: attnviz.inspect(small_trace())[0, 0][odd], {}),
+        "film[]": (lambda odd: small_film()[odd], {}),
     }
-    return public | methods | indices
+    return public_calls | methods | indices
 
 
 @dataclass(frozen=True)
@@ -308,12 +321,14 @@ class OddCall:
     @property
     def arguments(self) -> Arguments:
         """The usual arguments, with the odd one."""
-        return {**calls()[self.name][1], self.keyword: ODD[self.number]}
+        return {**calls_by_name()[self.name][1], self.keyword: ODD_VALUES[self.number]}
 
     def error(self, arguments: Arguments | None = None) -> Exception | None:
         """The error of the call, or of one with other arguments; None without any."""
         try:
-            result = calls()[self.name][0](**(self.arguments if arguments is None else arguments))
+            result = calls_by_name()[self.name][0](
+                **(self.arguments if arguments is None else arguments)
+            )
             if isinstance(result, attnviz.Inspection):
                 result.view()
         except Exception as error:
@@ -322,103 +337,108 @@ class OddCall:
 
 
 def odd_calls() -> list[OddCall]:
-    """Every keyword of every function with every odd value, but for odd functions of the user."""
-    found = []
-    for name, (function, _) in calls().items():
+    """Every keyword of every function with every odd value, except callables for `track`."""
+    calls_found = []
+    for name, (function, _) in calls_by_name().items():
         parameters = python.signature(function).parameters.values()
-        accepted = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-        for keyword in dict.fromkeys([*accepted, "odd"] if name[-1] != "]" else accepted):
-            found += [
+        keyword_names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+        for keyword in dict.fromkeys([*keyword_names, "odd"] if name[-1] != "]" else keyword_names):
+            calls_found += [
                 OddCall(name, keyword, number)
-                for number, value in enumerate(ODD)
+                for number, value in enumerate(ODD_VALUES)
                 if keyword != "track" or not callable(value)
             ]
-    return found
+    return calls_found
 
 
-def sampled(every: int) -> list[OddCall]:
-    """One of so many odd calls, the same ones in each run; all of them if the environment says so.
+def sample_odd_calls(interval: int) -> list[OddCall]:
+    """Every `interval`-th odd call, the same in each run; all with ATTNVIZ_ALL_ODD_CALLS set.
 
     So each keyword gets one or two of the odd values.
     """
-    return odd_calls()[:: 1 if os.environ.get("ATTNVIZ_ALL_ODD_CALLS") else every]
+    return odd_calls()[:: 1 if os.environ.get("ATTNVIZ_ALL_ODD_CALLS") else interval]
 
 
 @pytest.mark.filterwarnings("ignore")  # of odd dpi and dtypes
 def test_no_odd_call_raises_an_error_of_python() -> None:
-    chosen = sampled(59)
-    errors = {call: call.error() for call in chosen}
+    odd_calls_tried = sample_odd_calls(59)
+    errors = {call: call.error() for call in odd_calls_tried}
 
-    assert len(chosen) > 300
+    assert len(odd_calls_tried) > 300
     assert {call: e for call, e in errors.items() if e is not None and not is_two_lines(e)} == {}
 
 
 NAMED_VALUE = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|-?[\w.]+(?:\([^)]*\))?)"""
 )
-LEFT_OUT = re.compile(r"leave '?(?!it\b)(\w+)'? out")
+LEAVE_OUT = re.compile(r"leave '?(?!it\b)(\w+)'? out")
 WHOLE_CALL = re.compile(r"(?<![=\w.])[\w.]+\([^)]*\)")
 NEAREST = re.compile("did you mean '([^']*)'")
 TRAINING = ("learn", "compare_learning", "rank")  # take long where nothing is wrong
-MOST_FOLLOWED = 500  # a larger number takes long to compute, and is as valid
+LARGEST_NUMBER_TRIED = 500  # a larger number takes long to compute, and is as valid
 
 
-def hinted(call: OddCall, error: AttnvizError) -> Iterator[Arguments]:
+def arguments_of_hints(call: OddCall, error: AttnvizError) -> Iterator[Arguments]:
     """The arguments of a call with each value that a hint names."""
     arguments = call.arguments
     is_name = str(error).startswith("there is no keyword")
-    for nearest in NEAREST.findall(error.hint):
+    for nearest_name in NEAREST.findall(error.hint):
         if is_name:
             yield {
-                nearest if key == call.keyword else key: value for key, value in arguments.items()
+                nearest_name if key == call.keyword else key: value
+                for key, value in arguments.items()
             }
         elif call.name not in TRAINING:
-            yield {**arguments, call.keyword: nearest}
+            yield {**arguments, call.keyword: nearest_name}
     if call.name in TRAINING:
         return
-    left_out = {*LEFT_OUT.findall(error.hint)}
+    left_out = {*LEAVE_OUT.findall(error.hint)}
     if left_out:
         yield {name: value for name, value in arguments.items() if name not in left_out}
-    names = {"attnviz": attnviz, "torch": torch, **tiny()}
+    names = {"attnviz": attnviz, "torch": torch, **tiny_model()}
     values = {
         name: eval(text, names)
         for name, text in NAMED_VALUE.findall(WHOLE_CALL.sub("", error.hint))
         if "…" not in text and text not in ("lambda", "axes")
     }
-    values = {k: v for k, v in values.items() if not isinstance(v, int) or v <= MOST_FOLLOWED}
+    values = {
+        k: v for k, v in values.items() if not isinstance(v, int) or v <= LARGEST_NUMBER_TRIED
+    }
     values = {} if left_out & {*arguments} else values
-    for given in [values] if "both" in error.hint and values else [{k: values[k]} for k in values]:
-        left_out |= {f"{name}s" for name in given}  # layers=[1] is layer=[1]
-        yield {k: v for k, v in arguments.items() if k not in left_out} | given
+    for values_together in (
+        [values] if "both" in error.hint and values else [{k: values[k]} for k in values]
+    ):
+        left_out |= {f"{name}s" for name in values_together}  # layers=[1] is layer=[1]
+        yield {k: v for k, v in arguments.items() if k not in left_out} | values_together
 
 
-def same_complaint(before: AttnvizError, after: Exception | None) -> bool:
+def is_same_complaint(before: AttnvizError, after: Exception | None) -> bool:
     """Whether following a hint changed nothing, or led to what a function never accepts."""
-    never = ("there is no keyword", "decides that itself")
+    hopeless_phrases = ("there is no keyword", "decides that itself")
     if not isinstance(after, AttnvizError):
         return after is not None
-    return str(after) == str(before) or any(words in str(after) for words in never)
+    return str(after) == str(before) or any(words in str(after) for words in hopeless_phrases)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_hint_that_is_followed_mends_what_it_is_about() -> None:
     """With the value that the hint names, this complaint is gone; there may be another one."""
-    followed, failed = 0, {}
-    for call in sampled(199):
+    followed_count, failed_hints = 0, {}
+    for call in sample_odd_calls(199):
         if isinstance(error := call.error(), AttnvizError):
-            for arguments in hinted(call, error):
-                followed += 1
-                if same_complaint(error, after := call.error(arguments)):
-                    failed[call, error.hint] = str(after)
+            for arguments in arguments_of_hints(call, error):
+                followed_count += 1
+                if is_same_complaint(error, after := call.error(arguments)):
+                    failed_hints[call, error.hint] = str(after)
 
-    assert followed > 15
-    assert failed == {}
+    assert followed_count > 15
+    assert failed_hints == {}
 
 
-GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
-    "tilte": (lambda: small().heatmap(tilte="x"), "did you mean 'title'?"),  # type: ignore[call-overload]
-    "cmap": (lambda: small().heatmap(cmap="magma"), "did you mean 'colors'?"),  # type: ignore[call-overload]
-    "point": (lambda: small().heatmap(point=8), "did you mean 'points'?"),  # type: ignore[call-overload]
+HINTS_OF_WRONG_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
+    "tilte": (lambda: small_trace().heatmap(tilte="x"), "did you mean 'title'?"),  # type: ignore[call-overload]
+    "cmap": (lambda: small_trace().heatmap(cmap="magma"), "did you mean 'colors'?"),  # type: ignore[call-overload]
+    "point": (lambda: small_trace().heatmap(point=8), "did you mean 'points'?"),  # type: ignore[call-overload]
     "layer": (
         lambda: attnviz.trace(STORY, model="minilm", layer=5),  # type: ignore[call-arg]
         "did you mean 'kept'?",
@@ -445,11 +465,13 @@ GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("call", "hint"), GUESSED_NAMES.values(), ids=[*GUESSED_NAMES])
+@pytest.mark.parametrize(
+    ("call", "hint"), HINTS_OF_WRONG_NAMES.values(), ids=[*HINTS_OF_WRONG_NAMES]
+)
 def test_the_nearest_name_is_close_and_accepted(call: Callable[[], Any], hint: str) -> None:
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as error:
         call()
-    assert caught.value.hint == hint
+    assert error.value.hint == hint
 
 
 CLASSES = [name for name in attnviz.__all__ if isinstance(getattr(attnviz, name), type)]
@@ -458,9 +480,9 @@ CLASSES = [name for name in attnviz.__all__ if isinstance(getattr(attnviz, name)
 @pytest.mark.parametrize("name", sorted({*CLASSES} - {"AttnvizError", "Choices", "Settings"}))
 def test_an_exported_class_says_what_it_needs(name: str) -> None:
     for arguments in ((), (3,) * 20):
-        with pytest.raises(AttnvizError) as caught:
+        with pytest.raises(AttnvizError) as error:
             getattr(attnviz, name)(*arguments)
-        assert str(caught.value).startswith((f"{name}() needs ", f"{name}() takes "))
+        assert str(error.value).startswith((f"{name}() needs ", f"{name}() takes "))
 
 
 @pytest.mark.parametrize(
@@ -488,23 +510,23 @@ def test_an_exported_class_says_what_it_needs(name: str) -> None:
             'model="minilm"); for one text, inspect("…", model="minilm", by="effect")',
         ),
         (
-            lambda: attnviz.compare(animal()),
+            lambda: attnviz.compare(animal_trace()),
             "the trained model 'minilm' decides how it attends, so nothing can be compared by "
             "scale",
             'give two sentences: compare_sentences("…", "…", model="minilm")',
         ),
         (
-            lambda: attnviz.film([small(), small()], seconds=3),
+            lambda: attnviz.film([small_trace(), small_trace()], seconds=3),
             "'seconds' is about a file, and no path is given",
             'give one: film(traces, "run.gif"); or leave it to .save() of the film',
         ),
         (
-            lambda: attnviz.film([small(), small()], "run.gif", seconds=0),
+            lambda: attnviz.film([small_trace(), small_trace()], "run.gif", seconds=0),
             "seconds is 0, and must be from 0.1 to 60",
             "try seconds=0.1",
         ),
         (
-            lambda: small().to_csv("weights.json"),
+            lambda: small_trace().to_csv("weights.json"),
             "to_csv() writes a .csv file, and 'weights.json' is none",
             'try to_csv("weights.csv"); other kinds of files are for save()',
         ),
@@ -516,9 +538,9 @@ def test_an_exported_class_says_what_it_needs(name: str) -> None:
     ],
 )
 def test_an_error_says_the_true_reason(call: Callable[[], Any], problem: str, hint: str) -> None:
-    with pytest.raises(AttnvizError) as caught:
+    with pytest.raises(AttnvizError) as error:
         call()
-    assert (str(caught.value), caught.value.hint) == (problem, hint)
+    assert (str(error.value), error.value.hint) == (problem, hint)
 
 
 def test_a_path_is_a_file_to_read_wherever_a_text_is_taken(tmp_path: Path) -> None:
@@ -528,17 +550,21 @@ def test_a_path_is_a_file_to_read_wherever_a_text_is_taken(tmp_path: Path) -> No
     other.write_text("I was here")
 
     assert attnviz.trace(path).text == attnviz.steps(path).trace.text == "I am here"
-    assert attnviz.inspect(path, **tiny()).trace.text == "I am here"
+    assert attnviz.inspect(path, **tiny_model()).trace.text == "I am here"
     assert attnviz.compare(path, other=other).alternatives[1].tokens.text == "I was here"
-    both = attnviz.compare_sentences(path, other, **tiny())
-    assert (both.first.text, both.second.text) == ("I am here", "I was here")
-    assert attnviz.survey(path, **tiny()).lines == attnviz.survey(str(path), **tiny()).lines == 1
-    assert attnviz.head_effects(path, **tiny()).texts == 1
+    comparison = attnviz.compare_sentences(path, other, **tiny_model())
+    assert (comparison.first.text, comparison.second.text) == ("I am here", "I was here")
+    assert (
+        attnviz.survey(path, **tiny_model()).lines
+        == attnviz.survey(str(path), **tiny_model()).lines
+        == 1
+    )
+    assert attnviz.head_effects(path, **tiny_model()).texts == 1
     assert attnviz.trace(str(path)).text == str(path)
 
 
 def test_a_film_keeps_the_heads_that_it_was_made_for() -> None:
-    film = attnviz.film([small(), small()], layer=1, head=0)
+    film = attnviz.film([small_trace(), small_trace()], layer=1, head=0)
 
     assert len(film.view().picture.groups[0].panels) == 2
     assert len(film.view(layer=0).picture.groups[0].panels) == 4
@@ -547,9 +573,9 @@ def test_a_film_keeps_the_heads_that_it_was_made_for() -> None:
 def test_numbers_are_written_in_cells_of_own_axes() -> None:
     ax = Figure().subplots()
     attnviz.trace("I am", variant="causal").heatmap(ax=ax, numbers=True)
-    found = {(*map(round, each.get_position()),): each.get_text() for each in ax.texts}
+    texts_by_position = {(*map(round, each.get_position()),): each.get_text() for each in ax.texts}
 
-    assert {place: text for place, text in found.items() if text} == {
+    assert {place: text for place, text in texts_by_position.items() if text} == {
         (0, 0): "1.0",
         (0, 1): ".03",
         (1, 1): ".97",
@@ -561,27 +587,27 @@ def test_numbers_are_written_in_cells_of_own_axes() -> None:
     [(SettingKeywords, Settings), (LookingKeywords, InspectOptions), (LookKeywords, Look)],
 )
 def test_keywords_are_the_fields_of_the_options(keywords: type, options: type) -> None:
-    """With every type that a field has: a keyword may have others, too, but for names of heads."""
+    """A keyword accepts every type of its field, and may accept more."""
     names = {field.name: str(field.type) for field in fields(options)}
-    written = {name: each.__forward_arg__ for name, each in keywords.__annotations__.items()}
+    annotations = {name: each.__forward_arg__ for name, each in keywords.__annotations__.items()}
     narrower = {"layer": {"str"}}  # a text of numbers is for command lines
 
-    assert [*written] == [*names]
+    assert [*annotations] == [*names]
     for name, types in names.items():
-        missing = set(types.split(" | ")) - set(re.split(r" \| ", written[name]))
-        assert not missing - narrower.get(name, set()) or written[name] == "Any", name
+        missing = set(types.split(" | ")) - set(re.split(r" \| ", annotations[name]))
+        assert not missing - narrower.get(name, set()) or annotations[name] == "Any", name
 
 
 def test_keywords_of_views_are_those_of_all_results() -> None:
-    """But for those that only a command gives."""
-    taken: set[str] = set()
+    """Except those that only commands pass."""
+    keywords_taken: set[str] = set()
     for path in VIEW_FUNCTIONS.values():
         _, *parameters = python.signature(pkgutil.resolve_name(path)).parameters.values()
-        taken |= {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+        keywords_taken |= {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
     steps = python.signature(attnviz.steps).parameters  # which a worked example takes, too
-    taken |= {"key", "step", "digits", "full"} & steps.keys()
+    keywords_taken |= {"key", "step", "digits", "full"} & steps.keys()
 
-    assert taken - {"command", "line", "trace", "track"} == {*ViewKeywords.__annotations__}
+    assert keywords_taken - {"command", "line", "trace", "track"} == {*ViewKeywords.__annotations__}
     assert {*DrawKeywords.__annotations__} == {
         *ViewKeywords.__annotations__,
         *LookKeywords.__annotations__,
@@ -589,15 +615,15 @@ def test_keywords_of_views_are_those_of_all_results() -> None:
 
 
 def test_a_notebook_completes_every_keyword() -> None:
-    shown = python.signature(attnviz.inspect).parameters
+    parameters = python.signature(attnviz.inspect).parameters
 
-    assert [*shown][:2] == ["text", "settings"]
-    assert {*shown} >= SettingKeywords.__annotations__.keys() | LookingKeywords.__annotations__
-    assert "theme" in python.signature(small().heatmap).parameters
+    assert [*parameters][:2] == ["text", "settings"]
+    assert {*parameters} >= SettingKeywords.__annotations__.keys() | LookingKeywords.__annotations__
+    assert "theme" in python.signature(small_trace().heatmap).parameters
 
 
-def messages() -> Iterator[str]:
-    """Every text with options in the problem or the hint of an error, but for those of commands."""
+def messages_with_options() -> Iterator[str]:
+    """Every text with options in an error's problem or hint, outside the commands."""
     for path in sorted((ROOT / "attnviz").rglob("*.py")):
         source = path.read_text("utf-8")
         if "cli" in path.parts or "--" not in source:
@@ -610,15 +636,26 @@ def messages() -> Iterator[str]:
 
 
 def test_no_option_is_left_in_an_error_of_the_library() -> None:
-    """But for those of pip, of commands that are quoted whole, and of what only a command does."""
-    left = re.compile(r"(?<!['\w-])--[a-z][a-z-]+")
-    of_others = {"--force-reinstall", "--no-deps", "--upgrade", "--learn", "--show-completion"}
-    allowed = of_others | {f"--{name.replace('_', '-')}" for name in COMMAND_OPTIONS}
-    texts = [*map(options_as_keywords, messages())]
-    found = {text: {*left.findall(text.partition("attnviz ")[0])} - allowed for text in texts}
+    """Except options of pip, of whole commands in a hint, and those that only commands have."""
+    option_pattern = re.compile(r"(?<!['\w-])--[a-z][a-z-]+")
+    options_of_others = {
+        "--force-reinstall",
+        "--no-deps",
+        "--upgrade",
+        "--learn",
+        "--show-completion",
+    }
+    allowed_options = options_of_others | {
+        f"--{name.replace('_', '-')}" for name in COMMAND_OPTIONS
+    }
+    texts = [*map(options_as_keywords, messages_with_options())]
+    options_by_text = {
+        text: {*option_pattern.findall(text.partition("attnviz ")[0])} - allowed_options
+        for text in texts
+    }
 
     assert len(texts) > 100
-    assert {text: options for text, options in found.items() if options} == {}
+    assert {text: options for text, options in options_by_text.items() if options} == {}
     assert not [text for text in texts if re.search(r'="(and|or|is|in|out|that|with)"', text)]
 
 
@@ -655,13 +692,13 @@ def test_a_command_keeps_the_names_of_its_options(attnviz: Any) -> None:
 
 
 def test_several_heads_are_chosen_on_a_command_line_as_in_python(attnviz: Any) -> None:
-    found = globals()["attnviz"].inspect(animal(), layer=[4, 5], head=["L5H11", 3])
+    inspection = globals()["attnviz"].inspect(animal_trace(), layer=[4, 5], head=["L5H11", 3])
     line = "--layer 4,5 --head L5H11,3"
 
-    assert [each.name for each in found.maps] == ["L4H3", "L5H3", "L5H11"]
-    assert found.view().command.line.endswith(line)
-    told = attnviz("inspect", STORY, *line.split()).out
-    assert [name for name in ("L4H3", "L5H3", "L5H11", "L4H4") if name in told] == [
+    assert [each.name for each in inspection.maps] == ["L4H3", "L5H3", "L5H11"]
+    assert inspection.view().command.line.endswith(line)
+    output = attnviz("inspect", STORY, *line.split()).out
+    assert [name for name in ("L4H3", "L5H3", "L5H11", "L4H4") if name in output] == [
         "L4H3",
         "L5H3",
         "L5H11",
@@ -669,7 +706,7 @@ def test_several_heads_are_chosen_on_a_command_line_as_in_python(attnviz: Any) -
 
 
 @pytest.mark.parametrize(
-    ("chosen", "names"),
+    ("keywords", "names"),
     [
         ({"head": "L5H11"}, ["L5H11"]),
         ({"head": "h11", "layer": 5}, ["L5H11"]),
@@ -681,56 +718,56 @@ def test_several_heads_are_chosen_on_a_command_line_as_in_python(attnviz: Any) -
     ],
 )
 def test_heads_are_chosen_by_numbers_names_lists_and_slices(
-    chosen: dict[str, Any], names: list[str]
+    keywords: dict[str, Any], names: list[str]
 ) -> None:
-    assert [each.name for each in attnviz.inspect(animal(), **chosen).maps] == names
+    assert [each.name for each in attnviz.inspect(animal_trace(), **keywords).maps] == names
 
 
 def test_only_the_layers_of_named_heads_are_kept() -> None:
-    found = attnviz.inspect(STORY, head=["L5H11", "L3H1"])
+    inspection = attnviz.inspect(STORY, head=["L5H11", "L3H1"])
 
-    assert [layer.layer for layer in found.trace.layers] == [3, 5]
+    assert [layer.layer for layer in inspection.trace.layers] == [3, 5]
 
 
 def test_a_head_is_the_same_by_every_index() -> None:
-    trace, whole = animal(), animal().weights
-    stacked = torch.stack([*trace[5]])
+    trace, all_weights = animal_trace(), animal_trace().weights
+    heads_of_layer = torch.stack([*trace[5]])
     for weights in (trace[5, 11], trace["L5H11"], trace["l5h11"], trace[-1, -1], trace[5][11],
                     trace[5]["H11"], trace["L5"][11], trace.layers[5].weights[11],
                     trace[np.int64(5), torch.tensor(11)]):  # fmt: skip
-        assert torch.equal(weights, whole[5, 11])
-    assert torch.equal(trace[5, :], stacked)
-    assert torch.equal(trace[:, 11], whole[:, 11])
-    assert torch.equal(trace[...], whole)
-    assert torch.equal(trace[[5, 3], 11], whole[[5, 3], 11])
-    assert torch.equal(trace[["L5H11", "L3H1"]], whole[[5, 3], [11, 1]])
-    assert torch.equal(trace[2:4, 1:3, 7], whole[2:4, 1:3, 7])
-    assert torch.equal(trace["L5H11", 7, 2], whole[5, 11, 7, 2])
+        assert torch.equal(weights, all_weights[5, 11])
+    assert torch.equal(trace[5, :], heads_of_layer)
+    assert torch.equal(trace[:, 11], all_weights[:, 11])
+    assert torch.equal(trace[...], all_weights)
+    assert torch.equal(trace[[5, 3], 11], all_weights[[5, 3], 11])
+    assert torch.equal(trace[["L5H11", "L3H1"]], all_weights[[5, 3], [11, 1]])
+    assert torch.equal(trace[2:4, 1:3, 7], all_weights[2:4, 1:3, 7])
+    assert torch.equal(trace["L5H11", 7, 2], all_weights[5, 11, 7, 2])
     assert trace[2:4] == trace.layers[2:4]
-    assert (np.asarray(trace) == whole.numpy()).all()
+    assert (np.asarray(trace) == all_weights.numpy()).all()
     assert np.asarray(trace.layers[5].weights, dtype=np.float64).dtype == np.float64
-    assert trace.shape == tuple(whole.shape)
-    assert trace.layers[5].weights.shape == tuple(whole.shape[1:])
+    assert trace.shape == tuple(all_weights.shape)
+    assert trace.layers[5].weights.shape == tuple(all_weights.shape[1:])
 
 
 def test_layers_keep_their_numbers_where_only_some_are_kept() -> None:
-    kept = attnviz.trace(STORY, model="minilm", kept=(2, 4))
+    partial_trace = attnviz.trace(STORY, model="minilm", kept=(2, 4))
 
-    assert [layer.layer for layer in kept] == [2, 4]
-    assert torch.equal(kept[4, 1], animal()[4, 1])
-    assert kept[3:] == (kept[4],)
+    assert [layer.layer for layer in partial_trace] == [2, 4]
+    assert torch.equal(partial_trace[4, 1], animal_trace()[4, 1])
+    assert partial_trace[3:] == (partial_trace[4],)
     with pytest.raises(AttnvizError, match="there is no layer 5: the layers are 2 to 4"):
-        kept[5]
+        partial_trace[5]
 
 
 def test_weights_that_are_changed_leave_the_trace_as_it_is() -> None:
-    small()[0, 0].zero_()
+    small_trace()[0, 0].zero_()
 
-    assert small()[0, 0].sum() == 2
+    assert small_trace()[0, 0].sum() == 2
 
 
 def test_tokens_are_their_labels() -> None:
-    tokens = animal().tokens
+    tokens = animal_trace().tokens
 
     assert list(tokens) == list(tokens.labels)
     assert (tokens[2], tokens[-2], tokens[1:3]) == ("animal", "slept", ("The", "animal"))
@@ -739,22 +776,22 @@ def test_tokens_are_their_labels() -> None:
 
 
 def test_a_row_of_a_ranking_says_what_other_tokens_give() -> None:
-    first = link().top(1)[0]
-    row = animal()[first.name]  # the weights of each query
+    first = inspect_link().top(1)[0]
+    row = animal_trace()[first.name]  # the weights of each query
     others = [query for query in range(len(row)) if query not in (0, 2, 7, 9)]
 
-    assert repr(link().top(1)) == repr(first)
+    assert repr(inspect_link().top(1)) == repr(first)
     assert re.fullmatch(r'<L\dH\d+: "it" gives "animal" \.\d\d, other tokens \.\d\d>', repr(first))
     assert first.weight == pytest.approx(float(row[7, 2]))
     assert first.others.mean == pytest.approx(float(row[others, 2].mean()))
-    assert len(link().ranking) == 72
+    assert len(inspect_link().ranking) == 72
 
 
 def test_every_ranking_is_read_line_by_line() -> None:
     lines = {
-        "query": repr(attnviz.inspect(animal(), query="it").top(2)),
-        "heads": repr(attnviz.inspect(animal()).top(2)),
-        "effects": repr(attnviz.inspect(animal(), by="effect", layer=5, head=[1, 2]).ranking),
+        "query": repr(attnviz.inspect(animal_trace(), query="it").top(2)),
+        "heads": repr(attnviz.inspect(animal_trace()).top(2)),
+        "effects": repr(attnviz.inspect(animal_trace(), by="effect", layer=5, head=[1, 2]).ranking),
         "model": repr(attnviz.rank("reverse").ranking),
     }
 
@@ -766,11 +803,11 @@ def test_every_ranking_is_read_line_by_line() -> None:
         r"(<L5H\d: the last vectors change by .+ without it>\n?){2}", lines["effects"]
     )
     assert re.fullmatch(r"<L0H0: .+ right without it>", lines["model"])
-    assert repr(attnviz.inspect(animal()).ranking).endswith("\n… and 52 more")
+    assert repr(attnviz.inspect(animal_trace()).ranking).endswith("\n… and 52 more")
 
 
 def test_a_dataframe_has_a_row_for_each_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a table of pandas, or in what stands for it where it is not installed."""
+    """Tested with a stand-in for pandas, which may not be installed."""
     pandas = ModuleType("pandas")
     pandas.__spec__ = ModuleSpec("pandas", None)
     vars(pandas)["DataFrame"] = dict
@@ -784,33 +821,33 @@ def test_a_dataframe_has_a_row_for_each_weight(monkeypatch: pytest.MonkeyPatch) 
     assert table["weight"] == weights.flatten().tolist()
     assert table["query_position"] == [0, 0, 1, 1] * 2
     assert table["key"] == ["I", "am"] * 4
-    both = compare_two_traces(*film(), names=("step 0", "step 9"))
-    assert [*both.to_dataframe()][4:] == ["step_0", "step_9", "others"]
+    comparison = compare_two_traces(*small_film(), names=("step 0", "step 9"))
+    assert [*comparison.to_dataframe()][4:] == ["step_0", "step_9", "others"]
     assert "query number" in (attnviz.trace("I am").to_csv() or "")
 
 
 def test_without_pandas_there_is_the_text_of_a_csv(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnviz.views.view.find_spec", lambda name: None)
     with pytest.raises(AttnvizError) as error:
-        small().to_dataframe()
+        small_trace().to_dataframe()
 
     assert str(error.value) == "a DataFrame needs pandas, which is not installed"
     assert error.value.hint.startswith("pip install pandas; or to_csv()")
-    text = small().to_csv()
+    text = small_trace().to_csv()
     assert text is not None
-    assert small().to_csv("weights.csv") is None
+    assert small_trace().to_csv("weights.csv") is None
     assert Path("weights.csv").read_text("utf-8") == text
-    assert len(text.splitlines()) == 1 + small().weights.numel()
+    assert len(text.splitlines()) == 1 + small_trace().weights.numel()
 
 
 def test_a_result_shows_its_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    small().show(show="weights")
+    small_trace().show(show="weights")
 
     assert "weights" in capsys.readouterr().out
 
 
 def test_a_size_in_words_is_that_of_a_command() -> None:
-    figure = small().heatmap(size="3.3x2.5")
+    figure = small_trace().heatmap(size="3.3x2.5")
 
     assert figure.get_size_inches().tolist() == [3.3, 2.5]
     assert Look(size="1920x1080").dpi == 144  # type: ignore[arg-type]

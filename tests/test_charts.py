@@ -1,4 +1,4 @@
-"""The sides of a chart: which numbers stand there, and where."""
+"""The axes of a chart: which numbers are on them, and where."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _curves(middle: list[float], places: tuple[float, ...], *, dashed: bool = Fa
 def test_few_and_round_numbers_stand_beside_a_curve(
     middle: list[float], dashed: bool, names: str
 ) -> None:
-    left, _ = chart_ticks(_curves(middle, (2.0, 4.0), dashed=dashed), 3.0, 2.0, 8.0)
+    left_ticks, _ = chart_ticks(_curves(middle, (2.0, 4.0), dashed=dashed), 3.0, 2.0, 8.0)
 
-    assert " ".join(left.labels) == names
+    assert " ".join(left_ticks.labels) == names
 
 
 def test_whole_numbers_stand_beside_counts() -> None:
@@ -53,9 +53,9 @@ def test_below_stand_the_places_that_were_measured_as_far_as_there_is_room(
 ) -> None:
     places = (2.0, 4.0, 8.0, 16.0, 32.0)
 
-    _, below = chart_ticks(_curves([1.0] * 5, places), width, 2.0, 8.0)
+    _, bottom_ticks = chart_ticks(_curves([1.0] * 5, places), width, 2.0, 8.0)
 
-    assert " ".join(below.labels) == names
+    assert " ".join(bottom_ticks.labels) == names
 
 
 @given(

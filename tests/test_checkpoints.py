@@ -37,7 +37,7 @@ from attnviz.views.view import Group, PanelTitle
 from tests.browser import opened
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
 from tests.test_gguf import FACTS, SIZES
@@ -53,106 +53,115 @@ STEPS = (9, 10, 100)  # in the order of letters 10, 100, 9
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that begins with no queries, so that it attends evenly, and then gets its own."""
+    """Checkpoints of a model whose queries are 0 at first, so that it attends evenly."""
     folder = tmp_path_factory.mktemp("run")
-    whole = save(KINDS["gpt2"], folder / "checkpoint-100")
+    last_checkpoint = save(KINDS["gpt2"], folder / "checkpoint-100")
     with quiet_transformers():
         from transformers import AutoModelForCausalLM
 
         for step, share in ((9, 0.0), (10, 0.3)):
-            model: Any = AutoModelForCausalLM.from_pretrained(whole)
+            model: Any = AutoModelForCausalLM.from_pretrained(last_checkpoint)
             with torch.no_grad():
                 for block in model.transformer.h:
                     block.attn.c_attn.weight[:, :16] *= share
                     block.attn.c_attn.bias[:16] *= share
-            shutil.copytree(whole, folder / f"checkpoint-{step}")
+            shutil.copytree(last_checkpoint, folder / f"checkpoint-{step}")
             model.save_pretrained(folder / f"checkpoint-{step}")
     return folder
 
 
 @pytest.fixture(scope="module")
-def compared(run: Path) -> CheckpointComparison:
+def comparison(run: Path) -> CheckpointComparison:
     return attnviz.compare_checkpoints(TEXT, f"{run}/checkpoint-*")
 
 
 def test_checkpoints_are_in_the_order_of_their_steps_with_their_own_weights(
-    run: Path, compared: CheckpointComparison
+    run: Path, comparison: CheckpointComparison
 ) -> None:
-    assert compared.steps == STEPS
-    assert compared.film.names == ("step 9", "step 10", "step 100")
-    for step, traced in zip(STEPS, compared.film.traces, strict=True):
-        alone = attnviz.trace(TEXT, model=run / f"checkpoint-{step}")
-        assert_allclose(traced.weights, alone.weights, atol=1e-6)
+    assert comparison.steps == STEPS
+    assert comparison.film.names == ("step 9", "step 10", "step 100")
+    for step, checkpoint_trace in zip(STEPS, comparison.film.traces, strict=True):
+        single_trace = attnviz.trace(TEXT, model=run / f"checkpoint-{step}")
+        assert_allclose(checkpoint_trace.weights, single_trace.weights, atol=1e-6)
 
 
 def test_heads_are_ranked_by_how_far_the_last_checkpoint_is_from_the_first(
-    compared: CheckpointComparison,
+    comparison: CheckpointComparison,
 ) -> None:
-    weights = [traced.weights.double().numpy() for traced in compared.film.traces]
-    apart = {name: jensen_shannon(weights[0][place], weights[2][place])
-             for name, place in _places(compared).items()}  # fmt: skip
+    weights = [
+        checkpoint_trace.weights.double().numpy() for checkpoint_trace in comparison.film.traces
+    ]
+    divergences = {name: jensen_shannon(weights[0][place], weights[2][place])
+             for name, place in _places(comparison).items()}  # fmt: skip
 
-    assert [head.name for head in compared.ranking] == sorted(apart, key=lambda name: -apart[name])
+    assert [head.name for head in comparison.ranking] == sorted(
+        divergences, key=lambda name: -divergences[name]
+    )
     for index in range(2):
         expected = [jensen_shannon(weights[index][place], weights[index + 1][place])
-                    for place in _places(compared).values()]  # fmt: skip
-        assert_allclose(compared.interval_divergences[index], expected, atol=1e-6)
+                    for place in _places(comparison).values()]  # fmt: skip
+        assert_allclose(comparison.interval_divergences[index], expected, atol=1e-6)
 
 
-def _places(compared: CheckpointComparison) -> dict[str, tuple[int, int]]:
-    return {name: (int(name[1]), int(name[3])) for name in compared.head_names}
+def _places(comparison: CheckpointComparison) -> dict[str, tuple[int, int]]:
+    return {name: (int(name[1]), int(name[3])) for name in comparison.head_names}
 
 
 def test_the_score_of_a_kind_at_a_step_is_that_of_its_strongest_head(
-    compared: CheckpointComparison,
+    comparison: CheckpointComparison,
 ) -> None:
-    first = next(each for each in compared.courses if each.kind.name == "first token (sink)")
-    for index, traced in enumerate(compared.film.traces):
+    first = next(each for each in comparison.courses if each.kind.name == "first token (sink)")
+    for index, checkpoint_trace in enumerate(comparison.film.traces):
         # Of each token but the first, which sees itself alone, the share that goes to the first.
-        shares = traced.weights[:, :, 1:, 0].mean(-1).flatten().numpy()
+        shares = checkpoint_trace.weights[:, :, 1:, 0].mean(-1).flatten().numpy()
         assert_allclose(first.scores[index], shares, atol=1e-6)
-        inspected = attnviz.inspect(traced).patterns
-        members = inspected.heads_of_kind(first.kind)
+        patterns = attnviz.inspect(checkpoint_trace).patterns
+        members = patterns.heads_of_kind(first.kind)
         assert first.counts[index] == len(members)
         assert first.strongest[index] == (members[0] if members else int(shares.argmax()))
-    even = np.mean([1 / count for count in range(2, len(traced.tokens) + 1)])
+    even = np.mean([1 / count for count in range(2, len(checkpoint_trace.tokens) + 1)])
     assert_allclose(first.highest[0], even, atol=1e-6)
 
 
 def test_induction_is_measured_on_random_tokens_as_a_survey_does(
-    run: Path, compared: CheckpointComparison
+    run: Path, comparison: CheckpointComparison
 ) -> None:
-    surveyed = attnviz.survey(["it was"], model=run / "checkpoint-100")
-    expected = [surveyed[name].repeats.mean for name in compared.head_names]
+    survey = attnviz.survey(["it was"], model=run / "checkpoint-100")
+    expected = [survey[name].repeats.mean for name in comparison.head_names]
 
-    assert compared.courses[-1].kind.name == "induction on random repeats"
-    assert_allclose(compared.courses[-1].scores[2], expected, atol=1e-6)
+    assert comparison.courses[-1].kind.name == "induction on random repeats"
+    assert_allclose(comparison.courses[-1].scores[2], expected, atol=1e-6)
 
 
 def test_sentences_say_between_which_steps_a_kind_of_head_appears(
-    compared: CheckpointComparison,
+    comparison: CheckpointComparison,
 ) -> None:
-    said = " ".join(compared.view().closing).replace("\u00a0", " ")
-    appearing = [each for each in compared.courses if each.counts[0] == 0 and each.counts.any()]
+    sentences = " ".join(comparison.view().closing).replace("\u00a0", " ")
+    appearing_kinds = [
+        each for each in comparison.courses if each.counts[0] == 0 and each.counts.any()
+    ]
 
-    assert appearing
-    for course in appearing:
+    assert appearing_kinds
+    for course in appearing_kinds:
         index = int(np.flatnonzero(course.counts)[0])
-        head = compared.head_names[int(course.strongest[index])]
+        head = comparison.head_names[int(course.strongest[index])]
         before, after = (f"{100 * course.scores[at, course.strongest[index]]:.0f} %"
                          for at in (index - 1, index))  # fmt: skip
-        steps = f"between {compared.film.names[index - 1]} and {compared.film.names[index]}"
-        assert f"{steps}{_which(course.counts[index], head)}, with {before} of its" in said
-        assert f"{before} of its attention, then {after}" in said
-    means = compared.interval_divergences.mean(1)
-    assert f"heads change most between step 10 and step 100 ({means[1]:.3f} bits)" in said
+        steps = f"between {comparison.film.names[index - 1]} and {comparison.film.names[index]}"
+        assert (
+            f"{steps}{_strongest_phrase(course.counts[index], head)}, with {before} of its"
+            in sentences
+        )
+        assert f"{before} of its attention, then {after}" in sentences
+    means = comparison.interval_divergences.mean(1)
+    assert f"heads change most between step 10 and step 100 ({means[1]:.3f} bits)" in sentences
     assert means[1] > means[0]
-    rises = {course.kind.name: course.rise for course in appearing}
-    most = next(each for each in appearing if each.rise == max(rises.values()))
-    assert compared.head_names[int(most.strongest[most.first or 0])] in compared.view().headline
+    rises = {course.kind.name: course.rise for course in appearing_kinds}
+    most = next(each for each in appearing_kinds if each.rise == max(rises.values()))
+    assert comparison.head_names[int(most.strongest[most.first or 0])] in comparison.view().headline
 
 
-def _which(count: int, head: str) -> str:
+def _strongest_phrase(count: int, head: str) -> str:
     return f": {head}" if count == 1 else f"; the strongest is {head}"
 
 
@@ -183,11 +192,11 @@ def test_a_pattern_that_a_shell_expands_is_one_too(
 
 
 def test_files_have_the_numbers_of_each_step_and_head(
-    compared: CheckpointComparison, tmp_path: Path
+    comparison: CheckpointComparison, tmp_path: Path
 ) -> None:
-    rows = list(csv.DictReader(io.StringIO(compared.to_csv() or "")))
-    document = compared.to_dict()
-    first = next(each for each in compared.courses if each.kind.name == "first token (sink)")
+    rows = list(csv.DictReader(io.StringIO(comparison.to_csv() or "")))
+    document = comparison.to_dict()
+    first = next(each for each in comparison.courses if each.kind.name == "first token (sink)")
 
     shares = np.array([float(row["first token (sink)"]) for row in rows]).reshape(3, 8)
     assert_allclose(shares, first.scores, atol=1e-6)
@@ -195,14 +204,14 @@ def test_files_have_the_numbers_of_each_step_and_head(
     assert document["checkpoints"][2]["folder"] == "checkpoint-100"
     assert document["attnviz"]["settings"]["model"] == [f"checkpoint-{step}" for step in STEPS]
     weights = [layer["weights"] for layer in document["layers"]]
-    assert_allclose(np.array(weights)[:, 2], compared.film.traces[2].weights, atol=1e-6)
+    assert_allclose(np.array(weights)[:, 2], comparison.film.traces[2].weights, atol=1e-6)
 
 
 def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
-    compared: CheckpointComparison, tmp_path: Path
+    comparison: CheckpointComparison, tmp_path: Path
 ) -> None:
-    view = compared.view()
-    compared.save(tmp_path / "run.gif", size=(6, 4), dpi=40)
+    view = comparison.view()
+    comparison.save(tmp_path / "run.gif", size=(6, 4), dpi=40)
 
     assert [shot.title for shot in view.shots] == ["step 9", "step 10", "step 100"]
     for index, shot in enumerate(view.shots):
@@ -216,10 +225,10 @@ def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
 
 @pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
 def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
-    compared: CheckpointComparison, size: str
+    comparison: CheckpointComparison, size: str
 ) -> None:
     names = ("step 1", "step 20,000", "step 1,000,000,000")
-    view = compared.view()
+    view = comparison.view()
     maps, curves = view.picture.groups
     maps = replace(maps, panel_titles=tuple(map(PanelTitle, names)))
     picture = replace(view.picture, groups=(maps, curves))
@@ -244,46 +253,46 @@ def test_steps_that_have_room_are_evenly_chosen(count: int, columns: list[int]) 
     titles = tuple(PanelTitle(f"step {n}") for n in range(5))
     group = Group("course", tuple(grids), column_count=5, panel_titles=titles)
 
-    chosen = _even_columns(group, count)
+    chosen_columns = _even_columns(group, count)
 
-    assert [title.text for title in chosen.panel_titles] == [f"step {n}" for n in columns]
-    numbers = [grid.title for grid in chosen.panels if isinstance(grid, Grid)]
+    assert [title.text for title in chosen_columns.panel_titles] == [f"step {n}" for n in columns]
+    numbers = [grid.title for grid in chosen_columns.panels if isinstance(grid, Grid)]
     assert numbers == [str(number) for number in (*columns, *(n + 5 for n in columns))]
 
 
 def test_the_slider_of_a_page_leads_from_step_to_step(
-    compared: CheckpointComparison, tmp_path: Path, chromium: Browser
+    comparison: CheckpointComparison, tmp_path: Path, chromium: Browser
 ) -> None:
-    top = compared.ranking[0].name
-    with opened(chromium, written(compared.view(), tmp_path)) as seen:
-        page = seen.page
+    top = comparison.ranking[0].name
+    with opened(chromium, write_page(comparison.view(), tmp_path)) as page_session:
+        page = page_session.page
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")
         page.keyboard.press("Home")
-        until(page, lambda: f"{top} · step 9" in page.inner_text("#matrix .matrix-title"))
+        wait_until(page, lambda: f"{top} · step 9" in page.inner_text("#matrix .matrix-title"))
 
 
 def test_one_model_at_a_time_is_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alive: list[weakref.ref[Any]] = []
+    loaded_models: list[weakref.ref[Any]] = []
     counts = []
     choose = loading._model_class
 
-    def counting(config: Any, trusted: bool) -> Any:
-        counts.append(sum(each() is not None for each in alive))
-        chosen = choose(config, trusted)
+    def count_models(config: Any, trusts_code: bool) -> Any:
+        counts.append(sum(each() is not None for each in loaded_models))
+        model_class = choose(config, trusts_code)
 
-        class Counted(chosen):  # type: ignore[misc, valid-type]
+        class CountedModel(model_class):  # type: ignore[misc, valid-type]
             def __init__(self, *given: Any, **more: Any) -> None:
                 super().__init__(*given, **more)
-                alive.append(weakref.ref(self))
+                loaded_models.append(weakref.ref(self))
 
-        return Counted
+        return CountedModel
 
-    monkeypatch.setattr(loading, "_model_class", counting)
+    monkeypatch.setattr(loading, "_model_class", count_models)
     attnviz.compare_checkpoints("it was", f"{run}/checkpoint-*")
 
     assert counts == [0, 0, 0]
-    assert [each() for each in alive] == [None, None, None]
+    assert [each() for each in loaded_models] == [None, None, None]
 
 
 def test_the_step_in_the_state_of_a_trainer_counts_before_the_name(
@@ -293,8 +302,8 @@ def test_the_step_in_the_state_of_a_trainer_counts_before_the_name(
         shutil.copytree(run / "checkpoint-9", tmp_path / name)
         state = {"best_global_step": 7, "global_step": step, "log_history": []}
         (tmp_path / name / "trainer_state.json").write_text(json.dumps(state))
-    found = find_checkpoints([f"{tmp_path}/*"])
-    assert [each.name for each in found] == ["step 500", "step 1,500"]
+    checkpoints = find_checkpoints([f"{tmp_path}/*"])
+    assert [each.name for each in checkpoints] == ["step 500", "step 1,500"]
 
     (tmp_path / "epoch-1" / "trainer_state.json").unlink()
     assert [each.step for each in find_checkpoints([f"{tmp_path}/*"])] == [1, 1500]
@@ -327,39 +336,49 @@ def test_the_rule_of_kinds_stands_only_below_curves_that_it_counts(run: Path) ->
 
 
 def test_a_folder_that_several_names_mean_is_there_once(run: Path) -> None:
-    named = [f"{run}/checkpoint-*", f"{run}/checkpoint-9", f"{run}/../{run.name}/checkpoint-10/"]
+    patterns_of_folder = [
+        f"{run}/checkpoint-*",
+        f"{run}/checkpoint-9",
+        f"{run}/../{run.name}/checkpoint-10/",
+    ]
 
-    for patterns in (named, named[::-1], [named[1], *named]):
-        found = find_checkpoints(patterns)
-        assert [each.name for each in found] == ["step 9", "step 10", "step 100"]
-    alone = find_checkpoints([named[1], named[1]])
-    assert [each.name for each in alone] == ["step 9", "step 9 (2)"]
+    for patterns in (
+        patterns_of_folder,
+        patterns_of_folder[::-1],
+        [patterns_of_folder[1], *patterns_of_folder],
+    ):
+        checkpoints = find_checkpoints(patterns)
+        assert [each.name for each in checkpoints] == ["step 9", "step 10", "step 100"]
+    same_twice = find_checkpoints([patterns_of_folder[1], patterns_of_folder[1]])
+    assert [each.name for each in same_twice] == ["step 9", "step 9 (2)"]
 
 
 def test_models_of_attnviz_are_checkpoints_too(tmp_path: Path) -> None:
     package = Path(attnviz.__file__).parent / "traces" / "models" / "agreement"
     for step in (1, 2):
         shutil.copytree(package, tmp_path / f"step-{step}")
-    found = attnviz.compare_checkpoints("the keys near the cabinet", f"{tmp_path}/step-*")
+    comparison = attnviz.compare_checkpoints("the keys near the cabinet", f"{tmp_path}/step-*")
 
-    assert found.view().headline == ("No head differs: all 4 heads have the same weights in both")
-    assert np.isnan(found.repeats).all()
+    assert comparison.view().headline == (
+        "No head differs: all 4 heads have the same weights in both"
+    )
+    assert np.isnan(comparison.repeats).all()
 
 
 Change = Callable[[Path], object]
 
 
-def _other_heads(folder: Path) -> None:
+def _replace_heads(folder: Path) -> None:
     shutil.rmtree(folder / "checkpoint-10")
     save(KINDS["gpt2"], folder / "checkpoint-10", n_head=2)
 
 
-def _truncated(folder: Path) -> None:
+def _truncate_weights(folder: Path) -> None:
     weights = folder / "checkpoint-10" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
 
 
-def _adapter(folder: Path) -> None:
+def _make_adapter(folder: Path) -> None:
     (folder / "checkpoint-10" / "config.json").unlink()
     (folder / "checkpoint-10" / "model.safetensors").unlink()
     (folder / "checkpoint-10" / "adapter_config.json").write_text('{"peft_type": "LORA"}')
@@ -392,20 +411,20 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
         "save the whole model there: model.save_pretrained(folder)",
     ),
     "a broken file": (
-        _truncated,
+        _truncate_weights,
         ["checkpoint-*"],
         "'checkpoint-10/model.safetensors' is damaged or incomplete: its header gives another "
         "size than it has",
         "copy or download it again",
     ),
     "other heads": (
-        _other_heads,
+        _replace_heads,
         ["checkpoint-*"],
         "checkpoint-10: 'step 10' has 2 layers with 4 heads, and 'step 9' 2 layers with 8 heads",
         "give the checkpoints of one training",
     ),
     "an adapter": (
-        _adapter,
+        _make_adapter,
         ["checkpoint-*"],
         "'checkpoint-10' has an adapter (PEFT) without the model that it changes",
         "save both together, in another folder: python -c 'import peft, transformers; model = "
@@ -478,14 +497,14 @@ def test_adapters_are_compared_after_the_command_that_the_refusal_names(tmp_path
                     parameter.data.fill_(step / 10)
             model.save_pretrained(tmp_path / f"checkpoint-{step}")
         for step in (1, 20):
-            with pytest.raises(AttnvizError, match="has an adapter") as refused:
+            with pytest.raises(AttnvizError, match="has an adapter") as error:
                 find_checkpoints([f"{tmp_path}/checkpoint-{step}", str(base)])
-            *_, code = shlex.split(refused.value.hint)
+            *_, code = shlex.split(error.value.hint)
             exec(code, {})
 
-    found = attnviz.compare_checkpoints(TEXT, f"{tmp_path}/merged/*")
-    assert found.steps == (1, 20)
-    assert found.changes
+    comparison = attnviz.compare_checkpoints(TEXT, f"{tmp_path}/merged/*")
+    assert comparison.steps == (1, 20)
+    assert comparison.changes
 
 
 def test_gguf_files_are_checkpoints_in_the_order_of_the_numbers_in_their_names(
@@ -495,31 +514,31 @@ def test_gguf_files_are_checkpoints_in_the_order_of_the_numbers_in_their_names(
 
     with quiet_transformers():
         model = LlamaForCausalLM(LlamaConfig(**SIZES))
-    whole = write_model(tmp_path / "model.gguf", model, "llama", FACTS)
+    first_file = write_model(tmp_path / "model.gguf", model, "llama", FACTS)
     names = ["run-100-Q8_0.gguf", "run-20.f16.gguf", "run-9-Q4_K_M.gguf"]
     for name in (*names, "run-9-00002-of-00002.gguf"):
-        shutil.copy(whole, tmp_path / name)
+        shutil.copy(first_file, tmp_path / name)
 
-    found = find_checkpoints([f"{tmp_path}/run-*.gguf"])
-    assert [(each.step, Path(each.folder).name) for each in found] == [
+    checkpoints = find_checkpoints([f"{tmp_path}/run-*.gguf"])
+    assert [(each.step, Path(each.folder).name) for each in checkpoints] == [
         (9, names[2]), (20, names[1]), (100, names[0])
     ]  # fmt: skip
-    same = attnviz.compare_checkpoints(TEXT, [str(tmp_path / name) for name in names[:2]])
-    assert same.steps == (20, 100)
-    assert not same.changes
-    (tmp_path / names[0]).write_bytes(whole.read_bytes()[:-100])
+    comparison = attnviz.compare_checkpoints(TEXT, [str(tmp_path / name) for name in names[:2]])
+    assert comparison.steps == (20, 100)
+    assert not comparison.changes
+    (tmp_path / names[0]).write_bytes(first_file.read_bytes()[:-100])
     with pytest.raises(AttnvizError, match=r"run-100-Q8_0\.gguf"):
         find_checkpoints([f"{tmp_path}/run-*.gguf"])
 
 
 def test_the_library_refuses_what_is_not_of_checkpoints(run: Path) -> None:
     pattern = f"{run}/checkpoint-*"
-    for more, problem in (
+    for options, problem in (
         ({"model": "minilm"}, "model is given beside checkpoints, which are the models"),
         ({"layer": 7}, "there is no layer 7: the model has 2 layers, 0 to 1"),
     ):
-        with pytest.raises(AttnvizError) as refused:
-            attnviz.compare_checkpoints(TEXT, pattern, **more)
-        assert str(refused.value).endswith(problem)
+        with pytest.raises(AttnvizError) as error:
+            attnviz.compare_checkpoints(TEXT, pattern, **options)
+        assert str(error.value).endswith(problem)
     with pytest.raises(AttnvizError, match="no checkpoints are given"):
         attnviz.compare_checkpoints(TEXT, [])

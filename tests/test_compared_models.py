@@ -42,28 +42,30 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def jensen_shannon(rows: np.ndarray, others: np.ndarray) -> float:
     """The mean over rows of ½ KL(a‖m) + ½ KL(b‖m), in bits."""
-    middle = (rows + others) / 2
+    mean = (rows + others) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = [np.nan_to_num(side * np.log2(side / middle)) for side in (rows, others)]
-    return float((sum(kept) / 2).sum(-1).mean())
+        terms = [np.nan_to_num(side * np.log2(side / mean)) for side in (rows, others)]
+    return float((sum(terms) / 2).sum(-1).mean())
 
 
 def test_heads_are_ranked_by_the_mean_divergence_of_their_rows(other: str) -> None:
-    found = compare_models(KEYS, "agreement", other)
+    comparison = compare_models(KEYS, "agreement", other)
     weights = [trace(KEYS, model=model).weights.double().numpy() for model in ("agreement", other)]
-    apart = {
+    divergences = {
         f"L{layer}H{head}": jensen_shannon(*(each[layer, head] for each in weights))
         for layer in range(2)
         for head in range(2)
     }
 
-    assert [head.name for head in found.heads] == sorted(apart, key=lambda name: -apart[name])
-    for head in found.heads:
-        assert_allclose(head.divergence, apart[head.name], atol=1e-6)
+    assert [head.name for head in comparison.heads] == sorted(
+        divergences, key=lambda name: -divergences[name]
+    )
+    for head in comparison.heads:
+        assert_allclose(head.divergence, divergences[head.name], atol=1e-6)
         change = abs(weights[1] - weights[0])[int(head.name[1]), int(head.name[3])]
-        link = found.link(head)
+        link = comparison.link(head)
         assert_allclose(change[link.query, link.key], change.max())
-    assert {head.name for head in found.heads if not head.divergence} == {"L0H0", "L0H1"}
+    assert {head.name for head in comparison.heads if not head.divergence} == {"L0H0", "L0H1"}
 
 
 def test_a_head_whose_rows_all_change_comes_before_one_with_a_single_larger_change() -> None:
@@ -72,10 +74,12 @@ def test_a_head_whose_rows_all_change_comes_before_one_with_a_single_larger_chan
     after[0, 0] = torch.tensor([1.0, 0.0, 0.0, 0.0])  # one row, by .75
     after[1] = torch.tensor([0.5, 0.5, 0.0, 0.0])  # every row, by .25
     words = ["a", "b", "c", "d"]
-    found = compare(from_weights(before, words, name="x"), from_weights(after, words, name="y"))
+    comparison = compare(
+        from_weights(before, words, name="x"), from_weights(after, words, name="y")
+    )
 
-    assert [head.name for head in found.heads] == ["L0H1", "L0H0"]
-    assert [found.link(head).size for head in found.heads] == [0.25, 0.75]
+    assert [head.name for head in comparison.heads] == ["L0H1", "L0H0"]
+    assert [comparison.link(head).size for head in comparison.heads] == [0.25, 0.75]
 
 
 def test_both_names_are_kept_wherever_the_comparison_is_shown(
@@ -84,10 +88,10 @@ def test_both_names_are_kept_wherever_the_comparison_is_shown(
     files = [str(tmp_path / f"both.{suffix}") for suffix in ("csv", "json", "html", "svg", "md")]
     out = [word for file in files for word in ("-o", file)]
     assert attnviz("compare", KEYS, "--model=agreement", "--model", other, *out).status == 0
-    shown = attnviz("compare", KEYS, "--model=agreement", "--model", other)
+    result = attnviz("compare", KEYS, "--model=agreement", "--model", other)
 
     line = re.compile(r"In L1H\d, .* of its attention in agreement, .*\d % in fine-tuned\n")
-    assert line.match(" ".join(shown.out.replace("\xa0", " ").partition("\n8 ")[0].split()) + "\n")
+    assert line.match(" ".join(result.out.replace("\xa0", " ").partition("\n8 ")[0].split()) + "\n")
     header, *rows = csv.reader(Path(files[0]).read_text().splitlines())
     assert header == ["head", "query", "key", "apart", "agreement", OTHER_NAME, "others"]
     assert len(rows) == 4
@@ -131,8 +135,8 @@ def test_a_long_name_is_short_above_maps_and_columns_and_whole_elsewhere() -> No
         view.render(".csv").decode().splitlines()[0]
         == f"head,query,key,apart,{','.join(names)},others"
     )
-    alike = compare(before, after, names=("a" * 30, "a" * 31)).view().grids()[0]
-    assert alike.columns.labels[:2] == ("first", "second")
+    similar_names = compare(before, after, names=("a" * 30, "a" * 31)).view().grids()[0]
+    assert similar_names.columns.labels[:2] == ("first", "second")
 
 
 def test_a_model_compared_with_itself_differs_in_no_head(attnviz: Attnviz) -> None:
@@ -146,22 +150,26 @@ def test_a_model_compared_with_itself_differs_in_no_head(attnviz: Attnviz) -> No
 def test_two_traces_are_compared_as_they_are(other: str) -> None:
     before, after = trace(KEYS, model="agreement"), trace(KEYS, model=other)
 
-    found = compare(before, after, query="keys")
-    assert (found.names, found.first, found.second) == (("agreement", OTHER_NAME), before, after)
-    assert found.query == 2
-    assert 'differs most of 4 heads for "keys": its row is' in found.view().closing[1]
-    named = compare(before, after, names=("step 0", "step 200"), layer=1, head=0)
-    assert named.view().title == "one sentence, read by step 0 and step 200"
-    assert [head.name for head in named.heads] == ["L1H0"]
-    assert re.search(r"attention in step 0, .* in step 200\.$", named.view().closing[0])
-    assert named.view().closing[1].startswith("Its rows are ")
+    comparison = compare(before, after, query="keys")
+    assert (comparison.names, comparison.first, comparison.second) == (
+        ("agreement", OTHER_NAME),
+        before,
+        after,
+    )
+    assert comparison.query == 2
+    assert 'differs most of 4 heads for "keys": its row is' in comparison.view().closing[1]
+    named_comparison = compare(before, after, names=("step 0", "step 200"), layer=1, head=0)
+    assert named_comparison.view().title == "one sentence, read by step 0 and step 200"
+    assert [head.name for head in named_comparison.heads] == ["L1H0"]
+    assert re.search(r"attention in step 0, .* in step 200\.$", named_comparison.view().closing[0])
+    assert named_comparison.view().closing[1].startswith("Its rows are ")
 
 
 def test_two_traces_of_two_sentences_are_compared_by_the_words_that_they_share() -> None:
-    found = compare(trace("it was tired", seed=1), trace("it was wide", seed=1))
+    comparison = compare(trace("it was tired", seed=1), trace("it was wide", seed=1))
 
-    assert found.view().title == "two sentences, head by head"
-    assert found.view().closing[0].endswith('with "wide".')
+    assert comparison.view().title == "two sentences, head by head"
+    assert comparison.view().closing[0].endswith('with "wide".')
 
 
 @pytest.mark.parametrize(
@@ -197,12 +205,12 @@ def test_two_saved_traces_are_called_by_their_models_or_else_by_their_files(
 
 def test_a_trace_is_compared_with_a_sentence_that_its_own_model_reads(tmp_path: Path) -> None:
     model = save(KINDS["gpt2"], tmp_path / "mine")
-    for chosen, text, second in (
+    for model_name, text, second in (
         ("agreement", "the keys near the cabinet", "the keys near the cabinets"),
         (model, "it was too tired", "it was open too"),
     ):
-        found = compare_sentences(trace(text, model=chosen), second)
-        assert found.second.origin.settings.model == str(chosen)
+        comparison = compare_sentences(trace(text, model=model_name), second)
+        assert comparison.second.origin.settings.model == str(model_name)
 
 
 REFUSED = [
@@ -275,9 +283,9 @@ def test_words_that_one_model_does_not_know_are_refused_with_its_name(attnviz: A
     problem = "agreement: the model has never seen 'animal'"
 
     assert attnviz(*arguments).err.startswith(f"error: {problem}\n")
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         compare_models("the animal", "agreement", "toy")
-    assert str(refused.value) == problem
+    assert str(error.value) == problem
 
 
 SENTENCE = "The animal didn't cross the street."
@@ -285,7 +293,7 @@ SENTENCE = "The animal didn't cross the street."
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models with as many heads: one has [CLS] and [SEP], one no special tokens, one <s>."""
+    """Models with equally many heads: one adds [CLS] and [SEP], one nothing, one <s>."""
     folder = tmp_path_factory.mktemp("tokenizers")
     return {kind: save(KINDS[kind], folder / kind) for kind in ("bert", "gpt2", "llama")}
 
@@ -306,31 +314,31 @@ def word_weights(folder: Path) -> np.ndarray:
     with torch.no_grad():
         weights = torch.cat(model(**encoding, output_attentions=True).attentions).double().numpy()
     starts = [SENTENCE.index(word) for word in WORDS]
-    belongs = np.zeros((len(WORDS), len(spans)))
+    membership = np.zeros((len(WORDS), len(spans)))
     for token, (start, end) in enumerate(spans):
         for number, (word, first) in enumerate(zip(WORDS, starts, strict=True)):
-            spaced = first > 0 and SENTENCE[first - 1] == " "
-            inside = range(max(start, first - spaced), min(end, first + len(word)))
-            belongs[number, token] = len(inside) > 0
-    means = belongs / belongs.sum(1, keepdims=True)
-    merged: np.ndarray = means @ weights.reshape(-1, len(spans), len(spans)) @ belongs.T
-    return merged
+            has_space = first > 0 and SENTENCE[first - 1] == " "
+            shared_letters = range(max(start, first - has_space), min(end, first + len(word)))
+            membership[number, token] = len(shared_letters) > 0
+    means = membership / membership.sum(1, keepdims=True)
+    weights_by_word: np.ndarray = means @ weights.reshape(-1, len(spans), len(spans)) @ membership.T
+    return weights_by_word
 
 
 @pytest.mark.parametrize(("first", "second"), [("bert", "gpt2"), ("llama", "bert")])
 def test_models_with_other_tokenizers_are_compared_by_word(
     tokenizers: dict[str, Path], first: str, second: str
 ) -> None:
-    found = compare_models(SENTENCE, tokenizers[first], tokenizers[second])
+    comparison = compare_models(SENTENCE, tokenizers[first], tokenizers[second])
 
-    rows = found.rows
+    rows = comparison.rows
     labels = [rows.labels(pair) for pair in rows.shared]
     assert labels == [(word, word) for word in WORDS]
     for side, folder in ((0, tokenizers[first]), (1, tokenizers[second])):
-        expected = dict(zip(sorted(head.name for head in found.heads), word_weights(folder),
+        expected = dict(zip(sorted(head.name for head in comparison.heads), word_weights(folder),
                             strict=True))  # fmt: skip
         places = [(rows.first, rows.second)[side][pair] for pair in rows.shared]
-        for head in found.heads:
+        for head in comparison.heads:
             cells = (head.first, head.second)[side].cells.window(slice(None), slice(None)).values
             assert_allclose(cells[np.ix_(places, places)], expected[head.name], atol=1e-5)
 
@@ -340,16 +348,16 @@ def test_it_is_said_that_words_are_compared_and_which_special_tokens_one_model_h
 ) -> None:
     models = [f"--model={tokenizers[name]}" for name in ("llama", "bert")]
     result = attnviz("compare", SENTENCE, *models)
-    said = " ".join(result.out.split())
+    output = " ".join(result.out.split())
 
     assert result.status == 0, result.err
-    assert "8 words are in both (of 8 and 9; 31 and 12 tokens) · " in said
+    assert "8 words are in both (of 8 and 9; 31 and 12 tokens) · " in output
     assert (
         "<s> and [CLS] are compared because they are at the same position. The sentence is cut "
         "into different tokens (31 in llama, 12 in bert), and weights are compared by word: summed "
         "over the tokens of a word that is read, averaged over those of a word that reads. [SEP] "
         "is only in bert."
-    ) in said
+    ) in output
 
 
 def test_models_in_memory_have_a_tokenizer_each(tokenizers: dict[str, Path]) -> None:
@@ -358,19 +366,23 @@ def test_models_in_memory_have_a_tokenizer_each(tokenizers: dict[str, Path]) -> 
     first, second = folders = tokenizers["bert"], tokenizers["gpt2"]
     with quiet_transformers():
         models = [transformers.AutoModel.from_pretrained(folder) for folder in folders]
-    each = [transformers.AutoTokenizer.from_pretrained(folder) for folder in folders]
-    named = compare_models(SENTENCE, first, second)
+    tokenizer_pair = [transformers.AutoTokenizer.from_pretrained(folder) for folder in folders]
+    comparison_of_folders = compare_models(SENTENCE, first, second)
 
-    for found in (
-        compare_models(SENTENCE, models[0], models[1], tokenizer=each),
-        compare_models(SENTENCE, (models[0], each[0]), (models[1], each[1])),
-        compare_models(SENTENCE, first, (models[1], each[1])),
+    for comparison in (
+        compare_models(SENTENCE, models[0], models[1], tokenizer=tokenizer_pair),
+        compare_models(SENTENCE, (models[0], tokenizer_pair[0]), (models[1], tokenizer_pair[1])),
+        compare_models(SENTENCE, first, (models[1], tokenizer_pair[1])),
     ):
-        assert [head.name for head in found.heads] == [head.name for head in named.heads]
-        assert_allclose(found.heads[0].divergence, named.heads[0].divergence, atol=1e-5)
-    with pytest.raises(AttnvizError) as refused:
-        compare_models(SENTENCE, models[0], models[1], tokenizer=each[:1])
-    assert str(refused.value) == "tokenizer has 1 item, and there are two models"
+        assert [head.name for head in comparison.heads] == [
+            head.name for head in comparison_of_folders.heads
+        ]
+        assert_allclose(
+            comparison.heads[0].divergence, comparison_of_folders.heads[0].divergence, atol=1e-5
+        )
+    with pytest.raises(AttnvizError) as error:
+        compare_models(SENTENCE, models[0], models[1], tokenizer=tokenizer_pair[:1])
+    assert str(error.value) == "tokenizer has 1 item, and there are two models"
 
 
 def test_the_page_of_words_has_maps_of_words(tokenizers: dict[str, Path]) -> None:
@@ -382,11 +394,11 @@ def test_the_page_of_words_has_maps_of_words(tokenizers: dict[str, Path]) -> Non
 
 
 def test_other_words_are_refused_by_the_first_that_differs() -> None:
-    one, two = (trace("a b. c", tokenizer=name) for name in ("words", "spaces"))
-    with pytest.raises(AttnvizError) as refused:
-        compare(one, two)
+    words_trace, spaces_trace = (trace("a b. c", tokenizer=name) for name in ("words", "spaces"))
+    with pytest.raises(AttnvizError) as error:
+        compare(words_trace, spaces_trace)
 
-    assert (str(refused.value), refused.value.hint) == (
+    assert (str(error.value), error.value.hint) == (
         "the sentence is cut into different words, first 'b' in words and 'b.' in spaces",
         "compare models whose tokenizers find the same words in the sentence",
     )
@@ -415,10 +427,10 @@ def test_other_words_are_refused_by_the_first_that_differs() -> None:
     ],
 )
 def test_the_library_says_what_it_cannot_compare(call: Callable[[], object], problem: str) -> None:
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         call()
 
-    assert str(refused.value) == problem
+    assert str(error.value) == problem
 
 
 def test_two_equal_runs_are_one_map_without_a_table_of_zeros() -> None:

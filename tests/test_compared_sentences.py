@@ -41,36 +41,36 @@ def uneven() -> TraceComparison:
     return compare_sentences(TIRED, LONGER, model="minilm")
 
 
-def grids_of(found: TraceComparison) -> list[Grid]:
-    return [each for each in found.view().screen.panels if isinstance(each, Grid)]
+def grids_of(comparison: TraceComparison) -> list[Grid]:
+    return [each for each in comparison.view().screen.panels if isinstance(each, Grid)]
 
 
 def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
-    """Half of what each says more than their middle, after Kullback and Leibler: in bits."""
+    """The Jensen-Shannon divergence in bits: mean Kullback-Leibler divergence from the middle."""
     middle = (one + other) / 2
     pairs = ((each, middle) for each in (one, other))
     return sum(float((p[p > 0] * np.log2(p[p > 0] / m[p > 0])).sum()) / 2 for p, m in pairs)
 
 
-def pairs_of(one: str, other: str) -> list[tuple[str, str]]:
-    """The words that stand for each other, of sentences whose words have their letters for ids."""
+def paired_words(one: str, other: str) -> list[tuple[str, str]]:
+    """The pairs of words of two sentences; a word has the same id in both."""
     letters = sorted({*one.split(), *other.split()})
     tokens, others = (
         tokens_of_words(letters + text.split()) for text in (one, other)
     )  # so that a word has one id in both
-    found, count = pair_tokens(tokens, others), len(letters)
+    pairs, count = pair_tokens(tokens, others), len(letters)
     return [
         (tokens.labels[a], others.labels[b])
-        for a, b in zip(found.first, found.second, strict=True)
+        for a, b in zip(pairs.first, pairs.second, strict=True)
         if a >= count
     ]
 
 
 def test_words_are_paired_as_they_are_the_same_or_stand_in_their_place() -> None:
-    assert pairs_of("a b c", "a x c") == [("a", "a"), ("b", "x"), ("c", "c")]
-    assert pairs_of("a b c", "a c") == [("a", "a"), ("c", "c")]
-    assert pairs_of("a b c", "a x y c") == [("a", "a"), ("c", "c")]
-    assert pairs_of("b c d", "a b c d") == [("b", "b"), ("c", "c"), ("d", "d")]
+    assert paired_words("a b c", "a x c") == [("a", "a"), ("b", "x"), ("c", "c")]
+    assert paired_words("a b c", "a c") == [("a", "a"), ("c", "c")]
+    assert paired_words("a b c", "a x y c") == [("a", "a"), ("c", "c")]
+    assert paired_words("b c d", "a b c d") == [("b", "b"), ("c", "c"), ("d", "d")]
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1), st.lists(st.sampled_from("abc"), min_size=1))
@@ -79,14 +79,14 @@ def test_pairs_are_in_order_and_none_is_in_two(one: list[str], other: list[str])
         tokens_of_words(["a", "b", "c", *one]),
         tokens_of_words(["a", "b", "c", *other]),
     )
-    found = pair_tokens(tokens, others)
+    pairs = pair_tokens(tokens, others)
 
-    for side, count in ((found.first, len(tokens)), (found.second, len(others))):
+    for side, count in ((pairs.first, len(tokens)), (pairs.second, len(others))):
         assert [*side] == sorted({*side})
         assert {*side} <= {*range(count)}
-    replaced = {*found.replaced}
-    for number, (a, b) in enumerate(zip(found.first, found.second, strict=True)):
-        assert (tokens.ids[a] == others.ids[b]) == (number not in replaced)
+    replaced_pairs = {*pairs.replaced}
+    for number, (a, b) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+        assert (tokens.ids[a] == others.ids[b]) == (number not in replaced_pairs)
     assert pair_tokens(tokens, tokens).first == tuple(range(len(tokens)))
 
 
@@ -96,7 +96,7 @@ def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: TraceC
     for head in both.heads[::7]:
         layer, number = divmod(int(head.name[1]) * 12 + int(head.name.partition("H")[2]), 12)
         one, other = (
-            every[layer].attended.weights[number].double().numpy() for every in (first, second)
+            layers[layer].attended.weights[number].double().numpy() for layers in (first, second)
         )
         distances = [jensen_shannon(a, b) for a, b in zip(one, other, strict=True)]
         assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
@@ -107,7 +107,8 @@ def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: TraceC
 
 def test_a_change_stands_beside_what_other_tokens_change(both: TraceComparison) -> None:
     first, second = (
-        made.layers[3].attended.weights[1].double() for made in (both.first, both.second)
+        side_trace.layers[3].attended.weights[1].double()
+        for side_trace in (both.first, both.second)
     )
     link = both.link(both.heads[0])
     others = [row for row in range(1, 14) if row not in (link.query, link.key)]  # no [CLS], [SEP]
@@ -116,8 +117,10 @@ def test_a_change_stands_beside_what_other_tokens_change(both: TraceComparison) 
     assert both.heads[0].name == "L3H1"
     head = json.loads(both.view().render(".json"))["heads"][0]
     assert head["others"] == pytest.approx(expected, abs=1e-7)
-    said = f'Other tokens change what they give "animal" by {100 * expected:.0f}\u00a0% on average.'
-    assert said in both.view().closing
+    sentence = (
+        f'Other tokens change what they give "animal" by {100 * expected:.0f}\u00a0% on average.'
+    )
+    assert sentence in both.view().closing
 
 
 def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: TraceComparison) -> None:
@@ -125,13 +128,13 @@ def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: TraceComp
     assert (len(rows), len(rows.tokens), len(rows.others)) == (14, 15, 15)
     head = uneven.heads[0]
     layer, number = int(head.name[1]), int(head.name.partition("H")[2])
-    found = []
-    for made, side in ((uneven.first, rows.first), (uneven.second, rows.second)):
-        weights = made.layers[layer].attended.weights[number].double().numpy()
-        kept = weights[np.ix_(side, side)]
-        rest = np.delete(weights[list(side)], side, axis=1).sum(axis=1)
-        found.append(np.column_stack([kept, rest]))
-    distances = [jensen_shannon(a, b) for a, b in zip(*found, strict=True)]
+    rows_of_sides = []
+    for side_trace, side in ((uneven.first, rows.first), (uneven.second, rows.second)):
+        weights = side_trace.layers[layer].attended.weights[number].double().numpy()
+        paired_weights = weights[np.ix_(side, side)]
+        unpaired_weights = np.delete(weights[list(side)], side, axis=1).sum(axis=1)
+        rows_of_sides.append(np.column_stack([paired_weights, unpaired_weights]))
+    distances = [jensen_shannon(a, b) for a, b in zip(*rows_of_sides, strict=True)]
 
     assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
 
@@ -142,35 +145,40 @@ def test_a_token_before_the_first_difference_is_refused_where_models_read_from_l
     model = str(small_transformer("gpt2"))
     one, other = "the dog saw it was red", "the dog saw it was big"
 
-    with pytest.raises(AttnvizError) as refused:
+    with pytest.raises(AttnvizError) as error:
         compare_sentences(one, other, model=model, query="it")
-    with pytest.raises(AttnvizError) as unseen:
+    with pytest.raises(AttnvizError) as unseen_error:
         compare_sentences("the dog saw it", "the dog saw it run", model=model)
-    traced = compare_sentences(one, other, model=model)  # the last token sees what differs
-    position = len(traced.first.tokens) - 1
+    comparison = compare_sentences(one, other, model=model)  # the last token sees what differs
+    position = len(comparison.first.tokens) - 1
 
-    assert str(refused.value) == (
+    assert str(error.value) == (
         "the sentences differ only after 'it', and the model reads from left to right: what 'it' "
         "attends to is the same in both"
     )
     advice = "ask for a token that sees the difference, such as the last"
-    assert refused.value.hint == f"{advice}: query={position}"
-    assert unseen.value.hint == "give sentences that differ in an earlier word"
+    assert error.value.hint == f"{advice}: query={position}"
+    assert unseen_error.value.hint == "give sentences that differ in an earlier word"
     assert compare_sentences(one, other, model=model, query=position).changes
     encoder = str(small_transformer("bert"))
     assert compare_sentences(one, other, model=encoder, query="it").changes
 
 
 def test_a_change_names_the_positions_that_query_takes(uneven: TraceComparison) -> None:
-    """Also where the two sentences do not have as many tokens, and pairs have other numbers."""
+    """Also where sentences have different lengths, so that pairs are numbered differently."""
     assert any(link.query != link.row for link in map(uneven.link, uneven.heads))
     for head in uneven.heads:
         link = uneven.link(head)
         assert uneven.first[head.name][link.query, link.key] == pytest.approx(link.before)
     head = next(head for head in uneven.heads if uneven.link(head).query != uneven.link(head).row)
     link = uneven.link(head)
-    again = compare_sentences(uneven.first, uneven.second, head=head.name, query=link.query)
-    assert (again.query, again.link(again.heads[0]).query) == (link.row, link.query)
+    comparison_of_head = compare_sentences(
+        uneven.first, uneven.second, head=head.name, query=link.query
+    )
+    assert (
+        comparison_of_head.query,
+        comparison_of_head.link(comparison_of_head.heads[0]).query,
+    ) == (link.row, link.query)
 
 
 def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_special(
@@ -194,10 +202,10 @@ def test_a_few_rows_at_a_time_come_to_the_same(
     both: TraceComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(analysis, "CELLS_PER_BAND", 40)
-    again = compare_sentences(both.first, both.second)
+    banded_comparison = compare_sentences(both.first, both.second)
 
-    assert [each.name for each in again.heads] == [each.name for each in both.heads]
-    for one, other in zip(both.heads, again.heads, strict=True):
+    assert [each.name for each in banded_comparison.heads] == [each.name for each in both.heads]
+    for one, other in zip(both.heads, banded_comparison.heads, strict=True):
         assert_allclose(one.divergence, other.divergence, atol=1e-12)
         assert (one.largest, one.largest_shared) == (other.largest, other.largest_shared)
 
@@ -209,21 +217,21 @@ SHARES = '"it" gives "animal" 64\u00a0% of its attention with "tired", 27\u00a0%
 def test_a_shared_token_is_what_two_sentences_are_compared_by(
     both: TraceComparison, query: str | None
 ) -> None:
-    found = both if query is None else compare_sentences(both.first, both.second, query=query)
-    view = found.view()
-    among = "in 72 heads, between" if query is None else 'for "it" in 72 heads, among'
+    comparison = both if query is None else compare_sentences(both.first, both.second, query=query)
+    view = comparison.view()
+    scope = "in 72 heads, between" if query is None else 'for "it" in 72 heads, among'
 
     assert view.headline == f"In L3H1, {SHARES}"
     assert view.closing[0] == f"{view.headline}."
     assert view.closing[1] == (
-        f"This is the largest change {among} tokens that both sentences have, special tokens aside."
+        f"This is the largest change {scope} tokens that both sentences have, special tokens aside."
     )
-    told = '"tired" and "wide" are compared because they are at the same position.'
-    assert view.closing[-1] == told
+    expected = '"tired" and "wide" are compared because they are at the same position.'
+    assert view.closing[-1] == expected
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("one", "other", "expected"),
     [
         ("so tired.", "so very wide.", None),
         ("too tired to go", "too wide to fly", None),
@@ -233,37 +241,37 @@ def test_a_shared_token_is_what_two_sentences_are_compared_by(
     ],
 )
 def test_a_sentence_is_called_by_the_only_word_that_differs(
-    one: str, other: str, told: tuple[str, str] | None
+    one: str, other: str, expected: tuple[str, str] | None
 ) -> None:
-    assert only_different_words(one, other) == told
+    assert only_different_words(one, other) == expected
 
 
 def test_of_one_token_three_rows_stand_below_each_other_and_name_their_keys_once(
     both: TraceComparison,
 ) -> None:
-    """At 16:9 all letters, and the numbers of the difference, are as large as on a slide."""
-    found = compare_sentences(both.first, both.second, query="it")
-    drawn = found.view().picture
-    laid_out = lay_out(panel_orders(drawn.groups), SLIDE, Captions(found.view().headline))
-    rows = [each.box for each in laid_out.panels]
+    """At 16:9, letters and the numbers of the difference are large enough for a slide."""
+    comparison = compare_sentences(both.first, both.second, query="it")
+    picture = comparison.view().picture
+    layout = lay_out(panel_orders(picture.groups), SLIDE, Captions(comparison.view().headline))
+    rows = [each.box for each in layout.panels]
 
     assert len({box[0] for box in rows}) == len({box[2] for box in rows}) == 1
-    assert [each.text for each in laid_out.words].count("street") == 1
-    assert min(each.fitting for each in laid_out.panels) >= 14
-    (alone,) = both.view().picture.groups
-    assert [each.title for each in alone.panels if isinstance(each, Grid)] == [
+    assert [each.text for each in layout.words].count("street") == 1
+    assert min(each.fitting for each in layout.panels) >= 14
+    (maps,) = both.view().picture.groups
+    assert [each.title for each in maps.panels if isinstance(each, Grid)] == [
         'L3H1 · with "tired"',
         'L3H1 · with "wide"',
     ]
 
 
 def test_a_small_screen_has_the_first_heads_alone(both: TraceComparison) -> None:
-    shown = both.view()
-    assert shown.excerpt is not None
-    (table,) = shown.excerpt.panels
+    view = both.view()
+    assert view.excerpt is not None
+    (table,) = view.excerpt.panels
     assert isinstance(table, Grid)
     assert len(table.rows) == 5
-    assert "--full" in shown.excerpt.hint
+    assert "--full" in view.excerpt.hint
     assert table.rows.names[0] == "L3H1 it → animal"
 
 
@@ -281,34 +289,39 @@ def test_the_closing_sentence_on_layers_is_true_of_the_numbers(both: TraceCompar
 
 def test_a_decoder_reads_what_stands_before_the_change_as_ever(tmp_path: Path) -> None:
     model = str(save(KINDS["gpt2"], tmp_path / "gpt2"))
-    found = compare_sentences("it was too tired", "it was open too", model=model)
-    rows = found.rows
-    both = zip(rows.tokens.ids, rows.others.ids, strict=False)
-    first_change = next(place for place, (one, other) in enumerate(both) if one != other)
+    comparison = compare_sentences("it was too tired", "it was open too", model=model)
+    rows = comparison.rows
+    token_pairs = zip(rows.tokens.ids, rows.others.ids, strict=False)
+    first_change = next(place for place, (one, other) in enumerate(token_pairs) if one != other)
 
     assert first_change > 1
     assert not compare_sentences("it was to a", "it was to b", model=model).shared
-    for head in found.heads:
+    for head in comparison.heads:
         assert head.largest.query >= first_change
 
 
 def test_two_models_are_compared_on_one_sentence_by_their_names(tmp_path: Path) -> None:
-    """Checkpoints of one name are called by their folders, too; ids of tokens may differ."""
-    one, same, other = (
+    """Checkpoints with the same name are told apart by their folders; token ids may differ."""
+    one, same_model, other = (
         trace("it was too tired", model=save(KINDS[kind], tmp_path / folder))
         for kind, folder in (("gpt2", "a/last"), ("gpt2", "b/last"), ("bert", "bert"))
     )
-    found = compare_sentences(one, other)
-    view = found.view()
+    comparison = compare_sentences(one, other)
+    view = comparison.view()
 
     assert view.title == "one sentence, read by last and bert"
     assert re.search(r" gives .* of its attention in last, .*% in bert$", view.headline)
-    assert found.rows.replaced == ()
-    assert found.first.tokens.ids == one.tokens.ids  # and not those that they were paired by
-    off = trace("it was too tired", model=same.origin.settings.model, without="L0H0")
-    assert compare_sentences(one, off).names == ("a/last", "b/last")
-    assert compare_sentences(one, off).view().title == "one sentence, read by a/last and b/last"
-    closing = compare_sentences(one, same).view().closing
+    assert comparison.rows.replaced == ()
+    assert comparison.first.tokens.ids == one.tokens.ids  # and not those that they were paired by
+    trace_without_head = trace(
+        "it was too tired", model=same_model.origin.settings.model, without="L0H0"
+    )
+    assert compare_sentences(one, trace_without_head).names == ("a/last", "b/last")
+    assert (
+        compare_sentences(one, trace_without_head).view().title
+        == "one sentence, read by a/last and b/last"
+    )
+    closing = compare_sentences(one, same_model).view().closing
     assert closing == ("No head differs: all 8 heads have the same weights in both.",)
 
 
@@ -325,10 +338,10 @@ def test_weights_of_two_sentences_keep_their_names() -> None:
 
 
 def test_the_same_tokens_are_read_alike() -> None:
-    found = compare_sentences("The cat sat", "the CAT sat", model="minilm")
+    comparison = compare_sentences("The cat sat", "the CAT sat", model="minilm")
 
-    assert not found.changes
-    assert found.view().closing == ("No head attends differently in the second.",)
+    assert not comparison.changes
+    assert comparison.view().closing == ("No head attends differently in the second.",)
 
 
 def test_the_difference_is_that_of_paired_tokens(uneven: TraceComparison) -> None:
@@ -344,11 +357,11 @@ def test_the_difference_is_that_of_paired_tokens(uneven: TraceComparison) -> Non
 
 
 def test_one_layer_one_head_and_one_token_can_be_asked_for() -> None:
-    found = compare_sentences(TIRED, WIDE, model="minilm", layer=3, head=1, query="tired")
+    comparison = compare_sentences(TIRED, WIDE, model="minilm", layer=3, head=1, query="tired")
 
-    assert [each.name for each in found.heads] == ["L3H1"]
-    assert found.query == 13
-    assert {len(each.rows) for each in grids_of(found)} == {1}
+    assert [each.name for each in comparison.heads] == ["L3H1"]
+    assert comparison.query == 13
+    assert {len(each.rows) for each in grids_of(comparison)} == {1}
 
 
 def test_data_holds_every_head(tmp_path: Path, attnviz: Attnviz) -> None:
@@ -370,24 +383,24 @@ def test_data_holds_every_head(tmp_path: Path, attnviz: Attnviz) -> None:
 def test_one_sentence_in_two_precisions(attnviz: Attnviz) -> None:
     result = attnviz("compare", "The cat sat", "--model=minilm", "--by=dtype")
 
-    told = " ".join(result.out.split())
-    assert told.startswith("Hardly any head changes: rows are under 0.001 bits apart on average ")
-    assert re.search(r"In L\dH\d+, .* of its attention in float32, .* in bfloat16\.", told)
+    output = " ".join(result.out.split())
+    assert output.startswith("Hardly any head changes: rows are under 0.001 bits apart on average ")
+    assert re.search(r"In L\dH\d+, .* of its attention in float32, .* in bfloat16\.", output)
     assert "differs most of 72 heads: its rows are under 0.001 bits apart" in result.out
 
 
 def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
     file = str(tmp_path / "trace.npz")
     trace(TIRED, model="minilm").view().save(file)
-    saved = attnviz("compare", "--trace", file, WIDE, "--query=it")
-    fresh = attnviz("compare", TIRED, WIDE, "--model=minilm", "--query=it")
+    result_of_saved = attnviz("compare", "--trace", file, WIDE, "--query=it")
+    result_of_text = attnviz("compare", TIRED, WIDE, "--model=minilm", "--query=it")
 
-    assert saved.status == 0, saved.err
-    assert saved.out == fresh.out
+    assert result_of_saved.status == 0, result_of_saved.err
+    assert result_of_saved.out == result_of_text.out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "hint"),
+    ("arguments", "expected", "hint"),
     [
         (["a", "--model=minilm"], "no second sentence to compare with", "give both: attnviz compa"),
         (["a", "a", "--model=minilm"], "both sentences are the same", "give another one"),
@@ -425,13 +438,13 @@ def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    attnviz: Attnviz, arguments: list[str], told: str, hint: str
+    attnviz: Attnviz, arguments: list[str], expected: str, hint: str
 ) -> None:
     result = attnviz("compare", *arguments)
 
     assert (result.status, result.out) == (2, "")
     problem, advice = result.err.splitlines()
-    assert told in problem
+    assert expected in problem
     assert hint in advice
 
 
@@ -443,7 +456,7 @@ def test_sentences_with_nothing_in_common_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_library_says_which_function_compares_sentences_of_a_transformer() -> None:
-    with pytest.raises(AttnvizError, match="with both sentences") as refused:
+    with pytest.raises(AttnvizError, match="with both sentences") as error:
         compare("The animal was tired", other="The animal was wide", model="minilm")
 
-    assert 'compare_sentences("…", "…"' in refused.value.hint
+    assert 'compare_sentences("…", "…"' in error.value.hint

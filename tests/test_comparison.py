@@ -1,4 +1,4 @@
-"""Comparisons: what is held fixed, what each mistake does, what it comes to."""
+"""Comparisons: what is held fixed, what each mistake does, and the conclusion."""
 
 from __future__ import annotations
 
@@ -36,45 +36,45 @@ from tests.conftest import Attnviz
 TEXT = "I am learning this"
 
 
-def by_name(made: Comparison) -> dict[str, torch.Tensor]:
-    return {each.name: each.weights for each in made.alternatives}
+def weights_by_name(comparison: Comparison) -> dict[str, torch.Tensor]:
+    return {each.name: each.weights for each in comparison.alternatives}
 
 
-def panels(made: Comparison) -> list[Grid | None]:
-    """What a picture shows, row by row; None is an empty place."""
-    shown = natural_page(panel_orders(made.view().picture.groups), (), Captions(), TextSize())[0][
-        0
-    ].panels
-    assert not any(isinstance(each, Curves) for each in shown)
-    return [each for each in shown if not isinstance(each, Curves)]
+def picture_panels(comparison: Comparison) -> list[Grid | None]:
+    """The panels of a picture, row by row; None is an empty place."""
+    drawn_panels = natural_page(
+        panel_orders(comparison.view().picture.groups), (), Captions(), TextSize()
+    )[0][0].panels
+    assert not any(isinstance(each, Curves) for each in drawn_panels)
+    return [each for each in drawn_panels if not isinstance(each, Curves)]
 
 
 def test_the_textbooks_case_of_why_scores_are_scaled() -> None:
     """d_k = 64: unscaled, one token takes everything; divided by 8, the others keep a share."""
     scores = torch.tensor([[[29.5998, 9.9446, 63.8539, 55.4694]]])
 
-    made = compare_scores(scores, 64, labels=["I", "am", "learning", "this"])
+    comparison = compare_scores(scores, 64, labels=["I", "am", "learning", "this"])
 
-    found = by_name(made)
+    weights = weights_by_name(comparison)
     unscaled = torch.tensor([1.329e-15, 3.8671e-24, 0.99977, 0.00022833])
-    assert_close(found["unscaled"][0, 0], unscaled, atol=1e-5, rtol=1e-3)
+    assert_close(weights["unscaled"][0, 0], unscaled, atol=1e-5, rtol=1e-3)
     assert_close(
-        found["scaled"][0, 0], torch.tensor([0.0101, 0.0009, 0.7323, 0.2567]), atol=5e-5, rtol=0
+        weights["scaled"][0, 0], torch.tensor([0.0101, 0.0009, 0.7323, 0.2567]), atol=5e-5, rtol=0
     )
-    change = made.changes[1]
+    change = comparison.changes[1]
     assert change is not None
     assert (change.query, change.key) == (0, 2)
-    assert "instead of 1.00" in conclusion(made)
+    assert "instead of 1.00" in conclusion(comparison)
 
 
 def test_the_textbooks_small_case_too() -> None:
-    found = by_name(compare_scores(torch.tensor([[[0.7875, 0.2388, 1.4352, 1.332]]]), 2))
+    weights = weights_by_name(compare_scores(torch.tensor([[[0.7875, 0.2388, 1.4352, 1.332]]]), 2))
 
     assert_close(
-        found["unscaled"][0, 0], torch.tensor([0.1918, 0.1108, 0.3666, 0.3307]), atol=1e-4, rtol=0
+        weights["unscaled"][0, 0], torch.tensor([0.1918, 0.1108, 0.3666, 0.3307]), atol=1e-4, rtol=0
     )
     assert_close(
-        found["scaled"][0, 0], torch.tensor([0.2115, 0.1435, 0.3343, 0.3108]), atol=1e-4, rtol=0
+        weights["scaled"][0, 0], torch.tensor([0.2115, 0.1435, 0.3343, 0.3108]), atol=1e-4, rtol=0
     )
 
 
@@ -82,13 +82,13 @@ def test_the_textbooks_small_case_too() -> None:
     "by", [name for name in ASPECTS if name not in ("device", "text", "without")]
 )
 def test_everything_can_be_compared_by_its_own_values(by: str) -> None:
-    made = compare(TEXT, by=by)
+    comparison = compare(TEXT, by=by)
 
-    assert [each.name for each in made.alternatives] == list(ASPECTS[by].values())
-    assert float(made.measures[-1].share.nan_to_num().max()) <= 1 + 1e-9
-    assert len(made.measures) == len(made.differences) == len(made.alternatives)
-    assert conclusion(made).endswith(".")
-    assert measures_table(made).values.shape == (len(made.alternatives), 8)
+    assert [each.name for each in comparison.alternatives] == list(ASPECTS[by].values())
+    assert float(comparison.measures[-1].share.nan_to_num().max()) <= 1 + 1e-9
+    assert len(comparison.measures) == len(comparison.differences) == len(comparison.alternatives)
+    assert conclusion(comparison).endswith(".")
+    assert measures_table(comparison).values.shape == (len(comparison.alternatives), 8)
 
 
 @pytest.mark.parametrize("by", ["scale", "mask", "temperature"])
@@ -109,45 +109,49 @@ def test_embeddings_are_the_same_in_all(by: str) -> None:
 
 
 def test_the_ways_of_scaling_are_the_runs_with_and_without_it() -> None:
-    found = by_name(compare(TEXT, variant="causal"))
+    weights = weights_by_name(compare(TEXT, variant="causal"))
 
     for name, scale in (("unscaled", False), ("scaled", True)):
         run = trace(TEXT, variant="causal", scale=scale)
-        assert torch.equal(found[name], run.layers[0].attended.weights)
+        assert torch.equal(weights[name], run.layers[0].attended.weights)
 
 
 def test_differences_are_from_the_reference_and_say_where_they_are_largest() -> None:
-    made = compare(TEXT, reference="scaled")
-    weights = by_name(made)
+    comparison = compare(TEXT, reference="scaled")
+    weights = weights_by_name(comparison)
 
-    assert made.reference == 1
-    assert made.differences[1] is None
-    difference = made.differences[0]
+    assert comparison.reference == 1
+    assert comparison.differences[1] is None
+    difference = comparison.differences[0]
     assert difference is not None
     assert_close(difference, (weights["unscaled"] - weights["scaled"]).double())
-    change = made.changes[0]
+    change = comparison.changes[0]
     assert change is not None
     assert_close(abs(change.after - change.before), float(difference.abs().max()))
 
 
 def test_each_mistake_shows_its_own_symptom() -> None:
-    made = compare(TEXT, by="mask")
-    pairs = zip(made.alternatives, made.measures, strict=True)
-    found = {alternative.name: measures for alternative, measures in pairs}
+    comparison = compare(TEXT, by="mask")
+    pairs = zip(comparison.alternatives, comparison.measures, strict=True)
+    measures_by_name = {alternative.name: measures for alternative, measures in pairs}
 
-    leaks = {name for name, each in found.items() if float(each.hidden.max()) > 1e-4}
-    breaks = {name for name, each in found.items() if float(each.row_error.max()) > 1e-4}
-    assert leaks == {"zero-scores", "softmax-twice"}
-    assert breaks == {"zero-weights", "softmax-all", "softmax-columns"}
-    weights = by_name(made)
+    leaking = {name for name, each in measures_by_name.items() if float(each.hidden.max()) > 1e-4}
+    breaking = {
+        name for name, each in measures_by_name.items() if float(each.row_error.max()) > 1e-4
+    }
+    assert leaking == {"zero-scores", "softmax-twice"}
+    assert breaking == {"zero-weights", "softmax-all", "softmax-columns"}
+    weights = weights_by_name(comparison)
     assert_close(weights["softmax-all"].sum(), torch.tensor(1.0))
     assert_close(weights["softmax-columns"].sum(-2), torch.ones(1, 4))
     assert_close(
-        weights["zero-weights"], weights["none"].masked_fill(~made.alternatives[0].visible, 0)
+        weights["zero-weights"], weights["none"].masked_fill(~comparison.alternatives[0].visible, 0)
     )
-    flatter = float(found["model-scale"].entropy.mean()) > float(found["causal"].entropy.mean())
-    assert flatter
-    assert set(MISTAKES) == leaks | breaks | {"model-scale"}
+    is_flatter = float(measures_by_name["model-scale"].entropy.mean()) > float(
+        measures_by_name["causal"].entropy.mean()
+    )
+    assert is_flatter
+    assert set(MISTAKES) == leaking | breaking | {"model-scale"}
 
 
 def test_softmax_twice_on_averages_gives_the_textbooks_digits() -> None:
@@ -162,19 +166,19 @@ def test_softmax_twice_on_averages_gives_the_textbooks_digits() -> None:
 def test_softmax_over_everything_gives_the_textbooks_digits() -> None:
     scores = torch.tensor([[[2.0, 4, 4], [4, 16, 12], [4, 12, 10]]])
 
-    found = MISTAKES["softmax-all"].weigh(scores, torch.ones(3, 3).bool(), 1.0)
+    weights = MISTAKES["softmax-all"].weigh(scores, torch.ones(3, 3).bool(), 1.0)
 
-    assert_close(found[0, 1], torch.tensor([5.9128e-06, 0.96234, 0.017626]), rtol=1e-4, atol=0)
+    assert_close(weights[0, 1], torch.tensor([5.9128e-06, 0.96234, 0.017626]), rtol=1e-4, atol=0)
 
 
 def test_ways_stand_above_their_differences_on_one_scale() -> None:
-    made = compare(TEXT, by="variant")
-    shown = panels(made)
+    comparison = compare(TEXT, by="variant")
+    grids = picture_panels(comparison)
 
-    assert shown[4] is None  # the reference differs in nothing from itself
-    assert [grid.title for grid in shown if grid][4:] == ["minus plain"] * 3
-    weights = [grid for grid in shown[:4] if grid]
-    differences = [grid for grid in shown[4:] if grid]
+    assert grids[4] is None  # the reference differs in nothing from itself
+    assert [grid.title for grid in grids if grid][4:] == ["minus plain"] * 3
+    weights = [grid for grid in grids[:4] if grid]
+    differences = [grid for grid in grids[4:] if grid]
     assert len({grid.scale for grid in weights}) == 1
     assert {(grid.scale.kind, grid.scale.low + grid.scale.high) for grid in differences} == {
         ("diverging", 0)
@@ -213,73 +217,75 @@ def test_conclusions_are_true_at_the_edges(
 
 
 def test_dropout_is_not_taken_for_attention() -> None:
-    assert_close(by_name(compare(TEXT, dropout=0.5)), by_name(compare(TEXT)))
+    assert_close(weights_by_name(compare(TEXT, dropout=0.5)), weights_by_name(compare(TEXT)))
 
 
 def test_what_only_rounding_changes_is_written_as_small_as_it_is() -> None:
-    made = compare(TEXT, by="dtype", values=["float64", "float32"])
-    difference = [grid for grid in panels(made) if grid][-1]
+    comparison = compare(TEXT, by="dtype", values=["float64", "float32"])
+    difference = [grid for grid in picture_panels(comparison) if grid][-1]
 
     assert re.fullmatch(r"-?\de-\d\d", cell_format(difference, 2)(difference.values.min()))
 
 
 def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
-    made = compare(TEXT, by="tokenizer")
+    comparison = compare(TEXT, by="tokenizer")
 
-    assert made.differences == (None, None, None)
-    assert len([each for each in panels(made) if each]) == 3
+    assert comparison.differences == (None, None, None)
+    assert len([each for each in picture_panels(comparison) if each]) == 3
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:
-    shown = [grid for grid in panels(restrict_to_query(compare(TEXT, by="variant"), 2)) if grid]
+    grids = [
+        grid for grid in picture_panels(restrict_to_query(compare(TEXT, by="variant"), 2)) if grid
+    ]
 
-    assert {grid.values.shape for grid in shown} == {(1, 4)}
-    assert all(grid.rows.labels == ("learning",) for grid in shown)
+    assert {grid.values.shape for grid in grids} == {(1, 4)}
+    assert all(grid.rows.labels == ("learning",) for grid in grids)
 
 
 def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None:
-    whole, alone = compare(TEXT), restrict_to_query(compare(TEXT), 0)
+    full_comparison, row_comparison = compare(TEXT), restrict_to_query(compare(TEXT), 0)
 
-    assert whole.changes[1] is not None
-    assert alone.changes[1] is not None
-    assert (whole.changes[1].query, alone.changes[1].query) == (1, 0)
-    assert conclusion(whole) != conclusion(alone)
-    out = attnviz("compare", TEXT, "--query", "1").out
-    assert "measures of 1 I" in out
-    assert 'largest change of "I" (1) from unscaled to scaled: I → ' in out
+    assert full_comparison.changes[1] is not None
+    assert row_comparison.changes[1] is not None
+    assert (full_comparison.changes[1].query, row_comparison.changes[1].query) == (1, 0)
+    assert conclusion(full_comparison) != conclusion(row_comparison)
+    output = attnviz("compare", TEXT, "--query", "1").out
+    assert "measures of 1 I" in output
+    assert 'largest change of "I" (1) from unscaled to scaled: I → ' in output
 
 
 @pytest.mark.parametrize(
     "by", [name for name in ASPECTS if name not in ("device", "text", "without")]
 )
 def test_no_panel_is_drawn_of_the_reference_minus_itself(by: str) -> None:
-    made = compare(TEXT, by=by, variant="multi-head")
-    groups = made.view(repeats=2).picture.groups
+    comparison = compare(TEXT, by=by, variant="multi-head")
+    groups = comparison.view(repeats=2).picture.groups
     grids = [each for group in groups for each in group.all_panels if isinstance(each, Grid)]
 
-    subtracted = [grid for grid in grids if grid.scale.label == "difference"]
-    heads = made.heads or 1
-    others = sum(difference is not None for difference in made.differences)
-    assert len(grids) - len(subtracted) == len(made.alternatives) * heads
-    assert len(subtracted) in (others * heads, 0)  # with curves there are none in a picture
+    differences = [grid for grid in grids if grid.scale.label == "difference"]
+    heads = comparison.heads or 1
+    others = sum(difference is not None for difference in comparison.differences)
+    assert len(grids) - len(differences) == len(comparison.alternatives) * heads
+    assert len(differences) in (others * heads, 0)  # with curves there are none in a picture
     assert "reference" not in " ".join(grid.title for grid in grids)
 
 
 def test_each_head_is_shown_unless_the_mean_is_asked_for(attnviz: Attnviz) -> None:
-    each = attnviz("compare", TEXT, "--variant", "multi-head").out
-    mean = attnviz("compare", TEXT, "--variant", "multi-head", "--mean").out
+    output_by_head = attnviz("compare", TEXT, "--variant", "multi-head").out
+    output_of_mean = attnviz("compare", TEXT, "--variant", "multi-head", "--mean").out
 
     for head in (0, 1):
         for title in ("unscaled", "scaled", "scaled − unscaled"):
-            assert f"{title} · head {head}" in each
-    assert "mean of" not in each
-    assert "mean of 2 heads" in mean
-    assert "· head" not in mean
+            assert f"{title} · head {head}" in output_by_head
+    assert "mean of" not in output_by_head
+    assert "mean of 2 heads" in output_of_mean
+    assert "· head" not in output_of_mean
 
 
 def test_heads_of_a_picture_have_a_row_or_a_column_each() -> None:
-    made = compare(TEXT, variant="multi-head")
-    group = made.view().picture.groups[0]
+    comparison = compare(TEXT, variant="multi-head")
+    group = comparison.view().picture.groups[0]
 
     tables = panel_orders([group])
     assert {(table.columns, table.rows) for table in tables} == {(2, 3), (3, 2), (6, 1)}
@@ -289,15 +295,15 @@ def test_heads_of_a_picture_have_a_row_or_a_column_each() -> None:
         if table.columns == 2:
             assert titles[:2] == ["unscaled · head 0", "unscaled · head 1"]
         if table.columns == 3:
-            wanted = ["unscaled", "scaled", "scaled − unscaled"]
-            assert titles[:3] == [f"{name} · head 0" for name in wanted]
+            expected_titles = ["unscaled", "scaled", "scaled − unscaled"]
+            assert titles[:3] == [f"{name} · head 0" for name in expected_titles]
 
 
 def test_a_head_that_is_shown_is_that_head() -> None:
-    made = compare(TEXT, variant="multi-head")
-    grids = {each.title: each for each in made.view().screen.panels if isinstance(each, Grid)}
+    comparison = compare(TEXT, variant="multi-head")
+    grids = {each.title: each for each in comparison.view().screen.panels if isinstance(each, Grid)}
 
-    unscaled, scaled = (each.weights.numpy() for each in made.alternatives)
+    unscaled, scaled = (each.weights.numpy() for each in comparison.alternatives)
     np.testing.assert_allclose(grids["scaled · head 1"].values, scaled[1])
     np.testing.assert_allclose(
         grids["scaled − unscaled · head 0"].values, scaled[0] - unscaled[0], atol=1e-7
@@ -305,8 +311,10 @@ def test_a_head_that_is_shown_is_that_head() -> None:
 
 
 def test_the_mean_is_shown_and_said_where_heads_are_not_as_many() -> None:
-    shown = compare(TEXT, by="heads").view(repeats=2).screen.panels
-    weights = [each for each in shown if isinstance(each, Grid) and each.scale.label == "weight"]
+    panel_list = compare(TEXT, by="heads").view(repeats=2).screen.panels
+    weights = [
+        each for each in panel_list if isinstance(each, Grid) and each.scale.label == "weight"
+    ]
 
     assert [grid.title for grid in weights] == ["heads 1", "heads 2", "heads 4"]
     assert all("mean of the heads, whose number differs" in grid.note for grid in weights)
@@ -329,22 +337,24 @@ def test_a_query_of_other_tokens_is_refused(attnviz: Attnviz) -> None:
 
 
 def test_what_was_averaged_is_what_the_measures_say() -> None:
-    one, several = compare(TEXT), compare(TEXT, variant="multi-head")
+    single_head, several_heads = compare(TEXT), compare(TEXT, variant="multi-head")
 
-    assert measures_table(one).note.startswith("means over queries · ")
-    assert measures_table(several).note.startswith("means over queries and heads · ")
-    assert measures_table(restrict_to_query(several, 1)).note.startswith("means over heads · ")
-    assert measures_table(restrict_to_query(one, 1)).note.startswith("bits = ")
+    assert measures_table(single_head).note.startswith("means over queries · ")
+    assert measures_table(several_heads).note.startswith("means over queries and heads · ")
+    assert measures_table(restrict_to_query(several_heads, 1)).note.startswith(
+        "means over heads · "
+    )
+    assert measures_table(restrict_to_query(single_head, 1)).note.startswith("bits = ")
 
 
 def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:
-    made = compare(TEXT, by="heads")
+    comparison = compare(TEXT, by="heads")
 
-    difference = made.differences[1]
+    difference = comparison.differences[1]
     assert difference is not None
     assert difference.shape == (1, 4, 4)
-    one, two = (each.weights for each in made.alternatives[:2])
-    assert_close(difference[0], (two.mean(0) - one[0]).double())
+    one_head, two_heads = (each.weights for each in comparison.alternatives[:2])
+    assert_close(difference[0], (two_heads.mean(0) - one_head[0]).double())
 
 
 def test_the_command_shows_ways_measures_and_a_conclusion(
@@ -383,10 +393,16 @@ def test_the_json_holds_ways_measures_differences_and_the_sweep(attnviz: Attnviz
     )
 
     assert document["reference"] == "0.25"
-    assert [way["name"] for way in document["ways"]] == ["0.25", "1", "4"]
-    way = document["ways"][1]
-    assert {"measures", "means", "layers", "tokens", "embeddings", "settings"} <= set(way)
-    assert len(way["measures"]["entropy"][0]) == 4
+    assert [second_alternative["name"] for second_alternative in document["ways"]] == [
+        "0.25",
+        "1",
+        "4",
+    ]
+    second_alternative = document["ways"][1]
+    assert {"measures", "means", "layers", "tokens", "embeddings", "settings"} <= set(
+        second_alternative
+    )
+    assert len(second_alternative["measures"]["entropy"][0]) == 4
     assert document["differences"][0]["weights"] is None
     assert document["differences"][1]["largest"]["before"] > 0
     assert document["sweep"]["curves"]["peak"]["scaled"]["median"]
@@ -404,8 +420,8 @@ def test_the_csv_has_a_row_for_each_query_and_one_of_means(
 
 
 def test_a_given_reference_scale_keeps_its_differences_centred() -> None:
-    made = compare(TEXT)
-    difference = next(grid for grid in panels(made) if grid and "−" in grid.title)
+    comparison = compare(TEXT)
+    difference = next(grid for grid in picture_panels(comparison) if grid and "−" in grid.title)
 
     assert cell_format(difference, 2)(-0.31) == "-.31"
 
@@ -504,17 +520,17 @@ def test_blocks_are_not_compared() -> None:
 def test_a_file_that_gives_a_block_is_not_compared_and_is_told_where_it_can_be_seen(
     tmp_path: Path,
 ) -> None:
-    given = tmp_path / "gpt.json"
-    given.write_text('{"embeddings": [[1, 0], [0, 1]], "w_1": [[1], [2]], "b_1": [0]}')
-    with pytest.raises(AttnvizError, match=r"and '.*gpt.json' gives w_1 and b_1") as refused:
-        compare(None, given=str(given))
-    assert "see a block with trace() or steps()" in refused.value.hint
+    matrix_file = tmp_path / "gpt.json"
+    matrix_file.write_text('{"embeddings": [[1, 0], [0, 1]], "w_1": [[1], [2]], "b_1": [0]}')
+    with pytest.raises(AttnvizError, match=r"and '.*gpt.json' gives w_1 and b_1") as error:
+        compare(None, given=str(matrix_file))
+    assert "see a block with trace() or steps()" in error.value.hint
 
 
 def test_positions_in_the_attention_are_compared() -> None:
-    made = compare("I am learning this", by="positions", values=["none", "rotary", "alibi"])
+    comparison = compare("I am learning this", by="positions", values=["none", "rotary", "alibi"])
 
-    weights = [each.weights for each in made.alternatives]
+    weights = [each.weights for each in comparison.alternatives]
     assert not torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
@@ -522,10 +538,10 @@ def test_positions_in_the_attention_are_compared() -> None:
 def test_mistakes_are_compared_in_a_head_as_wide_as_the_matrices_make_it(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
-    given = tmp_path / "given.toml"
-    given.write_text("w_query = [[1, 2], [3, 4]]\nembeddings = [[1, 2], [3, 4]]\n")
+    matrix_file = tmp_path / "given.toml"
+    matrix_file.write_text("w_query = [[1, 2], [3, 4]]\nembeddings = [[1, 2], [3, 4]]\n")
 
-    result = attnviz("compare", "--by", "mask", "--given", str(given), "--full")
+    result = attnviz("compare", "--by", "mask", "--given", str(matrix_file), "--full")
 
     assert (result.status, result.err) == (0, "")
     assert "1 head of width 2" in result.out
@@ -533,9 +549,9 @@ def test_mistakes_are_compared_in_a_head_as_wide_as_the_matrices_make_it(
 
 def test_titles_on_a_screen_are_whole(attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    chosen = ("--by", "temperature", "--values", "0.25,4", "--repeats", "2")
+    options = ("--by", "temperature", "--values", "0.25,4", "--repeats", "2")
 
-    out = attnviz("compare", TEXT, *chosen, "--variant", "multi-head").out
+    out = attnviz("compare", TEXT, *options, "--variant", "multi-head").out
 
     for head in (0, 1):
         assert f"temperature 4 − temperature 0.25 · head {head}" in out

@@ -32,8 +32,8 @@ from attnviz.views.inspection.head_kinds import head_kind_title
 from attnviz.views.view import Group, View, build_page
 from attnviz.wording.commands import options_as_keywords
 from tests.conftest import Attnviz
-from tests.hand import HOSTILE, causal_weights, made_with, view_of
-from tests.learned_by_hand import learned
+from tests.hand import HOSTILE, causal_weights, provenance_with, view_of
+from tests.learned_by_hand import make_learned
 
 TEXT = "I am learning this"
 PLACEHOLDER_KINDS = [PP_PLACEHOLDER.TITLE, PP_PLACEHOLDER.PICTURE, PP_PLACEHOLDER.BODY]
@@ -238,7 +238,7 @@ def theme_color(master: Any, name: str) -> str:
 
 
 def test_a_deck_says_what_made_it_and_not_when() -> None:
-    provenance = made_with({"text": "日本", "long": "x" * 500})
+    provenance = provenance_with({"text": "日本", "long": "x" * 500})
     view = view_of(causal_weights(), headline="heads & tails", provenance=provenance)
     content = render(view, ".pptx", dpi=COARSE_DPI)
     properties = pptx.Presentation(io.BytesIO(content)).core_properties
@@ -378,7 +378,7 @@ def test_what_one_token_reads_is_said_of_each_part() -> None:
 
 
 def test_a_model_that_learned_has_its_heads_as_they_are_now_and_charts() -> None:
-    view = learned().view()
+    view = make_learned().view()
     titles_of_slides = slide_titles(view)
 
     weight_titles = [title for title in titles_of_slides if "weights" in title]

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from attnviz.cli import demo
 from tests.conftest import Attnviz
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 
 LINES, COLUMNS = 24, 80
 CODES = re.compile(r"\x1b\[[\d;]*m")
@@ -43,7 +43,7 @@ def run_tour_on_terminal(*keys: bytes) -> tuple[str, int]:
 
     command = [sys.executable, "-m", "attnviz", "demo"]
     environment = {"ATTNVIZ_THEME": "dark"}
-    return shown_on_terminal(command, environment, press_next_key, size=(LINES, COLUMNS))
+    return run_on_terminal(command, environment, press_next_key, size=(LINES, COLUMNS))
 
 
 @pytest.mark.terminal

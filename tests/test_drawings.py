@@ -27,7 +27,7 @@ from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of
-from tests.learned_by_hand import BEFORE, SUBJECT, WORDS, learned, task
+from tests.learned_by_hand import BEFORE, SUBJECT, WORDS, make_learned, task
 from tests.test_slides import (
     SIZES,
     SLIDE_WIDTH,
@@ -94,26 +94,28 @@ VIEWS: dict[str, Any] = {
     "both products": lambda: trace(TEXT, variant="multi-head").view(
         show=["embeddings", *SCORE_PRODUCT, *CONTEXT_PRODUCT]
     ),
-    "heads that learn": lambda: learned().view(),
-    "heads of which none does it": lambda: learned({BEFORE: np.full((2, 2), 0.2)}).view(),
-    "heads of a task without readings": lambda: learned({}).view(),
-    "one head that learns": lambda: learned(
+    "heads that learn": lambda: make_learned().view(),
+    "heads of which none does it": lambda: make_learned({BEFORE: np.full((2, 2), 0.2)}).view(),
+    "heads of a task without readings": lambda: make_learned({}).view(),
+    "one head that learns": lambda: make_learned(
         {SUBJECT: np.array([[0.97]])}, layers=1, heads=1, variant="scaled"
     ).view(),
-    "many heads that learn": lambda: learned(
+    "many heads that learn": lambda: make_learned(
         {SUBJECT: ONE_OF_MANY, BEFORE: ONE_OF_MANY[::-1]}, layers=3, heads=4
     ).view(),
-    "heads of many tokens": lambda: learned(of=task(SUBJECT, watch=" ".join(WORDS * 3))).view(),
-    "heads of long words": lambda: learned(
+    "heads of many tokens": lambda: make_learned(
+        of=task(SUBJECT, watch=" ".join(WORDS * 3))
+    ).view(),
+    "heads of long words": lambda: make_learned(
         of=task(SUBJECT, words=LONG_WORDS, watch=" ".join(LONG_WORDS))
     ).view(),
-    "heads before the first step": lambda: learned(steps=(0,)).view(),
-    "a query that learns": lambda: learned().view(query="are"),
-    "a shot of heads": lambda: shot_as_page(learned().view(), 3),
+    "heads before the first step": lambda: make_learned(steps=(0,)).view(),
+    "a query that learns": lambda: make_learned().view(query="are"),
+    "a shot of heads": lambda: shot_as_page(make_learned().view(), 3),
     "a shot of many heads": lambda: shot_as_page(
-        learned({SUBJECT: ONE_OF_MANY, BEFORE: ONE_OF_MANY}, layers=3, heads=4).view(), -1
+        make_learned({SUBJECT: ONE_OF_MANY, BEFORE: ONE_OF_MANY}, layers=3, heads=4).view(), -1
     ),
-    "a shot of a query": lambda: shot_as_page(learned().view(query="are"), -1),
+    "a shot of a query": lambda: shot_as_page(make_learned().view(query="are"), -1),
     "W V of long words": lambda: trace(" ".join(HOSTILE[-9:]), tokenizer="words").view(
         show=CONTEXT_PRODUCT
     ),

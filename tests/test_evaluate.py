@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.evaluate import evaluated, holds, sides
+from tests.evaluate import evaluate, holds, sides
 from tests.intervals import Interval
 
 CUT_OFF = ("", "1 +", "· 2", "1 2", "(1", "1)", "()", "√", "²", "exp")
@@ -27,11 +27,11 @@ NOT_OUR_NOTATION = (
 
 
 def values(text: str) -> list[float]:
-    return [number.value for number in np.atleast_1d(evaluated(text))]
+    return [number.value for number in np.atleast_1d(evaluate(text))]
 
 
 def bounds(text: str) -> tuple[float, float]:
-    interval: Interval = evaluated(text)
+    interval: Interval = evaluate(text)
     return interval.low, interval.high
 
 
@@ -115,7 +115,7 @@ def test_a_printed_number_is_all_that_round_to_it(text: str, low: float, high: f
 @pytest.mark.parametrize("text", [*CUT_OFF, *NO_NUMBERS, *NO_VECTORS, *NOT_OUR_NOTATION])
 def test_what_is_no_arithmetic_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not arithmetic"):
-        evaluated(text)
+        evaluate(text)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_is_no_arithmetic_is_refused(text: str) -> None:
 )
 def test_code_is_refused_and_never_run(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="not arithmetic"):
-        evaluated(text)
+        evaluate(text)
 
     assert capsys.readouterr().out == ""
 

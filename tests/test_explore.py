@@ -48,7 +48,7 @@ from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.wording.commands import parse_command
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
-from tests.terminals import once, shown_on_terminal
+from tests.terminals import reply_once, run_on_terminal
 
 SENTENCE = "the old dogs near the table"
 WIDE_CHARACTERS = (
@@ -1052,7 +1052,7 @@ def test_without_a_terminal_two_lines_name_other_commands(attnviz: Attnviz) -> N
 
 @pytest.mark.terminal
 def test_an_unknown_theme_is_refused_in_two_lines() -> None:
-    text, status = shown_on_terminal([*COMMAND, "--theme", "sepia"], {})
+    text, status = run_on_terminal([*COMMAND, "--theme", "sepia"], {})
     lines = [line for line in re.sub(r"\x1b\[[\d;]*m", "", text).splitlines() if line.strip()]
 
     assert status == 2
@@ -1192,7 +1192,9 @@ def test_the_text_may_come_from_a_pipe(tmp_path: Path) -> None:
 @pytest.mark.terminal
 @pytest.mark.parametrize(("key", "status"), [(b"q", 0), (b"\x03", 130)])
 def test_the_terminal_is_left_as_it_was(key: bytes, status: int) -> None:
-    text, exit_status = shown_on_terminal(COMMAND, {"ATTNVIZ_THEME": "dark"}, once(key, b"quit"))
+    text, exit_status = run_on_terminal(
+        COMMAND, {"ATTNVIZ_THEME": "dark"}, reply_once(key, b"quit")
+    )
 
     assert exit_status == status
     assert "dogs" in text

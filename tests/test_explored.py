@@ -21,7 +21,7 @@ from attnviz.views.grids.explorer import HeadExplorer, HeadMap, find_telling_row
 from attnviz.views.grids.overview import Flag
 from attnviz.views.inspection.explored import most_telling_head
 from attnviz.views.inspection.head_kinds import head_flags
-from tests.learned_by_hand import learned
+from tests.learned_by_hand import make_learned
 from tests.small_transformers import Saved
 
 SENTENCE = "The animal didn't cross the street because it was too tired"
@@ -352,7 +352,7 @@ def test_steps_and_lessons_have_the_heads_of_their_trace() -> None:
 
 
 def test_learning_is_looked_at_moment_by_moment() -> None:
-    learned_model = learned()
+    learned_model = make_learned()
     explorer = explorer_of(learned_model)
 
     check_places(explorer)

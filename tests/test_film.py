@@ -22,7 +22,7 @@ from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.views.conclusions.learning_findings import training_sentence
 from attnviz.views.view import View
 from tests.conftest import unchecked
-from tests.learned_by_hand import learned, task
+from tests.learned_by_hand import make_learned, task
 
 MAX_BYTES = 2_000_000
 
@@ -35,7 +35,7 @@ def reversed_letters() -> Learned:
 
 @cache
 def view_of_heads() -> View:
-    return learned().view()
+    return make_learned().view()
 
 
 def layouts_of(view: View, look: Look) -> list[Layout]:
@@ -64,7 +64,7 @@ def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Lear
 
 def test_of_a_long_training_a_film_has_sixty_moments() -> None:
     steps, short_task = tuple(range(0, 4000, 10)), task(watch="the old keys are")
-    film = learned({}, steps=steps, layers=1, of=short_task).view().shots
+    film = make_learned({}, steps=steps, layers=1, of=short_task).view().shots
 
     assert 40 <= len(film) <= 60
 
@@ -106,7 +106,7 @@ def test_charts_are_equally_high_and_their_names_and_those_of_heads_of_one_size(
 
 def test_charts_stand_below_a_row_of_tables_and_beside_high_ones() -> None:
     layout_of_row, layout_of_high_tables = (
-        layouts_of(learned({}, layers=layers, heads=heads).view(), Look())[-1]
+        layouts_of(make_learned({}, layers=layers, heads=heads).view(), Look())[-1]
         for layers, heads in ((2, 2), (4, 2))
     )
 
@@ -119,7 +119,7 @@ def test_charts_stand_below_a_row_of_tables_and_beside_high_ones() -> None:
 
 
 def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> None:
-    learned_model = learned()
+    learned_model = make_learned()
     film = learned_model.view().shots
 
     assert film[-1].title == training_sentence(learned_model).removesuffix(".")
@@ -128,7 +128,7 @@ def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> N
 
 
 def test_a_title_of_ones_own_stands_over_every_frame() -> None:
-    view = learned().view()
+    view = make_learned().view()
     view_with_title = type(view)(**{**vars(view), "headline": "Heads at school", "titled": True})
 
     for layout in layouts_of(view_with_title, Look()):
@@ -153,7 +153,7 @@ def test_cells_that_are_painted_are_those_that_would_be_drawn(
     dpi: int, theme: str, palette: str, max_difference: int
 ) -> None:
     """To the pixel; where lines between cells are thinner than one, its neighbours share it."""
-    view = learned(steps=(0, 5, 80)).view()
+    view = make_learned(steps=(0, 5, 80)).view()
     look = Look(dpi=dpi, theme=theme, palette=palette, numbers=False)
     layouts = layouts_of(view, look)
     size = film._pixel_size(layouts[0].size, look)
@@ -182,7 +182,7 @@ def test_numbers_stand_in_cells_where_they_are_asked_for(monkeypatch: pytest.Mon
         return draw_layout(layout, look)
 
     monkeypatch.setattr(film, "draw_layout", record_and_draw)
-    view = learned(steps=(0, 9)).view()
+    view = make_learned(steps=(0, 9)).view()
 
     view.render(".gif", dpi=30, numbers=True)
     assert set(numbers_settings) == {True}

@@ -46,7 +46,7 @@ from attnviz.wording.commands import PATH_OPTIONS, shell_quote
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
-from tests.learned_by_hand import learned
+from tests.learned_by_hand import make_learned
 from tests.untrained import trace_model, untrained_model
 
 CODE_POINTS = (
@@ -277,7 +277,7 @@ def views() -> tuple[View, ...]:
         trace.view(query="2", as_="sentence"),
     ]
     answers = trace_model(untrained_model()).view(predict=True)
-    learned_view = learned(answers=[Answer(7, "are", 0.6)]).view()
+    learned_view = make_learned(answers=[Answer(7, "are", 0.6)]).view()
     heads = library.trace("a b a b a b", tokenizer="words", layers=2, heads=2)
     inspections = [library.inspect(heads).view(), library.inspect(heads, query="2").view()]
     long_texts = [library.trace(TEXT, tokenizer="words", stream=True, heads=2).view()]
@@ -319,7 +319,7 @@ def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(index: int)
 
 
 def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
-    learned_view = learned(answers=[Answer(7, "are", 0.6)]).view()
+    learned_view = make_learned(answers=[Answer(7, "are", 0.6)]).view()
     shots = [replace(fill_with_hostile_text(shot), title=HOSTILE) for shot in learned_view.shots]
 
     texts = dict.fromkeys(every_text(replace(learned_view, film=lambda: tuple(shots)).shots))

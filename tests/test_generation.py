@@ -26,9 +26,9 @@ from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.inspection.generated import generation_film
 from tests.browser import opened
 from tests.conftest import Attnviz
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 from tests.small_transformers import KINDS, Saved, save
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 
 SHORT_TEXT = "The animal was too"
 TEMPLATE = (
@@ -83,7 +83,7 @@ def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
     folder = str(small_transformer("llama"))
     command = ["inspect", SHORT_TEXT, "--model", folder, "--generate", "4", "--layer", "0"]
 
-    screen, status = shown_on_terminal([sys.executable, "-m", "attnviz", *command], {})
+    screen, status = run_on_terminal([sys.executable, "-m", "attnviz", *command], {})
     result = attnviz(*command)
 
     assert status == 0
@@ -233,7 +233,7 @@ def test_a_page_has_a_button_for_each_new_token(
 ) -> None:
     text_trace, prompt_length = generated_inspection.trace, generated_inspection.trace.prompt
     assert prompt_length is not None
-    path = written(generated_inspection.view(), tmp_path)
+    path = write_page(generated_inspection.view(), tmp_path)
     with opened(chromium, path) as opened_page:
         buttons = opened_page.page.locator(".generated button")
         assert buttons.count() == 5
@@ -243,7 +243,7 @@ def test_a_page_has_a_button_for_each_new_token(
         buttons.nth(2).click()
         label = text_trace.tokens.labels[prompt_length + 2]
         expected = f'next, the model wrote "{label}"'
-        until(opened_page.page, lambda: expected in opened_page.page.inner_text(".says"))
+        wait_until(opened_page.page, lambda: expected in opened_page.page.inner_text(".says"))
         assert buttons.nth(2).get_attribute("aria-pressed") == "true"
         assert buttons.first.get_attribute("aria-pressed") == "false"
 

@@ -42,7 +42,7 @@ from tests.gguf_files import (
     END,
     GPT2_TOKENIZER,
     add_byte_vocabulary,
-    finish,
+    close_file,
     merges_of,
     train_byte_tokenizer,
     write_model,
@@ -231,7 +231,7 @@ def test_every_number_of_a_block_is_that_of_llama_cpp(
     writer = gguf.GGUFWriter(tmp_path / "blocks.gguf", "llama")
     add_byte_vocabulary(writer)
     writer.add_tensor("rows", content, raw_dtype=kind)
-    path = finish(writer)
+    path = close_file(writer)
 
     numbers = read_tensor(read_gguf(path).tensors["rows"], torch.float32).numpy()
 
@@ -278,7 +278,7 @@ def _write_vocabulary(path: Path, tokenizer: Tokenizer, pre: str, **facts: Any) 
     for name, value in facts.items():
         getattr(writer, f"add_{name}")(value)
     writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
-    return finish(writer)
+    return close_file(writer)
 
 
 @pytest.mark.parametrize("pre", PRE_TOKENIZERS_BY_NAME)
@@ -303,7 +303,7 @@ def test_a_word_that_is_a_token_needs_no_merges_in_llama_3(
     writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
     add_byte_vocabulary(writer, GPT2_TOKENIZER, pre, merge_count=1)
     writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
-    tokenizer = build_tokenizer(read_gguf(finish(writer)))
+    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
     vocabulary = GPT2_TOKENIZER.get_vocab()
     word = max((token for token in vocabulary if token.isalpha() and token.isascii()), key=len)
 
@@ -382,7 +382,7 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     writer.add_unk_token_id(0)
     writer.add_add_space_prefix(prefix)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
-    tokenizer = build_tokenizer(read_gguf(finish(writer)))
+    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
 
     @settings(max_examples=150)
     @given(st.text("abcdef é", min_size=1, max_size=20))
@@ -447,7 +447,7 @@ def test_ends_are_those_of_the_header_and_special_tokens_known_by_name(tmp_path:
     writer.add_eom_token_id(8)
     writer.add_array("tokenizer.ggml.eos_token_ids", [6, 99])  # of Ollama
     writer.add_tensor("token_embd.weight", np.zeros((10, 2), np.float32))
-    path = finish(writer)
+    path = close_file(writer)
 
     assert find_end_ids(read_gguf(path)) == [0, 2, 4, 6, 7, 8]
 

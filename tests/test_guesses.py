@@ -19,7 +19,7 @@ from attnviz.traces.models.model_names import models
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
 from tests.conftest import Attnviz
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 
 # Phrases of the libraries that parse a command line; attnviz has its own.
 PHRASES_OF_LIBRARIES = (
@@ -240,7 +240,7 @@ def test_a_variant_by_another_name_is_suggested(
 @pytest.mark.parametrize("columns", [40, 80])
 def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
     command = [sys.executable, "-m", "attnviz", "steps", "a", "--step", "skores"]
-    screen, status = shown_on_terminal(command, {"NO_COLOR": "1"}, size=(24, columns))
+    screen, status = run_on_terminal(command, {"NO_COLOR": "1"}, size=(24, columns))
     lines = screen.replace("\r\n", "\n").rstrip("\n").split("\n")
 
     assert status == 2

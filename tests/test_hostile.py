@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from tests.hostile import contents
-from tests.hostile.calls import Call, invented
-from tests.hostile.damage import CANARY, CODE, OF_A_FORMAT, PICKLE, damaged
-from tests.hostile.ending import Ended, ended
-from tests.hostile.found import FOUND, PLACES, with_a_place_changed
+from tests.hostile.calls import Call, random_call
+from tests.hostile.damage import CANARY, CODE, DAMAGE_BY_SUFFIX, PICKLE, damage_file
+from tests.hostile.ending import CallResult, run_call
+from tests.hostile.failed_calls import CHANGED_VALUES, FAILED_CALLS, call_with_changed_value
 
 CALLS_PER_TEST = 100  # in one test
 
@@ -20,35 +20,35 @@ CALLS_PER_TEST = 100  # in one test
 @pytest.mark.draws(1500, CALLS_PER_TEST)
 @pytest.mark.usefixtures("quick")
 def test_calls_by_chance_give_a_result_or_two_lines(first: int) -> None:
-    endings = {seed: ended(invented(seed)) for seed in range(first, first + CALLS_PER_TEST)}
+    endings = {seed: run_call(random_call(seed)) for seed in range(first, first + CALLS_PER_TEST)}
 
     assert {seed: describe_ending(each) for seed, each in endings.items() if each.faults} == {}
 
 
-@pytest.mark.parametrize("call", FOUND, ids=lambda call: " ".join(call.arguments)[:60])
+@pytest.mark.parametrize("call", FAILED_CALLS, ids=lambda call: " ".join(call.arguments)[:60])
 def test_what_once_ended_badly_ends_well(call: Call) -> None:
-    ending = ended(call)
+    ending = run_call(call)
 
     assert ending.faults == [], describe_ending(ending)
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", CHANGED_VALUES)
 def test_a_folder_that_once_ended_badly_ends_well(name: str) -> None:
-    ending = ended(with_a_place_changed(name))
+    ending = run_call(call_with_changed_value(name))
 
     assert ending.faults == [], describe_ending(ending)
 
 
 def test_calls_by_chance_try_most_things() -> None:
-    calls = [invented(seed) for seed in range(1000)]
+    calls = [random_call(seed) for seed in range(1000)]
 
     assert {call.arguments[0] for call in calls} >= {"run", "compare", "steps", "example"}
     assert sum(bool(call.files) for call in calls) > 200
-    assert sum(ended(call).status == 0 for call in calls[:100]) >= 35
+    assert sum(run_call(call).status == 0 for call in calls[:100]) >= 35
 
 
 def test_a_fifth_of_the_calls_read_damaged_files_of_every_format() -> None:
-    calls = [invented(seed) for seed in range(1000)]
+    calls = [random_call(seed) for seed in range(1000)]
     calls_of_file_readers = [call for call in calls if call.offline]
     formats = {Path(name).suffix for call in calls_of_file_readers for name in call.files}
 
@@ -60,7 +60,7 @@ def test_a_fifth_of_the_calls_read_damaged_files_of_every_format() -> None:
     assert sum("mine/code.py" in call.files for call in calls_of_file_readers) >= 3
 
 
-@pytest.mark.parametrize("suffix", OF_A_FORMAT)
+@pytest.mark.parametrize("suffix", DAMAGE_BY_SUFFIX)
 def test_damage_is_seldom_the_same_and_never_none(suffix: str) -> None:
     content = {
         ".json": b'{"a": [1, 2], "b": {"c": "d"}}',
@@ -68,7 +68,7 @@ def test_damage_is_seldom_the_same_and_never_none(suffix: str) -> None:
         ".npz": contents.arrays_of({"a": [[1, 2], [3, 4]], "b": [1]}),
         ".safetensors": contents.tensors_of({"a": [[1, 2], [3, 4]], "b": [1]}),
     }[suffix]
-    damaged_contents = [damaged(f"a{suffix}", content, Random(seed)) for seed in range(40)]
+    damaged_contents = [damage_file(f"a{suffix}", content, Random(seed)) for seed in range(40)]
 
     assert len({*damaged_contents}) > 20
     assert sum(each == content for each in damaged_contents) < 5
@@ -94,7 +94,7 @@ def test_code_that_is_run_leaves_a_trace(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_a_call_does_beside_its_task_is_seen(
     arguments: tuple[str, ...], code: bytes, fault: str
 ) -> None:
-    faults = ended(Call(arguments, {"code.py": code}, offline=True)).faults
+    faults = run_call(Call(arguments, {"code.py": code}, offline=True)).faults
 
     assert any(each.startswith(fault) for each in faults), faults
 
@@ -102,7 +102,7 @@ def test_what_a_call_does_beside_its_task_is_seen(
 def test_what_ends_badly_is_seen() -> None:
     def faults(status: int, out: str, err: str, **files: bytes) -> int:
         names = {name.replace("_", "."): content for name, content in files.items()}
-        return len(Ended(Call(("run",)), status, out, err, names, seconds=1).faults)
+        return len(CallResult(Call(("run",)), status, out, err, names, seconds=1).faults)
 
     assert faults(0, "\x1b[1mbold\x1b[0m", "note: one", a_json=b"[1]") == 0
     assert faults(2, "", "error: one\n hint: two\n") == 0
@@ -112,6 +112,6 @@ def test_what_ends_badly_is_seen() -> None:
     assert faults(0, "", "", a_json=b"[NaN]", a_svg=b"<svg>", a_npz=b"PK", a_md=b"\x1b") == 4
 
 
-def describe_ending(ending: Ended) -> str:
+def describe_ending(ending: CallResult) -> str:
     """What somebody must know to repair it: faults, call and errors."""
     return f"{ending.faults}: {ending.call}\n{ending.err}"

@@ -23,7 +23,7 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.learned.head_roles import LearnedHeads
 from attnviz.views.learned.view import film_moments, halving_moments
 from tests.conftest import unchecked
-from tests.learned_by_hand import BEFORE, SUBJECT, learned, task
+from tests.learned_by_hand import BEFORE, SUBJECT, make_learned, task
 
 SHARE = r"(?:\.\d\d|1\.0)"
 HEAD = r"L\d+H\d+"
@@ -92,7 +92,7 @@ def reverse_training() -> Learned:
     ],
 )
 def test_the_sentence_says_what_the_figures_do(changes: dict[str, Any], sentence: str) -> None:
-    assert training_sentence(learned(**changes)) == sentence
+    assert training_sentence(make_learned(**changes)) == sentence
 
 
 share = st.floats(0, 1, width=32)
@@ -110,7 +110,7 @@ def test_every_sentence_is_true(
     """Read, and worked out again from the scores."""
     scores = {SUBJECT: np.reshape(subject, (2, 2)), BEFORE: np.reshape(before, (2, 2))}
     steps = (0, last) if last else (0,)
-    sentence = training_sentence(learned(scores, accuracy=accuracy, steps=steps))
+    sentence = training_sentence(make_learned(scores, accuracy=accuracy, steps=steps))
 
     accuracy_claim, _, heads_claim = sentence.removesuffix(".").partition("; ")
     assert_accuracy_claim(accuracy_claim, accuracy, last)
@@ -176,14 +176,14 @@ def share_of(text: str) -> float:
 
 
 def test_before_the_end_nothing_is_said_of_heads() -> None:
-    training = learned(accuracy=0.8)
+    training = make_learned(accuracy=0.8)
 
     assert moment_title(training, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
     assert moment_title(training, 7) == training_sentence(training).removesuffix(".")
 
 
 def test_a_page_shows_the_first_moment_the_last_and_halves_before_it() -> None:
-    training = learned(steps=tuple(range(101)))
+    training = make_learned(steps=tuple(range(101)))
 
     assert halving_moments(training.moments, 5) == [0, 12, 25, 50, 100]
     assert halving_moments(training.moments[:1], 5) == [0]
@@ -194,7 +194,7 @@ def test_a_page_shows_the_first_moment_the_last_and_halves_before_it() -> None:
 def test_a_film_has_the_first_moment_the_last_and_no_more_than_it_may(
     count: int, most: int
 ) -> None:
-    training = learned({}, steps=tuple(range(count)), of=task(watch="the"))
+    training = make_learned({}, steps=tuple(range(count)), of=task(watch="the"))
 
     moments = film_moments(training.moments, most)
 
@@ -206,10 +206,10 @@ def test_a_film_has_the_first_moment_the_last_and_no_more_than_it_may(
 
 def test_a_film_lingers_where_weights_change() -> None:
     """Of a thousand steps that change nothing few are shown, of ten that do most."""
-    unchanging = learned(steps=tuple(range(0, 1000, 10)))
+    unchanging = make_learned(steps=tuple(range(0, 1000, 10)))
     unchanging_weights, changing = (
         unchanging.moments[0].weights,
-        learned(steps=tuple(range(11))).moments,
+        make_learned(steps=tuple(range(11))).moments,
     )
     moments = [
         *(changed_moment(each, unchanging_weights) for each in unchanging.moments),
@@ -227,7 +227,7 @@ def changed_moment(moment: Any, weights: Any, step: int | None = None) -> Any:
 
 
 def test_the_page_has_a_row_for_each_of_few_heads_and_a_column_for_each_moment() -> None:
-    training = learned()
+    training = make_learned()
     heads, curves = training.view().picture.groups
 
     assert [name.text for name in heads.panel_titles] == [f"step {n}" for n in (0, 10, 20, 40, 80)]
@@ -250,13 +250,13 @@ def test_the_page_has_a_row_for_each_of_few_heads_and_a_column_for_each_moment()
 def test_of_many_heads_the_page_has_those_that_do_something() -> None:
     scores = {SUBJECT: np.zeros((3, 4)), BEFORE: np.zeros((3, 4))}
     scores[SUBJECT][2, 3], scores[BEFORE][0, 1] = 0.9, 0.8
-    heads, _ = learned(scores, layers=3, heads=4).view().picture.groups
+    heads, _ = make_learned(scores, layers=3, heads=4).view().picture.groups
 
     assert [name.text for name in heads.row_titles] == ["L0H1", "L2H3"]
 
 
 def test_a_query_is_followed_from_moment_to_moment() -> None:
-    training = learned()
+    training = make_learned()
     readings, _ = training.view(query="are").picture.groups
 
     last = readings.panels[3]
@@ -268,11 +268,11 @@ def test_a_query_is_followed_from_moment_to_moment() -> None:
 
 def test_a_query_that_is_not_there_is_refused() -> None:
     with pytest.raises(AttnvizError, match="no token of the sentence is 'dog'"):
-        learned().view(query="dog")
+        make_learned().view(query="dog")
 
 
 def test_json_has_the_whole_history_and_the_weights_of_what_was_watched() -> None:
-    training = learned()
+    training = make_learned()
     document = json.loads(training.view().render(".json"))
 
     assert document["history"]["step"] == [0, 1, 2, 5, 10, 20, 40, 80]
@@ -288,7 +288,7 @@ def test_json_has_the_whole_history_and_the_weights_of_what_was_watched() -> Non
 
 
 def test_csv_has_a_line_for_each_moment() -> None:
-    training = learned()
+    training = make_learned()
     rows = list(csv.DictReader(training.view().render(".csv").decode().splitlines()))
 
     assert [row["step"] for row in rows] == ["0", "1", "2", "5", "10", "20", "40", "80"]

@@ -19,7 +19,13 @@ from attnviz.traces.trained.capture import Listener, capturing_attention
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
-from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
+from tests.small_transformers import (
+    KINDS,
+    KINDS_WITHOUT_CAPTURE,
+    KINDS_WITHOUT_WEIGHTS,
+    TEXT,
+    Saved,
+)
 
 
 @cache
@@ -189,7 +195,7 @@ def test_after_listening_the_model_attends_as_before(small_transformer: Saved) -
     assert len(unchanged_weights(folder, model_trace)) == 2
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("name", KINDS_WITHOUT_CAPTURE)
 def test_a_model_outside_the_interface_tells_its_weights_itself(
     name: str, small_transformer: Saved
 ) -> None:
@@ -208,7 +214,7 @@ def test_a_model_outside_the_interface_tells_its_weights_itself(
         assert layer.values.shape[-1] == 0  # they are not known
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("name", KINDS_WITHOUT_CAPTURE)
 def test_of_weights_that_a_model_tells_only_that_is_checked(
     name: str, small_transformer: Saved
 ) -> None:
@@ -241,7 +247,7 @@ def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
 def test_a_model_without_attention_to_be_seen_is_refused_by_its_modules(
     name: str, message: str, small_transformer: Saved
 ) -> None:
-    assert name in BLIND
+    assert name in KINDS_WITHOUT_WEIGHTS
     with pytest.raises(AttnvizError, match=message):
         trace(TEXT, model=str(small_transformer(name)))
 

@@ -25,7 +25,7 @@ from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from tests import LONGEST, terminals
-from tests.terminals import once, shown_on_terminal
+from tests.terminals import reply_once, run_on_terminal
 
 WEIGHT = Scale("weight", 0.0, 1.0)
 WORDS = ["the", "old", "keys", "near", "the", "small", "cabinet", "?"]
@@ -186,12 +186,12 @@ def watch_training(
     size: tuple[int, int], answer: Callable[[bytes], bytes], **environment: str
 ) -> tuple[str, int]:
     command = [sys.executable, "-m", "attnviz", *ENDLESS_COMMAND]
-    return shown_on_terminal(command, {"ATTNVIZ_THEME": "dark", **environment}, answer, size)
+    return run_on_terminal(command, {"ATTNVIZ_THEME": "dark", **environment}, answer, size)
 
 
 def interrupt_once_learning() -> Callable[[bytes], bytes]:
     """Ctrl-C, once some steps are learned."""
-    return once(b"\x03", b"steps/s")
+    return reply_once(b"\x03", b"steps/s")
 
 
 @pytest.mark.terminal
@@ -241,9 +241,9 @@ with undo_on_signal(lambda: os.write(1, b"tidied")), stop_on_interrupt() as stop
 @pytest.mark.terminal
 def test_a_second_ctrl_c_leaves_as_ever() -> None:
     # With the end of the line: a terminal that gets Ctrl-C drops what was not yet read.
-    first, second = once(b"\x03", b"begun\r\n"), once(b"\x03", b"stopped\r\n")
+    first, second = reply_once(b"\x03", b"begun\r\n"), reply_once(b"\x03", b"stopped\r\n")
 
-    text, status = shown_on_terminal(
+    text, status = run_on_terminal(
         [sys.executable, "-c", STOPPING_SCRIPT], {}, lambda output: first(output) or second(output)
     )
 

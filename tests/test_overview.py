@@ -32,7 +32,7 @@ from attnviz.renderers.terminal.small_maps import overview_lines
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Overview
 from attnviz.views.inspection.heatmap import _overview_patch, heads_overview
-from tests.hand import DRAWN, HOSTILE, view_of
+from tests.hand import HOSTILE, PANEL_SUFFIXES, view_of
 from tests.overviews import KINDS, overview_by_hand
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, find_overlaps, layout_of
 
@@ -310,7 +310,7 @@ def test_the_legend_is_that_of_the_maps_as_they_are_drawn() -> None:
 # In files.
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_every_renderer_takes_an_overview(suffix: str) -> None:
     view = view_of(overview_of("hostile words"), headline="all heads")
 

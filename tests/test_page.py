@@ -27,7 +27,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, centred_scale
 from attnviz.views.view import View
 from tests.conftest import Attnviz
-from tests.learned_by_hand import learned
+from tests.learned_by_hand import make_learned
 
 TEXT = "I am here"
 PAGE_FOLDER = Path(__file__).parent.parent / "attnviz" / "renderers" / "page"
@@ -81,7 +81,7 @@ def views() -> dict[str, View]:
         "curves": library.compare(TEXT, by="dim", tokenizer="words").view(curves=True, repeats=2),
         "inspect": library.inspect(two_layer_trace).view(),
         "reading": library.inspect(two_layer_trace, query="2").view(),
-        "learned": learned().view(),
+        "learned": make_learned().view(),
     }
 
 

@@ -26,7 +26,7 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.explorer import HeadVectors
 from attnviz.views.trace_data import explore_trace
 from tests.browser import opened
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -74,9 +74,9 @@ def number_in(text: str) -> float:
 @contextmanager
 def page_of(trace: Trace, chromium: Browser, folder: Path, address: str = "") -> Iterator[Page]:
     with opened(
-        chromium, written(trace.view(), folder), address, viewport=WIDE_VIEWPORT
+        chromium, write_page(trace.view(), folder), address, viewport=WIDE_VIEWPORT
     ) as session:
-        until(
+        wait_until(
             session.page,
             lambda: session.page.locator(".matrix-title strong").first.inner_text() != "",
         )
@@ -87,7 +87,7 @@ def show_cell(page: Page, head: int, query: int, key: int) -> dict[str, str]:
     """The lines of the panel by name, and their results."""
     name = f"head={head}&cell={query + 1}-{key + 1}"
     page.evaluate(f"document.querySelector('#arithmetic dl')?.remove(); location.hash = '{name}'")
-    until(page, lambda: page.locator("#arithmetic dl b").count() > 0)
+    wait_until(page, lambda: page.locator("#arithmetic dl b").count() > 0)
     names = page.locator("#arithmetic dt").all_inner_texts()
     return dict(zip(names, page.locator("#arithmetic dd b").all_inner_texts(), strict=True))
 
@@ -204,45 +204,47 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
         title, panel = page.locator("#arithmetic .matrix-title h2"), page.locator("#arithmetic")
         assert not panel.is_visible()
         page.keyboard.press("d")
-        until(page, lambda: page.url.endswith("#cell=4-2"))  # the largest weight that is followed
+        wait_until(
+            page, lambda: page.url.endswith("#cell=4-2")
+        )  # the largest weight that is followed
         page.focus(".matrix-frame")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        until(page, lambda: "cell=4-2" in page.url and 'reads "\u2068am' in title.inner_text())
+        wait_until(page, lambda: "cell=4-2" in page.url and 'reads "\u2068am' in title.inner_text())
         page.keyboard.press("ArrowUp")
-        until(page, lambda: page.url.endswith("#cell=3-2"))
+        wait_until(page, lambda: page.url.endswith("#cell=3-2"))
         page.keyboard.press("Escape")
-        until(page, lambda: not panel.is_visible())
-        until(page, lambda: "cell" not in page.url)
+        wait_until(page, lambda: not panel.is_visible())
+        wait_until(page, lambda: "cell" not in page.url)
         frame = page.locator(".matrix-frame").bounding_box()
         assert frame is not None
         corner = frame["x"] + frame["width"] - 20, frame["y"] + frame["height"] - 20
         page.mouse.click(*corner)
-        until(page, lambda: page.url.endswith("#cell=4-4"))
+        wait_until(page, lambda: page.url.endswith("#cell=4-4"))
         page.locator("#arithmetic th button").filter(has_text="learning").click()
-        until(page, lambda: page.url.endswith("#cell=4-3"))
+        wait_until(page, lambda: page.url.endswith("#cell=4-3"))
         assert page.evaluate("document.activeElement.textContent") == "3 learning"
         page.focus(".bars")
         page.keyboard.press("End")
-        until(page, lambda: "dimension 8:" in page.inner_text(".bar-says"))
+        wait_until(page, lambda: "dimension 8:" in page.inner_text(".bar-says"))
         assert page.locator(".square.chosen").count() == 3
         page.mouse.click(*corner)
         page.mouse.click(*corner)
-        until(page, lambda: not panel.is_visible())
-        until(page, lambda: "query=none" in page.url)
+        wait_until(page, lambda: not panel.is_visible())
+        wait_until(page, lambda: "query=none" in page.url)
         page.keyboard.press("d")
         page.click("#arithmetic [aria-label^=close]")
-        until(page, lambda: not panel.is_visible())
+        wait_until(page, lambda: not panel.is_visible())
     with page_of(TRACES["random"](), chromium, tmp_path, "#cell=2-3&query=none") as page:
-        until(page, lambda: "learning" in page.inner_text("#arithmetic .matrix-title"))
+        wait_until(page, lambda: "learning" in page.inner_text("#arithmetic .matrix-title"))
 
 
 def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path) -> None:
-    path = written(TRACES["random"]().view(), tmp_path)
+    path = write_page(TRACES["random"]().view(), tmp_path)
     grants = ["clipboard-read", "clipboard-write"]
     with opened(chromium, path, "#cell=2-3", viewport=WIDE_VIEWPORT, permissions=grants) as session:
         session.page.get_by_role("button", name="copy: the arithmetic as text").click()
-        until(session.page, lambda: "copied" in (session.page.text_content("#said") or ""))
+        wait_until(session.page, lambda: "copied" in (session.page.text_content("#said") or ""))
         lines = session.page.evaluate("navigator.clipboard.readText()").splitlines()
     assert "\u2068" not in "".join(lines)
     assert lines[0] == 'Head 0: "am" reads "learning": weight .14'
@@ -271,7 +273,7 @@ def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_pa
     assert layer.keys is not None
     products = (layer.queries[0, 1] * layer.keys[0, 2]).numpy()
     with page_of(trace, chromium, tmp_path, "#cell=2-3") as page:
-        until(page, lambda: page.locator(".square").count() == 3 * 128)
+        wait_until(page, lambda: page.locator(".square").count() == 3 * 128)
         largest = abs(products).argsort()[::-1][:3]
         summary = page.inner_text(".bar-says").replace("−", "-")
         dimensions = [int(each) for each in re.findall(r"dimension (\d+)", summary)]
@@ -289,13 +291,15 @@ def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
     has_vectors = [head.vectors is not None for head in view.heads.heads]
     assert has_vectors[-1]
     assert not has_vectors[0]
-    path = written(view, tmp_path)
+    path = write_page(view, tmp_path)
     with opened(
         chromium, path, f"#head={len(has_vectors) - 1}&cell=1-1", viewport=WIDE_VIEWPORT
     ) as session:
-        until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
+        wait_until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
         session.page.evaluate("location.hash = 'head=0&cell=1-1'")
-        until(session.page, lambda: "no queries and keys" in session.page.inner_text("#arithmetic"))
+        wait_until(
+            session.page, lambda: "no queries and keys" in session.page.inner_text("#arithmetic")
+        )
         assert "only the last moment has them" in session.page.inner_text("#arithmetic")
 
 
@@ -304,14 +308,14 @@ def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
 def test_on_a_phone_the_arithmetic_fits_into_the_page(
     kind: str, width: int, chromium: Browser, tmp_path: Path
 ) -> None:
-    path = written(TRACES[kind]().view(), tmp_path)
+    path = write_page(TRACES[kind]().view(), tmp_path)
     phone = {
         "viewport": {"width": width, "height": 740},
         "has_touch": True,
         "is_mobile": True,
     }
     with opened(chromium, path, "#cell=3-2", **phone) as session:
-        until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
+        wait_until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
         assert session.page.evaluate("document.documentElement.scrollWidth") == width
         find_cut_squares = (
             "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
@@ -360,7 +364,7 @@ def test_mistakes_have_the_arithmetic_of_their_softmax(chromium: Browser, tmp_pa
         n: each.mistake.axis for n, each in vectors.items() if each and each.mistake
     }
     assert set(axes_of_mistakes.values()) == {"row", "column", "matrix"}
-    with opened(chromium, written(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
+    with opened(chromium, write_page(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
         for place in axes_of_mistakes:
             weights = view.heads.heads[place].weights.window(slice(None), slice(None))
             for query, key in [(3, 1), (1, 3)]:
@@ -378,7 +382,9 @@ def test_mistakes_have_the_arithmetic_of_their_softmax(chromium: Browser, tmp_pa
                     assert share == pytest.approx(weight, abs=0.01), line
         difference = next(n for n, head in enumerate(view.heads.heads) if head.signed)
         session.page.evaluate(f"location.hash = 'head={difference}&cell=2-1'")
-        until(session.page, lambda: "difference of two" in session.page.inner_text("#arithmetic"))
+        wait_until(
+            session.page, lambda: "difference of two" in session.page.inner_text("#arithmetic")
+        )
 
 
 def test_a_key_opens_the_arithmetic_and_its_title_has_the_focus(
@@ -387,16 +393,16 @@ def test_a_key_opens_the_arithmetic_and_its_title_has_the_focus(
     focused_element = "document.activeElement"
     with page_of(TRACES["random"](), chromium, tmp_path) as page:
         page.keyboard.press("d")
-        until(page, lambda: page.evaluate(f"{focused_element}.tagName") == "H2")
+        wait_until(page, lambda: page.evaluate(f"{focused_element}.tagName") == "H2")
         assert page.inner_text("#arithmetic h2").endswith("weight .74")
         assert page.get_attribute(".bar-says", "aria-live") == "off"
         page.keyboard.press("ArrowUp")
         assert page.evaluate(f"{focused_element}.className").startswith("matrix-frame")
         page.focus(".bars")
         page.keyboard.press("ArrowRight")
-        until(page, lambda: page.get_attribute(".bar-says", "aria-live") == "polite")
+        wait_until(page, lambda: page.get_attribute(".bar-says", "aria-live") == "polite")
         page.keyboard.press("Escape")
-        until(page, lambda: not page.locator("#arithmetic").is_visible())
+        wait_until(page, lambda: not page.locator("#arithmetic").is_visible())
         assert page.evaluate(f"{focused_element}.className").startswith("matrix-frame")
 
 

@@ -13,7 +13,7 @@ from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.renderers.page import page as html_page
 from attnviz.renderers.page.tables_and_steps import step_markup
 from tests.browser import opened
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -32,28 +32,28 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
     chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = library.trace("<b> & 'am' <b>", tokenizer="spaces", heads=2)
-    path = written(library.steps(trace).view(), tmp_path)
+    path = write_page(library.steps(trace).view(), tmp_path)
     blank = chromium.new_page()
     with opened(chromium, path) as session:
         page, tokens = session.page, session.page.locator("#sentence .token")
         for place in (0, 2):
             tokens.nth(place).click()
-            until(page, lambda n=place: page.input_value("#query")[0] == str(n + 1))  # type: ignore[misc]
+            wait_until(page, lambda n=place: page.input_value("#query")[0] == str(n + 1))  # type: ignore[misc]
             walk_view = library.steps(trace, query=str(place + 1)).view()
             markup = "".join(map(step_markup, walk_view.sections))
             expected = blank.evaluate(NORMALIZE_HTML, markup)
-            until(page, lambda steps=expected: _steps(page) == steps)  # type: ignore[misc]
+            wait_until(page, lambda steps=expected: _steps(page) == steps)  # type: ignore[misc]
             assert page.inner_text("h1") == page.title() == walk_view.headline
         page.keyboard.press("Escape")
         markup_of_all = "".join(map(step_markup, library.steps(trace).view().sections))
-        until(page, lambda: _steps(page) == blank.evaluate(NORMALIZE_HTML, markup_of_all))
+        wait_until(page, lambda: _steps(page) == blank.evaluate(NORMALIZE_HTML, markup_of_all))
     blank.close()
 
     monkeypatch.setattr(html_page, "MAX_STEP_LETTERS", 1)
-    with opened(chromium, written(library.steps(trace, query="3").view(), tmp_path)) as session:
+    with opened(chromium, write_page(library.steps(trace, query="3").view(), tmp_path)) as session:
         session.page.locator("#sentence .token").nth(1).click()
         lacks = session.page.locator(".lacks")
-        until(session.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
+        wait_until(session.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
         assert session.page.inner_text("h1").startswith("How \"'am'\" gets")
 
 
@@ -66,10 +66,10 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         model="agreement",
         query="cabinet",
     )
-    path = written(sentences.view(), tmp_path)
+    path = write_page(sentences.view(), tmp_path)
     with opened(chromium, path, viewport={"width": 1440, "height": 900}) as session:
         page, lines = session.page, session.page.locator("#both .matrix-line")
-        until(page, lambda: "cabinet" in lines.nth(1).inner_text())
+        wait_until(page, lambda: "cabinet" in lines.nth(1).inner_text())
         names = page.locator("#both .matrix-title strong").all_inner_texts()
         assert [each.split(" · ")[1] for each in names] == ["first", "second"]
         first, second = (page.locator("#both .matrix-stuck").nth(place) for place in (0, 1))
@@ -80,7 +80,7 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         assert left["width"] > 500
         second.click(position={"x": right["width"] / 2, "y": right["height"] - 12})
         page.mouse.move(1, 1)
-        until(page, lambda: 'Following "\u2068?' in lines.nth(0).inner_text())
+        wait_until(page, lambda: 'Following "\u2068?' in lines.nth(0).inner_text())
         assert lines.nth(1).inner_text() == lines.nth(0).inner_text()
         files = {kind: _save_file(page, kind) for kind in ("Matrix as SVG", "Numbers as CSV")}
         numbers = files["Numbers as CSV"].splitlines()[1:]
@@ -89,16 +89,18 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         assert files["Matrix as SVG"].count("</title>") == 2
         page.click("label:has([value=lines])")
         words = page.locator("#lines .lines-column.query .name")
-        until(page, lambda: words.count() == 7 and "old" in " ".join(words.all_inner_texts()))
+        wait_until(page, lambda: words.count() == 7 and "old" in " ".join(words.all_inner_texts()))
         assert page.get_attribute("[data-head=first]", "aria-pressed") == "true"
         assert "first; lines: " in (page.text_content(".taken") or "")
         page.click("[data-head=second]")
-        until(page, lambda: words.count() == 6 and "old" not in " ".join(words.all_inner_texts()))
+        wait_until(
+            page, lambda: words.count() == 6 and "old" not in " ".join(words.all_inner_texts())
+        )
         pressed_words = page.locator("#lines .query [aria-pressed=true]").all_inner_texts()
         assert len(pressed_words) == 1
         assert pressed_words[0].startswith("6 ?")
         page.click("text=Difference")
-        until(page, lambda: page.locator("#matrix").is_visible())
+        wait_until(page, lambda: page.locator("#matrix").is_visible())
         assert not page.locator("#both").is_visible()
 
 

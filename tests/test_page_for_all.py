@@ -14,10 +14,10 @@ from tests.browser import opened
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
-    settled,
-    shown,
-    until,
-    written,
+    visible_ids,
+    wait_for_frames,
+    wait_until,
+    write_page,
 )
 from tests.test_page import contrast
 
@@ -59,7 +59,7 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_
         page.keyboard.press("?")
         assert page.locator("#help dd").first.is_visible()
         page.click("#copying summary")
-        until(page, lambda: not page.locator("#help dd").first.is_visible())
+        wait_until(page, lambda: not page.locator("#help dd").first.is_visible())
         assert page.evaluate("document.querySelectorAll('.menu[open]').length") == 1
         page.keyboard.press("Escape")
         assert page.evaluate("document.querySelectorAll('.menu[open]').length") == 0
@@ -77,7 +77,7 @@ def test_the_table_says_the_numbers_of_what_is_followed(
         assert page.locator("#table tbody tr").count() == len(WORDS)
         page.fill("#query", "3")
         page.keyboard.press("Enter")
-        until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
+        wait_until(page, lambda: page.locator("#table tbody td").count() == 3 * 3)
         caption = page.text_content("#table caption")
         assert caption == 'What "\u2068here\u2069" reads in L1H0 (2 more are hidden by the mask)'
         layer = four_heads.layers[1]
@@ -96,8 +96,8 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     phone = {"width": 360, "height": 740}
     with opened(chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone) as session:
         page = session.page
-        settled(page, 100)
-        assert shown(page, *VIEWS) == [view]
+        wait_for_frames(page, 100)
+        assert visible_ids(page, *VIEWS) == [view]
         assert page.is_visible("#arithmetic dl") == (view == "matrix")
         assert not page.is_visible("#query")
         page.click("#more")
@@ -112,7 +112,9 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
         page.keyboard.press("Escape")
         if view == "overview":
             page.locator("#overview [role=gridcell]").nth(2).click()
-            until(page, lambda: shown(page, *VIEWS) == ["matrix"])  # where the head is seen
+            wait_until(
+                page, lambda: visible_ids(page, *VIEWS) == ["matrix"]
+            )  # where the head is seen
 
 
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
@@ -120,10 +122,10 @@ def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
 ) -> None:
     with opened(chromium, page_path, "#theme=dark&view=lines", color_scheme="dark") as session:
         page = session.page
-        until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
+        wait_until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert shown(page, *VIEWS, "controls", "utilities") == list(VIEWS)
+        assert visible_ids(page, *VIEWS, "controls", "utilities") == list(VIEWS)
         tops = [page.locator(f"#{name}").bounding_box() for name in VIEWS]
         assert all(box is not None and box["height"] > 20 for box in tops)
         page_color = "getComputedStyle(document.documentElement).backgroundColor"
@@ -159,7 +161,7 @@ def test_every_word_that_is_seen_can_be_read(
     with opened(
         chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme
     ) as session:
-        settled(session.page, 100)
+        wait_for_frames(session.page, 100)
         session.page.evaluate(
             "document.querySelectorAll('details').forEach(e => { e.open = true })"
         )
@@ -185,17 +187,19 @@ def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
 
 def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Path) -> None:
     view = library.trace("I am here", tokenizer="words").view()
-    one_head_path = written(view, tmp_path)
+    one_head_path = write_page(view, tmp_path)
     with opened(chromium, one_head_path, viewport={"width": 1280, "height": 800}) as session:
         choosers = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
-        assert shown(session.page, *choosers) == ["choose-scale", "choose-query"]
-        assert shown(session.page, *VIEWS) == ["sentence", "matrix", "lines"]
+        assert visible_ids(session.page, *choosers) == ["choose-scale", "choose-query"]
+        assert visible_ids(session.page, *VIEWS) == ["sentence", "matrix", "lines"]
         assert session.page.locator("[value=overview]").count() == 0
-    path_without_explorer = written(replace(view, head_explorer=None), tmp_path)
+    path_without_explorer = write_page(replace(view, head_explorer=None), tmp_path)
     with opened(chromium, path_without_explorer) as session:
-        assert shown(session.page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
+        assert visible_ids(session.page, "explorer", "copying", "help", "reset", "theme") == [
+            "theme"
+        ]
         session.page.select_option("#theme", "dark")
-        settled(session.page)
+        wait_for_frames(session.page)
         color = session.page.evaluate("getComputedStyle(document.documentElement).color")
         assert color == "rgb(236, 239, 244)"
 

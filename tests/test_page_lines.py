@@ -18,7 +18,7 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.trace_data import explore_trace
 from tests.browser import opened
-from tests.pages_by_hand import settled
+from tests.pages_by_hand import wait_for_frames
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -73,11 +73,11 @@ def _go_to(page: Page, address: str = "") -> None:
         })""",
         f"view=lines{query}{address}",
     )
-    settled(page)
+    wait_for_frames(page)
 
 
 def _address(page: Page) -> str:
-    settled(page, 260)
+    wait_for_frames(page, 260)
     return str(page.evaluate("decodeURIComponent(location.hash)")).replace("+", " ")
 
 
@@ -121,13 +121,13 @@ def test_each_word_has_the_numbers_of_the_trace_beside_it(page: Page, trace: Any
     weights = _weights(trace)[0]
     for place, row in enumerate(weights):
         _words(page, "query").nth(place).hover()
-        settled(page)
+        wait_for_frames(page)
         texts = _amounts(page, "key")
         assert all(map(_shows_number, texts, row)), (texts, row)
         assert len(_drawn_lines(page)) == np.isfinite(row).sum(), "its lines alone are drawn"
     for place, column in enumerate(weights.T):
         _words(page, "key").nth(place).hover()
-        settled(page)
+        wait_for_frames(page)
         assert all(map(_shows_number, _amounts(page, "query"), column))
         assert len(_drawn_lines(page)) == np.isfinite(column).sum()
     _go_to(page)
@@ -170,23 +170,23 @@ def test_heads_are_drawn_together_each_in_its_colour(page: Page, trace: Any) -> 
     _go_to(page)
     legend = page.locator(".lines-legend")
     legend.get_by_text("all", exact=True).click()
-    settled(page)
+    wait_for_frames(page)
     visible_count = int(sum(np.isfinite(each).sum() for each in _weights(trace)))
     lines = _drawn_lines(page)
     assert len(lines) == visible_count
     assert {each["stroke"] for each in lines} == set(THEMES["light"].heads[:4])
     names = [each.name for each in explore_trace(trace).heads]
     legend.get_by_text(names[1], exact=True).click()
-    settled(page)
+    wait_for_frames(page)
     colors = {each["stroke"] for each in _drawn_lines(page)}
     assert colors == set(THEMES["light"].heads[:3]), "the last one takes the colour that is free"
     assert [f"together={name}" in _address(page) for name in names] == [False, False, True, True]
     _words(page, "query").nth(4).hover()
-    settled(page)
+    wait_for_frames(page)
     assert all(map(_shows_number, _amounts(page, "key"), _weights(trace)[0][4]))
     assert f"numbers those of {names[0]}" in page.inner_text(".lines-law")
     legend.get_by_text("one alone").click()
-    settled(page)
+    wait_for_frames(page)
     assert {each["stroke"] for each in _drawn_lines(page)} == {THEMES["light"].heads[0]}
 
 
@@ -213,7 +213,7 @@ def test_the_sentence_has_the_numbers_of_the_trace_below_its_words(page: Page, t
     weights, tokens = _weights(trace)[0], page.locator("#sentence .token")
     assert _sentence_text(page) == "Click a word to see what it attends to."
     tokens.nth(4).hover()
-    settled(page)
+    wait_for_frames(page)
     texts = tokens.locator(".number").all_inner_texts()
     assert all(map(_shows_number, texts, weights[4]))
     hidden = tokens.evaluate_all("all => all.map((one) => one.classList.contains('hides'))")
@@ -325,13 +325,13 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
         assert _words(page, "query").count() < 100, "only those in sight are in the page"
         _words(page, "query").first.focus()
         page.keyboard.press("End")
-        settled(page, 100)
+        wait_for_frames(page, 100)
         assert _words(page, "query").last.inner_text().split() == ["160", "w159"]
         last = _words(page, "key").last
         assert last.locator("bdi").inner_text() == "w159"
         assert _shows_number(last.locator(".amounts").inner_text(), _weights(trace)[0][159, 159])
         page.get_by_text("all rows at once").click()
-        settled(page, 100)
+        wait_for_frames(page, 100)
         frame = page.locator(".lines-frame")
         assert frame.evaluate("frame => frame.scrollHeight <= frame.clientHeight + 1")
 
@@ -354,7 +354,7 @@ def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_p
         page.keyboard.press("Escape")
         key_tokens.nth(3).click()
         page.mouse.move(1, 1)
-        settled(page)
+        wait_for_frames(page)
         texts = query_tokens.locator(".number").all_inner_texts()
         assert all(map(_shows_number, texts, weights[:, 3]))
 

@@ -19,7 +19,7 @@ from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
 from tests.browser import opened, without_script
 from tests.conftest import Attnviz
-from tests.pages_by_hand import settled, until
+from tests.pages_by_hand import wait_for_frames, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -268,7 +268,7 @@ def live_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def type_text(page: Page, text: str) -> None:
     page.fill("#text", text)
-    settled(page)
+    wait_for_frames(page)
 
 
 def plain_title(page: Page) -> str:
@@ -286,7 +286,7 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
         first_title = plain_title(page)
         page.click("#table summary")
         page.keyboard.press("Escape")
-        until(page, lambda: "98" in page.inner_text(NUMBERS_SELECTOR))
+        wait_until(page, lambda: "98" in page.inner_text(NUMBERS_SELECTOR))
         numbers = page.inner_text(NUMBERS_SELECTOR)
         assert page.input_value("#text") == SENTENCE
         assert not page.is_visible("#of-original")
@@ -306,7 +306,7 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
         type_text(page, "the key near the cabinets ?")
         assert page.inner_text("#live-problem") == ""
         page.click("#original")
-        settled(page)
+        wait_for_frames(page)
         assert (plain_title(page), page.input_value("#text")) == (first_title, SENTENCE)
         assert page.inner_text(NUMBERS_SELECTOR) == numbers
         type_text(page, "")
@@ -323,7 +323,7 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         for name in ("L1H0", "L1H1"):
             page.focus(f".live-heads input[value={name}]")
             page.keyboard.press("Space")
-        settled(page)
+        wait_for_frames(page)
         assert page.inner_text(".live-answers") != answers_before
         assert page.locator("#matrix .struck").inner_text() == "L1H0 (off)"
         page.uncheck("#live-causal")
@@ -331,7 +331,7 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         page.focus("#temperature")
         for _ in range(8):
             page.keyboard.press("ArrowRight")
-        settled(page, 300)
+        wait_for_frames(page, 300)
         note_of_changes = (
             "then changed on this page: scaling off, causal mask off, temperature 1, L1H0, L1H1 off"
         )
@@ -340,12 +340,12 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         assert address == "#scaled=off&causal=off&temperature=1&off=L1H0,L1H1"
         answers = page.inner_text(".live-answers")
         page.click("#reset")
-        settled(page)
+        wait_for_frames(page)
         assert page.inner_text(".live-answers") == answers_before
         assert page.is_checked("#live-causal")
         assert not page.is_visible("#of-original")
     with opened(chromium, live_path, address) as session:
-        settled(session.page)
+        wait_for_frames(session.page)
         assert session.page.inner_text(".live-answers") == answers
 
 
@@ -355,15 +355,15 @@ def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
     link = "#text=the+dogs+under+the+old+tree+%3F&placed=off&query=2&off=L0H1%3Dmean"
     with opened(chromium, live_path, link) as session:
         page = session.page
-        settled(page)
+        wait_for_frames(page)
         assert page.input_value("#text") == "the dogs under the old tree ?"
         assert page.input_value("#query") == "2 dogs"
         assert not page.is_checked("#live-placed")
         assert not page.is_checked(".live-heads input[value=L0H1]")
         odd_hash = "#text=the+ox&temperature=0&off=L7H7&scaled=1&query=9"
         page.evaluate("odd => { location.hash = odd }", odd_hash)
-        until(page, lambda: page.input_value("#text") == "the ox")
-        settled(page)
+        wait_until(page, lambda: page.input_value("#text") == "the ox")
+        wait_for_frames(page)
         assert "does not know “ox”" in page.inner_text("#live-problem")
         assert not page.is_visible("#of-original")
 
@@ -373,14 +373,14 @@ def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_a
 ) -> None:
     with opened(chromium, live_path, "#text=the+dog+%3F") as session:
         page = session.page
-        settled(page, 300)
+        wait_for_frames(page, 300)
         assert page.input_value("#query") == "3 ?"
         caveat = page.text_content("#caveat") or ""
         assert caveat.startswith("agreement was trained on sentences of 6 to 12 tokens; this one ")
         assert caveat.endswith("has 3, a length it never saw in training")
         type_text(page, "the dog near the car ?")
         assert page.text_content("#caveat") == ""
-        settled(page, 300)
+        wait_for_frames(page, 300)
         assert "query=6" in page.evaluate("location.hash"), "though the page opens with it"
 
 
@@ -392,10 +392,10 @@ def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
         page.get_by_label("Your sentence").press("End")
         page.keyboard.type(" and")
         assert page.text_content("#live-status") == ""
-        until(page, lambda: "does not know “and”" in (page.text_content("#live-status") or ""))
+        wait_until(page, lambda: "does not know “and”" in (page.text_content("#live-status") or ""))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("slider", name="Temperature").press("End")
-        until(page, lambda: "The model answers" in (page.text_content("#live-status") or ""))
+        wait_until(page, lambda: "The model answers" in (page.text_content("#live-status") or ""))
 
 
 def test_only_a_page_that_computes_has_the_scripts_for_it(tmp_path: Path) -> None:
@@ -487,11 +487,11 @@ def test_heads_that_are_switched_off_by_click_or_address_change_the_answer_as_in
     with opened(chromium, path) as session:
         for each in names:
             session.page.click(f".live-heads input[value={each}]")
-        settled(session.page)
+        wait_for_frames(session.page)
         by_click = session.page.inner_text(".live-answers li:first-child")
         followed_position = int(session.page.input_value("#query").split()[0]) - 1
     with opened(chromium, path, f"#off={','.join(names)}") as session:
-        settled(session.page)
+        wait_for_frames(session.page)
         assert session.page.inner_text(".live-answers li:first-child") == by_click
     asked_positions = prediction_without.asked_positions
     place = followed_position if followed_position in asked_positions else asked_positions[-1]
@@ -521,17 +521,17 @@ def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
         page.click("#text")
         page.keyboard.press("Control+A")
         page.keyboard.type("abcabcab")
-        settled(page)
+        wait_for_frames(page)
         assert question_text() == 'What follows "b" (8)'
         page.click("#sentence .token[data-place='1']")
         page.click("#text")
         page.keyboard.press("End")
         page.keyboard.type("c")
-        settled(page)
+        wait_for_frames(page)
         assert question_text() == 'What follows "b" (2)'
         page.keyboard.press("Control+A")
         page.keyboard.type("xyzx")
-        settled(page)
+        wait_for_frames(page)
         assert question_text() == 'What follows "x" (4)'
 
 
@@ -543,11 +543,11 @@ def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
         type_text(page, "the old kezs near the cabinet are")
         problem = page.inner_text("#live-problem")
         page.click("#live-causal")
-        settled(page)
+        wait_for_frames(page)
         assert page.input_value("#text") == "the old kezs near the cabinet are"
         assert page.inner_text("#live-problem") == problem != ""
         page.click("#reset")
-        settled(page)
+        wait_for_frames(page)
         assert (page.input_value("#text"), page.inner_text("#live-problem")) == (SENTENCE, "")
 
 
@@ -557,16 +557,16 @@ def test_nothing_jumps_or_complains_while_a_word_is_typed(
     with opened(chromium, live_path, viewport={"width": 1280, "height": 900}) as session:
         page = session.page
         find_top = "document.querySelector('#matrix').getBoundingClientRect().top"
-        settled(page)
+        wait_for_frames(page)
         top_before = page.evaluate(find_top)
         page.click("#text")
         page.keyboard.press("Control+A")
         for letter in "the tre":
             page.keyboard.type(letter)
-            settled(page, 0)
+            wait_for_frames(page, 0)
             assert page.inner_text("#live-problem") == ""
         page.keyboard.type("q")
-        settled(page)
+        wait_for_frames(page)
         assert "does not know “treq”" in page.inner_text("#live-problem")
         assert page.evaluate(find_top) == top_before
         type_text(page, "x" * 900)
@@ -613,13 +613,13 @@ def test_the_arithmetic_that_was_open_comes_back_with_its_tokens_and_was_is_of_o
     path.write_bytes(live_page("a b c d e f g h", model="reverse"))
     with opened(chromium, path, "#cell=3-2") as session:
         page = session.page
-        settled(page, 200)
+        wait_for_frames(page, 200)
         page.click("#text")
         page.keyboard.press("Control+A")
         page.keyboard.type("a")
-        settled(page)
+        wait_for_frames(page)
         assert not page.is_visible("#arithmetic")
         assert "was" not in page.inner_text(".live-answers")
         page.keyboard.type(" b c")
-        settled(page, 200)
+        wait_for_frames(page, 200)
         assert page.is_visible("#arithmetic")

@@ -19,7 +19,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable
 from attnviz.views.grids.explorer import HeadMap
 from tests.browser import opened, without_script
-from tests.pages_by_hand import until
+from tests.pages_by_hand import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -191,7 +191,7 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
     path.write_bytes(render(from_weights(weights, words).view(query="7"), ".html"))
     with opened(chromium, path) as session:
         says = session.page.locator("#sentence .says")
-        until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
+        wait_until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
         most_read = int(np.argmax(weights[6]))
         name_of_most_read = (
             f'"\u2068word{most_read}\u2069" most' if most_read != 6 else "itself most"
@@ -200,15 +200,15 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
         assert "--query" not in says.inner_text()
         session.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
         session.page.keyboard.press("Enter")
-        until(session.page, lambda: "--query 9" in says.inner_text())
+        wait_until(session.page, lambda: "--query 9" in says.inner_text())
         assert says.inner_text().startswith("tokens 7–9 read")
         session.page.focus(".matrix-frame")
         session.page.keyboard.press("Control+Home")
         line = session.page.locator("#matrix-line")
-        until(session.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
+        wait_until(session.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
         for _ in range(2):
             session.page.keyboard.press("ArrowDown")
-        until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
+        wait_until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
 
 
 def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(

@@ -15,9 +15,9 @@ from tests.browser import opened
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
-    settled,
-    shown,
-    until,
+    visible_ids,
+    wait_for_frames,
+    wait_until,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def _address(page: Page) -> str:
     """What stands behind the # once it is written."""
-    settled(page, 300)
+    wait_for_frames(page, 300)
     return str(page.evaluate("decodeURIComponent(location.hash)"))
 
 
@@ -38,20 +38,20 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(
 ) -> None:
     with opened(chromium, page_path) as session:
         page = session.page
-        assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
+        assert visible_ids(page, *VIEWS) == ["sentence", "matrix", "overview"]
         assert page.input_value("#query") == FIRST_QUERY
         page.select_option("#layer", label="L1")
         page.click("#next")
-        until(page, lambda: page.input_value("#head") == "1")
+        wait_until(page, lambda: page.input_value("#head") == "1")
         page.keyboard.press("[")
-        until(page, lambda: page.input_value("#head") == "0")
+        wait_until(page, lambda: page.input_value("#head") == "0")
         page.focus("input[value=matrix]")
         page.keyboard.press("ArrowRight")
-        until(page, lambda: page.locator("#lines").is_visible())
-        assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
+        wait_until(page, lambda: page.locator("#lines").is_visible())
+        assert visible_ids(page, *VIEWS) == ["sentence", "lines", "overview"]
         page.fill("#query", "AM")
         page.keyboard.press("Enter")
-        until(page, lambda: page.input_value("#query") == "5 am")
+        wait_until(page, lambda: page.input_value("#query") == "5 am")
         assert _address(page) == "#view=lines&head=L1H0&query=5"
         page.fill("#query", "am")
         page.keyboard.press("Enter")
@@ -83,7 +83,7 @@ def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, page_path: Pa
         assert page.input_value("#head") == "1"
         page.check("#keys")
         page.keyboard.press("]")
-        until(page, lambda: page.input_value("#layer") == "1")
+        wait_until(page, lambda: page.input_value("#layer") == "1")
 
 
 def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
@@ -94,23 +94,23 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
         page = session.page
         assert page.input_value("#head") == "1"
         assert page.input_value("#query") == "3 here"
-        assert shown(page, *VIEWS) == ["sentence", "lines", "overview"]
+        assert visible_ids(page, *VIEWS) == ["sentence", "lines", "overview"]
         assert not page.is_checked("#special")
         assert page.is_checked("input[name=log][value=true]")
         odd_hash = (
             "#view=x&head=L9H9&query=77&key=-1&least=1e999&log=1&theme=<b>&together=L5H5&a=b&%E0"
         )
         page.evaluate("odd => { location.hash = odd }", odd_hash)
-        until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "0")
+        wait_until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "0")
         assert page.input_value("#query") == FIRST_QUERY
         assert page.input_value("#theme") == ""
         assert page.text_content("#least-says") == "0"
-        assert shown(page, *VIEWS) == ["sentence", "matrix", "overview"]
+        assert visible_ids(page, *VIEWS) == ["sentence", "matrix", "overview"]
         page.go_back()
-        until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "1")
+        wait_until(page, lambda: page.input_value("#layer") == page.input_value("#head") == "1")
         assert page.input_value("#query") == "3 here"
         page.evaluate("() => { location.hash = 'main' }")  # a place of the page is none of ours
-        settled(page)
+        wait_for_frames(page)
         assert page.input_value("#query") == "3 here"
 
 
@@ -127,12 +127,12 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
     keys = ["view", "head", "query", "key", "least", "log", "special", "keys", "theme", "together"]
     with opened(chromium, page_path) as session:
         page = session.page
-        settled(page)
+        wait_for_frames(page)
         first_state = page.evaluate(FIND_CONTROLS)
         for name in page.evaluate("() => Object.getOwnPropertyNames(Object.prototype)"):
             odd_hash = "&".join(f"{key}={name}" for key in keys)
             page.evaluate("odd => { location.hash = odd }", odd_hash)
-            settled(page, 0)
+            wait_for_frames(page, 0)
             assert page.evaluate(FIND_CONTROLS) == first_state, name
         assert _address(page) == f"#{odd_hash}"  # which is written anew where anything has changed
 
@@ -200,14 +200,14 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) 
             ("link to this view", "The link is copied."),
         ):
             page.get_by_label(f"copy: {label}").click()
-            until(page, lambda message=message: page.text_content("#said") == message)  # type: ignore[misc]
+            wait_until(page, lambda message=message: page.text_content("#said") == message)  # type: ignore[misc]
             clipboard = page.evaluate("navigator.clipboard.readText()")
             assert clipboard.startswith(
                 "head,query number" if "CSV" in label else page_path.as_uri()
             )
         assert clipboard.endswith("#head=L0H1")
         page.get_by_label("copy: Matrix as PNG").click()
-        until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
+        wait_until(page, lambda: "as PNG" in (page.text_content("#said") or ""))
         kinds = page.evaluate("navigator.clipboard.read().then(found => found[0].types)")
         assert kinds == ["image/png"]
 
@@ -224,7 +224,7 @@ def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
     with opened(chromium, outer_page) as session:
         frame = session.page.frame_locator("iframe")
         frame.locator("#next").click()
-        settled(session.page, 300)
+        wait_for_frames(session.page, 300)
         assert frame.locator("#head").input_value() == "1"
         frame.locator("#copying summary").click()
         assert frame.get_by_label("copy: link to this view").count() == 0

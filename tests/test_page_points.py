@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from tests.browser import opened
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 from tests.test_survey import mixed_survey
 
 
@@ -19,7 +19,7 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
     chromium: Browser, tmp_path: Path
 ) -> None:
     survey = mixed_survey()
-    path = written(survey.view(), tmp_path)
+    path = write_page(survey.view(), tmp_path)
     with opened(chromium, path, "#across=previous+token&up=distance") as session:
         page = session.page
         assert page.locator("circle.point[role=button]").count() == len(survey.heads)
@@ -28,15 +28,15 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
         assert abs(float(circle.get_attribute("cx") or 0) - (52 + mean * 576)) < 0.1
 
         page.locator("circle[aria-label^='L2H9,']").click()
-        until(page, lambda: heading(page) == "L2H9")
+        wait_until(page, lambda: heading(page) == "L2H9")
         assert "highest tenth of the lines, by score" in page.inner_text("#examples")
         best = survey["L2H9"].examples[0]
         first = page.locator("#examples li").first
         assert first.locator("mark").inner_text() == best.tokens.labels[best.query]
-        until(page, lambda: "point=L2H9" in str(page.evaluate("location.hash")))
+        wait_until(page, lambda: "point=L2H9" in str(page.evaluate("location.hash")))
 
         page.select_option("#up", label="entropy")
-        until(page, lambda: "up=entropy" in str(page.evaluate("location.hash")))
+        wait_until(page, lambda: "up=entropy" in str(page.evaluate("location.hash")))
         page.locator("circle[aria-label^='L2H9,']").focus()
         circles = "[...document.querySelectorAll('circle[role=button]')]"
         horizontal_places = f"{circles}.map((circle) => +circle.getAttribute('cx'))"
@@ -53,11 +53,11 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
         page.keyboard.press("ArrowRight")
         focused_name = str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
         page.keyboard.press("Enter")
-        until(page, lambda: heading(page) == focused_name.split(",")[0] != "L2H9")
+        wait_until(page, lambda: heading(page) == focused_name.split(",")[0] != "L2H9")
 
 
 def test_an_address_opens_the_head_that_it_names(chromium: Browser, tmp_path: Path) -> None:
-    path = written(mixed_survey().view(), tmp_path)
+    path = write_page(mixed_survey().view(), tmp_path)
     with opened(chromium, path, "#point=L4H5&up=no+such+measure") as session:
         assert heading(session.page) == "L4H5"
         assert session.requests == [path.as_uri()]

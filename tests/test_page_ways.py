@@ -16,7 +16,7 @@ from attnviz.traces.trace import Trace
 from attnviz.views.grids.explorer import arrange_heads
 from attnviz.views.trace_data import explore_trace
 from tests.browser import opened
-from tests.pages_by_hand import settled, until, written
+from tests.pages_by_hand import wait_for_frames, wait_until, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,7 +33,9 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
     with opened(chromium, path, "#head=2", viewport={"width": 1280, "height": 800}) as session:
         assert "All ways" in session.page.inner_text("#overview")
         maps = session.page.locator("#overview [role=gridcell]")
-        until(session.page, lambda: (box := maps.last.bounding_box()) is not None and box["x"] > 0)
+        wait_until(
+            session.page, lambda: (box := maps.last.bounding_box()) is not None and box["x"] > 0
+        )
         boxes = [box for each in maps.all() if (box := each.bounding_box())]
         assert len(boxes) == 3
         assert len({box["y"] for box in boxes}) == 1
@@ -49,10 +51,10 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
         )
         boxes_before = [each.bounding_box() for each in tokens.all()]
         tokens.last.hover()
-        until(session.page, lambda: "by difference" in says.inner_text())
+        wait_until(session.page, lambda: "by difference" in says.inner_text())
         assert says.inner_text().endswith("by difference: all are 0")
         tokens.nth(1).hover()
-        until(session.page, lambda: "most" in says.inner_text())
+        wait_until(session.page, lambda: "most" in says.inner_text())
         assert [each.bounding_box() for each in tokens.all()] == boxes_before
 
 
@@ -66,7 +68,9 @@ def page_of_many_heads(trace: Trace, layers: int, heads: int, folder: Path) -> P
     first = explore_trace(trace).heads[0]
     places = [(f"L{row}", f"H{column}") for row in range(layers) for column in range(heads)]
     named_heads = [(row, column, replace(first, name=row + column)) for row, column in places]
-    return written(replace(trace.view(), head_explorer=lambda: arrange_heads(named_heads)), folder)
+    return write_page(
+        replace(trace.view(), head_explorer=lambda: arrange_heads(named_heads)), folder
+    )
 
 
 def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_to_part(
@@ -76,8 +80,10 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
     path = page_of_many_heads(four_heads, 24, 5, tmp_path)
     with opened(chromium, path, "#head=L0H4", viewport=desktop) as session:
         page, maps = session.page, session.page.locator("#overview [role=gridcell]")
-        until(page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10)
-        settled(page)
+        wait_until(
+            page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10
+        )
+        wait_for_frames(page)
         boxes = maps.evaluate_all(f"{FIND_BOXES} [left, top, right, bottom])")
         assert len({tuple(box) for box in boxes}) == len(boxes) == 120
         assert max(box[2] for box in boxes) <= 1280
@@ -90,10 +96,10 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         page.keyboard.press("ArrowRight")
         assert page.evaluate(FOCUSED_LABEL).startswith("L12H0")
         page.keyboard.press("Enter")
-        until(page, lambda: "head=L12H0" in page.url)
+        wait_until(page, lambda: "head=L12H0" in page.url)
     with opened(chromium, path, "#view=overview", viewport=phone) as session:
         maps = session.page.locator("#overview [role=gridcell]")
-        until(session.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
+        wait_until(session.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
         assert session.page.evaluate("document.documentElement.scrollWidth") == 400
         assert len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 24
 
@@ -103,16 +109,16 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
 ) -> None:
     text = "it was late"
     runs = [library.trace(text, layers=3, heads=6, dim=12, seed=seed) for seed in (1, 2)]
-    path, phone = written(library.film(runs).view(), tmp_path), {"width": 400, "height": 800}
+    path, phone = write_page(library.film(runs).view(), tmp_path), {"width": 400, "height": 800}
     with opened(chromium, path, "#view=overview", viewport=phone) as session:
         page, maps = session.page, session.page.locator("#overview [role=gridcell]:visible")
-        until(page, lambda: maps.count() == 18)
+        wait_until(page, lambda: maps.count() == 18)
         assert page.evaluate("document.documentElement.scrollWidth") == 400
-        until(page, lambda: len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 3)
+        wait_until(page, lambda: len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 3)
         assert "2 of 2" in (maps.first.get_attribute("aria-label") or "")
         page.focus("#layer")
         page.keyboard.press("Home")
-        until(page, lambda: "1 of 2" in (maps.first.get_attribute("aria-label") or ""))
+        wait_until(page, lambda: "1 of 2" in (maps.first.get_attribute("aria-label") or ""))
         assert maps.count() == 18
         caveat = page.locator("#caveat")
         assert caveat.evaluate("each => each.scrollWidth <= each.clientWidth")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attnviz.machine.environment import invalid_terminal_sizes
-from tests.terminals import once, shown_on_terminal
+from tests.terminals import reply_once, run_on_terminal
 
 pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
@@ -44,8 +44,8 @@ def counting_pager(pager: Callable[[str], str]) -> str:
     )
 
 
-def run_on_terminal(*arguments: str, lines: int = 24, **environment: str) -> str:
-    text, status = shown_on_terminal(
+def run_attnviz(*arguments: str, lines: int = 24, **environment: str) -> str:
+    text, status = run_on_terminal(
         [sys.executable, "-m", "attnviz", *arguments],
         {"ATTNVIZ_THEME": "dark", **environment},
         size=(lines, 80),
@@ -58,7 +58,7 @@ def show_text_in_pager(
     answer: Callable[[bytes], bytes] = lambda shown: b"", **environment: str
 ) -> tuple[str, int]:
     """What a terminal shows of one text in a pager, and the exit status."""
-    text, status = shown_on_terminal([sys.executable, "-c", SHOW_IN_PAGER], environment, answer)
+    text, status = run_on_terminal([sys.executable, "-c", SHOW_IN_PAGER], environment, answer)
     assert "Traceback" not in text
     return text.replace("\r\n", "\n"), status
 
@@ -66,7 +66,7 @@ def show_text_in_pager(
 def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(
     counting_pager: str,
 ) -> None:
-    text = run_on_terminal(*STEPS, PAGER=counting_pager)
+    text = run_attnviz(*STEPS, PAGER=counting_pager)
 
     assert text.startswith("paged ")
     assert text.endswith("with LESS=FRX\ncoloured\n")
@@ -84,8 +84,8 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager_in_colour(
 def test_lists_that_are_longer_than_the_screen_go_through_the_pager(
     counting_pager: str, arguments: tuple[str, ...]
 ) -> None:
-    assert run_on_terminal(*arguments, PAGER=counting_pager, LESS="FRX").startswith("paged ")
-    output = run_on_terminal(*arguments, PAGER=counting_pager, lines=400)
+    assert run_attnviz(*arguments, PAGER=counting_pager, LESS="FRX").startswith("paged ")
+    output = run_attnviz(*arguments, PAGER=counting_pager, lines=400)
     assert "paged" not in output
     assert len(output.splitlines()) > 23
 
@@ -96,8 +96,8 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
     arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
     answer = 'At "?" the model answers: are (99.9\u00a0%)'
 
-    output_of_pager = run_on_terminal(*arguments, PAGER=pager("cat"))
-    output_without_pager = run_on_terminal(*arguments, PAGER="cat")
+    output_of_pager = run_attnviz(*arguments, PAGER=pager("cat"))
+    output_without_pager = run_attnviz(*arguments, PAGER="cat")
     assert output_of_pager.count(answer) == output_without_pager.count(answer) == 1
     assert output_of_pager.index(answer) < output_of_pager.index("row = query")
     assert output_without_pager.index(answer) > output_without_pager.index("row = query")
@@ -105,7 +105,7 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
 
 
 def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting_pager: str) -> None:
-    text = run_on_terminal("run", " ".join("a" * 17), "-t", "words", PAGER=counting_pager)
+    text = run_attnviz("run", " ".join("a" * 17), "-t", "words", PAGER=counting_pager)
     lines = CODES.sub("", text).rstrip("\n").split("\n")
 
     assert "paged" not in text
@@ -118,24 +118,24 @@ def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting_p
 
 
 def test_no_pager_prints(counting_pager: str) -> None:
-    text = run_on_terminal(*STEPS, "--no-pager", PAGER=counting_pager)
+    text = run_attnviz(*STEPS, "--no-pager", PAGER=counting_pager)
 
     assert "paged" not in text
     assert "10 context vectors" in text
 
 
 def test_what_fits_is_printed(counting_pager: str) -> None:
-    assert "10 context vectors" in run_on_terminal(*STEPS, PAGER=counting_pager, lines=500)
+    assert "10 context vectors" in run_attnviz(*STEPS, PAGER=counting_pager, lines=500)
 
 
 def test_without_a_pager_it_is_printed() -> None:
-    assert run_on_terminal(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
+    assert run_attnviz(*STEPS, PAGER="no-such-pager").count("10 context vectors") == 1
 
 
 def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(
     counting_pager: str,
 ) -> None:
-    text = run_on_terminal("run", " ".join("a" * 40), "-t", "words", PAGER=counting_pager)
+    text = run_attnviz("run", " ".join("a" * 40), "-t", "words", PAGER=counting_pager)
 
     assert "paged" not in text
     assert "▀" in text
@@ -186,7 +186,7 @@ def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str])
     waiting_pager = pager(
         "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done"
     )
-    text, status = show_text_in_pager(once(b"\x03", b"ready"), PAGER=waiting_pager)
+    text, status = show_text_in_pager(reply_once(b"\x03", b"ready"), PAGER=waiting_pager)
 
     assert text.endswith("got it\nwas shown\n")
     assert status == 0
@@ -195,7 +195,7 @@ def test_an_interrupt_in_the_pager_is_for_the_pager(pager: Callable[[str], str])
 def test_a_screen_that_is_said_to_have_no_columns_shows_as_much_as_before() -> None:
     arguments = ("run", "I am", "--variant", "plain", "--no-pager")
 
-    assert run_on_terminal(*arguments, COLUMNS="0", LINES="0") == run_on_terminal(*arguments)
+    assert run_attnviz(*arguments, COLUMNS="0", LINES="0") == run_attnviz(*arguments)
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "²", "1e3", "9" * 20, "wide", ""])

@@ -26,7 +26,7 @@ from attnviz.views.answer_tables import (
     unasked_position_notes,
 )
 from attnviz.views.grids.grid import Grid
-from tests.claims_of_runs import Said, _untrue
+from tests.claims_of_runs import Statement, false_claims
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 from tests.test_slides import layout_of
@@ -133,10 +133,10 @@ def sentences() -> Iterator[tuple[Trace, str]]:
 
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_on_answers_is_true() -> None:
-    statements = [(Said(each, result, result.layers[0])) for result, each in sentences()]
+    statements = [(Statement(each, result, result.layers[0])) for result, each in sentences()]
 
     assert len({each.text for each in statements}) > 40
-    assert [claim for each in statements for claim in _untrue(each)] == []
+    assert [claim for each in statements for claim in false_claims(each)] == []
 
 
 def test_a_false_sentence_on_answers_is_found() -> None:
@@ -145,7 +145,9 @@ def test_a_false_sentence_on_answers_is_found() -> None:
     for one, other in (("are", "is"), ("67", "76")):
         text = sentence.replace(one, "…").replace(other, one).replace("…", other)
 
-        assert [*_untrue(Said(text, result, result.layers[0]))] == [f"answered: {text}"]
+        assert [*false_claims(Statement(text, result, result.layers[0]))] == [
+            f"answers_after_token_match: {text}"
+        ]
 
 
 def test_where_nothing_is_asked_that_is_said() -> None:
@@ -215,12 +217,12 @@ def test_the_steps_end_with_the_prediction(layer: int, query: str | None) -> Non
     assert numbers == [*range(numbers[0], numbers[0] + 3)]
     texts = [text for each in sections for text in (each.about, each.formula, *each.remarks)]
     statements = [
-        Said(text, result, result.layers[layer], section)
+        Statement(text, result, result.layers[layer], section)
         for section in sections
         for text in (section.about, section.formula, *section.remarks)
     ]
-    false_claims = [each for statement in statements for each in _untrue(statement)]
-    assert [each for each in false_claims if "learned" not in each] == []
+    claims = [each for statement in statements for each in false_claims(statement)]
+    assert [each for each in claims if "learned" not in each] == []
     assert texts[0].startswith("The vectors are the outputs of layer 1.") == (layer == 0)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from rich.cells import cell_len
 
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 
 CODES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)")
 PROMPTS = re.compile(rb"q ends\): |q: end ")
@@ -28,7 +28,7 @@ def play_quiz(*keys: bytes, columns: int = 80) -> tuple[str, int]:
 
     command = [sys.executable, "-m", "attnviz", "quiz", "-n", "3"]
     theme = {"ATTNVIZ_THEME": "dark"}
-    screen, status = shown_on_terminal(command, theme, answer, size=(24, columns))
+    screen, status = run_on_terminal(command, theme, answer, size=(24, columns))
     return CODES.sub("", screen).replace("\r", ""), status
 
 

@@ -28,7 +28,15 @@ from attnviz.renderers.picture.panels import NATURAL_SCALE, lay_out
 from attnviz.renderers.picture.text import Lettering, lettering
 from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, View, build_page
-from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
+from tests.hand import (
+    HOSTILE,
+    PANEL_SUFFIXES,
+    causal_weights,
+    many_words,
+    provenance_with,
+    vectors,
+    view_of,
+)
 
 # In tests no installed font is found: conftest.py replaces this function.
 find_installed_fonts = glyphs._installed_fonts.__wrapped__
@@ -52,7 +60,7 @@ def texts(svg: bytes) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
     view = view_of(
@@ -84,14 +92,14 @@ def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
         assert all(label in content.decode() for label in HOSTILE)
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_the_same_grids_give_the_same_bytes(suffix: str) -> None:
     view = view_of(causal_weights(), vectors())
 
     assert render(view, suffix) == render(view, suffix)
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 @pytest.mark.parametrize("count", [1, 2, 70, 300])
 def test_any_number_of_tokens_is_drawn(suffix: str, count: int) -> None:
     assert render(view_of(many_words(count), vectors(count, 3)), suffix)
@@ -155,7 +163,7 @@ def test_size_dpi_and_transparency_are_obeyed() -> None:
 
 
 def test_a_png_says_what_made_it() -> None:
-    provenance = made_with({"text": "日本"})
+    provenance = provenance_with({"text": "日本"})
     view = view_of(causal_weights(), headline="日本", provenance=provenance)
     picture = Image.open(io.BytesIO(render(view, ".png")))
 
@@ -169,7 +177,7 @@ def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
         causal_weights(),
         headline="heads & tails",
         description="who reads <whom>",
-        provenance=made_with({}),
+        provenance=provenance_with({}),
     )
     content = render(view, ".svg")
     root = ElementTree.fromstring(content)

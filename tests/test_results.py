@@ -21,14 +21,14 @@ from attnviz.tokens.tokens import tokens_of_words
 from tests.test_calls import (
     STORY,
     WEIGHTS,
-    animal,
-    effects,
-    film,
-    link,
-    paired,
-    small,
-    surveyed,
-    two,
+    animal_trace,
+    compare_small_sentences,
+    inspect_link,
+    small_effects,
+    small_film,
+    small_pairs,
+    small_survey,
+    small_trace,
 )
 
 
@@ -43,17 +43,23 @@ def query_headline(result: Any, name: int | str) -> str:
 
 
 BY_TOKEN: dict[str, Callable[[int | str], object]] = {
-    "inspect(query=…)": lambda name: attnviz.inspect(animal(), query=name).view().headline,
-    "its command": lambda name: attnviz.inspect(animal(), query=name).view().command,
-    "inspect(source=…)": lambda name: attnviz.inspect(animal(), source=name, to=3).view().headline,
-    "inspect(to=…)": lambda name: attnviz.inspect(animal(), source="it", to=name).view().headline,
-    "view(query=…)": lambda name: query_headline(small(), name),
-    "steps(query=…)": lambda name: attnviz.steps(small(), query=name).view().headline,
-    "steps(key=…)": lambda name: attnviz.steps(small(), query=0, key=name).view().command,
+    "inspect(query=…)": lambda name: attnviz.inspect(animal_trace(), query=name).view().headline,
+    "its command": lambda name: attnviz.inspect(animal_trace(), query=name).view().command,
+    "inspect(source=…)": lambda name: (
+        attnviz.inspect(animal_trace(), source=name, to=3).view().headline
+    ),
+    "inspect(to=…)": lambda name: (
+        attnviz.inspect(animal_trace(), source="it", to=name).view().headline
+    ),
+    "view(query=…)": lambda name: query_headline(small_trace(), name),
+    "steps(query=…)": lambda name: attnviz.steps(small_trace(), query=name).view().headline,
+    "steps(key=…)": lambda name: attnviz.steps(small_trace(), query=0, key=name).view().command,
     "compare().view(query=…)": lambda name: query_headline(attnviz.compare("I am"), name),
-    "compare(query=…)": lambda name: compare_two_traces(two().first, two().second, query=name),
+    "compare(query=…)": lambda name: compare_two_traces(
+        compare_small_sentences().first, compare_small_sentences().second, query=name
+    ),
     "learn().view(query=…)": lambda name: learned_model().view(query=name).command,
-    "tokens.index(…)": lambda name: small().tokens.index(name),
+    "tokens.index(…)": lambda name: small_trace().tokens.index(name),
 }
 
 
@@ -67,12 +73,12 @@ def test_a_whole_number_is_a_position_from_0_and_a_text_is_what_a_command_takes(
 
 
 def test_a_position_below_0_counts_from_the_end() -> None:
-    assert attnviz.inspect(animal(), query=-1).view().headline == animal_headline("[SEP]")
-    assert small().tokens.index(-2) == 0
+    assert attnviz.inspect(animal_trace(), query=-1).view().headline == animal_headline("[SEP]")
+    assert small_trace().tokens.index(-2) == 0
 
 
 def animal_headline(name: str) -> str:
-    return attnviz.inspect(animal(), query=name).view().headline
+    return attnviz.inspect(animal_trace(), query=name).view().headline
 
 
 def test_a_position_is_that_of_a_token_where_words_are_shown() -> None:
@@ -97,17 +103,17 @@ def test_what_a_command_takes_for_a_token_leads_back_to_it(
 
 MISSING_TOKENS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a position after the last": (
-        lambda: attnviz.inspect(animal(), query=10).view(),
+        lambda: attnviz.inspect(animal_trace(), query=10).view(),
         "query=10: the text has 10 tokens, 0 to 9",
         "try query=9, or -1 for the last",
     ),
     "a position before the first": (
-        lambda: attnviz.inspect(animal(), source=-11, to=1).view(),
+        lambda: attnviz.inspect(animal_trace(), source=-11, to=1).view(),
         "source=-11: the text has 10 tokens, 0 to 9",
         "try source=9, or -1 for the last",
     ),
     "a word that is not there": (
-        lambda: small().view(query="are"),
+        lambda: small_trace().view(query="are"),
         "no token of the sentence is 'are'",
         "the tokens are: 0 I, 1 am",
     ),
@@ -122,12 +128,12 @@ MISSING_TOKENS: dict[str, tuple[Callable[[], object], str, str]] = {
         "try the other direction: source=1, to=0",
     ),
     "a query that is missing": (
-        lambda: small().view(as_="sentence"),
+        lambda: small_trace().view(as_="sentence"),
         "as_=\"sentence\" draws what one token attends to, and no 'query' is given",
         'add query=0, or use as_="heatmap" or arcs',
     ),
     "words of a layer": (
-        lambda: small()[0][1, "am"],
+        lambda: small_trace()[0][1, "am"],
         "a head has 2 × 2 weights here, and the index names others",
         'count queries and keys from 0; a Trace knows their words: trace[5, 11, "it"]',
     ),
@@ -137,22 +143,22 @@ MISSING_TOKENS: dict[str, tuple[Callable[[], object], str, str]] = {
         "its numbers are in .grids(), .to_dict() and .to_csv()",
     ),
     "a head that is not there": (
-        lambda: surveyed()["L6H0"],
+        lambda: small_survey()["L6H0"],
         "there is no layer 6: the layers are 0 to 5",
         "try 5",
     ),
     "a head without its layer": (
-        lambda: animal()["H3"],
+        lambda: animal_trace()["H3"],
         "'H3' names no layer",
         'try [5, 11], ["L5H11"], [5] for a layer, or [:, 11]',
     ),
     "a Trace of a film that is not there": (
-        lambda: film()["middle"],
+        lambda: small_film()["middle"],
         "there is no Trace 'middle'",
         "known: before, after",
     ),
     "weights of chosen heads that are no layers × heads": (
-        lambda: attnviz.inspect(animal(), head=["L5H11", "L3H1", "L3H2"]).weights,
+        lambda: attnviz.inspect(animal_trace(), head=["L5H11", "L3H1", "L3H2"]).weights,
         "the layers have different numbers of heads here: their weights make no one tensor",
         'take those of one head: ["L3H1"].weights',
     ),
@@ -169,13 +175,13 @@ def test_what_is_not_there_is_refused_with_the_numbers_of_python(name: str) -> N
 
 
 RESULTS_ABOUT_HEADS: dict[str, Callable[[], Any]] = {
-    "Survey": surveyed,
-    "MinimalPairs": paired,
-    "CorpusEffects": effects,
-    "TraceComparison": two,
+    "Survey": small_survey,
+    "MinimalPairs": small_pairs,
+    "CorpusEffects": small_effects,
+    "TraceComparison": compare_small_sentences,
     "Ranking": lambda: attnviz.rank("agreement"),
-    "Inspection": lambda: attnviz.inspect(animal(), layer=[4, 5]),
-    "Inspection by effect": lambda: attnviz.inspect(animal(), head="L5H11", by="effect"),
+    "Inspection": lambda: attnviz.inspect(animal_trace(), layer=[4, 5]),
+    "Inspection by effect": lambda: attnviz.inspect(animal_trace(), head="L5H11", by="effect"),
 }
 
 
@@ -197,12 +203,12 @@ def test_a_head_has_the_same_names_in_every_result(name: str) -> None:
 
 
 def test_a_trace_is_ranked_as_inspect_ranks_it() -> None:
-    assert repr(animal().ranking) == repr(attnviz.inspect(animal()).ranking)
-    assert repr(animal().top(3)) == repr(attnviz.inspect(animal()).top(3))
+    assert repr(animal_trace().ranking) == repr(attnviz.inspect(animal_trace()).ranking)
+    assert repr(animal_trace().top(3)) == repr(attnviz.inspect(animal_trace()).top(3))
 
 
 def test_words_in_an_index_are_positions() -> None:
-    trace, weights = animal(), animal().weights
+    trace, weights = animal_trace(), animal_trace().weights
     it, dog = trace.tokens["it"], trace.tokens["animal"]
 
     assert trace.tokens[it] == "it"
@@ -215,45 +221,54 @@ def test_words_in_an_index_are_positions() -> None:
 
 
 def test_weights_of_an_inspection_are_those_after_its_options() -> None:
-    inspection = attnviz.inspect(animal(), layer=[4, 5], hide_special=True)
-    expected = animal().weights[4:, :, 1:-1, 1:-1]
+    inspection = attnviz.inspect(animal_trace(), layer=[4, 5], hide_special=True)
+    expected = animal_trace().weights[4:, :, 1:-1, 1:-1]
 
-    assert torch.equal(attnviz.inspect(animal()).weights, animal().weights)
+    assert torch.equal(attnviz.inspect(animal_trace()).weights, animal_trace().weights)
     assert inspection.shape == tuple(expected.shape)
     torch.testing.assert_close(inspection.weights.float(), expected)
     torch.testing.assert_close(inspection[5, 11].weights.float(), expected[1, 11])
     assert np.asarray(inspection["L5H11"]).shape == inspection[5, 11].shape == expected.shape[2:]
-    assert len(attnviz.inspect(animal(), merge="mean")) == 1
+    assert len(attnviz.inspect(animal_trace(), merge="mean")) == 1
 
 
 def test_attentions_are_tensors_as_a_model_of_transformers_returns_them() -> None:
-    second_trace = attnviz.from_weights(animal().attentions, [*animal().tokens])
+    second_trace = attnviz.from_weights(animal_trace().attentions, [*animal_trace().tokens])
 
-    assert torch.equal(torch.stack(animal().attentions), animal().weights)
-    assert torch.equal(second_trace.weights, animal().weights)
+    assert torch.equal(torch.stack(animal_trace().attentions), animal_trace().weights)
+    assert torch.equal(second_trace.weights, animal_trace().weights)
 
 
 def test_a_film_is_ranked_by_what_differs_from_its_first_trace_to_its_last() -> None:
-    first, last = film()
+    first, last = small_film()
     comparison = attnviz.compare(first, last)
 
-    assert repr(film().ranking) == repr(comparison.ranking)
-    assert torch.equal(film()[-1, 1, 0], last[1, 0])
-    assert film().shape == (2, *first.shape)
-    assert film()[:1] == (first,)
+    assert repr(small_film().ranking) == repr(comparison.ranking)
+    assert torch.equal(small_film()[-1, 1, 0], last[1, 0])
+    assert small_film().shape == (2, *first.shape)
+    assert small_film()[:1] == (first,)
 
 
 def results() -> Iterator[Any]:
     """A result of every public function, each with little to compute."""
-    yield from (animal(), small(), two(), surveyed(), paired(), effects(), film(), link())
-    yield attnviz.inspect(animal(), head="L5H11", query="it")
-    yield attnviz.inspect(animal(), head=["L5H11", "L5H10"], by="effect", pairs=2)
+    yield from (
+        animal_trace(),
+        small_trace(),
+        compare_small_sentences(),
+        small_survey(),
+        small_pairs(),
+        small_effects(),
+        small_film(),
+        inspect_link(),
+    )
+    yield attnviz.inspect(animal_trace(), head="L5H11", query="it")
+    yield attnviz.inspect(animal_trace(), head=["L5H11", "L5H10"], by="effect", pairs=2)
     yield attnviz.trace("the keys near the cabinet", model="agreement")
     yield from (attnviz.compare("I am"), attnviz.steps("I am"), attnviz.rank("agreement"))
     yield attnviz.from_weights(WEIGHTS, np.array(["I", "am"]))
     yield from (attnviz.example("simplified"), attnviz.task_of("reverse"), attnviz.Settings())
     yield learned_model()
-    yield from (animal().view(), attnviz.trace(f"{STORY} " * 20))
+    yield from (animal_trace().view(), attnviz.trace(f"{STORY} " * 20))
 
 
 def values_in(result: object) -> dict[int, Any]:
@@ -302,5 +317,5 @@ def test_rows_of_heads_are_printed_in_a_line() -> None:
 
     assert repr(survey["L0H2"]) == "<L0H2: previous token 1.0, evenly .15>"
     assert repr(survey["L0H2"].examples[0].tokens).startswith("<Tokens '")
-    assert repr(paired()["L3H1"]).endswith("toward the meaning in 0 of 1 pair>")
-    assert repr(effects()["L5H11"]).endswith(" without it, on average>")
+    assert repr(small_pairs()["L3H1"]).endswith("toward the meaning in 0 of 1 pair>")
+    assert repr(small_effects()["L5H11"]).endswith(" without it, on average>")

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from attnviz.cli.app import COMMANDS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
-from tests.terminals import shown_on_terminal
+from tests.terminals import run_on_terminal
 from tests.warm import heeding_signals
 
 COMMAND = [sys.executable, "-m", "attnviz"]
@@ -423,5 +423,5 @@ def test_without_a_text_on_a_terminal_nothing_waits() -> None:
 
 def screen_of_command(*arguments: str, **environment: str) -> str:
     """The screen of a command on a pseudo-terminal of 80 columns with 24-bit colour."""
-    screen, _ = shown_on_terminal([*COMMAND, *arguments], environment)
+    screen, _ = run_on_terminal([*COMMAND, *arguments], environment)
     return screen

@@ -35,7 +35,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group, View
 from attnviz.wording.sums import Sum
-from tests.hand import DRAWN, HOSTILE, causal_weights, dimensions, vectors, view_of, words
+from tests.hand import HOSTILE, PANEL_SUFFIXES, causal_weights, dimensions, vectors, view_of, words
 
 Golden = Callable[[str, str], None]
 
@@ -281,21 +281,21 @@ def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
     assert "a:b" in markdown
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
     view = view_of(*example_steps(HOSTILE[:12]), headline="$x$")
 
     assert len(render(view, suffix, theme="dark")) > 1000
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
     one, other = (view_of(*example_steps(moments=1)) for _ in range(2))
 
     assert render(one, suffix) == render(other, suffix)
 
 
-@pytest.mark.parametrize("suffix", DRAWN)
+@pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_one_step_by_itself_and_steps_among_tables_are_drawn(suffix: str) -> None:
     assert render(view_of(scores_section()), suffix)
     assert render(view_of(causal_weights(), scores_section(), vectors()), suffix)

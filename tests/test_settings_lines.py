@@ -17,7 +17,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.settings_line import settings_line
-from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
+from tests.small_transformers import KINDS, KINDS_WITHOUT_CAPTURE, MORE_KINDS, Saved, save
 
 TEXT = "The animal was too tired"
 QUERIES = ("q_proj", "query", "q_lin", "q", "query_proj")
@@ -137,7 +137,7 @@ def reach_words(visible: list[list[bool]]) -> str:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("name", KINDS | MORE | OUTSIDE)
+@pytest.mark.parametrize("name", KINDS | MORE_KINDS | KINDS_WITHOUT_CAPTURE)
 def test_every_settings_line_is_true_of_the_model(name: str, small_transformer: Saved) -> None:
     folder = small_transformer(name)
     result = trace(TEXT, model=str(folder))
@@ -211,7 +211,7 @@ def covers(part: str, number: int) -> bool:
 def test_the_layers_that_see_less_far_are_named(
     name: str, changes: dict[str, Any], layer: int | None, expected: str, tmp_path: Path
 ) -> None:
-    folder = str(save((KINDS | MORE)[name], tmp_path / "model", **changes))
+    folder = str(save((KINDS | MORE_KINDS)[name], tmp_path / "model", **changes))
 
     assert expected in settings_line(
         trace(TEXT, model=folder, kept=None if layer is None else (layer,))

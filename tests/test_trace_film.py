@@ -16,7 +16,7 @@ from PIL import Image
 import attnviz
 from attnviz.views.grids.grid import Grid
 from tests.browser import opened
-from tests.pages_by_hand import until, written
+from tests.pages_by_hand import wait_until, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -158,18 +158,18 @@ def test_a_head_that_no_trace_has_is_refused(film: attnviz.Film) -> None:
 def test_the_slider_of_a_page_leads_from_trace_to_trace(
     film: attnviz.Film, tmp_path: Path, chromium: Browser
 ) -> None:
-    with opened(chromium, written(film.view(), tmp_path)) as opened_page:
+    with opened(chromium, write_page(film.view(), tmp_path)) as opened_page:
         page = opened_page.page
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")
         page.keyboard.press("Home")
-        until(page, lambda: page.inner_text("#moment-says") == "step 0")
+        wait_until(page, lambda: page.inner_text("#moment-says") == "step 0")
         page.keyboard.press("ArrowRight")
-        until(page, lambda: page.get_attribute("#layer", "aria-valuetext") == "step 50")
-        until(page, lambda: "head 1 · step 50" in page.inner_text("#matrix .matrix-title"))
-        until(page, lambda: "step+50" in page.url)
+        wait_until(page, lambda: page.get_attribute("#layer", "aria-valuetext") == "step 50")
+        wait_until(page, lambda: "head 1 · step 50" in page.inner_text("#matrix .matrix-title"))
+        wait_until(page, lambda: "step+50" in page.url)
         page.click("#reset")
-        until(page, lambda: page.input_value("#layer") == "2")
+        wait_until(page, lambda: page.input_value("#layer") == "2")
 
 
 def test_the_change_of_the_title_stands_beside_what_other_tokens_change() -> None:

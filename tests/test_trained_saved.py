@@ -15,7 +15,7 @@ from attnviz.errors import Note
 from attnviz.traces import archive
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
-from tests.small_transformers import KINDS, OUTSIDE, save
+from tests.small_transformers import KINDS, KINDS_WITHOUT_CAPTURE, save
 
 TEXT = "it was too tired"
 MATRICES = ("w_query", "w_key", "w_value", "w_out", "b_query", "b_key", "b_value", "b_out")
@@ -78,7 +78,7 @@ def test_no_matrix_of_the_model_is_in_the_file(minilm_trace: Trace, tmp_path: Pa
 )
 @pytest.mark.usefixtures("quick")
 def test_every_kind_comes_back(name: str, settings: dict[str, str], tmp_path: Path) -> None:
-    model = save((KINDS | OUTSIDE)[name], tmp_path / name)
+    model = save((KINDS | KINDS_WITHOUT_CAPTURE)[name], tmp_path / name)
     original = trace(TEXT, model=str(model), **settings)  # type: ignore[arg-type]
     original.view(show=["weights"]).save(tmp_path / "trace.npz")
     loaded_trace = read(str(tmp_path / "trace.npz"))

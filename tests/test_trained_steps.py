@@ -21,11 +21,11 @@ from attnviz.traces.trained.loading import load_transformer
 from attnviz.vectors import positions
 from attnviz.views.steps.trained import own_scaling_text
 from attnviz.views.steps.walk import Walk, steps
-from tests.claims_of_runs import untrue
+from tests.claims_of_runs import false_sentences
 from tests.conftest import Attnviz
 from tests.drawn_runs import Run
 from tests.evaluate import holds
-from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
+from tests.small_transformers import KINDS, KINDS_WITHOUT_CAPTURE, MORE_KINDS, Saved, save
 
 TEXT = "it was too tired"
 # Kinds of models that differ in what their steps say.
@@ -65,7 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def save_model(folder: Path, name: str) -> str:
-    return str(save((KINDS | MORE | OUTSIDE)[name], folder / name.replace(" ", "-")))
+    return str(
+        save((KINDS | MORE_KINDS | KINDS_WITHOUT_CAPTURE)[name], folder / name.replace(" ", "-"))
+    )
 
 
 def trace_model(folder: Path, name: str, **settings: Any) -> Trace:
@@ -89,7 +91,9 @@ def test_every_sentence_of_a_walk_is_known_and_true(folder: Path, name: str) -> 
     sections = [section for section in both_walks[1].sections if section.name != "mask"]
     sums = [each for section in sections for each in section.sums]
 
-    assert [sentence for walk in both_walks for sentence in untrue(Run(result, view, walk))] == []
+    assert [
+        sentence for walk in both_walks for sentence in false_sentences(Run(result, view, walk))
+    ] == []
     assert len(sums) > 10
     assert [each.text for each in sums if not holds(each.text)] == []
 

@@ -21,15 +21,15 @@ from attnviz.views import comparison as views
 from attnviz.views.view import View
 from tests.claims_of_comparisons import (
     ROUNDING,
-    Said,
-    Untrue,
+    Evidence,
+    FalseSentence,
     check_sentence,
     check_title,
     gradients,
     logits,
+    require,
     row_errors,
     softmax,
-    true,
 )
 
 DRAWS = 250  # random comparisons in one test
@@ -145,7 +145,7 @@ class Draw(random.Random):
         return self.choice((1, 1, 1, 3, 10, 12))
 
 
-def draw_comparison(number: int) -> Said | None:
+def draw_comparison(number: int) -> Evidence | None:
     """The random comparison with this number, with its view; None where it cannot be made."""
     draw = Draw(number)
     try:
@@ -157,7 +157,7 @@ def draw_comparison(number: int) -> Said | None:
             comparison = restrict_to_query(comparison, int(query) - 1)
     except AttnvizError:
         return None
-    return Said(
+    return Evidence(
         comparison, view, measurements.get("measure_repeats"), measurements.get("sweep_comparison")
     )
 
@@ -180,7 +180,7 @@ def record_result(measurements: dict[str, Any], name: str, function: Any) -> Any
     return compute
 
 
-def check_weights(comparison_view: Said) -> None:
+def check_weights(comparison_view: Evidence) -> None:
     """Check that weights are those of the softmax, and of nothing after it."""
     for way in comparison_view.comparison.alternatives:
         if not way.mistake:
@@ -188,12 +188,12 @@ def check_weights(comparison_view: Said) -> None:
             tolerance = ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
             peak = float(np.abs(logits(way)).max())  # rounding errors grow with it
             difference = np.abs(way.weights.double().numpy() - expected).max()
-            true(
+            require(
                 difference <= tolerance * max(peak, 1), f"{way.name}: weights are {difference} off"
             )
 
 
-def check_measures(comparison_view: Said, view: View) -> None:
+def check_measures(comparison_view: Evidence, view: View) -> None:
     """Check the table of means."""
     groups = {group.name: group.panels for group in view.screen.groups}
     if not groups.get("measures"):
@@ -201,42 +201,44 @@ def check_measures(comparison_view: Said, view: View) -> None:
     table: Any = groups["measures"][0]
     for row, way in enumerate(comparison_view.comparison.alternatives):
         weights = comparison_view.weights(way)
-        if np.isnan(weights).any() or np.isnan(comparison_view.bits(way)).all():
+        if np.isnan(weights).any() or np.isnan(comparison_view.row_entropies(way)).all():
             continue
         expected = {
-            "bits": np.nanmean(comparison_view.bits(way)),
-            "reads": comparison_view.reads(way),
-            "peak": weights.max(-1)[~np.isnan(comparison_view.bits(way))].mean(),
-            "grad.": gradients(weights)[~np.isnan(comparison_view.bits(way)).flatten()].mean(),
+            "bits": np.nanmean(comparison_view.row_entropies(way)),
+            "reads": comparison_view.effective_tokens(way),
+            "peak": weights.max(-1)[~np.isnan(comparison_view.row_entropies(way))].mean(),
+            "grad.": gradients(weights)[
+                ~np.isnan(comparison_view.row_entropies(way)).flatten()
+            ].mean(),
             "sum≠1": row_errors(comparison_view, way).mean(),
-            "leak": (weights * ~comparison_view.seen(way)).sum(-1).mean(),
+            "leak": (weights * ~comparison_view.visible_keys(way)).sum(-1).mean(),
         }
         for name, number in expected.items():
             column = table.columns.names.index(name)
             is_close = np.isclose(
                 table.values[row, column], number, rtol=0, atol=1e-7, equal_nan=True
             )
-            true(is_close, f"{way.name}: {name} is {number}")
+            require(is_close, f"{way.name}: {name} is {number}")
 
 
-def check_settings(comparison_view: Said, view: View) -> None:
+def check_settings(comparison_view: Evidence, view: View) -> None:
     """Check that the settings line says which weights are compared, where there are others."""
     layer = comparison_view.comparison.base.layer
     assert layer is not None
     has_given_weights, has_dropout = "weights" in layer.given, layer.attended.mixed_by == "dropout"
-    true(
+    require(
         ("before the given ones" in view.settings)
         == (has_given_weights and not comparison_view.comparison.base.mistake),
         view.settings,
     )
-    true(("weights before dropout" in view.settings) == has_dropout, view.settings)
-    true(view.settings.count("dropout") == has_dropout, view.settings)
+    require(("weights before dropout" in view.settings) == has_dropout, view.settings)
+    require(view.settings.count("dropout") == has_dropout, view.settings)
 
 
-def check_curves(comparison_view: Said, view: View) -> None:
+def check_curves(comparison_view: Evidence, view: View) -> None:
     """Check what the notes of curves say they are computed from."""
     curves: Any = next(group.panels for group in view.screen.groups if group.name == "curves")
-    true(bool(curves) == (comparison_view.sweep is not None), "curves")
+    require(bool(curves) == (comparison_view.sweep is not None), "curves")
     for each in curves:
         assert comparison_view.sweep is not None
         start = (
@@ -244,7 +246,7 @@ def check_curves(comparison_view: Said, view: View) -> None:
             if comparison_view.sweep.repeats == 1
             else f"median of {comparison_view.sweep.repeats} seeds, "
         )
-        true(each.note.startswith(start), each.note)
+        require(each.note.startswith(start), each.note)
 
 
 def check_comparison(number: int) -> list[str]:
@@ -259,8 +261,10 @@ def check_comparison(number: int) -> list[str]:
         check_curves(comparison_view, comparison_view.view)
         check_title(comparison_view)
         return [check_sentence(comparison_view, each) for each in comparison_view.view.closing]
-    except (Untrue, AssertionError, KeyError, ValueError, IndexError) as error:
-        raise Untrue(f"comparison {number}: {error}\n{comparison_view.view.settings}") from error
+    except (FalseSentence, AssertionError, KeyError, ValueError, IndexError) as error:
+        raise FalseSentence(
+            f"comparison {number}: {error}\n{comparison_view.view.settings}"
+        ) from error
 
 
 @pytest.mark.draws(1000, DRAWS)

@@ -30,9 +30,9 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import cosine_between, open_panels
 from attnviz.views.steps.walk import steps
 from attnviz.wording.sums import MAX_TERMS
-from tests.claims_of_runs import untrue
+from tests.claims_of_runs import false_sentences
 from tests.conftest import Attnviz
-from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
+from tests.drawn_runs import MATRICES, ROWS, WEIGHTS, Run, RunGenerator, given_matrices
 
 DRAWS = 80  # random runs in one test
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
@@ -41,14 +41,14 @@ ALPHABET = "a b c d e f g h i j k l m n o p q r s t u"
 @pytest.mark.draws(320, DRAWS)
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_of_run_and_steps_is_known_and_true(first: int) -> None:
-    runs = {number: Draw(number).run() for number in range(first, first + DRAWS)}
+    runs = {number: RunGenerator(number).draw_run() for number in range(first, first + DRAWS)}
     possible_runs = {number: run for number, run in runs.items() if run is not None}
 
     assert len(possible_runs) > len(runs) / 2
     assert {
         number: false_claims
         for number, run in possible_runs.items()
-        if (false_claims := untrue(run))
+        if (false_claims := false_sentences(run))
     } == {}
 
 
@@ -56,14 +56,14 @@ def test_a_sentence_that_nobody_knows_is_found() -> None:
     result = trace("I am")
     run = Run(result, replace(result.view(), settings="42 of them"), steps(result))
 
-    assert untrue(run) == ["nobody knows what this claims: 42 of them"]
+    assert false_sentences(run) == ["nobody knows what this claims: 42 of them"]
 
 
 def test_a_sentence_that_is_false_is_found() -> None:
     result = trace("I am")
     run = Run(result, replace(result.view(), title="causal attention"), steps(result))
 
-    assert untrue(run) == ["causal: causal attention"]
+    assert false_sentences(run) == ["is_causal: causal attention"]
 
 
 # Sentences that were false in earlier versions, with the input for which they were.
@@ -88,7 +88,7 @@ def test_rows_of_other_weights_than_a_softmax_s_are_not_said_to_sum_to_1(
     way: dict[str, Any],
 ) -> None:
     dropout_trace = trace("I am learning this", dropout=0.5)
-    given_trace = trace_of_matrices(embeddings=ROWS, weights=SHARES)
+    given_trace = trace_of_matrices(embeddings=ROWS, weights=WEIGHTS)
     mistaken_trace = trace("I am learning this", variant="causal", mistake="zero-weights")
 
     assert "sum" in view_text(trace("I am learning this"), **way)
@@ -130,9 +130,9 @@ def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> N
 
 
 def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:
-    given_trace = trace_of_matrices(embeddings=ROWS, weights=SHARES)
+    given_trace = trace_of_matrices(embeddings=ROWS, weights=WEIGHTS)
     masked_view = trace(
-        None, given=parse_matrices(GIVEN["a mask"]), variant="causal", window=2, dropout=0.5
+        None, given=parse_matrices(MATRICES["a mask"]), variant="causal", window=2, dropout=0.5
     ).view()
 
     assert given_trace.view().title == "scaled attention with weights by hand"
@@ -220,7 +220,7 @@ def test_one_token_has_no_other_to_follow() -> None:
 
 
 def test_given_scores_are_no_products_though_queries_are_given() -> None:
-    result = trace_of_matrices(**GIVEN["scores and queries"])
+    result = trace_of_matrices(**MATRICES["scores and queries"])
     (section,) = steps(result, step="scores", query="1").sections
 
     assert "The scores are given" in section.about
@@ -235,9 +235,9 @@ def test_given_scores_are_no_products_though_queries_are_given() -> None:
 
 
 def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() -> None:
-    assert "columns" not in view_text(trace_of_matrices(**GIVEN["heads"]), "queries")
+    assert "columns" not in view_text(trace_of_matrices(**MATRICES["heads"]), "queries")
     assert "its own block of adjacent columns of values" in view_text(
-        trace_of_matrices(**GIVEN["heads of queries"]), "queries"
+        trace_of_matrices(**MATRICES["heads of queries"]), "queries"
     )
     assert "Each of the 2 heads gets its own block of adjacent columns" in view_text(
         trace("I am", heads=2), "queries"
@@ -245,7 +245,7 @@ def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() ->
 
 
 def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
-    result = trace_of_matrices(**GIVEN["other keys"])
+    result = trace_of_matrices(**MATRICES["other keys"])
 
     assert "Q = X W_query · K = Y W_key · V = Y W_value" in view_text(result, "queries")
     assert "Keys and values are computed from other tokens" in view_text(result, "embeddings")
@@ -318,7 +318,9 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
     query = worked_example.query or "1"
 
     assert (
-        untrue(Run(result, result.view(show=[*PARTS_BY_SHOW_NAME]), steps(result, query=query)))
+        false_sentences(
+            Run(result, result.view(show=[*PARTS_BY_SHOW_NAME]), steps(result, query=query))
+        )
         == []
     )
 
@@ -347,7 +349,7 @@ def test_a_picture_in_words_knows_odd_rows(weights: list[float], expected: str) 
 
 def test_the_checks_name_the_weights_that_they_are_of() -> None:
     texts = [
-        check.text for check in verify_trace(trace_of_matrices(embeddings=ROWS, weights=SHARES))
+        check.text for check in verify_trace(trace_of_matrices(embeddings=ROWS, weights=WEIGHTS))
     ]
 
     assert [text.split(":")[0] for text in texts] == [
@@ -400,7 +402,8 @@ def test_a_trace_of_a_mistake_is_verified_with_exit_0(attnviz: Attnviz, tmp_path
 
 def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
     some_masked, all_masked = (
-        trace_of_matrices(**GIVEN[name]) for name in ("a row that reads nothing", "nothing is read")
+        trace_of_matrices(**MATRICES[name])
+        for name in ("a row that reads nothing", "nothing is read")
     )
 
     assert view_text(some_masked, "softmax").startswith(
@@ -422,7 +425,7 @@ def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
 
 
 def test_a_window_of_1_and_a_mask_may_leave_a_token_nothing() -> None:
-    result = trace(None, given=given_matrices(GIVEN["what is hidden"]), window=1)
+    result = trace(None, given=given_matrices(MATRICES["what is hidden"]), window=1)
 
     assert "only itself" not in view_text(result, "mask")
 
@@ -448,11 +451,11 @@ def test_what_comes_of_a_mistake_is_told_where_it_shows(
 @pytest.mark.parametrize(
     ("contents", "choices", "has_seed"),
     [
-        (GIVEN["queries, keys, values"], {}, False),
-        (GIVEN["queries, keys, values"], {"dropout": 0.5}, True),
-        (GIVEN["queries, keys, values"], {"layers": 1}, True),
-        (GIVEN["values"], {}, True),
-        (GIVEN["heads"], {}, False),
+        (MATRICES["queries, keys, values"], {}, False),
+        (MATRICES["queries, keys, values"], {"dropout": 0.5}, True),
+        (MATRICES["queries, keys, values"], {"layers": 1}, True),
+        (MATRICES["values"], {}, True),
+        (MATRICES["heads"], {}, False),
     ],
 )
 def test_a_seed_stands_where_something_was_drawn(
@@ -464,7 +467,7 @@ def test_a_seed_stands_where_something_was_drawn(
 
 
 def test_dropout_by_chance_is_no_real_weight() -> None:
-    given_vectors = given_matrices(GIVEN["queries, keys, values"])
+    given_vectors = given_matrices(MATRICES["queries, keys, values"])
 
     assert trace(None, given=given_vectors, dropout=0.5).view().screen.caveat == (
         "random dropout: the weights before it are real, what is computed from them is not"
@@ -472,7 +475,7 @@ def test_dropout_by_chance_is_no_real_weight() -> None:
 
 
 def test_a_score_that_is_rounded_to_0_is_not_above_0() -> None:
-    result = trace_of_matrices(**GIVEN["next to nothing"])
+    result = trace_of_matrices(**MATRICES["next to nothing"])
 
     assert "rounded to 0, and so is the score" in view_text(result, "angle", query="1", key="1")
 

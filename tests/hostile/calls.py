@@ -1,4 +1,4 @@
-"""Calls of the command line by chance, each from a seed of its own.
+"""Random calls of the command line, each from a seed of its own.
 
 Options and their names come from the commands themselves, so that a new option is tried as well.
 """
@@ -36,8 +36,8 @@ SCREENS: tuple[dict[str, str], ...] = (
     {"COLUMNS": "20", "FORCE_COLOR": "1", "COLORTERM": "truecolor", "ATTNVIZ_THEME": "dark"},
     {"LANG": "xx_YY.nonsense", "LC_ALL": "C", "HOME": "/nowhere", "MPLBACKEND": "x"},
 )
-TEXTS = ("--file", "--trace")  # what stands in place of a text
-NEEDS = {  # what an option is about, without which it is refused
+TEXTS = ("--file", "--trace")  # instead of a text
+NEEDED_OPTIONS = {  # what an option is about, without which it is refused
     "--item": "--given",
     "--norm": "--layers",
     "--activation": "--layers",
@@ -46,16 +46,24 @@ NEEDS = {  # what an option is about, without which it is refused
     "--key": "--query",
     "--predict": "--model",
 }
-MADE = {
+TRACE_OPTIONS = {
     option_name(each.name) for each in fields(Settings)
 }  # how a trace is made: not one of a file
-OF_A_MODEL = MADE - {
+FIXED_BY_MODEL = TRACE_OPTIONS - {
     option_name(name) for name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS)
 }  # it has decided
-OTHERS = {"--given", "--trace", "--file", "--embeddings", "--item"}  # to come by numbers, or a text
-OF_A_TEXT = {"--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given",
-             "--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"}  # fmt: skip
-OF_LEARNING = {
+OTHER_INPUTS = {
+    "--given",
+    "--trace",
+    "--file",
+    "--embeddings",
+    "--item",
+}  # other sources of numbers or of a text
+OPTIONS_OF_TEXTS = {
+    *("--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given"),
+    *("--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"),
+}
+OPTIONS_OF_LEARNING = {
     "--layers",
     "--norm",
     "--activation",
@@ -66,9 +74,9 @@ OF_LEARNING = {
     "--batch",
     "--rate",
 }  # in compare
-SEVERAL = ("--show", "--step", "--values")
+TAKE_SEVERAL_VALUES = ("--show", "--step", "--values")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/self/mem", "/nowhere", ".")
-LEFT_ALONE = (
+SKIPPED_OPTIONS = (
     "--install-completion",
     "--help-all",
 )  # what writes into somebody's home; what is long
@@ -76,67 +84,71 @@ COMMANDS = (
     *("run", "run", "run", "compare", "compare", "steps", "steps", "inspect"),
     *("show", "check", "learn", "rest"),
 )
-LEARNED = ("reverse", "reverse", "sort")  # in little time
+QUICK_TASKS = ("reverse", "reverse", "sort")  # in little time
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is typed, and the files and the surroundings it is typed in."""
+    """The arguments of a command line, with its files, standard input and environment."""
 
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)
     stdin: bytes | None = b""  # None is one that is closed
-    surroundings: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
     offline: bool = False  # whether all that it names is on this disk
 
 
 @cache
 def _commands() -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Every command under its last word: the words that call it, and what typer made of it."""
+    """Every command by its last word: the words that call it, and typer's command."""
 
-    def below(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    def commands_below(
+        group: Any, path: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], Any]]:
         for name in group.table:
             command = group.get_command(None, name)
             if hasattr(command, "table"):
-                yield from below(command, (*path, name))
+                yield from commands_below(command, (*path, name))
             else:
                 yield (*path, name), command
 
-    return {path[-1]: (path, command) for path, command in below(typer.main.get_command(app))}
+    return {
+        path[-1]: (path, command) for path, command in commands_below(typer.main.get_command(app))
+    }
 
 
 @cache
 def _names(command: str, option: str) -> tuple[str, ...]:
     """What the Tab key offers for an option."""
-    _, made = _commands()[command]
-    context = typer.Context(made, info_name=command)
-    found = next(each for each in made.params if option in each.opts)
-    return tuple(item.value for item in found.shell_complete(context, ""))
+    _, typer_command = _commands()[command]
+    context = typer.Context(typer_command, info_name=command)
+    typer_option = next(each for each in typer_command.params if option in each.opts)
+    return tuple(item.value for item in typer_option.shell_complete(context, ""))
 
 
-def _mostly(usual: Sequence[str], odd: Sequence[str]) -> Callable[[_Inventor], str]:
+def _mostly(usual: Sequence[str], odd: Sequence[str]) -> Callable[[_CallGenerator], str]:
     """One of the usual values, or now and then an odd one."""
     return lambda self: self.random.choice(odd if self.random.random() < 0.06 else usual)
 
 
-def invented(seed: int) -> Call:
-    """The call of a seed; every fifth reads what is damaged, and needs no network."""
+def random_call(seed: int) -> Call:
+    """The call of a seed; every fifth reads a damaged file, and needs no network."""
     if seed % 5 == 0:
-        return Call(*damaged_calls.invented(Random(seed)), offline=True)
-    return _Inventor(Random(seed)).call()
+        return Call(*damaged_calls.random_damaged_call(Random(seed)), offline=True)
+    return _CallGenerator(Random(seed)).call()
 
 
-def _unfit(told: Collection[str]) -> set[str]:
+def _options_refused_beside(given_options: Collection[str]) -> set[str]:
     """Which options are refused beside these."""
-    if "--trace" in told:
-        return MADE
-    if "--learn" in told:
-        return OF_A_TEXT
-    return (OF_A_MODEL - {"--model"}) | OTHERS if "--model" in told else set()
+    if "--trace" in given_options:
+        return TRACE_OPTIONS
+    if "--learn" in given_options:
+        return OPTIONS_OF_TEXTS
+    return (FIXED_BY_MODEL - {"--model"}) | OTHER_INPUTS if "--model" in given_options else set()
 
 
-class _Inventor:
-    """What is being made up: words of a command line, and the files that they name."""
+class _CallGenerator:
+    """Draws the words of a command line, and the files that they name."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -146,55 +158,61 @@ class _Inventor:
 
     def call(self) -> Call:
         kind = self.random.choice(COMMANDS)
-        rest = [name for name in _commands() if name not in COMMANDS]
-        command = self.command = self.random.choice(rest) if kind == "rest" else kind
-        path, made = _commands()[command]
-        options = [each for each in made.params if each.opts[0].startswith("-")]
+        rarer_commands = [name for name in _commands() if name not in COMMANDS]
+        command = self.command = self.random.choice(rarer_commands) if kind == "rest" else kind
+        path, typer_command = _commands()[command]
+        options = [each for each in typer_command.params if each.opts[0].startswith("-")]
         count = min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
-        chosen = self.random.sample(options, count)
-        chosen += [each for each in options if self._wanted(command, each.opts[0])]
-        chosen = self._fitting(chosen, options)
-        told = [word for each in chosen for word in self._option(command, each)]
-        if any(each.opts[0] == "--learn" for each in chosen):  # 999 trainings take minutes
-            told = ["--repeats=20" if word == "--repeats=999" else word for word in told]
-        arguments = (*path, *told, *self._arguments(command, {each.opts[0] for each in chosen}))
+        chosen_options = self.random.sample(options, count)
+        chosen_options += [each for each in options if self._is_added(command, each.opts[0])]
+        chosen_options = self._drop_misfits(chosen_options, options)
+        words = [word for each in chosen_options for word in self._option(command, each)]
+        if any(each.opts[0] == "--learn" for each in chosen_options):  # 999 trainings take minutes
+            words = ["--repeats=20" if word == "--repeats=999" else word for word in words]
+        arguments = (
+            *path,
+            *words,
+            *self._arguments(command, {each.opts[0] for each in chosen_options}),
+        )
         stdin = self.random.choice((None, contents.text(self.random), *[b"typed"] * 18))
         return Call(arguments, self.files, stdin, self.random.choice(SCREENS))
 
-    def _wanted(self, command: str, name: str) -> bool:
-        """Whether a model is asked for, or a task, more often than any other option."""
+    def _is_added(self, command: str, name: str) -> bool:
+        """Whether to add --model or --learn, which are wanted more often than other options."""
         if name == "--model":
             return self.random.random() < {"heads": 0.95, "inspect": 0.8}.get(command, 0.15)
         return name == "--learn" and self.random.random() < 0.1
 
-    def _fitting(self, chosen: list[Any], known: list[Any]) -> list[Any]:
-        """Mostly with the options that others need, and with one thing to read a text from."""
+    def _drop_misfits(self, chosen_options: list[Any], known_options: list[Any]) -> list[Any]:
+        """Mostly add the options that others need, and leave out those that they refuse."""
         if self.random.random() < 0.1:
-            return chosen
-        named = {each.opts[0]: each for each in chosen}
-        known_as = {each.opts[0]: each for each in known}
-        for name, needed in NEEDS.items():
-            if name in named and needed in known_as:
-                named[needed] = known_as[needed]
-        unfit = _unfit(named.keys()) | (
-            OF_LEARNING if "--learn" in known_as.keys() - named else set()
+            return chosen_options
+        options_by_name = {each.opts[0]: each for each in chosen_options}
+        known_by_name = {each.opts[0]: each for each in known_options}
+        for name, needed in NEEDED_OPTIONS.items():
+            if name in options_by_name and needed in known_by_name:
+                options_by_name[needed] = known_by_name[needed]
+        unfit_names = _options_refused_beside(options_by_name.keys()) | (
+            OPTIONS_OF_LEARNING if "--learn" in known_by_name.keys() - options_by_name else set()
         )
-        return [each for name, each in named.items() if name not in unfit]
+        return [each for name, each in options_by_name.items() if name not in unfit_names]
 
-    def _arguments(self, command: str, told: set[str]) -> list[str]:
-        instead = told & {*TEXTS} or ("--given" in told and self.random.random() < 0.6)
-        if instead and self.random.random() < 0.95:
+    def _arguments(self, command: str, given_options: set[str]) -> list[str]:
+        has_other_input = given_options & {*TEXTS} or (
+            "--given" in given_options and self.random.random() < 0.6
+        )
+        if has_other_input and self.random.random() < 0.95:
             return []
-        if "--learn" in told:
+        if "--learn" in given_options:
             usual = {"--steps": "2", "--repeats": "2", "--dim": "8"}
-            return [f"{name}={each}" for name, each in usual.items() if name not in told]
+            return [f"{name}={each}" for name, each in usual.items() if name not in given_options]
         if command in ("show", "check"):
-            several = self.random.choice((1, 1, 2)) if command == "check" else 1
-            return ["--", *(self._lesson(command) for _ in range(several))]
+            lesson_count = self.random.choice((1, 1, 2)) if command == "check" else 1
+            return ["--", *(self._lesson(command) for _ in range(lesson_count))]
         if command == "learn":
-            few = [] if "--steps" in told else ["--steps=2"]
+            few_steps = [] if "--steps" in given_options else ["--steps=2"]
             odd = self.random.random() < 0.05
-            return [*few, "--", self.random.choice(words.ODD if odd else LEARNED)]
+            return [*few_steps, "--", self.random.choice(words.ODD if odd else QUICK_TASKS)]
         if command in ("run", "steps", "compare", "inspect"):
             count = self.random.choice((0, 1, 1, 1, 1, 1, 1, 2 if command == "compare" else 1))
             return ["--", *self._texts(count)] if count else []
@@ -203,29 +221,33 @@ class _Inventor:
     def _texts(self, count: int) -> list[str]:
         """Sentences; of two the second mostly has as many words as the first."""
         first, *others = (self.text(self.random) for _ in range(count))
-        turned = " ".join(reversed(first.split()))
-        return [first, *(turned if self.random.random() < 0.7 else each for each in others)]
+        reversed_text = " ".join(reversed(first.split()))
+        return [first, *(reversed_text if self.random.random() < 0.7 else each for each in others)]
 
     def _lesson(self, command: str) -> str:
         if self.random.random() < 0.15:
-            known = _names(command, "name" if command == "show" else "names")
-            return self.random.choice(words.ODD if self.random.random() < 0.1 else known)
+            known_lessons = _names(command, "name" if command == "show" else "names")
+            return self.random.choice(words.ODD if self.random.random() < 0.1 else known_lessons)
         return self._file(("lesson", ".toml"), contents.lesson(self.random))
 
     def _option(self, command: str, option: Any) -> list[str]:
         name = self.random.choice([*option.opts, *option.secondary_opts])
-        if name in LEFT_ALONE:
+        if name in SKIPPED_OPTIONS:
             return []
         if option.is_flag:
             return [name]
-        value, *more = self._values(command, option)
-        return [f"{name}={value}", *more] if name.startswith("--") else [name, value, *more]
+        value, *extra_options = self._values(command, option)
+        return (
+            [f"{name}={value}", *extra_options]
+            if name.startswith("--")
+            else [name, value, *extra_options]
+        )
 
     def _values(self, command: str, option: Any) -> list[str]:
         """A value, with options that go with it."""
         if option.opts[0] == "--given" and self.random.random() > 0.03:
-            suffix, content, more = contents.matrices(self.random)
-            return [self._file(("given", suffix), content), *more]
+            suffix, content, extra_options = contents.matrices(self.random)
+            return [self._file(("given", suffix), content), *extra_options]
         if option.opts[0] == "--model" and self.random.random() > 0.03:
             return [self._model(command)]
         if option.opts[0] == "--out" and self.random.random() > 0.03:
@@ -238,11 +260,11 @@ class _Inventor:
             return self.random.choice(words.ODD)
         if name in self._special:
             return self._special[name](self)
-        known = _names(command, name)
-        if known and self.random.random() < 0.97:
-            most = 3 if name in SEVERAL or self.random.random() < 0.05 else 1
+        known_names = _names(command, name)
+        if known_names and self.random.random() < 0.97:
+            most = 3 if name in TAKE_SEVERAL_VALUES or self.random.random() < 0.05 else 1
             return ",".join(
-                self.random.sample(known, min(len(known), self.random.randint(1, most)))
+                self.random.sample(known_names, min(len(known_names), self.random.randint(1, most)))
             )
         kinds = {"N": words.number, "X": words.fraction, "P": words.fraction, "S": words.fraction}
         return kinds.get(option.metavar, words.text)(self.random)
@@ -259,10 +281,10 @@ class _Inventor:
         return path
 
     def _model(self, command: str) -> str:
-        found = models.named(self.random, trained=0.85 if command == "inspect" else 0.25)
-        self.files |= found.files
-        self.text = lambda random: (words.text if random.random() < 0.05 else found.text)(random)
-        return found.name
+        model = models.random_model(self.random, trained=0.85 if command == "inspect" else 0.25)
+        self.files |= model.files
+        self.text = lambda random: (words.text if random.random() < 0.05 else model.text)(random)
+        return model.name
 
     def _output(self, command: str) -> str:
         if self.random.random() < 0.05:
@@ -278,19 +300,19 @@ class _Inventor:
                     "in0.json/b.txt",
                 )
             )
-        drawn = self.random.random() < 0.12
-        among = [each for each in suffixes() if (each in SLOW) == drawn]
-        allowed = (*["-{step}"] * (command in ("steps", "show")), *["-{page}"] * drawn)
+        is_picture = self.random.random() < 0.12
+        suffix_choices = [each for each in suffixes() if (each in SLOW) == is_picture]
+        allowed_marks = (*["-{step}"] * (command in ("steps", "show")), *["-{page}"] * is_picture)
         odd = self.random.random() < 0.03
-        marks = self.random.choice(("", "", *(("-{step}", "-{page}") if odd else allowed)))
-        return f"out{marks}{self.random.choice(among)}"
+        marks = self.random.choice(("", "", *(("-{step}", "-{page}") if odd else allowed_marks)))
+        return f"out{marks}{self.random.choice(suffix_choices)}"
 
-    def _kinds_of_words(self) -> str:
-        some = (words.number, words.fraction, words.text)
-        chosen = [
-            self.random.choice(some)(self.random) for _ in range(self.random.choice((1, 2, 2, 3)))
+    def _random_words(self) -> str:
+        kinds = (words.number, words.fraction, words.text)
+        drawn_words = [
+            self.random.choice(kinds)(self.random) for _ in range(self.random.choice((1, 2, 2, 3)))
         ]
-        return ",".join(chosen)
+        return ",".join(drawn_words)
 
     def _embeddings(self) -> str:
         if self.random.random() < 0.2:
@@ -301,12 +323,12 @@ class _Inventor:
         )
 
     def _token(self) -> str:
-        """One of a sentence, by its number; or whatever word."""
+        """The number of a token, or any word."""
         usual = self.random.random() < 0.8
         return self.random.choice(("1", "1", "2")) if usual else words.text(self.random)
 
-    def _nowhere(self) -> str:
-        """A folder to go on from, in learn."""
+    def _training_folder(self) -> str:
+        """A folder for --from, in learn."""
         return _mostly(("nowhere", "."), words.ODD)(self)
 
     def _text(self) -> str:
@@ -315,10 +337,10 @@ class _Inventor:
         return self._file(("text", ".txt"), contents.text(self.random))
 
     def _trace(self) -> str:
-        suffix, content = contents.saved(self.random)
+        suffix, content = contents.trace_file(self.random)
         return self._file(("trace", suffix), content)
 
-    _special: dict[str, Callable[[_Inventor], str]] = {
+    _special: dict[str, Callable[[_CallGenerator], str]] = {
         "--embeddings": _embeddings,
         "--trace": _trace,
         "--file": _text,
@@ -333,15 +355,17 @@ class _Inventor:
         "--kv-heads": _mostly(("1", "1", "2"), ("0", "3", "x")),
         "--dropout": _mostly(("0.5", "0.1", "0"), words.ODD_FRACTIONS),
         "--position-base": _mostly(("10", "10000", "1e6"), words.ODD_FRACTIONS),
-        "--values": _kinds_of_words,
-        "--reference": _kinds_of_words,
+        "--values": _random_words,
+        "--reference": _random_words,
         "--steps": _mostly(("1", "2", "3"), ("0", "-1", "x")),
         "--until": _mostly(("0.1", "0.5", "1"), words.ODD_FRACTIONS),
         "--batch": _mostly(("1", "2", "8"), ("0", "99999", "x")),
         "--rate": _mostly(("0.01", "0.5", "100"), words.ODD_FRACTIONS),
         "--watch": _mostly(("a b c", "5 2 8 1", "h g f e d c b a"), words.ODD),
         "--save": _mostly(("saved", "saved/deep"), ("", ".", "/dev/null", "x" * 300)),
-        "--from": lambda self: self._token() if self.command == "inspect" else self._nowhere(),
+        "--from": lambda self: (
+            self._token() if self.command == "inspect" else self._training_folder()
+        ),
         "--to": lambda self: self._token(),
         "--toward": _mostly(("the", "it", "a", "tired"), words.ODD),
         "--generate": _mostly(("1", "2", "3"), ("0", "-1", "x", "9" * 9)),

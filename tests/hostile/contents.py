@@ -1,4 +1,4 @@
-"""What stands in files that are read: whole ones of every kind, and the same ones damaged."""
+"""Contents of the files that commands read: whole ones of every kind, and damaged ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from attnviz import trace
 from attnviz.examples.example_names import example_names
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import ROOT
-from tests.hostile import given, lessons, words
-from tests.hostile.damage import ODD_VALUES, damaged, in_bytes, toml_value
+from tests.hostile import lessons, matrix_files, words
+from tests.hostile.damage import ODD_VALUES, damage_bytes, damage_file, toml_value
 from tests.hostile.damage import tensors_of as safetensors
 
 Contents = dict[str, Any]  # of a file of matrices, or of a lesson
@@ -40,51 +40,55 @@ def json_of(contents: Contents) -> bytes:
 
 
 def toml_of(contents: Contents) -> bytes:
-    """Enough TOML for what is written here: keys with lists, numbers, words and tables."""
+    """TOML, as far as these contents need it: keys with lists, numbers, words and tables."""
     return "".join(f"{name} = {toml_value(value)}\n" for name, value in contents.items()).encode(
         errors="surrogatepass"
     )
 
 
 def arrays_of(contents: Contents) -> bytes:
-    held = io.BytesIO()
-    np.savez(held, **{name: _array(value) for name, value in _flat(contents).items()})
-    return held.getvalue()
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: _array(value) for name, value in _flat(contents).items()})
+    return buffer.getvalue()
 
 
 def _flat(contents: Contents) -> Contents:
-    """With a name for the axes of each matrix: arrays have no tables."""
+    """Contents without tables: each matrix's axes under a name of their own."""
     axes = contents.get("axes")
-    named = {f"axes.{name}": each for name, each in axes.items()} if isinstance(axes, dict) else {}
-    return {name: each for name, each in contents.items() if not (named and name == "axes")} | named
+    axes_by_name = (
+        {f"axes.{name}": each for name, each in axes.items()} if isinstance(axes, dict) else {}
+    )
+    return {
+        name: each for name, each in contents.items() if not (axes_by_name and name == "axes")
+    } | axes_by_name
 
 
 def _array(value: Any) -> Any:
-    """As NumPy has it, but for what it would have to pickle."""
+    """A NumPy array; of text, where NumPy would have to pickle it."""
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except (ValueError, OverflowError):
-        found = np.asarray(str(value))
-    return np.asarray(str(value)) if found.dtype == object else found
+        array = np.asarray(str(value))
+    return np.asarray(str(value)) if array.dtype == object else array
 
 
 def tensors_of(contents: Contents) -> bytes:
     """The safetensors format, by hand: a length, a header, numbers."""
     flat = _flat(contents)
-    said = {name: each for name, each in flat.items() if name.startswith("axes")}
-    arrays = {name: _array(value) for name, value in flat.items() if name not in said}
+    axes = {name: each for name, each in flat.items() if name.startswith("axes")}
+    arrays = {name: _array(value) for name, value in flat.items() if name not in axes}
     header: Contents = {}
-    if said:
-        header["__metadata__"] = {name: json.dumps(each) for name, each in said.items()}
+    if axes:
+        header["__metadata__"] = {name: json.dumps(each) for name, each in axes.items()}
     body = b""
     for name, each in arrays.items():
         with np.errstate(over="ignore"):
-            known = each.dtype.kind in "fiub"
-            numbers = each.astype(np.float32) if known else np.zeros(1, np.float32)
-        held = numbers.tobytes()
-        ends = [len(body), len(body) + len(held)]
+            is_numeric = each.dtype.kind in "fiub"
+            numbers = each.astype(np.float32) if is_numeric else np.zeros(1, np.float32)
+        data = numbers.tobytes()
+        ends = [len(body), len(body) + len(data)]
         header[name] = {"dtype": "F32", "shape": [*numbers.shape], "data_offsets": ends}
-        body += held
+        body += data
     return safetensors(header, body)
 
 
@@ -100,39 +104,43 @@ def matrices(random: Random) -> tuple[str, bytes, tuple[str, ...]]:
     """The suffix of a file of matrices, what is in it, and the options that it is meant for."""
     suffix = random.choice([*WRITERS])
     if random.random() < 0.6:
-        made = given.whole(random)
-        contents = made.contents if random.random() < 0.8 else _changed(made.contents, random)
-        return suffix, WRITERS[suffix](contents), made.options
+        matrix_file = matrix_files.random_matrix_file(random)
+        contents = (
+            matrix_file.contents
+            if random.random() < 0.8
+            else _change_contents(matrix_file.contents, random)
+        )
+        return suffix, WRITERS[suffix](contents), matrix_file.options
     contents = dict(random.choice(MATRICES))
     for _ in range(random.choice((0, 0, 1, 1, 2))):
-        contents = _changed(contents, random)
+        contents = _change_contents(contents, random)
     content = WRITERS[suffix](contents)
-    return suffix, content if random.random() < 0.7 else in_bytes(content, random), ()
+    return suffix, content if random.random() < 0.7 else damage_bytes(content, random), ()
 
 
-def _changed(contents: Contents, random: Random) -> Contents:
-    """With one value that is odd, gone, or under another name."""
+def _change_contents(contents: Contents, random: Random) -> Contents:
+    """The contents with one value odd, missing, or under another name."""
     name = random.choice([*contents, *GIVEN_NAMES, "nonsense"])
     if name in contents and random.random() < 0.3:
         return {key: value for key, value in contents.items() if key != name}
     if name in contents and random.random() < 0.5:
-        return {**contents, name: _inside(contents[name], random)}
+        return {**contents, name: _put_odd_value_inside(contents[name], random)}
     return {**contents, name: random.choice(ODD_VALUES)}
 
 
-def _inside(value: Any, random: Random) -> Any:
-    """The same with something odd somewhere in it."""
+def _put_odd_value_inside(value: Any, random: Random) -> Any:
+    """The value with something odd somewhere in it."""
     if not isinstance(value, list) or not value or random.random() < 0.2:
         return random.choice(ODD_VALUES)
     place = random.randrange(len(value))
-    return [*value[:place], _inside(value[place], random), *value[place + 1 :]]
+    return [*value[:place], _put_odd_value_inside(value[place], random), *value[place + 1 :]]
 
 
 def text(random: Random) -> bytes:
-    """What stands in a file of text, or comes by standard input."""
-    told = words.text(random).encode("utf-8", "surrogatepass")
+    """A text file, or standard input."""
+    content = words.text(random).encode("utf-8", "surrogatepass")
     return random.choice(
-        (told, told, told, b"", b"\xff\xfe\x00", b"caf\xe9", b"\xef\xbb\xbf" + told)
+        (content, content, content, b"", b"\xff\xfe\x00", b"caf\xe9", b"\xef\xbb\xbf" + content)
     )
 
 
@@ -142,13 +150,13 @@ def _lessons() -> tuple[bytes, ...]:
 
 
 def lesson(random: Random) -> bytes:
-    """A worked example, or a new one, with a line that is changed, or bytes that are."""
+    """A worked example, or a new one, some with a changed line or changed bytes."""
     new = random.random() < 0.6
-    content = lessons.drawn(random) if new else random.choice(_lessons())
-    return content if random.random() < 0.6 else damaged(".toml", content, random)
+    content = lessons.random_lesson(random) if new else random.choice(_lessons())
+    return content if random.random() < 0.6 else damage_file(".toml", content, random)
 
 
-TRACED: tuple[tuple[str, dict[str, Any]], ...] = (
+TRACE_INPUTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("I am", {"dim": 2}),
     ("a b c", {"heads": 2, "layers": 2, "dim": 4}),
     ("a b", {"layers": 1, "dim": 2, "memory": "you are here", "norm": "pre"}),
@@ -162,30 +170,30 @@ TRACED: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @cache
 def _traces() -> tuple[tuple[str, bytes], ...]:
-    made = [trace(text, **settings) for text, settings in TRACED]
+    traces = [trace(text, **settings) for text, settings in TRACE_INPUTS]
     return tuple(
-        (suffix, each.view().render(suffix)) for each in made for suffix in (".npz", ".json")
+        (suffix, each.view().render(suffix)) for each in traces for suffix in (".npz", ".json")
     )
 
 
-def saved(random: Random) -> tuple[str, bytes]:
-    """A trace that was written, with a value of its document changed, or with its bytes."""
+def trace_file(random: Random) -> tuple[str, bytes]:
+    """A saved trace, some with a changed value or changed bytes."""
     suffix, content = random.choice(_traces())
-    return suffix, content if random.random() < 0.4 else damaged(suffix, content, random)
+    return suffix, content if random.random() < 0.4 else damage_file(suffix, content, random)
 
 
 def vectors(random: Random) -> tuple[str, bytes]:
     """A file of vectors by word, or by token id."""
     table = np.arange(12.0).reshape(6, 2)
-    held = io.BytesIO()
-    np.save(held, table)
-    words_of = b"I 1 2\nam 3 4\na 0 1\nb 1 0\nthe 2 2\n"
+    buffer = io.BytesIO()
+    np.save(buffer, table)
+    lines_by_word = b"I 1 2\nam 3 4\na 0 1\nb 1 0\nthe 2 2\n"
     suffix, content = random.choice(
         (
-            (".npy", held.getvalue()),
-            (".txt", words_of),
+            (".npy", buffer.getvalue()),
+            (".txt", lines_by_word),
             (".npz", arrays_of({"table": table})),
             (".safetensors", tensors_of({"table": table})),
         )
     )
-    return suffix, content if random.random() < 0.7 else in_bytes(content, random)
+    return suffix, content if random.random() < 0.7 else damage_bytes(content, random)

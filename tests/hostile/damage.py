@@ -1,4 +1,4 @@
-"""Files and folders that were whole, and are damaged: by chance, or by somebody who means harm."""
+"""Damages files and folders: at random, or as an attacker would."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ODD_NUMBERS = (float("nan"), float("inf"), -float("inf"), 3e38, -3e38, 1e-45, 0.
 
 
 class _Code:
-    """What runs code when it is unpickled."""
+    """An object that runs code when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return exec, (CODE.decode(),)
@@ -63,19 +63,19 @@ class _Code:
 PICKLE = pickle.dumps(_Code())
 
 
-def damaged(name: str, content: bytes, random: Random) -> bytes:
+def damage_file(name: str, content: bytes, random: Random) -> bytes:
     """A file with a fault: mostly one that its format allows, or in its bytes."""
-    change = OF_A_FORMAT.get(PurePath(name).suffix)
+    change = DAMAGE_BY_SUFFIX.get(PurePath(name).suffix)
     if change is None or random.random() < 0.2:
-        return in_bytes(content, random)
+        return damage_bytes(content, random)
     try:
         return change(content, random)
-    except Exception:  # whatever a reader says of what was damaged before
-        return in_bytes(content, random)
+    except Exception:  # any error of a reader of a file that was damaged before
+        return damage_bytes(content, random)
 
 
-def in_bytes(content: bytes, random: Random) -> bytes:
-    """Cut short, or with bytes that are changed, left out, or twice there."""
+def damage_bytes(content: bytes, random: Random) -> bytes:
+    """The content cut short, or with bytes changed, left out or repeated."""
     if not content:
         return content
     start = random.randrange(len(content))
@@ -86,23 +86,23 @@ def in_bytes(content: bytes, random: Random) -> bytes:
     return random.choice((content[:start], content[:start] + replacement + content[end:]))
 
 
-def in_a_document(content: bytes, random: Random) -> bytes:
+def damage_document(content: bytes, random: Random) -> bytes:
     document = json.loads(content)
     for _ in range(random.choice((1, 1, 2))):
-        change_a_node(document, random)
+        damage_node(document, random)
     return json.dumps(document).encode()
 
 
-def change_a_node(document: Any, random: Random) -> None:
-    """Make something of a document odd, gone, what another is, or of another name."""
+def damage_node(document: Any, random: Random) -> None:
+    """Make a value of a document odd, remove, copy over or rename it."""
     places = list(_places(document))
     inside, name = random.choice(places)
     kind = random.random()
     if kind < 0.5:
         inside[name] = copy.deepcopy(random.choice(ODD_VALUES))
     elif kind < 0.7:
-        there, other = random.choice(places)
-        inside[name] = copy.deepcopy(there[other])
+        source, other = random.choice(places)
+        inside[name] = copy.deepcopy(source[other])
     elif kind < 0.85 or not isinstance(inside, dict):
         del inside[name]
     else:
@@ -110,14 +110,14 @@ def change_a_node(document: Any, random: Random) -> None:
 
 
 def _places(document: Any) -> Iterator[tuple[Any, Any]]:
-    """Where something stands in a nested document: in what, and under which name."""
-    for name, below in document.items() if isinstance(document, dict) else enumerate(document):
+    """Every place of a nested document: the dict or list, and the key in it."""
+    for name, value in document.items() if isinstance(document, dict) else enumerate(document):
         yield document, name
-        if isinstance(below, (dict, list)):
-            yield from _places(below)
+        if isinstance(value, (dict, list)):
+            yield from _places(value)
 
 
-def in_lines(content: bytes, random: Random) -> bytes:
+def damage_lines(content: bytes, random: Random) -> bytes:
     """TOML with a line or two changed."""
     lines = content.decode().splitlines()
     for _ in range(random.choice((1, 1, 2))):
@@ -130,7 +130,7 @@ def in_lines(content: bytes, random: Random) -> bytes:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML has it."""
+    """A value in TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {toml_value(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list):
@@ -140,15 +140,15 @@ def toml_value(value: Any) -> str:
     return json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
 
 
-def in_tensors(content: bytes, random: Random) -> bytes:
-    """safetensors with a header that lies, or with numbers that nobody can learn."""
+def damage_tensors(content: bytes, random: Random) -> bytes:
+    """safetensors with a false header, or with impossible numbers."""
     header, body = tensors(content)
     if random.random() < 0.4 and len(body) >= 4:
         for _ in range(random.choice((1, 8, 1000))):
             place = random.randrange(len(body) // 4) * 4
             body[place : place + 4] = struct.pack("<f", random.choice(ODD_NUMBERS))
     else:
-        _change_a_tensor(header, random)
+        _damage_header(header, random)
     return tensors_of(header, bytes(body))
 
 
@@ -163,7 +163,7 @@ def tensors_of(header: Any, body: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + body
 
 
-def _change_a_tensor(header: dict[str, Any], random: Random) -> None:
+def _damage_header(header: dict[str, Any], random: Random) -> None:
     one, other = (random.choice([*header]) for _ in range(2))
     kind = random.choice(("dtype", "shape", "exchanged", "any", "any"))
     if kind == "dtype" and "dtype" in header[one]:
@@ -174,15 +174,15 @@ def _change_a_tensor(header: dict[str, Any], random: Random) -> None:
     elif kind == "exchanged":
         header[one], header[other] = header[other], header[one]
     else:
-        change_a_node(header, random)
+        damage_node(header, random)
 
 
-def in_arrays(content: bytes, random: Random) -> bytes:
+def damage_arrays(content: bytes, random: Random) -> bytes:
     """.npz with an array that is gone, of another kind or shape, odd, or code to be unpickled."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        held: dict[str, Any] = dict(archive)
-    name = random.choice([*held])
-    array = held[name]
+        arrays: dict[str, Any] = dict(archive)
+    name = random.choice([*arrays])
+    array = arrays[name]
     code = np.empty(1, dtype=object)
     code[0] = _Code()
     changes: tuple[Callable[[], Any], ...] = (
@@ -192,32 +192,34 @@ def in_arrays(content: bytes, random: Random) -> bytes:
         lambda: array.ravel()[:-1],
         lambda: array.astype(str),
         lambda: np.full(array.shape, random.choice(ODD_NUMBERS)),
-        lambda: held[random.choice([*held])],
+        lambda: arrays[random.choice([*arrays])],
         lambda: np.array(random.choice(("x", -1, 2**62, True))),
     )
-    held[name] = random.choice(changes)()
+    arrays[name] = random.choice(changes)()
     if random.random() < 0.15:
-        del held[name]
-    written = io.BytesIO()
-    np.savez(written, **held)
-    return written.getvalue()
+        del arrays[name]
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
 
 
-OF_A_FORMAT: dict[str, Callable[[bytes, Random], bytes]] = {
-    ".json": in_a_document,
-    ".toml": in_lines,
-    ".safetensors": in_tensors,
-    ".npz": in_arrays,
+DAMAGE_BY_SUFFIX: dict[str, Callable[[bytes, Random], bytes]] = {
+    ".json": damage_document,
+    ".toml": damage_lines,
+    ".safetensors": damage_tensors,
+    ".npz": damage_arrays,
 }
 
 
-def damaged_folder(whole: Mapping[str, bytes], other: Mapping[str, bytes], random: Random) -> Files:
-    """A folder with a fault: in a file, in which of them are there, or with code in it."""
-    files = dict(whole)
+def damage_folder(
+    undamaged: Mapping[str, bytes], other: Mapping[str, bytes], random: Random
+) -> Files:
+    """A folder with a fault: a damaged, wrong or missing file, or code."""
+    files = dict(undamaged)
     name, second = (random.choice([*files]) for _ in range(2))
     kind = random.choice(("file",) * 7 + ("exchanged", "of another", "gone", "code", "code"))
     if kind == "file":
-        files[name] = damaged(name, files[name], random)
+        files[name] = damage_file(name, files[name], random)
     elif kind == "exchanged":
         files[name], files[second] = files[second], files[name]
     elif kind == "of another":
@@ -230,16 +232,16 @@ def damaged_folder(whole: Mapping[str, bytes], other: Mapping[str, bytes], rando
 
 
 def _add_code(files: Files, random: Random) -> None:
-    """What names code, in each of the ways in which a folder of a model can."""
+    """Add code to a folder, named in every way in which a model's folder can name it."""
     files["code.py"] = CODE
     if random.random() < 0.3:
         files.pop("model.safetensors", None)
         files["pytorch_model.bin"] = PICKLE
     automatic = {f"Auto{each}": f"code.{each}" for each in ("Config", "Model", "Tokenizer")}
-    named = {
+    changes = {
         "config.json": {"auto_map": automatic},
         "tokenizer_config.json": {"auto_map": automatic},
         "training.json": {"asked": {"task": random.choice(("mine/code.py", "code.py"))}},
     }
-    for name in named.keys() & files.keys():
-        files[name] = json.dumps(json.loads(files[name]) | named[name]).encode()
+    for name in changes.keys() & files.keys():
+        files[name] = json.dumps(json.loads(files[name]) | changes[name]).encode()

@@ -16,20 +16,20 @@ from attnviz.cli.app import run_command_line
 from attnviz.traces.models.model_names import find_model_path
 from tests.conftest import ROOT
 from tests.hostile import contents, models
-from tests.hostile.damage import Files, damaged, damaged_folder
+from tests.hostile.damage import Files, damage_file, damage_folder
 
 Arguments = tuple[str, ...]
-Read = tuple[Arguments, Files]  # what is typed, and the files that it reads
+ReadingCall = tuple[Arguments, Files]  # what is typed, and the files that it reads
 TASKS = ROOT / "attnviz" / "learning" / "tasks"
 LETTERS = "a b c d e f g h"
 SENTENCE = "The animal was tired"
-LEARNED: tuple[Arguments, ...] = (
+TRAININGS: tuple[Arguments, ...] = (
     ("reverse", "--dim=8", "--heads=2"),
     ("sort", "--dim=4", "--layers=2", "--variant=causal"),
     ("reverse", "--dim=8", "--positions=rotary"),
 )
 OUTPUTS = (".json", ".html", ".csv", ".npz", ".txt", ".md")
-OF_A_TRACE: tuple[Arguments, ...] = (
+TRACE_COMMANDS: tuple[Arguments, ...] = (
     ("run",),
     ("run", "--verify"),
     ("steps", "--query=1"),
@@ -39,7 +39,7 @@ OF_A_TRACE: tuple[Arguments, ...] = (
     ("inspect", "--weigh=norm"),
     ("inspect", "--weigh=gradient"),
 )
-OF_A_MODEL: tuple[Arguments, ...] = (
+MODEL_COMMANDS: tuple[Arguments, ...] = (
     ("run", "--predict"),
     ("run", "--show=all"),
     ("steps",),
@@ -49,7 +49,7 @@ OF_A_MODEL: tuple[Arguments, ...] = (
     ("compare", "--by=mask"),
     ("run", "--without=L0H0"),
 )
-OF_A_TRANSFORMER: tuple[Arguments, ...] = (
+TRANSFORMER_COMMANDS: tuple[Arguments, ...] = (
     ("inspect",),
     ("inspect", "--weigh=norm", "--layer=0"),
     ("run", "--predict"),
@@ -58,78 +58,80 @@ OF_A_TRANSFORMER: tuple[Arguments, ...] = (
 )
 
 
-def invented(random: Random) -> Read:
-    """What is typed, and the files: mostly one of them damaged, now and then two."""
+def random_damaged_call(random: Random) -> ReadingCall:
+    """Arguments and files: mostly one of them damaged, now and then two."""
     arguments, files = random.choice(KINDS)(random)
     if random.random() < 0.25:
         arguments = (*arguments, f"--out=out{random.choice(OUTPUTS)}")
     return arguments, files
 
 
-def _given(random: Random) -> Read:
+def _call_with_matrices(random: Random) -> ReadingCall:
     suffix, content, options = contents.matrices(random)
     name = f"given{suffix}"
     command = random.choice((("run",), ("run", "--verify"), ("steps",), ("compare", "--by=scale")))
-    return (*command, f"--given={name}", *options), {name: damaged(name, content, random)}
+    return (*command, f"--given={name}", *options), {name: damage_file(name, content, random)}
 
 
-def _vectors(random: Random) -> Read:
+def _call_with_vectors(random: Random) -> ReadingCall:
     if random.random() < 0.5:
-        return ("run", "I am", "--embeddings=trained"), in_folder("trained", _transformer(random))
+        return ("run", "I am", "--embeddings=trained"), put_in_folder(
+            "trained", _damaged_transformer(random)
+        )
     suffix, content = contents.vectors(random)
     name = f"vectors{suffix}"
-    return ("run", "I am", f"--embeddings={name}"), {name: damaged(name, content, random)}
+    return ("run", "I am", f"--embeddings={name}"), {name: damage_file(name, content, random)}
 
 
-def _trace(random: Random) -> Read:
-    suffix, content = contents.saved(random)
+def _call_with_trace(random: Random) -> ReadingCall:
+    suffix, content = contents.trace_file(random)
     if random.random() < 0.3:
         suffix, content = ".json", _trace_of_a_transformer()
     name = f"trace{suffix}"
-    files = {name: damaged(name, content, random)} | in_folder(
-        "trained", models.transformer("bert")
+    files = {name: damage_file(name, content, random)} | put_in_folder(
+        "trained", models.transformer_files("bert")
     )
-    return (*random.choice(OF_A_TRACE), f"--trace={name}"), files
+    return (*random.choice(TRACE_COMMANDS), f"--trace={name}"), files
 
 
 @cache
 def _trace_of_a_transformer() -> bytes:
-    """A trace that names the folder `trained`, to be loaded again for what it does not hold."""
-    with tempfile.TemporaryDirectory() as at:
-        folder = Path(at, "trained")
+    """A saved trace that names the folder `trained`, from which its model is loaded again."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path, "trained")
         folder.mkdir()
-        for name, content in models.transformer("bert").items():
+        for name, content in models.transformer_files("bert").items():
             (folder / name).write_bytes(content)
-        written = trace(SENTENCE, model=str(folder)).view().render(".json")
-        return written.replace(json.dumps(str(folder)).encode(), b'"trained"')
+        document = trace(SENTENCE, model=str(folder)).view().render(".json")
+        return document.replace(json.dumps(str(folder)).encode(), b'"trained"')
 
 
-def _lesson(random: Random) -> Read:
+def _call_with_lesson(random: Random) -> ReadingCall:
     content = contents.lesson(random)
     arguments = ("example", random.choice(("show", "check")), "lesson.toml")
-    return arguments, {"lesson.toml": damaged("lesson.toml", content, random)}
+    return arguments, {"lesson.toml": damage_file("lesson.toml", content, random)}
 
 
-def _task(random: Random) -> Read:
+def _call_with_task(random: Random) -> ReadingCall:
     content = random.choice([path.read_bytes() for path in sorted(TASKS.glob("*.toml"))])
-    files = {"task.toml": damaged("task.toml", content, random)}
+    files = {"task.toml": damage_file("task.toml", content, random)}
     return ("learn", "task.toml", "--steps=1", "--dim=8"), files
 
 
-def _learned(random: Random) -> Read:
-    """A folder of `learn --save`: gone on from, drawn, or read as a model."""
-    one, other = random.sample(LEARNED, 2)
-    files = in_folder("mine", damaged_folder(saved(one), saved(other), random))
+def _call_with_training(random: Random) -> ReadingCall:
+    """A folder of `learn --save`: training goes on, is drawn, or is read as a model."""
+    one, other = random.sample(TRAININGS, 2)
+    files = put_in_folder("mine", damage_folder(saved_training(one), saved_training(other), random))
     if random.random() < 0.6:
         return ("learn", "--from=mine", random.choice(("--steps=4", "--out=curves.csv"))), files
-    return _asked(random, "mine", LETTERS), files
+    return _model_command(random, "mine", LETTERS), files
 
 
 @cache
-def saved(arguments: Arguments) -> Files:
-    """What `learn --save` writes."""
-    unseen = io.TextIOWrapper(io.BytesIO())
-    with tempfile.TemporaryDirectory() as at, contextlib.redirect_stdout(unseen):
+def saved_training(arguments: Arguments) -> Files:
+    """The files that `learn --save` writes."""
+    stdout = io.TextIOWrapper(io.BytesIO())
+    with tempfile.TemporaryDirectory() as at, contextlib.redirect_stdout(stdout):
         assert (
             run_command_line(["learn", *arguments, "--steps=2", "--quiet", f"--save={at}/mine"])
             == 0
@@ -137,31 +139,44 @@ def saved(arguments: Arguments) -> Files:
         return {path.name: path.read_bytes() for path in Path(at, "mine").iterdir()}
 
 
-def _by_hand(random: Random) -> Read:
-    content = damaged("mine.toml", find_model_path(models.TOY).read_bytes(), random)
-    return _asked(random, "mine.toml", "The dogs slept"), {"mine.toml": content}
+def _call_with_written_model(random: Random) -> ReadingCall:
+    content = damage_file("mine.toml", find_model_path(models.TOY).read_bytes(), random)
+    return _model_command(random, "mine.toml", "The dogs slept"), {"mine.toml": content}
 
 
-def _asked(random: Random, model: str, text: str) -> Arguments:
-    command = random.choice(OF_A_MODEL)
+def _model_command(random: Random, model: str, text: str) -> Arguments:
+    command = random.choice(MODEL_COMMANDS)
     return (*command, f"--model={model}", *(() if command == ("heads",) else (text,)))
 
 
-def _transformer(random: Random) -> Files:
+def _damaged_transformer(random: Random) -> Files:
     one, other = random.sample(models.TRAINED, 2)
-    return damaged_folder(models.transformer(one), models.transformer(other), random)
+    return damage_folder(models.transformer_files(one), models.transformer_files(other), random)
 
 
-def _trained(random: Random) -> Read:
-    arguments = (*random.choice(OF_A_TRANSFORMER), "--model=trained", SENTENCE)
-    return arguments, in_folder("trained", _transformer(random))
+def _call_with_transformer(random: Random) -> ReadingCall:
+    arguments = (*random.choice(TRANSFORMER_COMMANDS), "--model=trained", SENTENCE)
+    return arguments, put_in_folder("trained", _damaged_transformer(random))
 
 
-def in_folder(folder: str, files: Files) -> Files:
+def put_in_folder(folder: str, files: Files) -> Files:
     return {f"{folder}/{name}": content for name, content in files.items()}
 
 
-KINDS: tuple[Callable[[Random], Read], ...] = (
-    *(_given, _vectors, _trace, _lesson, _task, _by_hand),
-    *(_learned, _learned, _learned, _trained, _trained),
+KINDS: tuple[Callable[[Random], ReadingCall], ...] = (
+    *(
+        _call_with_matrices,
+        _call_with_vectors,
+        _call_with_trace,
+        _call_with_lesson,
+        _call_with_task,
+        _call_with_written_model,
+    ),
+    *(
+        _call_with_training,
+        _call_with_training,
+        _call_with_training,
+        _call_with_transformer,
+        _call_with_transformer,
+    ),
 )

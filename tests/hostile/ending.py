@@ -1,4 +1,4 @@
-"""How a call ended: its status, what it said, what it left; and which of that must never be."""
+"""Runs a call, and lists the faults of its status, output and files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ from attnviz.cli.app import run_command_line
 from tests.hostile.calls import Call
 from tests.hostile.damage import CANARY
 
-SECONDS = 60  # longer than anything may take, on a machine that does much else
-COLORS = re.compile("\x1b\\[[0-9;]*m")  # ours to print; nothing else begins with an escape
-TURNED = re.compile("\u200e([^\u200e\n]+)\u200e")  # a word that runs to the left, kept in its place
+MOST_SECONDS = 60  # longer than anything may take, on a machine that does much else
+COLORS = re.compile("\x1b\\[[0-9;]*m")  # the only escapes that attnviz prints
+RIGHT_TO_LEFT_WORD = re.compile(
+    "\u200e([^\u200e\n]+)\u200e"
+)  # a word that runs to the left, kept in its place
 UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff\ud800-\udfff]"
 )
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What came of a call."""
+class CallResult:
+    """A call with its status, output and files."""
 
     call: Call
     status: int
@@ -48,24 +50,26 @@ class Ended:
 
     @property
     def faults(self) -> list[str]:
-        """What must never be, whatever was typed."""
-        checks = self.call.arguments[:2] == ("example", "check")
-        refused = self.status != 0
-        found = {
-            f"the status is {self.status}": self.status not in ((0, 1, 2) if checks else (0, 2)),
-            "an error is not two lines": self.status == 2 and not checks and not self._two_lines,
+        """What no call may do, whatever its arguments."""
+        is_check = self.call.arguments[:2] == ("example", "check")
+        was_refused = self.status != 0
+        fault_holds = {
+            f"the status is {self.status}": self.status not in ((0, 1, 2) if is_check else (0, 2)),
+            "an error is not two lines": self.status == 2 and not is_check and not self._two_lines,
             "there is a traceback": "Traceback" in self.err,
-            "a refused call left files": refused and bool(self.files),
+            "a refused call left files": was_refused and bool(self.files),
             "a temporary file is left": any(".attnviz-" in name for name in self.files),
             "code of a file was run": CANARY in self.files,
             f"it went elsewhere: {self.elsewhere}": bool(self.elsewhere),
             "something unprintable is said": bool(
-                UNPRINTABLE.search(TURNED.sub(r"\1", COLORS.sub("", self.out + self.err)))
+                UNPRINTABLE.search(
+                    RIGHT_TO_LEFT_WORD.sub(r"\1", COLORS.sub("", self.out + self.err))
+                )
             ),
-            f"it took {self.seconds:.0f} s": self.seconds > SECONDS,
+            f"it took {self.seconds:.0f} s": self.seconds > MOST_SECONDS,
         }
-        told = [fault for fault, there in found.items() if there]
-        return told + [fault for file in self.files.items() for fault in _faults_of(*file)]
+        faults = [fault for fault, is_fault in fault_holds.items() if is_fault]
+        return faults + [fault for file in self.files.items() for fault in _faults_of(*file)]
 
     @property
     def _two_lines(self) -> bool:
@@ -74,12 +78,12 @@ class Ended:
 
 
 def _faults_of(name: str, content: bytes) -> list[str]:
-    """What is wrong with a file that was written, by somebody else's reader."""
+    """What an independent reader finds wrong with a file that attnviz wrote."""
     reader = READERS.get(Path(name).suffix)
     try:
         if reader:
             reader(content)
-    except Exception as error:  # whatever a reader says of it
+    except Exception as error:  # any error of a reader
         return [f"{name} is not what it says: {error!r}"]
     return []
 
@@ -93,9 +97,9 @@ def _read_json(content: bytes) -> None:
 
 
 def _read_arrays(content: bytes) -> None:
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        for name in held:
-            array = held[name]
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        for name in arrays:
+            array = arrays[name]
             if name.startswith("prediction."):  # positions without answers have NaN
                 continue
             if array.dtype.kind == "f" and not np.isfinite(array[~np.isneginf(array)]).all():
@@ -109,9 +113,9 @@ def _read_rows(content: bytes) -> None:
 
 
 def _read_words(content: bytes) -> None:
-    found = UNPRINTABLE.search(content.decode())
-    if found:
-        raise ValueError(f"{found[0]!r} stands in it")
+    bad_character = UNPRINTABLE.search(content.decode())
+    if bad_character:
+        raise ValueError(f"{bad_character[0]!r} stands in it")
 
 
 def _read_drawing(content: bytes) -> None:
@@ -149,8 +153,8 @@ READERS = {
 }
 
 
-def ended(call: Call) -> Ended:
-    """Make a call in a folder of its own, in this process."""
+def run_call(call: Call) -> CallResult:
+    """Run a call in a temporary folder, in this process."""
     with tempfile.TemporaryDirectory() as outside, contextlib.ExitStack() as stack:
         folder = str(Path(outside, "a", "b"))
         Path(folder).mkdir(parents=True)
@@ -160,71 +164,71 @@ def ended(call: Call) -> Ended:
                 Path(folder, name).write_bytes(content)
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
         err = stack.enter_context(contextlib.redirect_stderr(_stream()))
-        stack.enter_context(mock.patch.dict(os.environ, call.surroundings))
-        stack.enter_context(mock.patch("sys.stdin", _typed(call.stdin)))
-        stack.enter_context(_inside(folder))
-        looked_up = stack.enter_context(_without_network()) if call.offline else []
+        stack.enter_context(mock.patch.dict(os.environ, call.environment))
+        stack.enter_context(mock.patch("sys.stdin", _stdin_of(call.stdin)))
+        stack.enter_context(_working_folder(folder))
+        hosts = stack.enter_context(_without_network()) if call.offline else []
         start = time.monotonic()
         status = _status(call)
         seconds = time.monotonic() - start
-        elsewhere = (*looked_up, *_left_outside(call, Path(outside)))
-        written = _written(call, Path(folder))
-        return Ended(call, status, _text(out), _text(err), written, seconds, elsewhere)
+        elsewhere = (*hosts, *_left_outside(call, Path(outside)))
+        files = _changed_files(call, Path(folder))
+        return CallResult(call, status, _text(out), _text(err), files, seconds, elsewhere)
 
 
 def _status(call: Call) -> int:
-    """What `python -m attnviz` would leave; a warning is one that nobody should see."""
+    """The exit status of `python -m attnviz`; a warning counts as an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             return run_command_line([*call.arguments])
-        except SystemExit as stopped:
-            return stopped.code if isinstance(stopped.code, int) else 1
+        except SystemExit as exit_request:
+            return exit_request.code if isinstance(exit_request.code, int) else 1
         except BaseException as error:
             traceback.print_exc()
             return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 @contextlib.contextmanager
-def _inside(folder: str) -> Iterator[None]:
-    before = Path.cwd()
+def _working_folder(folder: str) -> Iterator[None]:
+    previous = Path.cwd()
     os.chdir(folder)
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(previous)
 
 
 @contextlib.contextmanager
 def _without_network() -> Iterator[list[str]]:
-    """No name is looked up; which ones somebody asked for is kept."""
-    asked: list[str] = []
+    """Refuse to look up host names; yields a list of those that were requested."""
+    hosts: list[str] = []
 
     def refuse(host: object, *_: object, **__: object) -> None:
-        asked.append(str(host))
+        hosts.append(str(host))
         raise OSError("no network here")
 
     with mock.patch("socket.getaddrinfo", refuse):
-        yield asked
+        yield hosts
 
 
 def _left_outside(call: Call, outside: Path) -> list[str]:
-    """What stands beside the folders of a call that names none of them itself."""
+    """Files outside the folder of a call whose arguments name no folder above."""
     if any(".." in word for word in call.arguments):
         return []
     return [each.name for at in (outside, outside / "a") for each in at.iterdir()
             if each.name not in "ab"]  # fmt: skip
 
 
-def _written(call: Call, folder: Path) -> dict[str, bytes]:
-    """The files that were not there before, or have changed."""
-    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    held = {name: path.read_bytes() for name, path in found.items()}
-    return {name: each for name, each in held.items() if call.files.get(name) != each}
+def _changed_files(call: Call, folder: Path) -> dict[str, bytes]:
+    """Files that the call wrote or changed."""
+    paths = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    contents = {name: path.read_bytes() for name, path in paths.items()}
+    return {name: each for name, each in contents.items() if call.files.get(name) != each}
 
 
-def _typed(content: bytes | None) -> io.TextIOWrapper | None:
-    """What a process that has no standard input has in its place."""
+def _stdin_of(content: bytes | None) -> io.TextIOWrapper | None:
+    """A standard input with this content; None where it is closed."""
     return None if content is None else _stream(content)
 
 

@@ -1,4 +1,4 @@
-"""Whole lessons: with draws of every kind, matrices made of them, and what is expected."""
+"""Random worked examples: draws of every kind, matrices made from them, expectations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from attnviz.examples.claims import CLAIMS
 from attnviz.traces.parts import EXPECTATION_TYPES
 
-FILLED = (  # kinds of draws that fill a matrix, each with what may stand behind its shape
+DRAW_KINDS = (  # kinds of draws that fill a matrix, each with what may stand behind its shape
     ("rand", ""),
     ("randn", ""),
     ("uniform", ", a = -1, b = 1"),
@@ -37,8 +37,8 @@ SETTINGS = (
 MOST_STEPS = ("tokens", "embeddings", "queries", "keys", "values", "scores", "softmax", "context")
 
 
-def drawn(random: Random) -> bytes:
-    """A lesson that mostly can be shown."""
+def random_lesson(random: Random) -> bytes:
+    """A worked example that can mostly be shown."""
     tokens, dim = random.choice((1, 2, 3)), random.choice((2, 4))
     parts = [
         'title = "A lesson\\u001b[31m"',
@@ -48,41 +48,45 @@ def drawn(random: Random) -> bytes:
         "[recipe]",
         f"seed = {random.choice((0, 1, 42, 2**63 - 1))}",
         f"skip = {random.choice((0, 0, 3, 1000))}",
-        f"draws = [{', '.join(_draws(random, tokens, dim))}]",
+        f"draws = [{', '.join(_random_draws(random, tokens, dim))}]",
         "[given]",
         f"tokens = {['a', 'b', 'c'][:tokens]}",
-        f"embeddings = {_embeddings(random, tokens, dim)}",
-        *(line for _ in range(random.choice((0, 1, 2))) for line in _expected(random, tokens, dim)),
+        f"embeddings = {_random_embeddings(random, tokens, dim)}",
+        *(
+            line
+            for _ in range(random.choice((0, 1, 2)))
+            for line in _random_expectation(random, tokens, dim)
+        ),
     ]
     return "\n".join(parts).encode()
 
 
-def _draws(random: Random, tokens: int, dim: int) -> list[str]:
+def _random_draws(random: Random, tokens: int, dim: int) -> list[str]:
     """A table and ids, as most lessons have them, and some of the matrices."""
-    found = [
-        f'{{ name = "table", {_filling(random, (10, dim))} }}',
+    draws = [
+        f'{{ name = "table", {_random_draw(random, (10, dim))} }}',
         f'{{ name = "ids", randint = [{tokens}], low = 0, high = 10 }}',
         f'{{ name = "places", randn = [{tokens}, {dim}] }}',
     ]
     names = random.sample(("w_query", "w_key", "w_value"), random.choice((0, 1, 3)))
-    found += [f'{{ name = "{name}", {_filling(random, (dim, dim))} }}' for name in names]
+    draws += [f'{{ name = "{name}", {_random_draw(random, (dim, dim))} }}' for name in names]
     if random.random() < 0.2:
-        found.append(f'{{ name = "kept", dropout = [{tokens}, {tokens}], p = 0.5 }}')
-    return found
+        draws.append(f'{{ name = "kept", dropout = [{tokens}, {tokens}], p = 0.5 }}')
+    return draws
 
 
-def _filling(random: Random, shape: tuple[int, int]) -> str:
-    """What fills a matrix, turned over, of another seed, or behind numbers that are not used."""
-    kind, more = random.choice(FILLED)
-    turned = random.random() < 0.2
-    rows, columns = reversed(shape) if turned else shape
-    told = f"{kind} = [{rows}, {columns}]{random.choice(('', more))}"
-    if turned:
-        told += ", transposed = true"
-    return told + random.choice(("", "", "", ", seed = 7", ", skip = 5"))
+def _random_draw(random: Random, shape: tuple[int, int]) -> str:
+    """A draw that fills a matrix: perhaps transposed, with its own seed, or skipping numbers."""
+    kind, extra = random.choice(DRAW_KINDS)
+    transposed = random.random() < 0.2
+    rows, columns = reversed(shape) if transposed else shape
+    draw = f"{kind} = [{rows}, {columns}]{random.choice(('', extra))}"
+    if transposed:
+        draw += ", transposed = true"
+    return draw + random.choice(("", "", "", ", seed = 7", ", skip = 5"))
 
 
-def _embeddings(random: Random, tokens: int, dim: int) -> str:
+def _random_embeddings(random: Random, tokens: int, dim: int) -> str:
     rows = f"[{', '.join(str(random.randrange(10)) for _ in range(tokens))}]"
     return random.choice(
         (
@@ -97,9 +101,9 @@ def _embeddings(random: Random, tokens: int, dim: int) -> str:
     )
 
 
-def _expected(random: Random, tokens: int, dim: int) -> list[str]:
+def _random_expectation(random: Random, tokens: int, dim: int) -> list[str]:
     step = random.choice((*MOST_STEPS, *MOST_STEPS, *EXPECTATION_TYPES))
-    what = random.choice(
+    values = random.choice(
         (
             f"shape = [{tokens}, {dim}]",
             "parameters = 30",
@@ -109,5 +113,5 @@ def _expected(random: Random, tokens: int, dim: int) -> list[str]:
         )
     )
     claim = f'claim = "{random.choice([*CLAIMS])}"'
-    more = random.choice(("", "", "layer = 0", "layer = 1", "query = 1", "with = { heads = 1 }"))
-    return ["[[expect]]", random.choice((f'step = "{step}"\n{what}', claim)), more]
+    extra = random.choice(("", "", "layer = 0", "layer = 1", "query = 1", "with = { heads = 1 }"))
+    return ["[[expect]]", random.choice((f'step = "{step}"\n{values}', claim)), extra]

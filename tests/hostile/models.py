@@ -1,4 +1,4 @@
-"""Models that somebody might name: those that come with attnviz, folders, files, damaged ones."""
+"""Random models to name: those that come with attnviz, folders, files, damaged ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnviz.traces.models.model_names import find_model_path, shipped_names
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.models.vocabulary import Vocabulary
 from tests.hostile import words
-from tests.hostile.damage import damaged
+from tests.hostile.damage import damage_file
 from tests.small_transformers import EVERY, save
 from tests.untrained import untrained_model
 
@@ -32,8 +32,8 @@ TRAINED = ("gpt2", "llama", "gemma2", "gpt-oss", "jamba", "bert", "bert", "disti
 
 
 @dataclass(frozen=True)
-class Named:
-    """A model as it is named, the files that it is in, and words that it mostly knows."""
+class NamedModel:
+    """The name of a model, its files, and the words that it knows."""
 
     name: str
     files: dict[str, bytes]
@@ -48,15 +48,15 @@ class Named:
         return between.join(random.choices(self.vocabulary.words, k=count))
 
 
-def named(random: Random, *, trained: float = 0.25) -> Named:
-    """Mostly a whole one; with this chance a transformer."""
+def random_model(random: Random, *, trained: float = 0.25) -> NamedModel:
+    """A model, mostly undamaged; a transformer with the chance `trained`."""
     if random.random() < trained:
-        return _transformer(random)
+        return _random_transformer(random)
     kind = random.random()
     if kind < 0.6:
         name = random.choice(shipped_names())
-        return Named(name, {}, _vocabulary(name))
-    return _by_hand(random) if kind < 0.75 else _folder(random)
+        return NamedModel(name, {}, _vocabulary(name))
+    return _random_written_model(random) if kind < 0.75 else _random_folder(random)
 
 
 @cache
@@ -64,45 +64,49 @@ def _vocabulary(name: str) -> Vocabulary:
     return load_card(name).vocabulary
 
 
-def _by_hand(random: Random) -> Named:
+def _random_written_model(random: Random) -> NamedModel:
     content = find_model_path(TOY).read_bytes()
-    content = content if random.random() < 0.25 else damaged(".toml", content, random)
-    return Named("mine.toml", {"mine.toml": content}, _vocabulary(TOY))
+    content = content if random.random() < 0.25 else damage_file(".toml", content, random)
+    return NamedModel("mine.toml", {"mine.toml": content}, _vocabulary(TOY))
 
 
 @cache
-def _saved(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
+def _untrained_files(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
     model = untrained_model(**SHAPES[shape])
     return model.vocabulary, folder.model_files(model)
 
 
-def _folder(random: Random) -> Named:
-    vocabulary, whole = _saved(random.randrange(len(SHAPES)))
-    files = dict(whole)
+def _random_folder(random: Random) -> NamedModel:
+    vocabulary, undamaged = _untrained_files(random.randrange(len(SHAPES)))
+    files = dict(undamaged)
     if random.random() < 0.6:
         name = random.choice([*files])
-        files[name] = damaged(name, files[name], random)
+        files[name] = damage_file(name, files[name], random)
         if random.random() < 0.05:
             del files[name]
-    return Named("mine", {f"mine/{name}": content for name, content in files.items()}, vocabulary)
+    return NamedModel(
+        "mine", {f"mine/{name}": content for name, content in files.items()}, vocabulary
+    )
 
 
 @cache
-def transformer(name: str) -> dict[str, bytes]:
-    """The files of a small one of a kind."""
+def transformer_files(name: str) -> dict[str, bytes]:
+    """The files of a small transformer of this kind."""
     with tempfile.TemporaryDirectory() as at:
         folder = save(EVERY[name], Path(at))
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def _transformer(random: Random) -> Named:
+def _random_transformer(random: Random) -> NamedModel:
     """MiniLM, or a small one of another kind, now and then with a file that is damaged."""
     if random.random() < 0.3:
-        return Named("minilm", {}, transformer=True)
-    files = dict(transformer(random.choice(TRAINED)))
+        return NamedModel("minilm", {}, transformer=True)
+    files = dict(transformer_files(random.choice(TRAINED)))
     if random.random() < 0.2:
         name = random.choice([*files])
-        files[name] = damaged(name, files[name], random)
+        files[name] = damage_file(name, files[name], random)
         if random.random() < 0.2:
             del files[name]
-    return Named("trained", {f"trained/{name}": each for name, each in files.items()}, None, True)
+    return NamedModel(
+        "trained", {f"trained/{name}": each for name, each in files.items()}, None, True
+    )

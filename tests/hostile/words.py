@@ -1,4 +1,4 @@
-"""Words that somebody might type, or that a program might hand on: usual ones, and odd ones."""
+"""Words that a user or a program might pass as arguments: usual ones, and odd ones."""
 
 from __future__ import annotations
 
@@ -92,23 +92,31 @@ ODD_SIZES_OF_FILES = ("100", "0", "-1MB", "1e400MB", "9" * 400, "MB", "5 XB", "n
 
 
 def text(random: Random) -> str:
-    """A sentence: a usual one, an odd word, both in one, or letters by chance."""
-    return random.choice((*[_usual] * 6, _odd, _mixed, _mixed, _any))(random)
+    """A sentence: a usual one, an odd word, both in one, or random letters."""
+    return random.choice(
+        (
+            *[_usual_sentence] * 6,
+            _odd_word,
+            _sentence_with_odd_words,
+            _sentence_with_odd_words,
+            _random_letters,
+        )
+    )(random)
 
 
-def _usual(random: Random) -> str:
+def _usual_sentence(random: Random) -> str:
     return random.choice(TEXTS)
 
 
-def _odd(random: Random) -> str:
+def _odd_word(random: Random) -> str:
     return random.choice(ODD)
 
 
-def _mixed(random: Random) -> str:
-    return f"{_usual(random)}{_odd(random)} {_odd(random)}"
+def _sentence_with_odd_words(random: Random) -> str:
+    return f"{_usual_sentence(random)}{_odd_word(random)} {_odd_word(random)}"
 
 
-def _any(random: Random) -> str:
+def _random_letters(random: Random) -> str:
     planes = (range(0x20, 0x7F), range(0x250), range(0x10000), range(0x110000))
     letters = random.choice(planes)
     return "".join(chr(random.choice(letters)) for _ in range(random.randrange(1, 30)))
