@@ -22,11 +22,11 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass
-class Opened:
-    """A page in a browser, with all that it complained of and all that it asked for."""
+class PageSession:
+    """A page in a browser, with its messages on the console and the addresses it requested."""
 
     page: Page
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
 
@@ -55,18 +55,20 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(started: Browser, path: Path, address: str = "", **context: object) -> Iterator[Opened]:
-    """A page from a file; it may say nothing on the console, and ask for nothing but itself."""
-    within = started.new_context(**context)  # type: ignore[arg-type]
-    seen = Opened(within.new_page())
-    seen.page.set_default_timeout(10_000)  # milliseconds
-    seen.page.on("console", lambda message: seen.said.append(message.text))
-    seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.goto(f"{path.as_uri()}{address}")
+def page_in_browser(
+    started: Browser, path: Path, address: str = "", **context: object
+) -> Iterator[PageSession]:
+    """A page from a file, which may write nothing to the console and request nothing but itself."""
+    browser_context = started.new_context(**context)  # type: ignore[arg-type]
+    session = PageSession(browser_context.new_page())
+    session.page.set_default_timeout(10_000)  # milliseconds
+    session.page.on("console", lambda message: session.messages.append(message.text))
+    session.page.on("pageerror", lambda error: session.messages.append(str(error)))
+    session.page.on("request", lambda request: session.requests.append(request.url))
+    session.page.goto(f"{path.as_uri()}{address}")
     if context.get("java_script_enabled", True):
-        seen.page.wait_for_function(IS_STARTED)
-    yield seen
-    within.close()
-    assert seen.said == [], seen.said
-    assert [each for each in seen.requests if not each.startswith(("data:", "blob:"))][1:] == []
+        session.page.wait_for_function(IS_STARTED)
+    yield session
+    browser_context.close()
+    assert session.messages == [], session.messages
+    assert [each for each in session.requests if not each.startswith(("data:", "blob:"))][1:] == []

@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
@@ -55,8 +55,8 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
 if os.name == "nt":  # where there are no pseudo-terminals, and no pipes with names
-    named = "background files guesses help live memory pager run"
-    collect_ignore = [f"test_{name}.py" for name in named.split()]
+    topics = "background files guesses help live memory pager run"
+    collect_ignore = [f"test_{topic}.py" for topic in topics.split()]
 
 COLORS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORFGBG", "COLORTERM")
 
@@ -130,6 +130,13 @@ def quick() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def shapes_checked_in_quick_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Slow cases call the same functions as quick ones: checked again, they take a fifth longer."""
+    with unchecked() if request.node.get_closest_marker("slow") else nullcontext():
+        yield
+
+
 UNSET = (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME")
 
 
@@ -143,7 +150,7 @@ def plain_surroundings() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def options_that_are_read_once() -> Iterator[None]:
+def options_read_once() -> Iterator[None]:
     """Whenever a command is called, typer reads its function anew: here thousands of times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.main.get_params_from_function", cache(get_params_from_function))
@@ -162,16 +169,16 @@ def matplotlibs_own_fonts() -> Iterator[None]:
 
     They are listed anew: matplotlib's own list is kept in a file that may be an old one.
     """
-    ours = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    manager, every = font_manager.fontManager, font_manager.fontManager.ttflist
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    manager, all_fonts = font_manager.fontManager, font_manager.fontManager.ttflist
     manager.ttflist = [
         font_manager.ttfFontProperty(font_manager.get_font(path))
-        for path in sorted(ours.glob("*.ttf"))
+        for path in sorted(folder.glob("*.ttf"))
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(glyphs, "_installed_fonts", list)
         yield
-    manager.ttflist = every
+    manager.ttflist = all_fonts
 
 
 @pytest.fixture
@@ -212,8 +219,8 @@ def small_transformer(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     folder = tmp_path_factory.mktemp("transformers")
 
     def saved(name: str) -> Path:
-        found: Path = folder / name.replace(" ", "-")
-        return found if found.is_dir() else save(EVERY[name], found)
+        path: Path = folder / name.replace(" ", "-")
+        return path if path.is_dir() else save(EVERY[name], path)
 
     return saved
 

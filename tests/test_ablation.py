@@ -59,6 +59,7 @@ def single_heads(ablation: HeadAblation) -> list[HeadSet]:
     return [(head,) for head in ablation.head_ids]
 
 
+@pytest.mark.slow_table("models", keep=3)
 @pytest.mark.parametrize(("kind", "attention"), [*((kind, None) for kind in KINDS), *DECODER_KINDS])
 def test_passes_begun_at_a_layer_are_what_whole_ones_are(
     kind: str, attention: str | None, small_transformer: Saved
@@ -75,6 +76,7 @@ def test_passes_begun_at_a_layer_are_what_whole_ones_are(
     assert len(ablation.checks.safe_indexes) == len({layer for layer, _ in ablation.head_ids})
 
 
+@pytest.mark.slow("models")
 def test_heads_of_minilm_that_are_off_stay_off_in_copies() -> None:
     run = run_of("minilm", without="L2H3,L4H0=mean")
     ablation = ablation_of(run)
@@ -155,6 +157,7 @@ def test_batches_are_as_small_as_the_memory_asks(
         assert_same(ours, theirs)
 
 
+@pytest.mark.slow("models")
 def test_long_texts_are_attended_to_in_parts(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:

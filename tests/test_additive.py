@@ -97,6 +97,7 @@ def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
     assert "The scores are not scaled." in output
 
 
+@pytest.mark.slow("sentences")
 def test_the_written_arithmetic_holds(tmp_path: Path) -> None:
     trace_of_heads = trace(TEXT, scoring="additive", heads=2, positions="rotary")
 

@@ -134,6 +134,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
     assert all((one == other).all() for one, other in zip(shown_pixels, pictures, strict=True))
 
 
+@pytest.mark.slow_table("films", keep=1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     view = view_of(*example_steps(moments=1), headline="causal attention", caption="four tokens")
@@ -147,6 +148,7 @@ def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     assert differences.mean() < 0.2
 
 
+@pytest.mark.slow("films")
 @pytest.mark.parametrize("footnote", [None, True])
 def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bool | None) -> None:
     walk = steps("I am", variant="causal", query="am", step="5,6").view()
@@ -214,6 +216,7 @@ def test_numbers_are_written_alike_whatever_is_filled_so_far() -> None:
     assert one.panels[0].number_size == other.panels[0].number_size
 
 
+@pytest.mark.slow("films")
 def test_eight_tokens_of_width_eight_are_far_below_five_megabytes() -> None:
     gif_bytes = render(view_of(*example_steps(EIGHT, width=8, moments=40)), ".gif")
 
@@ -234,6 +237,7 @@ def test_a_step_without_moments_is_one_frame() -> None:
     assert image.size == (1280, 720)
 
 
+@pytest.mark.slow("films")
 def test_every_frame_has_the_size_that_is_asked_for() -> None:
     image = render_animation(view_of(*example_steps(moments=1)), size=(7.3, 5.0), dpi=90)
 
@@ -247,6 +251,7 @@ def test_more_pixels_than_memory_holds_of_all_frames_are_refused() -> None:
     assert error.value.hint == "try dpi=100"
 
 
+@pytest.mark.slow("films")
 def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
     section = replace(scores_section(moments=16), remarks=())
     look = Look(seconds=1.0)

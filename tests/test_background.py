@@ -93,6 +93,7 @@ def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away(after: f
     assert after - 0.1 < float(settled_seconds) < background.LATE_ANSWER_SECONDS
 
 
+@pytest.mark.slow("processes")
 @pytest.mark.terminal
 def test_a_whole_command_leaves_no_late_answer_behind() -> None:
     after = "import os, select; print([select.select([0], [], [], 0.5)[0]])"

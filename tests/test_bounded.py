@@ -368,6 +368,7 @@ BROKEN_VALUES = [
 ]
 
 
+@pytest.mark.slow("models")
 def test_odd_files_of_a_transformer_are_read_or_refused(
     small_transformer: Saved, tmp_path: Path
 ) -> None:

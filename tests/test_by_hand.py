@@ -128,6 +128,7 @@ def sentences() -> Iterator[tuple[str, Claims]]:
 SENTENCES = dict(sentences())
 
 
+@pytest.mark.slow_table("sentences", keep=8)
 @pytest.mark.parametrize("text", SENTENCES)
 def test_what_each_head_of_the_toy_says_is_what_it_does(text: str) -> None:
     toy_trace = trace(text, model="toy")
@@ -140,6 +141,7 @@ def test_what_each_head_of_the_toy_says_is_what_it_does(text: str) -> None:
 CONTENT = ("animal", "person", "action", "describes")
 
 
+@pytest.mark.slow_table("sentences", keep=8)
 @pytest.mark.parametrize("text", SENTENCES)
 def test_what_ends_a_sentence_gathers_what_it_was_about(text: str) -> None:
     toy_trace = trace(text, model="toy")
@@ -150,6 +152,7 @@ def test_what_ends_a_sentence_gathers_what_it_was_about(text: str) -> None:
     assert float(last[is_about_content].min()) > float(last[~is_about_content].max())
 
 
+@pytest.mark.slow_table("sentences", keep=8)
 @pytest.mark.parametrize("text", SENTENCES)
 def test_a_word_that_asks_for_nothing_in_a_head_keeps_to_itself(text: str) -> None:
     toy_trace = trace(text, model="toy")

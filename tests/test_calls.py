@@ -203,6 +203,7 @@ def is_two_lines(error: Exception) -> bool:
     )
 
 
+@pytest.mark.slow("calls")
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_of_85_guesses_83_work_or_are_answered_in_two_lines() -> None:
     small_trace().save("saved.npz")

@@ -366,6 +366,7 @@ def row_gaps(flow: CardFlow, spare_height: float) -> list[float]:
     return [foot - top for foot, top in zip(feet, tops[1:], strict=False)]
 
 
+@pytest.mark.slow("pictures")
 def test_cells_grow_only_as_long_as_everything_fits() -> None:
     least = (
         table_block(make_card(section_of_two_tables()).panels, 2, (1.0, 1.0)).tables[0].height / 4
@@ -447,6 +448,7 @@ def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
     assert fine_piece.body.tables[0].columns.labels == ()
 
 
+@pytest.mark.slow("pictures")
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_a_page_that_grew_ends_where_its_cards_end() -> None:
     """Also where numbers are left out, which would make the page far too high."""

@@ -101,6 +101,7 @@ def test_a_matrix_that_joins_heads_is_drawn_alone() -> None:
     assert joined_trace.view(show=["weights"]).screen.caveat == ""
 
 
+@pytest.mark.slow_table("sentences", keep=3)
 @pytest.mark.parametrize("name", example_names())
 def test_a_worked_example_is_no_chance(name: str) -> None:
     assert example(name).view().screen.caveat == ""

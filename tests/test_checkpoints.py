@@ -34,7 +34,7 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.inspection.checkpoints import kind_curves
 from attnviz.views.view import Group, PanelTitle
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
 from tests.pages_by_hand import wait_until, write_page
@@ -264,7 +264,7 @@ def test_the_slider_of_a_page_leads_from_step_to_step(
     comparison: CheckpointComparison, tmp_path: Path, chromium: Browser
 ) -> None:
     top = comparison.ranking[0].name
-    with opened(chromium, write_page(comparison.view(), tmp_path)) as page_session:
+    with page_in_browser(chromium, write_page(comparison.view(), tmp_path)) as page_session:
         page = page_session.page
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")

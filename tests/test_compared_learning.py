@@ -63,6 +63,7 @@ def scaling(task: Task) -> Learning:
         return compare_learning(task, choices=Choices(steps=40, batch=32))
 
 
+@pytest.mark.slow_table("training", keep=2)
 @pytest.mark.parametrize("changes", CHANGES_BY_NAME.values(), ids=CHANGES_BY_NAME)
 def test_a_model_among_others_learns_as_it_would_alone(task: Task, changes: dict[str, Any]) -> None:
     model_settings = replace(task.settings, **changes)
@@ -115,6 +116,7 @@ def test_every_seed_of_a_way_is_what_attnviz_learn_learns(task: Task) -> None:
             np.testing.assert_allclose(learner_runs.accuracy[:, place], accuracies, atol=0.01)
 
 
+@pytest.mark.slow_table("training", keep=2)
 @pytest.mark.parametrize("by", TRAINING_ASPECTS)
 def test_whatever_can_be_compared_by_is_by_its_own_values(task: Task, by: str) -> None:
     learning = compare_learning(task, task.settings, by=by, repeats=2, choices=FEW_STEPS)
@@ -127,6 +129,7 @@ def test_whatever_can_be_compared_by_is_by_its_own_values(task: Task, by: str) -
         assert np.isfinite(learner_runs.loss).all()
 
 
+@pytest.mark.slow("training")
 def test_large_heads_make_large_scores_that_saturate_a_softmax_which_scaling_mends(
     scaling: Learning,
 ) -> None:
@@ -264,6 +267,7 @@ def _some_look(first: int) -> st.SearchStrategy[int | None]:
     return st.one_of(st.none(), st.integers(first, first + 1), st.integers(first, 10))
 
 
+@pytest.mark.slow("training")
 @settings(max_examples=100)
 @given(data=st.data(), run_count=st.integers(2, 5), seeds=st.integers(10, 30))
 def test_nobody_is_said_to_learn_sooner_who_does_not_in_nine_of_ten_seeds(

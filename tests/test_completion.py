@@ -44,6 +44,7 @@ def completions(shell: str, line: str, **environment: str) -> list[str]:
     return process.stdout.splitlines()
 
 
+@pytest.mark.slow_table("processes", keep=5)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -142,6 +142,7 @@ def test_significant_digits_are_as_a_reader_counts_them() -> None:
 # What is measured over seeds
 
 
+@pytest.mark.slow_table("seeds", keep=1)
 @pytest.mark.parametrize(
     ("by", "options"),
     [
@@ -378,6 +379,7 @@ def test_one_query_is_called_by_its_name() -> None:
 TEXTS = ["Hello", "a a a", TEXT, "the cat sat on the mat"]
 
 
+@pytest.mark.slow("seeds")
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     text=st.sampled_from(TEXTS),
@@ -445,6 +447,7 @@ def test_what_was_measured_over_seeds_is_in_the_data(attnviz: Attnviz) -> None:
     assert over_seeds["ways"]["unscaled"]["effective"]["change"]["median"] == 0
 
 
+@pytest.mark.slow("seeds")
 def test_curves_are_drawn_over_seeds_of_their_own(attnviz: Attnviz) -> None:
     document = json.loads(attnviz("compare", TEXT, "--by", "dim", "--json").out)
 

@@ -390,6 +390,7 @@ def minilm_effects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Corp
     return path, head_effects(path.read_text("utf-8").splitlines(), layer=5)
 
 
+@pytest.mark.slow("models")
 def test_two_commands_rank_heads_over_a_file_of_texts(
     minilm_effects: tuple[Path, CorpusEffects], attnviz: Attnviz
 ) -> None:

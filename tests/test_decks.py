@@ -255,6 +255,7 @@ def test_a_deck_says_what_made_it_and_not_when() -> None:
         assert not [name for name in parts.namelist() if "thumbnail" in name or "printer" in name]
 
 
+@pytest.mark.slow("pictures")
 def test_each_step_has_a_slide_with_what_happens_in_it() -> None:
     view = library.steps(TEXT, query="learning").view()
     deck = deck_of(view)

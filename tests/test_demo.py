@@ -17,6 +17,7 @@ LINES, COLUMNS = 24, 80
 CODES = re.compile(r"\x1b\[[\d;]*m")
 
 
+@pytest.mark.slow("processes")
 def test_in_a_pipe_the_tour_is_what_its_commands_print(attnviz: Attnviz) -> None:
     result = attnviz("demo")
 

@@ -141,6 +141,7 @@ every_view = pytest.mark.parametrize("name", VIEWS)
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
+@pytest.mark.slow_table("pictures", keep=16)
 @every_size
 @every_view
 def test_no_two_texts_overlap(name: str, size: str) -> None:
@@ -624,6 +625,7 @@ def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
         assert min(lines) >= 0.25 * layout.size[0] / (heads + 1)
 
 
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize(
     ("choices", "missing"),
     [
@@ -719,6 +721,7 @@ def test_letters_of_a_query_are_large_where_there_is_room() -> None:
     assert max(word.size for word in layout.words if word.background) <= 2 * letters.text
 
 
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize(
     ("choices", "heads"),
     [

@@ -61,6 +61,7 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
     assert [finding for finding in findings if not finding.passed] == []
 
 
+@pytest.mark.slow_table("sentences", keep=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
     example_trace = example_names.example(name).trace()
@@ -185,6 +186,7 @@ def test_a_mistake_is_shown_as_one(attnviz: Attnviz, name: str) -> None:
     assert "✗ weights" in result.out
 
 
+@pytest.mark.slow("formats")
 def test_every_output_of_steps_is_there_for_an_example(attnviz: Attnviz, tmp_path: Path) -> None:
     out = [
         word

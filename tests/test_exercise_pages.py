@@ -54,6 +54,7 @@ LOOKS = {"A4": Look(), "letter, large": Look(size=(8.5, 11.0), text_size="large"
          "wide, small": Look(size=(11.69, 8.27), text_size="small")}  # fmt: skip
 
 
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 @pytest.mark.parametrize("answers", [False, True], ids=["sheet", "key"])
 @pytest.mark.parametrize("quiz", [course, long_quiz])
@@ -116,5 +117,6 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
     assert "Name" not in key
 
 
+@pytest.mark.slow("formats")
 def test_the_same_quiz_is_the_same_bytes() -> None:
     assert view(course()).render(".pdf") == view(course()).render(".pdf")

@@ -1235,6 +1235,7 @@ run_command_line(["explore", "I am"])
 """
 
 
+@pytest.mark.slow("processes")
 @pytest.mark.terminal
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 def test_in_a_shell_it_is_stopped_continued_resized_and_ended(tmp_path: Path) -> None:

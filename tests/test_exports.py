@@ -302,6 +302,7 @@ def test_a_row_of_the_json_is_a_line(text_trace: Trace) -> None:
     )
 
 
+@pytest.mark.slow("formats")
 def test_large_numbers_leave_in_chunks_and_are_not_compressed() -> None:
     view = trace(" ".join(map(str, range(700))), tokenizer="spaces").view(show=["weights"])
 

@@ -48,6 +48,7 @@ def open_image(content: bytes) -> Image.Image:
     return Image.open(io.BytesIO(content))
 
 
+@pytest.mark.slow("films")
 def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Learned) -> None:
     content = render(reversed_letters.view(), ".gif", seconds=3)
     film = open_image(content)
@@ -145,6 +146,7 @@ def test_curves_have_come_as_far_as_the_moment() -> None:
     assert (early_trail.middle == last_trail.middle[:4]).all()
 
 
+@pytest.mark.slow_table("films", keep=1)
 @pytest.mark.parametrize(
     ("dpi", "theme", "palette", "max_difference"),
     [(100, "dark", "viridis", 4), (57, "light", "greys", 48)],
@@ -174,6 +176,7 @@ def color_channels(pixels: np.ndarray) -> np.ndarray:
     return np.stack([integers >> 16, integers >> 8 & 255, integers & 255])
 
 
+@pytest.mark.slow("films")
 def test_numbers_stand_in_cells_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers_settings: list[bool | None] = []
 

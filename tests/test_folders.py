@@ -264,6 +264,7 @@ def replace_value(value: Any, value_path: tuple[str | int, ...], new_value: Any)
     return changed_copy
 
 
+@pytest.mark.slow("calls")
 def test_no_text_of_a_folder_opens_a_file_runs_it_or_asks_anybody(
     model_folder: Path, work_folder: Path, names_opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +338,7 @@ ODD_VALUES: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.slow("calls")
 @given(
     file=st.sampled_from(JSON_FILES), index=st.integers(0), odd_value=st.sampled_from(ODD_VALUES)
 )
@@ -387,6 +389,7 @@ HISTORY_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.slow_table("training", keep=4)
 @pytest.mark.parametrize("damage", HISTORY_CHANGES)
 def test_a_history_that_no_training_has_is_refused(
     attnviz: Attnviz, model_folder: Path, damage: str
@@ -502,6 +505,7 @@ def test_the_same_save_is_the_same_bytes_and_another_is_marked_otherwise(
     assert mark(model_folder) != mark_of_first_save
 
 
+@pytest.mark.slow("training")
 @pytest.mark.parametrize("has_marks", [True, False], ids=["marked", "as they once were written"])
 def test_files_of_two_saves_are_never_taken_for_one(
     first_progress: Progress, second_progress: Progress, work_folder: Path, has_marks: bool

@@ -343,6 +343,7 @@ def test_a_view_of_hostile_words_alone_is_written_to_every_kind_of_file(suffix: 
     )
 
 
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize("suffix", EXERCISE_RENDERERS)
 def test_a_quiz_of_hostile_words_alone_is_written_to_a_page_and_on_paper(suffix: str) -> None:
     view = replace(fill_with_hostile_text(views()[-1]), has_chosen_title=True, headline=HOSTILE)
@@ -451,6 +452,7 @@ def test_the_fields_are_found() -> None:
     assert {"Example.notice", "Example.source", "Matrices.tokens", "Tokens.words"} <= names
 
 
+@pytest.mark.slow_table("calls", keep=9)
 @pytest.mark.parametrize(("kind", "name"), TEXT_FIELDS)
 def test_whatever_text_an_input_sets_is_shown_clean_or_refused_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, name: str
@@ -489,6 +491,7 @@ def options_and_words() -> Iterator[TypedArgument]:
                     yield TypedArgument(f"{prefix}{name}", option)
 
 
+@pytest.mark.slow_table("calls", keep=90)
 @pytest.mark.parametrize(
     "argument", [*options_and_words()], ids=lambda each: f"{each.command} {each.name}".strip()
 )

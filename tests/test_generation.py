@@ -24,7 +24,7 @@ from attnviz.traces.trained.forward_pass import streaming_new_text
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.inspection.generated import generation_film
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.pages_by_hand import wait_until, write_page
 from tests.small_transformers import KINDS, Saved, save
@@ -217,6 +217,7 @@ def test_there_is_no_such_film_where_another_question_is_asked(
     assert len(generation_film(inspect(text_trace, words=True, layer=0, head=1))) >= 1
 
 
+@pytest.mark.slow("films")
 def test_a_film_of_a_generated_text_is_written(
     generated_inspection: Inspection, tmp_path: Path
 ) -> None:
@@ -234,7 +235,7 @@ def test_a_page_has_a_button_for_each_new_token(
     text_trace, prompt_length = generated_inspection.trace, generated_inspection.trace.prompt
     assert prompt_length is not None
     path = write_page(generated_inspection.view(), tmp_path)
-    with opened(chromium, path) as opened_page:
+    with page_in_browser(chromium, path) as opened_page:
         buttons = opened_page.page.locator(".generated button")
         assert buttons.count() == 5
         assert buttons.first.get_attribute("aria-pressed") == "true"

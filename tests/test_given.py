@@ -182,6 +182,7 @@ def write_file(path: Path, contents: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.slow_table("formats", keep=4)
 @pytest.mark.parametrize("suffix", [".toml", ".json", ".npz", ".safetensors"])
 @pytest.mark.parametrize("command", ["run", "steps", "compare"])
 def test_every_format_gives_the_same_to_every_command(

@@ -204,6 +204,7 @@ FORMS = (
 )
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_format_can_name_the_layer(form: str, tmp_path: Path, attnviz: Attnviz) -> None:
     first_weights, second_weights = (
@@ -258,6 +259,7 @@ def test_what_was_given_of_an_upper_layer_alone_comes_back(suffix: str, tmp_path
     assert unexpected_differences(find_differences(given_trace, restored)) == []
 
 
+@pytest.mark.slow("formats")
 def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None:
     """If one matrix is given, an example finds it, and all others stay random."""
     random_trace = trace("I am", layers=2, memory="you are here")

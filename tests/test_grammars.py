@@ -297,6 +297,7 @@ def test_the_model_that_comes_with_attnviz_answers_and_reads_what_gives_the_answ
 STEPS = {AGREEMENT: 200, PRONOUNS: 60}  # not to the end, which takes too long here
 
 
+@pytest.mark.slow("training")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("name", "min_accuracy"), [(AGREEMENT, 0.75), (PRONOUNS, 0.45)])
 def test_it_is_learned(name: str, min_accuracy: float) -> None:
@@ -305,6 +306,7 @@ def test_it_is_learned(name: str, min_accuracy: float) -> None:
     )
 
 
+@pytest.mark.slow("training")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("name", "max_accuracy"), [(AGREEMENT, 0.6), (PRONOUNS, 0.35)])
 def test_who_sees_but_the_token_before_learns_nothing_in_as_many_steps(

@@ -212,6 +212,7 @@ def test_the_written_arithmetic_holds(positions: Positions) -> None:
     walk.view()
 
 
+@pytest.mark.slow("pictures")
 def test_every_picture_of_shared_keys_names_the_heads_that_share_them() -> None:
     grouped_trace = trace(TEXT, heads=4, kv_heads=2, layers=1, memory="it rains")
 

@@ -269,6 +269,7 @@ def test_every_option_that_a_suggestion_names_is_there() -> None:
     assert not set(parsing.OPTION_ALIASES) & OPTION_NAMES
 
 
+@pytest.mark.slow("calls")
 @pytest.mark.parametrize("value", ["odd\u202e", "", "-1", "1e999"])
 def test_no_value_of_any_option_is_refused_in_words_of_a_library(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
@@ -282,6 +283,7 @@ def test_no_value_of_any_option_is_refused_in_words_of_a_library(
         _assert_in_our_words(result.status, result.err)
 
 
+@pytest.mark.slow("calls")
 def test_no_option_is_refused_in_words_of_a_library_for_want_of_a_value(attnviz: Attnviz) -> None:
     for path, option in ALL_OPTIONS:
         name = option.opts[0]

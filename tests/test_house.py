@@ -244,7 +244,7 @@ def waits(path: Path) -> Iterator[ast.Call]:
 RUNS = ("subprocess.run", "subprocess.check_output", "subprocess.check_call")
 
 
-def test_no_test_waits_for_ever() -> None:
+def test_no_test_waits_forever() -> None:
     endless = [f"{name_of(path)}: {ast.unparse(each)}"
                for path in (ROOT / "tests").rglob("*.py") for each in waits(path)
                if "timeout" not in [word.arg for word in each.keywords]]  # fmt: skip
@@ -291,6 +291,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert loaded_by(calls, HEAVY | {"markdown_it", "pygments"}) == {}
 
 
+@pytest.mark.slow("processes")
 def test_what_loads_something_is_named() -> None:
     """The first call that does: of those after it nobody could tell."""
     calls = [("version",), ("run", "a", "-t", "words"), ("run", "b", "-t", "words")]

@@ -80,6 +80,7 @@ def test_gradients_flow_through_all_layers(name: str) -> None:
         assert (gradient.abs() > 1e-6).any(-1).all()  # every token has a part in it
 
 
+@pytest.mark.slow_table("seeds", keep=2)
 @pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_gradients_are_those_of_small_differences(name: str) -> None:
     plan = plan_of(4, **SETTINGS_BY_KIND[name])
@@ -225,6 +226,7 @@ def test_a_batch_is_scored_against_other_tokens_as_each_item_alone(
     assert_as_alone(scores, batch, inputs, memory)
 
 
+@pytest.mark.slow_table("seeds", keep=3)
 @pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_a_batch_goes_through_all_layers_as_each_item_alone(name: str) -> None:
     plan = plan_of(8, **SETTINGS_BY_KIND[name])
@@ -235,6 +237,7 @@ def test_a_batch_goes_through_all_layers_as_each_item_alone(name: str) -> None:
     assert_as_alone(outputs, (2, 3), random_tensor(2, 3, 4, 8), random_tensor(2, 3, 3, 8, seed=1))
 
 
+@pytest.mark.slow_table("seeds", keep=3)
 @pytest.mark.parametrize("memory", [None, "who goes there"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str | None) -> None:

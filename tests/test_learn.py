@@ -104,6 +104,7 @@ def test_files_are_written_and_what_was_learned_is_said(
     assert " ".join(result.out.split()) in " ".join(Path("a.txt").read_text().split())
 
 
+@pytest.mark.slow("training")
 def test_steps_are_all_learned_unless_it_is_said_how_right_it_is_to_be(attnviz: Attnviz) -> None:
     def last_step(*options: str) -> int:
         return int(attnviz("learn", "reverse", *options).err.splitlines()[-1].split()[1])
@@ -145,6 +146,7 @@ def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> No
     assert "if not 8" not in attnviz("learn", "--help").out
 
 
+@pytest.mark.slow("training")
 def test_lines_that_are_held_out_are_measured_once_each(
     attnviz: Attnviz, work_folder: Path
 ) -> None:
@@ -165,6 +167,7 @@ def test_lines_that_are_held_out_are_measured_once_each(
     assert out.startswith("After 9 steps, ")
 
 
+@pytest.mark.slow("training")
 def test_data_keep_the_command_also_where_it_asks_for_what_is_usual_for_a_run(
     attnviz: Attnviz, work_folder: Path
 ) -> None:
@@ -196,6 +199,7 @@ patterns = ["the {noun x} {verb x}"]
 """
 
 
+@pytest.mark.slow("training")
 def test_a_grammar_that_says_nothing_of_its_model_gets_one_that_learns(
     attnviz: Attnviz, work_folder: Path
 ) -> None:
@@ -296,6 +300,7 @@ def test_a_mistake_gets_two_lines(attnviz: Attnviz, work_folder: Path, name: str
     assert len(result.err.splitlines()) == 2
 
 
+@pytest.mark.slow_table("training", keep=1)
 @pytest.mark.parametrize("stop_at", [0, 1, 16])
 def test_what_was_broken_off_goes_on_to_the_same_end(
     whole_training: Training, tmp_path: Path, stop_at: int
@@ -323,6 +328,7 @@ def test_what_was_broken_off_goes_on_to_the_same_end(
     assert all(torch.equal(parameters[name], expected[name]) for name in expected)
 
 
+@pytest.mark.slow("training")
 def test_on_the_command_line_it_goes_on_as_well(attnviz: Attnviz, work_folder: Path) -> None:
     def model(name: str) -> dict[str, torch.Tensor]:
         return folder.read_learned_model(work_folder / name).parameters
@@ -424,6 +430,7 @@ def test_choices_leave_open_what_others_decide() -> None:
         Choices(steps=10**9)
 
 
+@pytest.mark.slow_table("training", keep=3)
 @pytest.mark.parametrize(
     "options",
     [

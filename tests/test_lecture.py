@@ -33,6 +33,7 @@ def test_there_are_twelve_slides_each_with_its_title_beside_its_pictures() -> No
         assert normalize(alt) == normalize(title)
 
 
+@pytest.mark.slow_table("documentation", keep=3)
 @pytest.mark.parametrize(("title", "command"), [(each[1], each[2]) for each in SLIDES])
 def test_the_title_of_a_slide_is_what_its_command_finds(
     title: str, command: str, tmp_path: Path, attnviz: Attnviz

@@ -47,6 +47,7 @@ def unchanged_weights(folder: Path, model_trace: Trace) -> Sequence[Tensor]:
     return [each[0] for each in attentions if each is not None]
 
 
+@pytest.mark.slow_table("models", keep=8)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_is_heard_as_its_own_eager_attention_computes(
     name: str, small_transformer: Saved

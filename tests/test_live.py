@@ -194,6 +194,7 @@ def interrupt_once_learning() -> Callable[[bytes], bytes]:
     return reply_once(b"\x03", b"steps/s")
 
 
+@pytest.mark.slow_table("processes", keep=1)
 @pytest.mark.terminal
 @pytest.mark.parametrize(
     ("size", "environment"),

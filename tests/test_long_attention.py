@@ -476,6 +476,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow("long texts")
 def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
     process = subprocess.run(
         [sys.executable, "-c", MEMORY_SCRIPT],

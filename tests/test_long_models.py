@@ -77,6 +77,7 @@ def assert_same(short_trace: Trace, streamed_trace: Trace) -> None:
         assert torch.allclose(probabilities, expected, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("kind", BANDS)
 def test_a_model_computes_the_same_the_long_way(
     kind: str, small_transformer: Saved, request: pytest.FixtureRequest
@@ -93,6 +94,7 @@ def test_a_model_computes_the_same_the_long_way(
     assert streamed_trace.variant == short_trace.variant
 
 
+@pytest.mark.slow_table("models", keep=1)
 @pytest.mark.parametrize("attention", ["self", "decoder", "cross"])
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_an_encoder_decoder_computes_the_same_the_long_way(
@@ -229,6 +231,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(save(KINDS["llama"], folder, max_position_embeddings=TOKENS))
 
 
+@pytest.mark.slow_table("long texts", keep=2)
 @pytest.mark.filterwarnings("ignore:left out")
 @pytest.mark.parametrize("name", VIEWS)
 def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
@@ -280,6 +283,7 @@ def test_a_query_in_all_heads_names_the_key_that_most_heads_attend_to() -> None:
     )
 
 
+@pytest.mark.slow_table("formats", keep=3)
 @pytest.mark.parametrize("suffix", [".json", ".npz", ".csv", ".html", ".svg"])
 @pytest.mark.parametrize("head", [(), ("--layer", "5", "--head", "11")], ids=["all", "one"])
 def test_a_long_text_is_written_in_every_form(

@@ -157,6 +157,7 @@ def test_no_matrix_is_made_for_the_steps_of_a_token() -> None:
     assert largest.numbers < 2500**2 / 4
 
 
+@pytest.mark.slow("formats")
 def test_files_of_steps_have_the_row(attnviz: Attnviz, tmp_path: Path) -> None:
     files = [tmp_path / f"a{suffix}" for suffix in (".json", ".csv", ".md", ".svg", ".html")]
     result = attnviz(

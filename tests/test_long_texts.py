@@ -61,6 +61,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(KINDS["llama"], folder, max_position_embeddings=TOKENS)
 
 
+@pytest.mark.slow_table("long texts", keep=2)
 @pytest.mark.filterwarnings("ignore:left out")
 @pytest.mark.parametrize("name", VIEWS)
 def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
@@ -90,6 +91,7 @@ SETTINGS_BY_NAME: dict[str, dict[str, Any]] = {
 STAGES: tuple[Stage, ...] = ("scores", "scaled scores", "masked scores", "exponents", "mixing")
 
 
+@pytest.mark.slow_table("long texts", keep=2)
 @pytest.mark.parametrize("name", SETTINGS_BY_NAME)
 def test_streamed_weights_are_those_of_matrices(
     name: str, monkeypatch: pytest.MonkeyPatch, quick: None

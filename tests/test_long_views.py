@@ -149,6 +149,7 @@ def test_odd_options_are_refused(
     assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
 
 
+@pytest.mark.slow("formats")
 def test_every_kind_of_file_has_the_same_numbers(attnviz: Attnviz, tmp_path: Path) -> None:
     files = [
         tmp_path / f"a{suffix}" for suffix in (".json", ".npz", ".csv", ".png", ".svg", ".html")

@@ -178,6 +178,7 @@ def test_only_the_head_that_is_blind_is_said_to_be() -> None:
     assert "each row sums to 1" not in notes
 
 
+@pytest.mark.slow("formats")
 def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path: Path) -> None:
     blind_trace = trace_of({**random_vectors(2, 3), "visible": [ONE_BLIND_ROW, ONE_BLIND_ROW]})
 

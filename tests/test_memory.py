@@ -169,6 +169,7 @@ def test_a_text_whose_weights_have_no_room_is_streamed_by_the_command(
     assert picture.stat().st_size > 10_000
 
 
+@pytest.mark.slow("processes")
 def test_a_text_is_at_most_as_large_as_is_said_and_a_limit_raises_it(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:
@@ -406,6 +407,7 @@ print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q", *WHOLE]), file=sy
 """
 
 
+@pytest.mark.slow("processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
 def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) -> None:
     process = subprocess.run(

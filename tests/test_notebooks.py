@@ -25,7 +25,7 @@ from attnviz.learning.choices import Choices
 from attnviz.traces.result import Showable
 from attnviz.traces.trained.captured_attention import RecomputedCells
 from docs.notebook import SIZE, Cells, has_picture, stored
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
     size = {"width": 900, "height": 1000}
     notebook = page_of_cells(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
 
-    with opened(chromium, notebook, viewport=size) as session:
+    with page_in_browser(chromium, notebook, viewport=size) as session:
         session.page.frames[1].locator("nav.steps a").nth(3).click()
         session.page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
         box = session.page.locator("div").first.bounding_box()
@@ -131,7 +131,7 @@ def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -
     traces = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
     notebook = page_of_cells(tmp_path / "notebook.html", *traces)
 
-    with opened(chromium, notebook) as session:
+    with page_in_browser(chromium, notebook) as session:
         first_frame, second_frame = session.page.frames[1:]
         for frame in (first_frame, second_frame):
             frame.locator("#matrix canvas").first.wait_for()
@@ -264,6 +264,7 @@ def copy_short_samples(folder: Path) -> None:
     sentences.write_text("".join(first_lines), encoding="utf-8")
 
 
+@pytest.mark.slow("documentation")
 @pytest.mark.usefixtures("quick")
 def test_the_page_about_the_library_is_true(
     work_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -283,6 +284,7 @@ def test_the_page_about_the_library_is_true(
 RESEARCH = (ROOT / "docs" / "research.md").read_text("utf-8")
 
 
+@pytest.mark.slow("documentation")
 @pytest.mark.usefixtures("quick")
 def test_ten_tasks_of_research_take_ten_lines_each(
     work_folder: Path, monkeypatch: pytest.MonkeyPatch, small_transformer: Callable[[str], Path]
@@ -325,6 +327,7 @@ def cells_of_notebook() -> list[dict[str, Any]]:
     return cells
 
 
+@pytest.mark.slow("documentation")
 @pytest.mark.usefixtures("quick")
 def test_the_notebook_shows_what_is_stored_in_it(work_folder: Path) -> None:
     cells, forms = Cells(), []

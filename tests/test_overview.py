@@ -565,6 +565,7 @@ def test_of_a_long_text_no_map_is_ever_whole() -> None:
     np.testing.assert_allclose(patch.values.sum(1), 1)
 
 
+@pytest.mark.slow("models")
 def test_a_look_at_minilm_fits_80_by_24() -> None:
     view = inspect(ANIMAL).view()
 

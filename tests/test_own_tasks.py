@@ -154,6 +154,7 @@ def test_of_lines_one_in_ten_is_held_out_and_none_is_in_both() -> None:
     assert training_lines == {f"{each} ↵" for each in SENTENCES} - held_out_lines
 
 
+@pytest.mark.slow_table("training", keep=1)
 @pytest.mark.parametrize("tokenizer", LINE_PIECES)
 def test_lines_are_learned_by_whatever_they_are_cut_into(tokenizer: str) -> None:
     task = task_of_lines("\n".join(SENTENCES), tokenizer)
@@ -270,6 +271,7 @@ def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:
 PAGE = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow_table("training", keep=1)
 @pytest.mark.parametrize(("language", "name"), [("toml", "mine.toml"), ("python", "mine.py")])
 def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str) -> None:
     (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)

@@ -25,7 +25,7 @@ from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.explorer import HeadVectors
 from attnviz.views.trace_data import explore_trace
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def number_in(text: str) -> float:
 
 @contextmanager
 def page_of(trace: Trace, chromium: Browser, folder: Path, address: str = "") -> Iterator[Page]:
-    with opened(
+    with page_in_browser(
         chromium, write_page(trace.view(), folder), address, viewport=WIDE_VIEWPORT
     ) as session:
         wait_until(
@@ -242,7 +242,9 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
 def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path) -> None:
     path = write_page(TRACES["random"]().view(), tmp_path)
     grants = ["clipboard-read", "clipboard-write"]
-    with opened(chromium, path, "#cell=2-3", viewport=WIDE_VIEWPORT, permissions=grants) as session:
+    with page_in_browser(
+        chromium, path, "#cell=2-3", viewport=WIDE_VIEWPORT, permissions=grants
+    ) as session:
         session.page.get_by_role("button", name="copy: the arithmetic as text").click()
         wait_until(session.page, lambda: "copied" in (session.page.text_content("#said") or ""))
         lines = session.page.evaluate("navigator.clipboard.readText()").splitlines()
@@ -292,7 +294,7 @@ def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
     assert has_vectors[-1]
     assert not has_vectors[0]
     path = write_page(view, tmp_path)
-    with opened(
+    with page_in_browser(
         chromium, path, f"#head={len(has_vectors) - 1}&cell=1-1", viewport=WIDE_VIEWPORT
     ) as session:
         wait_until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
@@ -314,7 +316,7 @@ def test_on_a_phone_the_arithmetic_fits_into_the_page(
         "has_touch": True,
         "is_mobile": True,
     }
-    with opened(chromium, path, "#cell=3-2", **phone) as session:
+    with page_in_browser(chromium, path, "#cell=3-2", **phone) as session:
         wait_until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
         assert session.page.evaluate("document.documentElement.scrollWidth") == width
         find_cut_squares = (
@@ -364,7 +366,7 @@ def test_mistakes_have_the_arithmetic_of_their_softmax(chromium: Browser, tmp_pa
         n: each.mistake.axis for n, each in vectors.items() if each and each.mistake
     }
     assert set(axes_of_mistakes.values()) == {"row", "column", "matrix"}
-    with opened(chromium, write_page(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
+    with page_in_browser(chromium, write_page(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
         for place in axes_of_mistakes:
             weights = view.heads.heads[place].weights.window(slice(None), slice(None))
             for query, key in [(3, 1), (1, 3)]:

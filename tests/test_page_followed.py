@@ -12,7 +12,7 @@ import attnviz as library
 from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.renderers.page import page as html_page
 from attnviz.renderers.page.tables_and_steps import step_markup
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
     trace = library.trace("<b> & 'am' <b>", tokenizer="spaces", heads=2)
     path = write_page(library.steps(trace).view(), tmp_path)
     blank = chromium.new_page()
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         page, tokens = session.page, session.page.locator("#sentence .token")
         for place in (0, 2):
             tokens.nth(place).click()
@@ -50,7 +50,9 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
     blank.close()
 
     monkeypatch.setattr(html_page, "MAX_STEP_LETTERS", 1)
-    with opened(chromium, write_page(library.steps(trace, query="3").view(), tmp_path)) as session:
+    with page_in_browser(
+        chromium, write_page(library.steps(trace, query="3").view(), tmp_path)
+    ) as session:
         session.page.locator("#sentence .token").nth(1).click()
         lacks = session.page.locator(".lacks")
         wait_until(session.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
@@ -67,7 +69,7 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         query="cabinet",
     )
     path = write_page(sentences.view(), tmp_path)
-    with opened(chromium, path, viewport={"width": 1440, "height": 900}) as session:
+    with page_in_browser(chromium, path, viewport={"width": 1440, "height": 900}) as session:
         page, lines = session.page, session.page.locator("#both .matrix-line")
         wait_until(page, lambda: "cabinet" in lines.nth(1).inner_text())
         names = page.locator("#both .matrix-title strong").all_inner_texts()

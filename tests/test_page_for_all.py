@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import attnviz as library
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
@@ -36,7 +36,7 @@ FIND_FOCUS = """() => {
 def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as session:
+    with page_in_browser(chromium, page_path, viewport={"width": 1280, "height": 800}) as session:
         names: list[str] = []
         for _ in range(60):
             session.page.keyboard.press("Tab")
@@ -54,7 +54,7 @@ def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
 
 
 def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_path: Path) -> None:
-    with opened(chromium, page_path) as session:
+    with page_in_browser(chromium, page_path) as session:
         page = session.page
         page.keyboard.press("?")
         assert page.locator("#help dd").first.is_visible()
@@ -69,7 +69,7 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_
 def test_the_table_says_the_numbers_of_what_is_followed(
     chromium: Browser, page_path: Path, four_heads: Any
 ) -> None:
-    with opened(chromium, page_path, "#head=L1H0&query=none") as session:
+    with page_in_browser(chromium, page_path, "#head=L1H0&query=none") as session:
         page = session.page
         page.click("#table summary")
         page.wait_for_selector("#table td")
@@ -94,7 +94,9 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     chromium: Browser, page_path: Path, view: str
 ) -> None:
     phone = {"width": 360, "height": 740}
-    with opened(chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone) as session:
+    with page_in_browser(
+        chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone
+    ) as session:
         page = session.page
         wait_for_frames(page, 100)
         assert visible_ids(page, *VIEWS) == [view]
@@ -120,7 +122,9 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
 def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, "#theme=dark&view=lines", color_scheme="dark") as session:
+    with page_in_browser(
+        chromium, page_path, "#theme=dark&view=lines", color_scheme="dark"
+    ) as session:
         page = session.page
         wait_until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
@@ -158,7 +162,7 @@ FIND_COLORS = """() => {
 def test_every_word_that_is_seen_can_be_read(
     chromium: Browser, page_path: Path, scheme: str
 ) -> None:
-    with opened(
+    with page_in_browser(
         chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme
     ) as session:
         wait_for_frames(session.page, 100)
@@ -179,7 +183,7 @@ def _hex(color: str) -> str:
 def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, java_script_enabled=False) as session:
+    with page_in_browser(chromium, page_path, java_script_enabled=False) as session:
         assert session.page.locator("noscript p").is_visible()
         assert session.page.locator("#panels table").first.is_visible()
         assert not session.page.locator("#controls").is_visible()
@@ -188,13 +192,15 @@ def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
 def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Path) -> None:
     view = library.trace("I am here", tokenizer="words").view()
     one_head_path = write_page(view, tmp_path)
-    with opened(chromium, one_head_path, viewport={"width": 1280, "height": 800}) as session:
+    with page_in_browser(
+        chromium, one_head_path, viewport={"width": 1280, "height": 800}
+    ) as session:
         choosers = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
         assert visible_ids(session.page, *choosers) == ["choose-scale", "choose-query"]
         assert visible_ids(session.page, *VIEWS) == ["sentence", "matrix", "lines"]
         assert session.page.locator("[value=overview]").count() == 0
     path_without_explorer = write_page(replace(view, head_explorer=None), tmp_path)
-    with opened(chromium, path_without_explorer) as session:
+    with page_in_browser(chromium, path_without_explorer) as session:
         assert visible_ids(session.page, "explorer", "copying", "help", "reset", "theme") == [
             "theme"
         ]
@@ -209,7 +215,7 @@ def test_a_coloured_text_says_the_number_of_each_token_by_keys_and_pointer(
 ) -> None:
     path = tmp_path / "text.html"
     library.trace("I am learning this", causal=True).view(show=["received"]).save(path)
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         token_text = session.page.locator(".whole-text + .says")
         session.page.focus(".whole-text [data-place='0']")
         session.page.keyboard.press("ArrowRight")

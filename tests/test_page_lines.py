@@ -17,7 +17,7 @@ from attnviz.renderers.colors import THEMES
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.trace_data import explore_trace
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_for_frames
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory
     path.write_bytes(
         replace(trace.view(), head_explorer=lambda: _mark_first_special(trace)).render(".html")
     )
-    with opened(chromium, path, "#view=lines") as session:
+    with page_in_browser(chromium, path, "#view=lines") as session:
         yield session.page
 
 
@@ -293,7 +293,7 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
     path.write_bytes(
         replace(trace.view(), head_explorer=lambda: arrange_heads(maps)).render(".html")
     )
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         for (name, end, place), sentence in SENTENCES.items():
             _go_to(session.page, f"&head={name}&{end}={place + 1}")
             assert _sentence_text(session.page) == f"{name}: {sentence}"
@@ -314,7 +314,7 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
     path = tmp_path / "x.html"
     path.write_bytes(trace.view().render(".html"))
     sizes = np.sort(_weights(trace)[0][np.tril_indices(160)])[::-1]
-    with opened(chromium, path, "#view=lines&query=none") as session:
+    with page_in_browser(chromium, path, "#view=lines&query=none") as session:
         page = session.page
         page.wait_for_selector(".line-word")
         assert len(_drawn_lines(page)) == 2000
@@ -342,7 +342,7 @@ def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_p
     path.write_bytes(trace.view().render(".html"))
     names = [each.name for each in explore_trace(trace).heads]
     weights = _weights(trace)[1]
-    with opened(chromium, path, f"#view=lines&head={names[1]}&query=2") as session:
+    with page_in_browser(chromium, path, f"#view=lines&head={names[1]}&query=2") as session:
         page = session.page
         page.wait_for_selector(".line-word")
         query_tokens, key_tokens = (

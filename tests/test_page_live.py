@@ -17,7 +17,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script,
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
-from tests.browser import opened, without_script
+from tests.browser import page_in_browser, without_script
 from tests.conftest import Attnviz
 from tests.pages_by_hand import wait_for_frames, wait_until
 
@@ -63,7 +63,7 @@ def compute_in_page(
     """What the scripts compute for some texts, on a page without its own script."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         function = f"async ([texts, choices]) => {{ {SCRIPT_OF_COMPUTING} {COMPUTE_TEXTS} }}"
         return session.page.evaluate(function, [list(texts), choices])
 
@@ -240,7 +240,7 @@ def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path:
     path.write_bytes(without_script(page))
     weights = """return live.original.results.map(({ heads }) =>
       heads.map((layer) => layer.map(({ weights }) => weights.map((row) => [...row]))));"""
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         weights_of_moments = session.page.evaluate(
             f"async () => {{ {SCRIPT_OF_COMPUTING} await unpackModel(); {weights} }}"
         )
@@ -281,7 +281,7 @@ NUMBERS_SELECTOR = "#table .frame"
 def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path) as session:
+    with page_in_browser(chromium, live_path) as session:
         page = session.page
         first_title = plain_title(page)
         page.click("#table summary")
@@ -317,7 +317,7 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
 def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path) as session:
+    with page_in_browser(chromium, live_path) as session:
         page = session.page
         answers_before = page.inner_text(".live-answers")
         for name in ("L1H0", "L1H1"):
@@ -344,7 +344,7 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         assert page.inner_text(".live-answers") == answers_before
         assert page.is_checked("#live-causal")
         assert not page.is_visible("#of-original")
-    with opened(chromium, live_path, address) as session:
+    with page_in_browser(chromium, live_path, address) as session:
         wait_for_frames(session.page)
         assert session.page.inner_text(".live-answers") == answers
 
@@ -353,7 +353,7 @@ def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
     chromium: Browser, live_path: Path
 ) -> None:
     link = "#text=the+dogs+under+the+old+tree+%3F&placed=off&query=2&off=L0H1%3Dmean"
-    with opened(chromium, live_path, link) as session:
+    with page_in_browser(chromium, live_path, link) as session:
         page = session.page
         wait_for_frames(page)
         assert page.input_value("#text") == "the dogs under the old tree ?"
@@ -371,7 +371,7 @@ def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
 def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_anew(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path, "#text=the+dog+%3F") as session:
+    with page_in_browser(chromium, live_path, "#text=the+dog+%3F") as session:
         page = session.page
         wait_for_frames(page, 300)
         assert page.input_value("#query") == "3 ?"
@@ -387,7 +387,7 @@ def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_a
 def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path, viewport={"width": 480, "height": 900}) as session:
+    with page_in_browser(chromium, live_path, viewport={"width": 480, "height": 900}) as session:
         page = session.page
         page.get_by_label("Your sentence").press("End")
         page.keyboard.type(" and")
@@ -484,13 +484,13 @@ def test_heads_that_are_switched_off_by_click_or_address_change_the_answer_as_in
     prediction_without = library.trace(text, model=name, without=",".join(names)).prediction
     assert prediction_without is not None
 
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         for each in names:
             session.page.click(f".live-heads input[value={each}]")
         wait_for_frames(session.page)
         by_click = session.page.inner_text(".live-answers li:first-child")
         followed_position = int(session.page.input_value("#query").split()[0]) - 1
-    with opened(chromium, path, f"#off={','.join(names)}") as session:
+    with page_in_browser(chromium, path, f"#off={','.join(names)}") as session:
         wait_for_frames(session.page)
         assert session.page.inner_text(".live-answers li:first-child") == by_click
     asked_positions = prediction_without.asked_positions
@@ -516,7 +516,7 @@ def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
     def question_text() -> str:
         return re.sub("[\u2068\u2069]", "", page.inner_text(".live-answers p"))
 
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         page = session.page
         page.click("#text")
         page.keyboard.press("Control+A")
@@ -538,7 +538,7 @@ def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
 def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path) as session:
+    with page_in_browser(chromium, live_path) as session:
         page = session.page
         type_text(page, "the old kezs near the cabinet are")
         problem = page.inner_text("#live-problem")
@@ -554,7 +554,7 @@ def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
 def test_nothing_jumps_or_complains_while_a_word_is_typed(
     chromium: Browser, live_path: Path
 ) -> None:
-    with opened(chromium, live_path, viewport={"width": 1280, "height": 900}) as session:
+    with page_in_browser(chromium, live_path, viewport={"width": 1280, "height": 900}) as session:
         page = session.page
         find_top = "document.querySelector('#matrix').getBoundingClientRect().top"
         wait_for_frames(page)
@@ -582,7 +582,7 @@ def test_a_complete_list_has_no_next_number_and_an_arrow_can_be_typed(
     assert trace.prediction.asked_positions == (4, 5, 6, 7)
     path = tmp_path / "live.html"
     path.write_bytes(live_page("5 2 8 1 → 1 2 5 8", model="sort"))
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
 
         def question_texts() -> list[str]:
             texts = session.page.locator(".live-answers p").all_inner_texts()
@@ -602,7 +602,7 @@ def test_the_temperature_is_there_only_where_scores_are_divided(
 ) -> None:
     path = tmp_path / "live.html"
     path.write_bytes(live_page("I am", variant="average", tokenizer="words"))
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         assert session.page.locator("#temperature").count() == 0
 
 
@@ -611,7 +611,7 @@ def test_the_arithmetic_that_was_open_comes_back_with_its_tokens_and_was_is_of_o
 ) -> None:
     path = tmp_path / "live.html"
     path.write_bytes(live_page("a b c d e f g h", model="reverse"))
-    with opened(chromium, path, "#cell=3-2") as session:
+    with page_in_browser(chromium, path, "#cell=3-2") as session:
         page = session.page
         wait_for_frames(page, 200)
         page.click("#text")

@@ -23,7 +23,7 @@ from attnviz.views.inspection.map_numbers import format_map_value
 from attnviz.views.view import Page as Shown
 from attnviz.views.view import View
 from attnviz.wording.numbers import fixed_text, share_text
-from tests.browser import opened
+from tests.browser import page_in_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -88,7 +88,7 @@ def heads_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def open_page(chromium: Browser, heads_path: Path) -> Iterator[Page]:
-    with opened(chromium, heads_path, viewport={"width": 1280, "height": 900}) as session:
+    with page_in_browser(chromium, heads_path, viewport={"width": 1280, "height": 900}) as session:
         wait_until_ready(session.page)
         yield session.page
 
@@ -321,7 +321,7 @@ def focused_label(page: Page) -> str:
 
 def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, heads_path: Path) -> None:
     phone = {"width": 360, "height": 740}
-    with opened(chromium, heads_path, viewport=phone, has_touch=True) as session:
+    with page_in_browser(chromium, heads_path, viewport=phone, has_touch=True) as session:
         wait_until_ready(session.page)
         assert session.page.evaluate("document.documentElement.scrollWidth") == 360
         assert session.page.locator(".overview [tabindex='0']").count() == 1
@@ -333,7 +333,7 @@ def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, heads_path
 
 
 def test_a_dark_page_is_printed_light(chromium: Browser, heads_path: Path) -> None:
-    with opened(chromium, heads_path, color_scheme="dark") as session:
+    with page_in_browser(chromium, heads_path, color_scheme="dark") as session:
         wait_until_ready(session.page)
         dark_picture = session.page.locator(".matrix-stuck canvas").first.evaluate(
             "each => each.toDataURL()"

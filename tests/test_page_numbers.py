@@ -18,7 +18,7 @@ from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable
 from attnviz.views.grids.explorer import HeadMap
-from tests.browser import opened, without_script
+from tests.browser import page_in_browser, without_script
 from tests.pages_by_hand import wait_until
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run_script_on_page(
     """The result of a script on a page without its own script, which would read first."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         return session.page.evaluate(f"async () => {{ {READING_SCRIPT} {script} }}")
 
 
@@ -189,7 +189,7 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
     weights = np.tril(np.random.default_rng(0).exponential(size=(60, 60)))
     weights /= weights.sum(axis=1, keepdims=True)
     path.write_bytes(render(from_weights(weights, words).view(query="7"), ".html"))
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         says = session.page.locator("#sentence .says")
         wait_until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
         most_read = int(np.argmax(weights[6]))

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from PIL import Image
 
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import (
     VIEWS,
     WORDS,
@@ -36,7 +36,7 @@ def _address(page: Page) -> str:
 def test_what_is_chosen_is_shown_and_stands_in_the_address(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path) as session:
+    with page_in_browser(chromium, page_path) as session:
         page = session.page
         assert visible_ids(page, *VIEWS) == ["sentence", "matrix", "overview"]
         assert page.input_value("#query") == FIRST_QUERY
@@ -76,7 +76,7 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(
 
 
 def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, page_path: Path) -> None:
-    with opened(chromium, page_path, "#keys=off&head=L0H1") as session:
+    with page_in_browser(chromium, page_path, "#keys=off&head=L0H1") as session:
         page = session.page
         page.keyboard.press("]")
         page.click("#help summary")
@@ -90,7 +90,7 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
     chromium: Browser, page_path: Path
 ) -> None:
     link = "#view=lines&head=L1H1&query=3&key=none&least=0.1&log=on&special=off&together=L0H0"
-    with opened(chromium, page_path, link) as session:
+    with page_in_browser(chromium, page_path, link) as session:
         page = session.page
         assert page.input_value("#head") == "1"
         assert page.input_value("#query") == "3 here"
@@ -125,7 +125,7 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
 ) -> None:
     """`theme=constructor` is nonsense like any other, for all that can stand in an address."""
     keys = ["view", "head", "query", "key", "least", "log", "special", "keys", "theme", "together"]
-    with opened(chromium, page_path) as session:
+    with page_in_browser(chromium, page_path) as session:
         page = session.page
         wait_for_frames(page)
         first_state = page.evaluate(FIND_CONTROLS)
@@ -140,7 +140,7 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
 def test_keys_that_every_object_has_press_nothing(chromium: Browser, page_path: Path) -> None:
     press_key_everywhere = """name => document.querySelectorAll("body *").forEach(
       each => each.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
-    with opened(chromium, page_path) as session:
+    with page_in_browser(chromium, page_path) as session:
         for name in ("constructor", "toString", "__proto__"):
             session.page.evaluate(press_key_everywhere, name)
         assert _address(session.page) == ""
@@ -155,7 +155,7 @@ def _save_file(page: Page, label: str) -> tuple[str, bytes]:
 
 
 def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_heads: Any) -> None:
-    with opened(chromium, page_path, "#head=L1H1&query=3") as session:
+    with page_in_browser(chromium, page_path, "#head=L1H1&query=3") as session:
         name, numbers = _save_file(session.page, "Numbers as CSV")
         assert name == "attention-L1H1-numbers.csv"
         rows = list(csv.DictReader(io.StringIO(numbers.decode())))
@@ -192,7 +192,7 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_
 
 def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) -> None:
     permissions = ["clipboard-read", "clipboard-write"]
-    with opened(chromium, page_path, "#head=L0H1", permissions=permissions) as session:
+    with page_in_browser(chromium, page_path, "#head=L0H1", permissions=permissions) as session:
         page = session.page
         page.evaluate("document.getElementById('copying').open = true")
         for label, message in (
@@ -221,7 +221,7 @@ def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
         '<!doctype html><iframe width="1200" height="700" sandbox="allow-scripts allow-downloads">'
         f"</iframe><script>document.querySelector('iframe').srcdoc = {page_as_json};</script>"
     )
-    with opened(chromium, outer_page) as session:
+    with page_in_browser(chromium, outer_page) as session:
         frame = session.page.frame_locator("iframe")
         frame.locator("#next").click()
         wait_for_frames(session.page, 300)

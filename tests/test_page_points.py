@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 from tests.test_survey import mixed_survey
 
@@ -20,7 +20,7 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
 ) -> None:
     survey = mixed_survey()
     path = write_page(survey.view(), tmp_path)
-    with opened(chromium, path, "#across=previous+token&up=distance") as session:
+    with page_in_browser(chromium, path, "#across=previous+token&up=distance") as session:
         page = session.page
         assert page.locator("circle.point[role=button]").count() == len(survey.heads)
         circle = page.locator("circle[aria-label^='L0H2,']")
@@ -58,6 +58,6 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
 
 def test_an_address_opens_the_head_that_it_names(chromium: Browser, tmp_path: Path) -> None:
     path = write_page(mixed_survey().view(), tmp_path)
-    with opened(chromium, path, "#point=L4H5&up=no+such+measure") as session:
+    with page_in_browser(chromium, path, "#point=L4H5&up=no+such+measure") as session:
         assert heading(session.page) == "L4H5"
         assert session.requests == [path.as_uri()]

@@ -19,7 +19,7 @@ from attnviz.renderers.data import SPREADSHEET_FORMULA
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.view import View
 from attnviz.wording.printable import printable_text
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.conftest import ROOT, Attnviz
 from tests.test_gate import CODE_POINTS, fill_with_hostile_text, views
 
@@ -150,7 +150,7 @@ def test_hostile_tokens_titles_and_commands_are_shown_as_text(
     chromium: Browser, hostile_path: Path
 ) -> None:
     view = hostile_view()
-    with opened(chromium, hostile_path) as session:
+    with page_in_browser(chromium, hostile_path) as session:
         page = session.page
         visit_all_views(page)
 
@@ -177,7 +177,7 @@ def test_every_field_of_every_kind_of_view_can_be_hostile(
         all_views[8],
     ):  # others have no panels but those of these
         path.write_bytes(render(fill_with_hostile_text(view), ".html"))
-        with opened(chromium, path) as session:
+        with page_in_browser(chromium, path) as session:
             visit_all_views(session.page)
             assert_all_is_text(session.page)
             assert "<&>" in (session.page.locator("h1").text_content() or "")
@@ -196,7 +196,7 @@ def test_names_of_files_and_what_is_typed_are_shown_as_text(
     )  # fmt: skip
 
     assert (result.status, result.err) == (0, f"wrote {name}.html\n")
-    with opened(chromium, tmp_path / f"{name}.html") as session:
+    with page_in_browser(chromium, tmp_path / f"{name}.html") as session:
         visit_all_views(session.page)
         assert_all_is_text(session.page)
         assert session.page.title() == "</title><script>hit()</script>"
@@ -206,14 +206,14 @@ def test_names_of_files_and_what_is_typed_are_shown_as_text(
 def test_what_an_address_says_is_never_more_than_a_choice(
     chromium: Browser, hostile_path: Path
 ) -> None:
-    with opened(chromium, hostile_path) as session:
+    with page_in_browser(chromium, hostile_path) as session:
         for address in ADDRESSES:
             session.page.evaluate("(address) => { location.hash = address; }", address)
             session.page.evaluate(WAIT_TWO_FRAMES)
             assert session.page.evaluate("() => ({}).polluted") is None
         assert_all_is_text(session.page)
     for address in ADDRESSES[:2]:
-        with opened(chromium, hostile_path, f"#{address}") as session:
+        with page_in_browser(chromium, hostile_path, f"#{address}") as session:
             session.page.evaluate(WAIT_TWO_FRAMES)
             assert session.page.locator("#matrix").is_visible()
 
@@ -291,7 +291,7 @@ def test_no_script_reads_text_as_anything_else(script: Path) -> None:
 
 
 def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, hostile_path: Path) -> None:
-    with opened(chromium, hostile_path) as session:
+    with page_in_browser(chromium, hostile_path) as session:
         page = session.page
         visit_all_views(page)
         for kind in ("Matrix as SVG", "Lines as SVG"):

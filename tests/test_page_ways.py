@@ -15,7 +15,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.explorer import arrange_heads
 from attnviz.views.trace_data import explore_trace
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_for_frames, wait_until, write_page
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
     path = tmp_path / "page.html"
     ways = compare("I am learning this", by="mask", values=["causal", "zero-scores"])
     path.write_bytes(render(ways.view(), ".html"))
-    with opened(chromium, path, "#head=2", viewport={"width": 1280, "height": 800}) as session:
+    with page_in_browser(
+        chromium, path, "#head=2", viewport={"width": 1280, "height": 800}
+    ) as session:
         assert "All ways" in session.page.inner_text("#overview")
         maps = session.page.locator("#overview [role=gridcell]")
         wait_until(
@@ -78,7 +80,7 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
 ) -> None:
     desktop, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
     path = page_of_many_heads(four_heads, 24, 5, tmp_path)
-    with opened(chromium, path, "#head=L0H4", viewport=desktop) as session:
+    with page_in_browser(chromium, path, "#head=L0H4", viewport=desktop) as session:
         page, maps = session.page, session.page.locator("#overview [role=gridcell]")
         wait_until(
             page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10
@@ -97,7 +99,7 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         assert page.evaluate(FOCUSED_LABEL).startswith("L12H0")
         page.keyboard.press("Enter")
         wait_until(page, lambda: "head=L12H0" in page.url)
-    with opened(chromium, path, "#view=overview", viewport=phone) as session:
+    with page_in_browser(chromium, path, "#view=overview", viewport=phone) as session:
         maps = session.page.locator("#overview [role=gridcell]")
         wait_until(session.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
         assert session.page.evaluate("document.documentElement.scrollWidth") == 400
@@ -110,7 +112,7 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
     text = "it was late"
     runs = [library.trace(text, layers=3, heads=6, dim=12, seed=seed) for seed in (1, 2)]
     path, phone = write_page(library.film(runs).view(), tmp_path), {"width": 400, "height": 800}
-    with opened(chromium, path, "#view=overview", viewport=phone) as session:
+    with page_in_browser(chromium, path, "#view=overview", viewport=phone) as session:
         page, maps = session.page, session.page.locator("#overview [role=gridcell]:visible")
         wait_until(page, lambda: maps.count() == 18)
         assert page.evaluate("document.documentElement.scrollWidth") == 400

@@ -97,6 +97,7 @@ def _arrows(*vectors: list[float]) -> Any:
     return tuple(Arrow("", vector_length(vector), "") for vector in vectors)
 
 
+@pytest.mark.slow("sentences")
 @profile(max_examples=40)
 @given(
     seed=st.integers(0, 1000),

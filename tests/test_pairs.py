@@ -189,6 +189,7 @@ def test_pairs_fit_a_terminal_of_24_lines(sample_result: MinimalPairs) -> None:
     assert any(line.endswith("16.5, 14.8 · 0.5 to 3.2 · 10 of 12 · p .12") for line in lines)
 
 
+@pytest.mark.slow("models")
 def test_a_causal_model_can_be_asked_about_the_pairs_made_for_it() -> None:
     causal_pairs = read_pairs(CAUSAL_SAMPLE)
     for pair in causal_pairs:

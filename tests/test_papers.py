@@ -145,6 +145,7 @@ def view_of_kind(kind: str) -> Any:
     return KINDS[kind]().view()
 
 
+@pytest.mark.slow_table("pictures", keep=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kind: str) -> None:
     for look in (Look(size=(3.3, 3.0), points=8), Look(size=(7.0, 4.0), points=10)):
@@ -413,6 +414,7 @@ def one_head_picture(trace: attnviz.Trace, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow("documentation")
 def test_the_python_of_the_page_runs_and_its_figures_have_8_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

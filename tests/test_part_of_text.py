@@ -23,7 +23,7 @@ from attnviz.views import exact_rows, part_of_text
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap
 from attnviz.wording.commands import parse_command
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.test_long_texts import LargestFloatTensor
 from tests.test_long_views import NEEDLE, needle_trace
@@ -497,7 +497,7 @@ def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
 def test_a_click_on_a_row_of_the_map_shows_an_exact_row(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     needle_trace(resolution=60).view().save(path)
-    with opened(chromium, path) as session:
+    with page_in_browser(chromium, path) as session:
         page = session.page
         page.get_by_label("Follow").fill("46")
         page.keyboard.press("Enter")

@@ -66,6 +66,7 @@ def change_settings(file: Path, target: Path, **settings: Any) -> str:
     return str(target)
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 @pytest.mark.parametrize(
     "command",
@@ -313,6 +314,7 @@ HOSTILE_COMMANDS = (
 )
 
 
+@pytest.mark.slow_table("calls", keep=6)
 @pytest.mark.parametrize("command", HOSTILE_COMMANDS)
 def test_a_command_of_a_file_that_is_not_ours_is_shown_nowhere(
     command: str, tmp_path: Path

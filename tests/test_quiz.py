@@ -139,6 +139,7 @@ def test_answers_about_random_vectors_are_those_of_torch(
         assert_right_answer(question)
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("name", ["agreement", "pronouns", "toy", "minilm", "smollm2"])
 def test_answers_about_models_are_those_of_torch(name: str) -> None:
     heads = tuple(f"L{layer}H{head}" for layer in (0, 2, 5) for head in range(5))

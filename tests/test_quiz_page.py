@@ -14,7 +14,7 @@ import pytest
 from attnviz.analysis.quiz.lesson import read_course
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.views.quiz.quiz_view import view
-from tests.browser import Opened, opened
+from tests.browser import PageSession, page_in_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -30,8 +30,10 @@ def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def quiz(chromium: Browser, page_path: Path) -> Iterator[Opened]:
-    with opened(chromium, page_path, viewport={"width": 900, "height": 800}) as opened_page:
+def quiz(chromium: Browser, page_path: Path) -> Iterator[PageSession]:
+    with page_in_browser(
+        chromium, page_path, viewport={"width": 900, "height": 800}
+    ) as opened_page:
         yield opened_page
 
 
@@ -54,7 +56,9 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
     assert "Answer:" not in text
 
 
-def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: Opened) -> None:
+def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(
+    quiz: PageSession,
+) -> None:
     page = quiz.page
     keys = [*"2cc", "4", *"abaa"]  # the third question has no answer c, and gets a wrong one
 
@@ -77,7 +81,7 @@ def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(quiz: 
     assert page.locator("#marks li").nth(2).inner_text().endswith("✗ wrong")
 
 
-def test_radio_buttons_answer_too_and_a_button_checks_them(quiz: Opened) -> None:
+def test_radio_buttons_answer_too_and_a_button_checks_them(quiz: PageSession) -> None:
     page = quiz.page
 
     page.locator("button.check:visible").click()
@@ -95,7 +99,9 @@ def test_radio_buttons_answer_too_and_a_button_checks_them(quiz: Opened) -> None
 def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, permissions=["clipboard-read", "clipboard-write"]) as quiz:
+    with page_in_browser(
+        chromium, page_path, permissions=["clipboard-read", "clipboard-write"]
+    ) as quiz:
         page = quiz.page
         answer_all(page, "acbdabaa")
         page.locator("#copy").click()
@@ -116,7 +122,7 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
 
 
 def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the_score(
-    quiz: Opened,
+    quiz: PageSession,
 ) -> None:
     page = quiz.page
     answer_all(page, "ac")
@@ -136,7 +142,7 @@ def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the
 def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_top(
     chromium: Browser, page_path: Path
 ) -> None:
-    with opened(chromium, page_path, viewport={"width": 1280, "height": 800}) as quiz:
+    with page_in_browser(chromium, page_path, viewport={"width": 1280, "height": 800}) as quiz:
         for key in RIGHT_ANSWERS:
             quiz.page.keyboard.press(key)
             quiz.page.keyboard.press("Enter")
@@ -150,7 +156,7 @@ def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_to
 
 
 def test_keys_with_a_modifier_choose_nothing_and_a_question_is_read_out_once(
-    quiz: Opened,
+    quiz: PageSession,
 ) -> None:
     for key in ("Shift+B", "Control+b", "Alt+2"):
         quiz.page.keyboard.press(key)
@@ -161,7 +167,7 @@ def test_keys_with_a_modifier_choose_nothing_and_a_question_is_read_out_once(
 
 @pytest.mark.parametrize("width", [320, 480, 1200])
 def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, width: int) -> None:
-    with opened(chromium, page_path, viewport={"width": width, "height": 800}) as quiz:
+    with page_in_browser(chromium, page_path, viewport={"width": width, "height": 800}) as quiz:
         for key in RIGHT_ANSWERS:
             quiz.page.keyboard.press(key)
             quiz.page.keyboard.press("Enter")
@@ -169,7 +175,7 @@ def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, wi
             quiz.page.keyboard.press("Enter")
 
 
-def test_on_paper_all_questions_stand_without_their_solutions(quiz: Opened) -> None:
+def test_on_paper_all_questions_stand_without_their_solutions(quiz: PageSession) -> None:
     page = quiz.page
     page.keyboard.press("a")
     page.keyboard.press("Enter")
@@ -189,7 +195,7 @@ def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path
     path = tmp_path / "quiz.html"
     path.write_bytes(view(quiz).render(".html"))
 
-    with opened(chromium, path) as opened_page:
+    with page_in_browser(chromium, path) as opened_page:
         opened_page.page.keyboard.press("1")
         opened_page.page.keyboard.press("Enter")
         assert opened_page.page.locator("img, b, i").count() == 0

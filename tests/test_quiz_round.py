@@ -53,6 +53,7 @@ def test_a_wrong_answer_is_named_and_listed_to_look_at_again() -> None:
     assert screen.endswith("2 of 3 answers right.\nTo look at again: 2.\n")
 
 
+@pytest.mark.slow_table("processes", keep=1)
 @pytest.mark.terminal
 @pytest.mark.parametrize("key", [b"q", b"\x03", b"\x04"], ids=["q", "Ctrl-C", "Ctrl-D"])
 def test_it_can_be_ended_at_any_time_with_the_score_so_far(key: bytes) -> None:

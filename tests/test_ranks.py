@@ -168,6 +168,7 @@ def launch(code: str, folder: Path, *words: str, **variables: str) -> subprocess
     )
 
 
+@pytest.mark.slow("processes")
 def test_three_processes_add_up_their_parts_and_refuse_other_vectors(tmp_path: Path) -> None:
     """There are two blocks, which are one pair, so two processes have none."""
     out, err = launch(SHARE, tmp_path).communicate(timeout=LONGEST)
@@ -178,6 +179,7 @@ def test_three_processes_add_up_their_parts_and_refuse_other_vectors(tmp_path: P
         assert problem == "the processes have different vectors for the same text"
 
 
+@pytest.mark.slow("processes")
 def test_a_killed_process_ends_all_with_one_error(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text(STORY.read_text("utf-8") * 10, "utf-8")
     words = ("run", "--file", "long.txt", "--variant", "causal", "--heads", "8", "-o", "x.json")

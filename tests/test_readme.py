@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.constructions import CONSTRUCTIONS
@@ -34,34 +35,54 @@ BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]*)\n(?P<output>.*?)```", re
 SAMPLES = ROOT / "sample_texts"
 
 
-def blocks(page: Path) -> dict[str, str]:
-    text = page.read_text("utf-8")
-    return {found["command"]: found["output"] for found in BLOCK.finditer(text)}
+def read_blocks(page: Path) -> dict[str, str]:
+    """The output of each console block of a page, by its command."""
+    return {block["command"]: block["output"] for block in BLOCK.finditer(page.read_text("utf-8"))}
 
 
-def every_block() -> list[tuple[str, str]]:
-    return [(str(page.relative_to(ROOT)), command) for page in PAGES for command in blocks(page)]
+def every_block() -> Iterator[ParameterSet]:
+    for page in PAGES:
+        marks = [] if page == README else [pytest.mark.slow("documentation")]
+        for command in read_blocks(page):
+            yield pytest.param(str(page.relative_to(ROOT)), command, marks=marks)
 
 
-def printed(command: str, folder: Path) -> str:
-    """What a command prints, both streams, into a pipe or a file."""
+def run_line(line: str, folder: Path) -> str:
+    """What a line of a shell prints, both streams, into a pipe or a file."""
     shutil.copytree(SAMPLES, folder / "sample_texts")
-    if can_run(command):
-        return warm_process()(command, folder)
+    return "".join(run_pipeline(pipeline, folder) for pipeline in split_line(line, ";"))
+
+
+def run_pipeline(pipeline: str, folder: Path) -> str:
+    """The same of one that has no `;`, where attnviz need not start anew."""
+    first, *others = split_line(pipeline, "|")
+    if not can_run(first):
+        return run_in_shell(pipeline, "", folder)
+    output = warm_process()(first, folder)
+    return run_in_shell(" | ".join(others), output, folder) if others else output
+
+
+def split_line(line: str, sign: str) -> list[str]:
+    """The parts of a line between signs that are not quoted."""
+    quoted = r"'[^']*'|\"[^\"]*\""
+    return [part.strip() for part in re.findall(rf"(?:{quoted}|[^{sign}'\"])+", line)]
+
+
+def run_in_shell(line: str, given: str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},
+    completed = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env={**os.environ, "PATH": path}, input=given,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST,
     )  # fmt: skip
-    return done.stdout
+    return completed.stdout
 
 
 @pytest.fixture(scope="module")
 def outputs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[str]]]:
-    """What each command that is asked for prints, in a thread, while other tests wait for it."""
-    wanted = {
+    """What each command of a tested block prints, in a thread, while other tests wait for it."""
+    commands = {
         str(item.callspec.params["command"])
         for item in request.session.items
         if isinstance(item, pytest.Function)
@@ -69,8 +90,8 @@ def outputs(
     }
     with ThreadPoolExecutor(1) as running:
         yield {
-            command: running.submit(printed, command, tmp_path_factory.mktemp("block"))
-            for command in sorted(wanted)
+            command: running.submit(run_line, command, tmp_path_factory.mktemp("block"))
+            for command in sorted(commands)
         }
 
 
@@ -83,10 +104,10 @@ def test_a_console_block_prints_what_it_says(
     if request.config.getoption("--update-golden"):
         text = page.read_text("utf-8")
         block = rf"(```console\n\$ {re.escape(command)}\n).*?```"
-        told = re.sub(block, lambda found: f"{found[1]}{output}```", text, flags=re.DOTALL)
-        page.write_text(told, "utf-8")
+        updated = re.sub(block, lambda match: f"{match[1]}{output}```", text, flags=re.DOTALL)
+        page.write_text(updated, "utf-8")
 
-    assert blocks(page)[command] == output
+    assert read_blocks(page)[command] == output
 
 
 def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> None:
@@ -155,6 +176,7 @@ def commands_of_samples() -> list[str]:
     return re.findall(r"^ *(attnviz run .*)$", text, re.MULTILINE)
 
 
+@pytest.mark.slow_table("documentation", keep=6)
 @pytest.mark.parametrize("command", commands_of_samples())
 def test_the_commands_beside_the_sample_texts_work(
     attnviz: Attnviz, samples: Path, command: str, recwarn: pytest.WarningsRecorder

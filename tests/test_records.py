@@ -58,6 +58,7 @@ INTERNAL_FIELDS = {field.name for field in fields(TrainedCard)} - {
 }  # fmt: skip
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("command", RESULTS)
 def test_a_record_has_the_model_and_nothing_of_random_ones(
     command: str, small_transformer: Saved

@@ -92,6 +92,7 @@ def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
         assert all(label in content.decode() for label in HOSTILE)
 
 
+@pytest.mark.slow_table("formats", keep=4)
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_the_same_grids_give_the_same_bytes(suffix: str) -> None:
     view = view_of(causal_weights(), vectors())
@@ -99,6 +100,7 @@ def test_the_same_grids_give_the_same_bytes(suffix: str) -> None:
     assert render(view, suffix) == render(view, suffix)
 
 
+@pytest.mark.slow_table("formats", keep=8)
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 @pytest.mark.parametrize("count", [1, 2, 70, 300])
 def test_any_number_of_tokens_is_drawn(suffix: str, count: int) -> None:

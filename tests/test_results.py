@@ -63,6 +63,7 @@ BY_TOKEN: dict[str, Callable[[int | str], object]] = {
 }
 
 
+@pytest.mark.slow_table("calls", keep=3)
 @pytest.mark.parametrize("call", BY_TOKEN)
 def test_a_whole_number_is_a_position_from_0_and_a_text_is_what_a_command_takes(call: str) -> None:
     outcome = BY_TOKEN[call]
@@ -296,6 +297,7 @@ def values_in(result: object) -> dict[int, Any]:
     return values
 
 
+@pytest.mark.slow("calls")
 @pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 def test_whatever_a_result_leads_to_is_printed_in_words_of_less_than_2_kb() -> None:
     longest_texts: dict[str, str] = {}

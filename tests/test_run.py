@@ -55,6 +55,7 @@ def test_with_full_a_pipe_gets_every_number(attnviz: Attnviz) -> None:
     assert re.search(r"^60 word( +0\.\d{4}){60}$", result.out, re.MULTILINE)
 
 
+@pytest.mark.slow_table("processes", keep=3)
 @pytest.mark.parametrize("columns", [40, 80, 120])
 @pytest.mark.parametrize("tokens", [1, 8, 16, 24, 40, 80, 200])
 def test_no_line_is_wider_than_columns(
@@ -112,6 +113,7 @@ def test_characters_without_a_font_are_noted_once(
     assert result.err.splitlines() == [note, "wrote a.png", "wrote a.svg"]
 
 
+@pytest.mark.slow("formats")
 def test_the_same_command_writes_the_same_bytes(attnviz: Attnviz, samples: Path) -> None:
     for folder in ("one", "other"):
         (samples / folder).mkdir()
@@ -283,6 +285,7 @@ def test_the_version_is_printed(attnviz: Attnviz) -> None:
     assert re.fullmatch(r"attnviz \d+\.\d+\.\d+\n", attnviz("--version").out)
 
 
+@pytest.mark.slow("formats")
 def test_a_story_goes_into_every_format(attnviz: Attnviz, samples: Path) -> None:
     names = ["a.png", "a.svg", "a.pdf", "a.npz"]
     result = attnviz(
@@ -322,6 +325,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert (process.returncode, process.stderr) == (0, "")
 
 
+@pytest.mark.slow("processes")
 def test_a_full_disk_gets_two_lines() -> None:
     line = f"'{sys.executable}' -m attnviz run 'I am' > /dev/full"
     process = subprocess.run(
@@ -335,6 +339,7 @@ def test_a_full_disk_gets_two_lines() -> None:
     )
 
 
+@pytest.mark.slow("processes")
 def test_a_closed_standard_output_is_no_bug() -> None:
     line = f"'{sys.executable}' -m attnviz run 'I am' >&-"
     process = subprocess.run(
@@ -344,6 +349,7 @@ def test_a_closed_standard_output_is_no_bug() -> None:
     assert (process.returncode, process.stderr) == (0, "")
 
 
+@pytest.mark.slow("processes")
 def test_json_is_utf8_on_any_terminal() -> None:
     process = subprocess.run(
         [*COMMAND, "run", "café", "--json"], capture_output=True, check=True,
@@ -353,6 +359,7 @@ def test_json_is_utf8_on_any_terminal() -> None:
     assert json.loads(process.stdout)["text"] == "café"
 
 
+@pytest.mark.slow("processes")
 def test_a_run_that_is_stopped_leaves_nothing_half_written(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "run", "--file", f"{ROOT}/sample_texts/story.txt", "-o", "a.csv"], cwd=tmp_path

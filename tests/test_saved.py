@@ -159,6 +159,7 @@ def test_any_text_comes_back(
     assert (loaded_trace.tokens, loaded_trace.text) == (original.tokens, text)
 
 
+@pytest.mark.slow_table("formats", keep=3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -187,6 +188,7 @@ def test_the_same_pictures_are_drawn_later(
         assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
 
 
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize("kind", [".png", ".svg", ".md"])
 def test_steps_are_drawn_later_as_they_were(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -199,6 +201,7 @@ def test_steps_are_drawn_later_as_they_were(
     assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
 
 
+@pytest.mark.slow_table("formats", keep=3)
 @pytest.mark.parametrize(
     "command", ["steps", "compare", "run", "run --show scores", "run --query 2 --theme dark"]
 )
@@ -276,6 +279,7 @@ def test_no_folder_of_a_machine_is_in_a_file(attnviz: Attnviz, tmp_path: Path) -
         assert str(Path(example_names.__file__).parent) not in path.read_text()
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("by", ["scale", "mask", "dim", "positions", "seed", "tokenizer"])
 def test_a_trace_is_compared_as_its_text_is(by: str, tmp_path: Path) -> None:
     original = trace(TEXT, variant="causal", seed=5)

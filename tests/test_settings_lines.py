@@ -136,6 +136,7 @@ def reach_words(visible: list[list[bool]]) -> str:
     return ""  # in a way that has no name
 
 
+@pytest.mark.slow_table("models", keep=8)
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", KINDS | MORE_KINDS | KINDS_WITHOUT_CAPTURE)
 def test_every_settings_line_is_true_of_the_model(name: str, small_transformer: Saved) -> None:
@@ -197,6 +198,7 @@ def covers(part: str, number: int) -> bool:
     return limits_reach and (not layers or str(number) in re.findall(r"\d+", layers))
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize(
     ("name", "changes", "layer", "expected"),
     [

@@ -79,6 +79,7 @@ def test_a_shipped_model_reads_the_words_of_its_task(name: str) -> None:
     assert trace(task_of(name).watch, model=name).prediction is not None
 
 
+@pytest.mark.slow("training")
 def test_the_fastest_is_made_again() -> None:
     """Twice the same bytes here; the shipped one, from another processor, but for its last digits.
 

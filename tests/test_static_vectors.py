@@ -126,6 +126,7 @@ def test_cat_and_dog_read_each_other_and_nothing_comes_from_a_seed(attnviz: Attn
     assert "embeddings from minilm" in first.out
 
 
+@pytest.mark.slow("models")
 def test_fewer_numbers_are_principal_components_of_the_models_whole_words() -> None:
     """Held against the singular vectors of all words of letters in its vocabulary."""
     ids = [number for word, number in vocabulary().items() if word.isalpha()]
@@ -268,6 +269,7 @@ def test_a_saved_trace_comes_back_where_no_model_is_installed(
     assert "the model 'minilm' is not installed" in refusal.err
 
 
+@pytest.mark.slow("processes")
 def test_no_transformers_are_needed() -> None:
     code = f"from attnviz.cli.app import run_command_line as main; main({[*COMMAND]})"
 

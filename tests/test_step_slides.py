@@ -101,6 +101,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_table("pictures", keep=6)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
     for heading, layout in slides(name, size):
@@ -109,6 +110,7 @@ def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
         assert min(text_sizes(layout)) * slide_scale >= 10 - 1e-6, heading
 
 
+@pytest.mark.slow_table("pictures", keep=5)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> None:
     layout = one_page_layout(name, size)
@@ -118,6 +120,7 @@ def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> Non
         assert any(text.startswith(section.number) for text in texts(layout)), section.heading
 
 
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
 @pytest.mark.parametrize("name", ["causal, followed", "a pair", "a pair of heads", "two heads"])
 def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
@@ -162,6 +165,7 @@ FEW_STEPS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow_table("pictures", keep=4)
 @pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
 @pytest.mark.parametrize("name", FEW_STEPS)
 def test_a_few_steps_fill_their_page_with_numbers_and_all_of_their_sums(
@@ -255,6 +259,7 @@ def test_where_sums_do_not_fit_it_is_said_how_many_are_left() -> None:
     )
 
 
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize("name", ["causal, followed", "two heads, followed", "nine tokens"])
 def test_pages_have_every_step_and_every_sum_in_letters_that_can_be_read(name: str) -> None:
     view, look = example_walk(name).view(), Look(size=SLIDE)

@@ -49,6 +49,7 @@ def test_words_without_names_are_left_as_they_are() -> None:
     assert list(text_pieces(Words("to_be", 1.0, 2.0, 9.0))) == [Words("to_be", 1.0, 2.0, 9.0)]
 
 
+@pytest.mark.slow("pictures")
 def test_pictures_have_no_name_with_an_underscore_but_those_of_tokens() -> None:
     view = steps("is w_key b_1", tokenizer="spaces", variant="multi-head", query="w_key").view()
     for section in view.sections:

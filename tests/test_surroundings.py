@@ -70,6 +70,7 @@ def test_a_standard_error_that_is_full_changes_no_status(
     full_stream.close()
 
 
+@pytest.mark.slow("processes")
 def test_pictures_are_drawn_whatever_matplotlib_is_told_elsewhere(tmp_path: Path) -> None:
     """By Jupyter, by whoever builds packages, in a home that cannot be written, by this folder."""
     (tmp_path / "matplotlibrc").write_text("no.such.key: 1\nfont.size: 99\n")

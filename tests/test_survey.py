@@ -102,6 +102,7 @@ def test_blank_lines_are_counted_and_examples_name_the_lines_of_the_file() -> No
     assert example.weight > 0.9
 
 
+@pytest.mark.slow("models")
 def test_a_head_with_two_groups_of_lines_names_both_with_their_lines() -> None:
     lines = mixed_lines(150)
     result = survey(lines)

@@ -116,6 +116,7 @@ def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives(
         assert_close(entropy, measures.means()["entropy"], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow_table("seeds", keep=4)
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_curves_are_those_of_single_runs(variant: str, positions: Positions) -> None:
@@ -137,6 +138,7 @@ def test_curves_by_heads_are_those_of_single_runs(dtype: Dtype) -> None:
     assert_alike(sweep_numbers(sweep), curves_of_runs(settings, "heads", values, 4))
 
 
+@pytest.mark.slow_table("seeds", keep=2)
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("variant", ["plain", "causal", "multi-head"])
 def test_with_embeddings_from_a_file_curves_are_those_of_single_runs(

@@ -207,6 +207,7 @@ def learned_models() -> dict[str, Learned]:
         }
 
 
+@pytest.mark.slow_table("training", keep=1)
 @pytest.mark.parametrize("name", SYMBOL_TASKS)
 def test_a_task_is_learned(name: str, learned_models: dict[str, Learned]) -> None:
     result = learned_models[name]
@@ -282,6 +283,7 @@ def answer_contexts(examples: Examples, before: int) -> tuple[np.ndarray, np.nda
     return codes, answers[rows, places]
 
 
+@pytest.mark.slow_table("training", keep=1)
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("window", [1, 2])
 @pytest.mark.parametrize("name", ["reverse", "sort"])

@@ -80,6 +80,7 @@ MIXED_TEXT = (
 )
 
 
+@pytest.mark.slow("calls")
 @settings(max_examples=500)
 @given(MIXED_TEXT)
 def test_words_looked_up_in_the_file_are_cut_as_by_the_whole_vocabulary(text: str) -> None:

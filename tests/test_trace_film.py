@@ -15,7 +15,7 @@ from PIL import Image
 
 import attnviz
 from attnviz.views.grids.grid import Grid
-from tests.browser import opened
+from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_a_head_that_no_trace_has_is_refused(film: attnviz.Film) -> None:
 def test_the_slider_of_a_page_leads_from_trace_to_trace(
     film: attnviz.Film, tmp_path: Path, chromium: Browser
 ) -> None:
-    with opened(chromium, write_page(film.view(), tmp_path)) as opened_page:
+    with page_in_browser(chromium, write_page(film.view(), tmp_path)) as opened_page:
         page = opened_page.page
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")

@@ -44,6 +44,7 @@ def test_multi_head_joins_two_heads_and_projects_them() -> None:
     assert_close(layer.context, joined_contexts @ layer.projections.w_out)
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("name", VARIANTS)
 @settings(max_examples=20)
 @given(

@@ -40,6 +40,7 @@ def saved_values(transformer_trace: Trace) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow_table("models", keep=1)
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_it_comes_back_to_the_last_digit(minilm_trace: Trace, suffix: str, tmp_path: Path) -> None:
     file = tmp_path / f"trace{suffix}"
@@ -127,6 +128,7 @@ def test_what_was_left_out_is_left_out_again(
     assert {*np.load(first_file).files} == {*np.load(second_file).files}
 
 
+@pytest.mark.slow("processes")
 def test_it_is_read_and_shown_without_transformers(
     minilm_trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
 ) -> None:

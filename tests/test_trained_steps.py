@@ -81,6 +81,7 @@ def build_walks(result: Trace) -> list[Walk]:
     return [steps(result, layer=first, head=1), query_walk]
 
 
+@pytest.mark.slow_table("sentences", keep=4)
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_every_sentence_of_a_walk_is_known_and_true(folder: Path, name: str) -> None:

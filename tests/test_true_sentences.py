@@ -311,6 +311,7 @@ def test_what_is_too_large_is_named(
         trace(None, given=source, **choices)
 
 
+@pytest.mark.slow_table("sentences", keep=8)
 @pytest.mark.parametrize("name", example_names())
 def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
     worked_example = example(name)

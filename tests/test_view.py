@@ -40,6 +40,7 @@ def save_both_ways(
     return contents[0], contents[1]
 
 
+@pytest.mark.slow_table("formats", keep=3)
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_trace_saves_the_bytes_that_the_command_line_writes(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -53,6 +54,7 @@ def test_a_trace_saves_the_bytes_that_the_command_line_writes(
     assert command_bytes == library_bytes
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize(
     ("command", "settings", "choices", "words"),
     [
@@ -101,6 +103,7 @@ def test_whatever_is_chosen_the_bytes_are_the_same(
     assert command_bytes == library_bytes
 
 
+@pytest.mark.slow("formats")
 def test_steps_and_examples_do_so_too(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +120,7 @@ def test_steps_and_examples_do_so_too(
     )
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("suffix", sorted({*FORMATS} - {".npz", ".png", ".gif", ".pptx"}))
 def test_a_comparison_saves_the_bytes_that_the_command_line_writes(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -261,6 +265,7 @@ def test_a_look_that_nobody_can_draw_is_refused(looks: dict[str, Any], problem: 
         Look(**looks)
 
 
+@pytest.mark.slow("films")
 def test_only_a_command_with_a_pace_is_told_one(tmp_path: Path) -> None:
     from attnviz import steps, trace
 
