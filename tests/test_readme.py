@@ -95,7 +95,7 @@ def outputs(
         }
 
 
-@pytest.mark.parametrize(("name", "command"), every_block())
+@pytest.mark.parametrize(("name", "command"), [*every_block()])
 def test_a_console_block_prints_what_it_says(
     name: str, command: str, outputs: dict[str, Future[str]], request: pytest.FixtureRequest
 ) -> None:
