@@ -85,10 +85,11 @@ bench: $(TESTED)
 docs: $(TESTED)
 	$(BIN)/python docs/build_site.py
 
-# The wheel, tried in an environment of its own outside of the repository.
+# What is published: the source distribution, and the wheel, tried in an environment of its own
+# outside of the repository.
 wheel: $(READY)
 	rm -rf dist
-	$(BIN)/python -m hatchling build -t wheel
+	$(BIN)/python -m hatchling build
 	MAKE="$(MAKE)" .ci/try-wheel dist/attnviz-*.whl
 
 # Resolves the dependencies again; a version stays as long as it fits, but for: make lock UPGRADE=--upgrade

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import ast
 import base64
-import io
 import json
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from attnviz.renderers.page.notebook_output import quantize_png, still_picture
 
 NOTEBOOK = Path(__file__).parent / "attnviz.ipynb"
-LOOK = {"size": (40 / 3, 7.5), "dpi": 72}  # 16:9
-COLORS = 128
 SIZE = (960, 540)  # pixels of each picture but those whose size a cell says
 
 
@@ -58,13 +55,7 @@ def has_picture(value: Any) -> bool:
 def picture_of(value: Any) -> bytes:
     """In as many colours as a picture of a notebook needs."""
     view = value if hasattr(value, "render") else getattr(value, "view", lambda: None)()
-    drawn = value._repr_png_()[0] if view is None else view.render(".png", **LOOK)
-    small = io.BytesIO()
-    with Image.open(io.BytesIO(drawn)) as picture:
-        picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(
-            small, "png", optimize=True
-        )
-    return small.getvalue()
+    return quantize_png(value._repr_png_()[0]) if view is None else still_picture(view)
 
 
 def lines_of(text: str) -> list[str]:

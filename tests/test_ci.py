@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +16,8 @@ from tests import LONGEST
 from tests.conftest import ROOT
 
 SCRIPT = ROOT / ".ci" / "run"
-WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
+WORKFLOWS = ROOT / ".github" / "workflows"
+ONE_SYSTEM = "./.github/workflows/one-system.yml"
 NEEDED = ("bash", "dirname", "timeout")
 RECORD = '#!{bash}\necho "{name} $*" >> {log}\nexit {status}\n'
 
@@ -69,15 +71,59 @@ def test_nothing_is_installed_where_that_is_not_needed_or_not_allowed(
     assert ran(tmp_path, **surroundings) == TESTED  # type: ignore[arg-type]
 
 
-def test_the_workflow_runs_the_same_script_on_every_system_and_python() -> None:
-    [job] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].values()
+def workflow(name: str) -> Any:
+    """Return a workflow; its key `on` is True in YAML 1.1."""
+    return yaml.safe_load((WORKFLOWS / name).read_text("utf-8"))
+
+
+def test_a_push_is_tested_once_with_the_newest_python() -> None:
+    described = workflow("test.yml")
+    [job] = described["jobs"].values()
+    newest = workflow("nightly.yml")["jobs"]["test"]["strategy"]["matrix"]["python"][-1]
+
+    assert described[True].keys() == {"push", "pull_request"}
+    assert described["concurrency"] == {
+        "group": "test-${{ github.ref }}", "cancel-in-progress": True,
+    }  # fmt: skip
+    assert job["uses"] == ONE_SYSTEM
+    assert job["with"] == {"os": "ubuntu-latest", "python": newest}
+
+
+def test_every_system_and_python_is_tested_every_night_and_by_hand() -> None:
+    described = workflow("nightly.yml")
+    [job] = described["jobs"].values()
     oldest = toml_reader.parse((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
 
+    assert described[True].keys() == {"schedule", "workflow_dispatch"}
+    assert job["uses"] == ONE_SYSTEM
     assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(10, 15)]
     assert oldest["requires-python"] == ">=3.10"
     assert [name.partition("-")[0] for name in job["strategy"]["matrix"]["os"]] == [
         "ubuntu", "macos", "windows",
     ]  # fmt: skip
+
+
+def test_each_system_runs_the_same_script() -> None:
+    [job] = workflow("one-system.yml")["jobs"].values()
+
     assert [each["run"] for each in job["steps"] if "if" not in each and "run" in each] == [
         SCRIPT.relative_to(ROOT).as_posix()
     ]
+
+
+@pytest.mark.parametrize("name", ["test", "nightly", "one-system", "publish"])
+def test_a_workflow_may_do_nothing_but_what_its_jobs_need(name: str) -> None:
+    described = workflow(f"{name}.yml")
+
+    assert described["permissions"] == {}
+    for job in described["jobs"].values():
+        assert job["permissions"] in ({"contents": "read"}, {"id-token": "write"})
+        for step in job.get("steps", ()):
+            if str(step.get("uses", "")).startswith("actions/checkout"):
+                assert step["with"] == {"persist-credentials": False}
+
+
+def test_every_workflow_that_is_there_is_known() -> None:
+    names = {path.stem for path in WORKFLOWS.glob("*")}
+
+    assert names == {"test", "nightly", "one-system", "publish"}

@@ -54,7 +54,7 @@ UP = {
         "attnviz.renderers",
         "attnviz.renderers.saving",
         "attnviz.renderers.terminal.lines",
-        "attnviz.renderers.page.page",
+        "attnviz.renderers.page.notebook_output",
         "attnviz.renderers.picture.still_pictures",
     },
 }

@@ -21,13 +21,14 @@ from safetensors.torch import load_file, save_file
 
 from attnviz import AttnvizError, trace
 from attnviz.errors import Note
+from attnviz.traces import toml_reader
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained import loading, model_location
+from attnviz.traces.trained import loading, model_location, refusals
 from attnviz.traces.trained.capture import Listener
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import find_weights_dtype
 from attnviz.traces.trained.refusals import quiet_transformers
-from tests.conftest import Attnviz
+from tests.conftest import ROOT, Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
 WEIGHTS = "model.safetensors"
@@ -414,7 +415,7 @@ def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
 def test_without_transformers_the_extra_is_named(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.traces.early_checks.find_spec", lambda name: None)
+    monkeypatch.setattr(refusals, "transformers_version", lambda: None)
 
     result = attnviz("inspect", SHORT_TEXT)
 
@@ -422,6 +423,42 @@ def test_without_transformers_the_extra_is_named(
         "error: trained models need transformers, which is not installed (--model minilm)\n"
         ' hint: pip install "attnviz[models]"\n'
     )
+
+
+@pytest.mark.parametrize("command", ["inspect", "run"])
+def test_an_old_transformers_is_named_with_the_line_that_upgrades_it(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(refusals, "transformers_version", lambda: "4.57.1")
+
+    result = attnviz(command, SHORT, "--model", "minilm")
+
+    assert (result.status, result.out) == (2, "")
+    assert result.err == (
+        "error: transformers 4.57.1 is installed; trained models need version 5 or newer\n"
+        ' hint: pip install --upgrade "transformers>=5"\n'
+    )
+
+
+def test_a_model_in_memory_of_an_old_transformers_is_refused_too(
+    monkeypatch: pytest.MonkeyPatch, small_transformer: Saved
+) -> None:
+    import transformers
+
+    with quiet_transformers():
+        model = transformers.AutoModelForCausalLM.from_pretrained(small_transformer("gpt2"))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(small_transformer("gpt2"))
+    monkeypatch.setattr(refusals, "transformers_version", lambda: "4.57.1")
+
+    with pytest.raises(AttnvizError, match=r"^transformers 4\.57\.1 is installed; trained"):
+        trace("I am", model=model, tokenizer=tokenizer)
+
+
+def test_transformers_is_refused_below_the_version_of_the_extra() -> None:
+    packaging = toml_reader.parse((ROOT / "pyproject.toml").read_text(), "pyproject.toml")
+    [*_, required] = packaging["project"]["optional-dependencies"]["models"]
+
+    assert required == f"transformers>={refusals.OLDEST_TRANSFORMERS}"
 
 
 @pytest.mark.parametrize(

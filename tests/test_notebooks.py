@@ -22,6 +22,7 @@ import pytest
 
 from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
+from attnviz.renderers.page import notebook_output
 from attnviz.traces.result import Showable
 from attnviz.traces.trained.captured_attention import RecomputedCells
 from docs.notebook import SIZE, Cells, has_picture, stored
@@ -29,7 +30,7 @@ from tests.browser import page_in_browser
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 LIBRARY = ROOT / "docs" / "library.md"
 NOTEBOOK = ROOT / "docs" / "attnviz.ipynb"
@@ -84,7 +85,67 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
     assert frame["sandbox"] == "allow-scripts allow-downloads"
     assert frame["title"] == f"attnviz: {results[name].view().headline}"
     assert (frame["srcdoc"] or "").encode() == results[name].view().render(".html")
-    assert content.others == ["div", "p", "br"]  # words below it; no script, no style
+    assert content.others == ["div", "img", "p", "br"]  # they lie under it; no script, no style
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_is_a_still_picture_beside_its_page(
+    name: str, results: dict[str, Showable]
+) -> None:
+    bundle, metadata = results[name]._repr_mimebundle_(include=None, exclude=None)
+    picture = base64.b64decode(bundle["image/png"])
+
+    assert bundle["text/plain"] == repr(results[name])
+    assert f'src="data:image/png;base64,{bundle["image/png"]}"' in bundle["text/html"]
+    assert metadata == {"image/png": {"alt": results[name].view().picture.description}}
+    assert unpack(">II", picture[16:24]) == SIZE
+    assert len(picture) < 100_000
+
+
+def test_what_cannot_be_drawn_on_one_picture_is_a_page_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = trace("I am learning this", heads=40, dim=80).view(as_="arcs")
+    for most_panels in (notebook_output.MAX_STILL_PANELS, 39):  # refused, and not even tried
+        monkeypatch.setattr(notebook_output, "MAX_STILL_PANELS", most_panels)
+        bundle, metadata = view._repr_mimebundle_()
+
+        assert list(bundle) == ["text/html", "text/plain"]
+        assert Frames(bundle["text/html"]).others == ["div", "p", "br"]
+        assert metadata == {}
+
+
+def drawn_elements(page: Page) -> set[str]:
+    """Return the tags of what is on top at the corners and in the middle of the still picture."""
+    tags: list[str] = page.evaluate("""() => {
+      const box = document.querySelector("img").getBoundingClientRect();
+      return [0.02, 0.5, 0.98].map((share) => document.elementFromPoint(
+        box.left + share * box.width, box.top + share * box.height).tagName);
+    }""")
+    return set(tags)
+
+
+# What is left out of a cell until a notebook is trusted, and in mail or on the page of a code host.
+SANITIZED = (r"(?s)<iframe.*?</iframe>", r'(?s)<iframe.*?</iframe>| style="[^"]*"')
+
+
+def test_the_still_picture_is_seen_only_where_the_frame_is_not(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    notebook = cells_of(tmp_path / "notebook.html", trace("I am learning", variant="causal"))
+    for theme in ("light", "dark"):
+        with page_in_browser(chromium, notebook, color_scheme=theme) as session:
+            session.page.frames[1].locator("#matrix canvas").first.wait_for()
+            assert drawn_elements(session.page) == {"IFRAME"}
+            background = session.page.frames[1].evaluate(
+                "getComputedStyle(document.documentElement).backgroundColor"
+            )
+            assert re.fullmatch(r"rgb\(.*\)", background)  # nothing shines through
+    for left_out in SANITIZED:
+        notebook.write_text(re.sub(left_out, "", notebook.read_text("utf-8")), "utf-8")
+        with page_in_browser(chromium, notebook) as session:
+            assert drawn_elements(session.page) == {"IMG"}
+            assert session.page.locator("img").evaluate("(image) => image.naturalWidth") == SIZE[0]
 
 
 # As strict as notebooks are: frames inherit it.

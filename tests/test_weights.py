@@ -156,7 +156,7 @@ SIZES = st.integers(1, 12)
     ),
     height=SIZES,
     width=SIZES,
-    at_once=st.integers(1, 30),
+    band_size=st.integers(1, 30),
     share=st.booleans(),
 )
 def test_blocks_are_the_same_in_whatever_bands_they_are_added_up(

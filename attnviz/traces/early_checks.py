@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from importlib.util import find_spec
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -36,7 +35,7 @@ from attnviz.traces.trained.model_location import (
     refuse_incomplete_folder,
     refuse_unusable_file,
 )
-from attnviz.traces.trained.refusals import missing_extra_error
+from attnviz.traces.trained.refusals import refuse_unusable_transformers
 from attnviz.wording.commands import changed_options, option_name, shell_quote
 from attnviz.wording.words import counted
 
@@ -297,10 +296,9 @@ def refuse_ranking_trained(name: str) -> None:
 
 
 def refuse_unusable_model(settings: Settings) -> None:
-    """Refuse a trained model if transformers is not installed, or if its local folder or file is
-    incomplete."""
-    if find_spec("transformers") is None:
-        raise missing_extra_error()
+    """Refuse a trained model if transformers is not installed or too old, or if its local folder or
+    file is incomplete."""
+    refuse_unusable_transformers()
     location = None if settings.model is None else locate_transformer(settings.model)
     if location is not None and location.folder is not None:
         refuse_incomplete_folder(location.folder)

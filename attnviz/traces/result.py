@@ -193,7 +193,13 @@ class Showable:
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, view_choices, [*other_names, *names]), looks
 
+    def _repr_mimebundle_(self, **_kinds: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return what a cell of a notebook stores: the page in a frame, a still picture, a line."""
+        bundle, metadata = self.view()._repr_mimebundle_()
+        return {**bundle, "text/plain": repr(self)}, metadata
+
     def _repr_html_(self) -> str:
+        """Return the page in an HTML frame, over the picture, for what knows of HTML alone."""
         return self.view()._repr_html_()
 
     def __getitem__(self, key: Any) -> Any:

@@ -62,7 +62,8 @@ RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
 FIGURE_FUNCTION = "attnviz.renderers.picture.still_pictures:figure"
-FRAME_FUNCTION = "attnviz.renderers.page.page:framed_page"
+NOTEBOOK_BUNDLE_FUNCTION = "attnviz.renderers.page.notebook_output:notebook_bundle"
+NOTEBOOK_HTML_FUNCTION = "attnviz.renderers.page.notebook_output:notebook_html"
 
 TOKEN_NUMBER_COLUMNS = ("query number", "key number")  # of tables; they count from 1
 READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences
@@ -387,9 +388,18 @@ class View:
             names = [*columns]
         return pandas.DataFrame(dict(zip(names, columns.values(), strict=True)))
 
+    def _repr_mimebundle_(self, **_kinds: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return what a cell of a notebook stores: the page in a frame, a still picture, a line.
+
+        `_kinds`, in Jupyter's words `include` and `exclude`, are left to the notebook.
+        """
+        make_bundle: Callable[..., Any] = pkgutil.resolve_name(NOTEBOOK_BUNDLE_FUNCTION)
+        bundle, metadata = make_bundle(self)
+        return {**bundle, "text/plain": repr(self)}, metadata
+
     def _repr_html_(self) -> str:
-        """Return what a cell of a notebook shows: the page, in a frame of its own."""
-        frame_page: Callable[[View], str] = pkgutil.resolve_name(FRAME_FUNCTION)
+        """Return the page in a frame, over the picture, for what knows of HTML alone."""
+        frame_page: Callable[[View], str] = pkgutil.resolve_name(NOTEBOOK_HTML_FUNCTION)
         return frame_page(self)
 
     def __repr__(self) -> str:

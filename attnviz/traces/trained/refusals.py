@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 from attnviz.errors import AttnvizError, Note
@@ -23,6 +25,7 @@ LOGGER_NAMES = (
     "huggingface_hub",
     "torch",
 )  # those with handlers, and the root
+OLDEST_TRANSFORMERS = 5  # major version, as in pyproject.toml
 MAX_MESSAGE_LETTERS = 200  # of another package's message
 CUSTOM_CODE_PATTERN = re.compile(
     "trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE
@@ -176,11 +179,12 @@ def quiet_transformers() -> Iterator[None]:
     """Silence warnings, logs, progress bars and prints inside the `with` block.
 
     Notes of attnviz are issued after it. Nothing more is done inside another such block. Refuses if
-    transformers is not installed.
+    transformers is not installed, or too old.
     """
     if _is_quiet.get():
         yield
         return
+    refuse_unusable_transformers()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about progress bars in a notebook
@@ -212,6 +216,29 @@ def quiet_transformers() -> Iterator[None]:
             bars.enable_progress_bar()
         for note in (each for each in issued if isinstance(each.message, Note)):
             warnings.warn_explicit(note.message, Note, note.filename, note.lineno)
+
+
+def refuse_unusable_transformers() -> None:
+    """Refuse if transformers is not installed, or too old; neither is found out by importing it."""
+    installed = transformers_version()
+    if installed is None:
+        raise missing_extra_error()
+    if int(installed.partition(".")[0]) < OLDEST_TRANSFORMERS:
+        raise AttnvizError(
+            f"transformers {installed} is installed; trained models need version "
+            f"{OLDEST_TRANSFORMERS} or newer",
+            f'pip install --upgrade "transformers>={OLDEST_TRANSFORMERS}"',
+            about="model",
+        )
+
+
+@lru_cache
+def transformers_version() -> str | None:
+    """Return the version of transformers that is installed; None if none is."""
+    try:
+        return version("transformers")
+    except PackageNotFoundError:
+        return None
 
 
 def missing_extra_error() -> AttnvizError:
