@@ -360,6 +360,9 @@ LISTS = (
     ("example", "list"),
     ("variants",),
     ("tokenizers",),
+    ("schema",),
+    ("schema", "trace"),
+    ("schema", "all"),
     ("version",),
     ("help", "run"),
 )

@@ -257,7 +257,7 @@ def head_kinds_data(inspection: Inspection) -> TableData:
     """Return the scores of every head for every kind, as JSON data and as a table."""
     header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
     lines = partial(_head_kind_lines, inspection.patterns)
-    return TableData(partial(head_kinds_document, inspection), header, lines)
+    return TableData("inspection", partial(head_kinds_document, inspection), header, lines)
 
 
 def head_kinds_document(inspection: Inspection) -> Contents:

@@ -36,13 +36,15 @@ MAP_CHANGING_OPTIONS = ("hide_special", "hide_first", "words", "merge", "weigh")
 def all_heads_data(inspection: Inspection) -> TableData:
     """Return the Inspection as JSON data, with a table of what kind each head is."""
     heads_data = head_kinds_data(inspection)
-    return TableData(partial(inspection_document, inspection), heads_data.header, heads_data.lines)
+    return TableData(
+        "inspection", partial(inspection_document, inspection), heads_data.header, heads_data.lines
+    )
 
 
 def maps_data(inspection: Inspection) -> TableData:
     """Return the Inspection as JSON data, with a table of one line per weight of the maps shown."""
     header, lines = _weights_header(inspection.options), partial(_weight_lines, inspection.maps)
-    return TableData(partial(inspection_document, inspection), header, lines)
+    return TableData("inspection", partial(inspection_document, inspection), header, lines)
 
 
 def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
@@ -55,13 +57,13 @@ def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
     if len(readings) > 1:
         readings.append(token_query.mean)
     header, lines = (*_weights_header(token_query.options), "others"), partial(_row_lines, readings)
-    return TableData(partial(_reading_document, inspection, readings), header, lines)
+    return TableData("inspection", partial(_reading_document, inspection, readings), header, lines)
 
 
 def link_data(inspection: Inspection, link: TokenLink) -> TableData:
     """Return the weight of one link in each map, as JSON data and as a table in ranked order."""
     document = partial(_link_document, inspection, link)
-    return TableData(document, LINK_HEADER, partial(_link_lines, link))
+    return TableData("inspection", document, LINK_HEADER, partial(_link_lines, link))
 
 
 def inspection_document(inspection: Inspection) -> Contents:
