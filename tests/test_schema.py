@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 
 import attnviz as library
 from attnviz import trace
@@ -28,7 +30,7 @@ from attnviz.renderers import render
 from attnviz.traces.result import Showable
 from attnviz.views.documents import all_documents_schema, document_kinds, document_schema
 from attnviz.views.view import View
-from tests.conftest import Attnviz
+from tests.conftest import ROOT, Attnviz, unchecked
 from tests.small_transformers import Saved
 from tests.test_prediction import traced, with_bias
 from tests.untrained import untrained
@@ -136,16 +138,19 @@ LINES = [(kind, line) for kind, lines in CALLS.items() for line in lines]
 def write_inputs(folder: Path, gpt2: Path) -> None:
     """Write what the calls read: texts, pairs, matrices, and two checkpoints."""
     texts = ("the animal was tired", "it was too", "the street did cross the animal")
-    (folder / "texts.txt").write_text("\n".join(texts * 4))
+    (folder / "texts.txt").write_text("\n".join(texts * 2))
     pair = [f"the animal {verb} cross the street because it was too" for verb in ("did", "was")]
     (folder / "pairs.tsv").write_text("\t".join((*pair, "it", "animal", "street")))
     given = {
-        "embeddings": [[1, 2], [3, 4]],
-        "mask": [[0, "-inf"], [0, 0]],
-        "key_tokens": ["a", "b"],
+        "scores": {"scores": [[1, 2], [3, 4]], "tokens": ["a", "b"]},
+        "given": {
+            "embeddings": [[1, 2], [3, 4]],
+            "mask": [[0, -math.inf], [0, 0]],
+            "key_tokens": ["a", "b"],
+        },
     }
-    (folder / "scores.json").write_text('{"scores": [[1, 2], [3, 4]], "tokens": ["a", "b"]}')
-    (folder / "given.json").write_text(json.dumps(given).replace('"-inf"', "-Infinity"))
+    for name, arrays in given.items():
+        (folder / f"{name}.json").write_text(json.dumps(arrays))
     np.save(folder / "vectors.npy", np.ones((50_257, 4), dtype=np.float32))
     for step in (1, 2):
         shutil.copytree(gpt2, folder / "run" / f"checkpoint-{step}")
@@ -162,13 +167,14 @@ def documents(small_transformer: Saved, tmp_path_factory: pytest.TempPathFactory
     @cache
     def document(line: str) -> Document:
         if line in LIBRARY:
-            return LIBRARY[line](small_transformer).to_dict()
+            with unchecked():
+                return LIBRARY[line](small_transformer).to_dict()
         words = [
             str(small_transformer(word.removeprefix("@"))) if word.startswith("@") else word
             for word in shlex.split(line)
         ]
         output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(output):
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), unchecked():
             patch.chdir(folder)
             assert run_command_line([*words, "--json"]) == 0
         contents: Document = json.loads(output.buffer.getvalue())  # type: ignore[attr-defined]
@@ -332,7 +338,7 @@ def test_the_kinds_are_listed_with_a_sentence_and_a_command(attnviz: Attnviz) ->
     listing = " ".join(attnviz("schema").out.split())
 
     for kind, (about, command) in document_kinds().items():
-        assert f"{kind} {about} ({command})" in listing
+        assert f"{kind} {about} {command}" in listing
 
 
 def test_the_command_prints_the_schema_of_a_kind_and_of_all(attnviz: Attnviz) -> None:
@@ -381,3 +387,19 @@ def test_a_type_checker_knows_what_a_table_of_pandas_is(owner: type) -> None:
     method: Callable[..., object] = owner.to_dataframe  # type: ignore[attr-defined]
 
     assert signature(method).return_annotation == "pandas.DataFrame"
+
+
+def test_the_page_on_documents_shows_how_to_validate_one(
+    documents: Documents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "json.md").read_text("utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("trace.schema.json").write_text(json.dumps(document_schema("trace")))
+    document = documents(CALLS["trace"][0])
+
+    Path("numbers.json").write_text(json.dumps(document))
+    exec(code, {})
+    Path("numbers.json").write_text(json.dumps(document | {"tokens": "I am"}))
+    with pytest.raises(ValidationError):
+        exec(code, {})

@@ -100,8 +100,11 @@ def print_schema(
     from attnviz.views.documents import all_documents_schema, document_kinds, document_schema
 
     if kind is None:
-        kinds = document_kinds().items()
-        _print_name_table((name, f"{about} ({source})") for name, (about, source) in kinds)
+        _print_name_table(
+            row
+            for name, (about, command) in document_kinds().items()
+            for row in ((name, about), ("", command))
+        )
         _print_command_table(
             ("attnviz schema trace", "the JSON Schema of one kind"),
             (f"attnviz schema {ALL_DOCUMENTS}", "one schema for documents of any kind"),
