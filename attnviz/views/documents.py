@@ -6,7 +6,7 @@ documents.toml says what is in them; the arrays of a Trace are those of PARTS.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,10 @@ def _tables() -> Mapping[str, Any]:
     return toml_reader.parse(TABLE_FILE.read_text("utf-8"), TABLE_FILE.name)
 
 
-def document_kinds() -> dict[str, tuple[str, str]]:
+def document_kinds() -> Mapping[str, Sequence[str]]:
     """Return by name what each kind of document is, and the command that shows one."""
-    return {kind: (about, command) for kind, (about, command) in _tables()["kinds"].items()}
+    kinds: Mapping[str, Sequence[str]] = _tables()["kinds"]
+    return kinds
 
 
 def document_schema(kind: str) -> Schema:
@@ -89,9 +90,10 @@ def _table_schema(name: str) -> Schema:
         "required": [field for field in fields if not field.endswith("?")],
         "additionalProperties": True,  # of later versions, which a reader ignores
     }
-    if name not in document_kinds():
+    kinds = document_kinds()
+    if name not in kinds:
         return schema
-    about, command = document_kinds()[name]
+    about, command = kinds[name]
     properties["kind"] |= {"const": name}
     return {"title": name, "description": f"{about} ({command})", **schema}
 
