@@ -262,7 +262,7 @@ def test_any_text_survives_the_json() -> None:
 
 def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
     numbers = np.array([[0.1, np.nan], [-np.inf, 1e-7]], dtype=np.float32)
-    data = TableData(lambda: {"numbers": numbers, "one": numbers[0]}, (), lambda: iter(()))
+    data = TableData("trace", lambda: {"numbers": numbers, "one": numbers[0]}, (), lambda: iter(()))
 
     document = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
 
@@ -278,7 +278,7 @@ def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
     )
 )
 def test_any_array_is_read_from_the_json_as_the_same_numbers(numbers: np.ndarray) -> None:
-    data = TableData(lambda: {"numbers": numbers}, (), lambda: iter(()))
+    data = TableData("trace", lambda: {"numbers": numbers}, (), lambda: iter(()))
 
     document = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
 
@@ -343,7 +343,7 @@ def test_columns_of_any_kind_stand_in_the_csv_line_by_line() -> None:
     lines = [
         TableLines((0, "=1+1"), words, (*columns[:count],)) for count in range(1, len(columns) + 1)
     ]
-    data = TableData(dict, ("any", "words"), lambda: iter(lines))
+    data = TableData("trace", dict, ("any", "words"), lambda: iter(lines))
 
     text = render(View(screen=Page(()), picture=Page(()), data=data), ".csv").decode()
 

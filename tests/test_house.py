@@ -365,6 +365,9 @@ LISTS = (
     ("example", "list"),
     ("variants",),
     ("tokenizers",),
+    ("schema",),
+    ("schema", "trace"),
+    ("schema", "all"),
     ("version",),
     ("help", "run"),
 )

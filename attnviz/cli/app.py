@@ -78,6 +78,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.listings:list_tokenizers",
         "List the ways to cut a text into tokens.",
     ),
+    "schema": (
+        "attnviz.cli.listings:print_schema",
+        "Print the JSON Schema of what --json and -o x.json write.",
+    ),
     "help": ("attnviz.cli.listings:print_help", "Show the help of a command, as its --help does."),
     "version": ("attnviz.cli.listings:print_version", "Print the version."),
 }

@@ -1,7 +1,8 @@
-"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: lists of names."""
+"""`attnviz variants`, `tokenizers`, `schema`, `example list`, `help`, `version`: lists of names."""
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from shutil import get_terminal_size
@@ -12,11 +13,12 @@ import typer
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import section_argument
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.settings import Settings
 from attnviz.version import __version__
 
+ALL_DOCUMENTS = "all"  # after `attnviz schema`
 MAX_LIST_COLUMNS = 80  # longer lines are hard to read
 
 
@@ -74,6 +76,44 @@ def list_tasks() -> None:
         ("attnviz learn --file lines.txt", "train on lines of your own"),
         ("attnviz learn mine.toml", "a task of your own: a grammar, or mine.py"),
     )
+
+
+def _schema_names() -> list[str]:
+    """Return the words that complete `attnviz schema`."""
+    from attnviz.views.documents import document_kinds
+
+    return [*document_kinds(), ALL_DOCUMENTS]
+
+
+def print_schema(
+    kind: Annotated[
+        str | None,
+        section_argument(
+            "Kind",
+            metavar="[KIND]",
+            help="The kind of document, such as trace, or all.  [default: list the kinds]",
+            among=_schema_names,
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of the documents that --json and -o numbers.json write."""
+    from attnviz.views.documents import all_documents_schema, document_kinds, document_schema
+
+    if kind is None:
+        _print_name_table(
+            row
+            for name, (about, command) in document_kinds().items()
+            for row in ((name, about), ("", command))
+        )
+        _print_command_table(
+            ("attnviz schema trace", "the JSON Schema of one kind"),
+            (f"attnviz schema {ALL_DOCUMENTS}", "one schema for documents of any kind"),
+        )
+        return
+    if kind not in (names := _schema_names()):
+        raise unknown_name_error("kind of document", kind, names)
+    schema = all_documents_schema() if kind == ALL_DOCUMENTS else document_schema(kind)
+    typer.echo(json.dumps(schema, indent=1))
 
 
 def print_version() -> None:

@@ -139,7 +139,10 @@ class OutputOptions:
             show_default=False,
         ),
     ] = field(default_factory=list)
-    json: Annotated[bool, _output_option("--json", help="Print all numbers, as JSON.")] = False
+    json: Annotated[
+        bool,
+        _output_option("--json", help="Print all numbers, as JSON; attnviz schema describes it."),
+    ] = False
     full: Annotated[
         bool, _output_option("--full", help="Show wide vectors and long lists in full.")
     ] = False

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from attnviz.traces.settings import Settings
 
-PRINTING_COMMANDS = ("help", "tokenizers", "variants", "version")  # with nothing to share
+PRINTING_COMMANDS = ("help", "schema", "tokenizers", "variants", "version")  # with nothing to share
 HELP_OPTIONS = {"--help", "-h", "--help-all", "--version"}
 START_LIMIT = timedelta(minutes=5)  # for processes to start and to read the text
 ANSWER_LIMIT = timedelta(seconds=3)  # for the first process to print another's error

@@ -189,8 +189,10 @@ def _data_of_view(view: View) -> TableData:
 
 
 def _json_contents(view: View) -> dict[str, Any]:
+    """Return the object that the JSON file holds: provenance, kind, then the view's data."""
     provenance = None if view.provenance is None else asdict(view.provenance)
-    return {"attnviz": provenance, **_data_of_view(view).document()}
+    data = _data_of_view(view)
+    return {"attnviz": provenance, "kind": data.kind, **data.document()}
 
 
 def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:

@@ -44,7 +44,7 @@ def build_comparison_data(
     each alternative, head and query, and means for each alternative unless one query is selected.
     """
     document = partial(_comparison_document, comparison, sweep, repeats, conclusion)
-    return TableData(document, MEASURE_COLUMNS, partial(_measure_lines, comparison))
+    return TableData("comparison", document, MEASURE_COLUMNS, partial(_measure_lines, comparison))
 
 
 def _comparison_document(

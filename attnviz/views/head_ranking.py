@@ -45,7 +45,7 @@ def view(ranking: Ranking, *, command: Command | None = None, line: str | None =
         screen=page,
         picture=page,
         closing=sentences[1:],
-        data=TableData(document, header, lines),
+        data=TableData("ranking", document, header, lines),
         provenance=replace(ranking.provenance, command=line or (command.line if command else None)),
         command=command or Command(name="heads", options={"model": ranking.model.name}),
     )

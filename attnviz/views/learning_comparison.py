@@ -220,7 +220,7 @@ def _training_data(learning: Learning, conclusion: str) -> TableData:
     """
     header = ("way", "seed", "step", "accuracy", "loss")
     document = partial(_training_document, learning, conclusion)
-    return TableData(document, header, partial(_training_lines, learning))
+    return TableData("learning-comparison", document, header, partial(_training_lines, learning))
 
 
 def _training_document(learning: Learning, conclusion: str) -> dict[str, Any]:

@@ -465,6 +465,7 @@ def _map_data(
     and query.
     """
     return TableData(
+        "long-comparison",
         lambda: _map_contents(comparison, sides, finding),
         MAP_COLUMNS,
         lambda: _compared_row_lines(comparison),
@@ -563,4 +564,4 @@ def _row_data(
             for head, row in enumerate(rows):
                 yield TableLines((each.name, heads or head), words, (row[index],))
 
-    return TableData(document, ROW_COLUMNS, lines)
+    return TableData("long-row-comparison", document, ROW_COLUMNS, lines)

@@ -463,7 +463,10 @@ def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
     token of each head.
     """
     return TableData(
-        partial(_contents, trace, heads), NUMBER_COLUMNS, partial(_token_lines, trace, heads)
+        "long-text",
+        partial(_contents, trace, heads),
+        NUMBER_COLUMNS,
+        partial(_token_lines, trace, heads),
     )
 
 

@@ -69,7 +69,9 @@ def view(result: MinimalPairs, *, command: Command | None = None, line: str | No
         screen=page,
         picture=build_page([Group("heads", (_with_interval_lines(bars, result),))], settings),
         closing=sentences,
-        data=TableData(partial(_pairs_document, result), CSV_HEADER, partial(_pairs_lines, result)),
+        data=TableData(
+            "pairs", partial(_pairs_document, result), CSV_HEADER, partial(_pairs_lines, result)
+        ),
         provenance=replace(result.provenance, command=line or (command.line if command else None)),
         command=command,
     )

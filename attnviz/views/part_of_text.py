@@ -324,7 +324,9 @@ def part_data(heads: Sequence[PartOfHead]) -> TableData:
     """Return all weights of a part as data, with a line of the table for each; refused where they
     exceed the memory budget.
     """
-    return TableData(partial(_part_contents, heads), WEIGHT_COLUMNS, partial(_part_lines, heads))
+    return TableData(
+        "window", partial(_part_contents, heads), WEIGHT_COLUMNS, partial(_part_lines, heads)
+    )
 
 
 def _refuse_oversized_part(heads: Sequence[PartOfHead]) -> None:

@@ -283,6 +283,7 @@ def view_received(
         closing=(*filter(None, notes), *heads_off_notes(trace)),
         as_screen=as_ == "terminal",
         data=TableData(
+            "received",
             partial(_received_contents, trace, received),
             COLUMNS,
             partial(_received_lines, received),

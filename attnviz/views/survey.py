@@ -104,6 +104,7 @@ def view(survey: Survey, *, command: Command | None = None, line: str | None = N
         closing=sentences,
         points=partial(point_cloud, survey),
         data=TableData(
+            "survey",
             partial(_survey_document, survey),
             (*CSV_HEADER, *ESTIMATE_FIELDS),
             partial(_survey_lines, survey),

@@ -32,7 +32,7 @@ WEIGHT_COLUMNS = (
 
 def build_trace_data(trace: Trace) -> TableData:
     lines = partial(_trace_weight_lines, trace)
-    return TableData(partial(_trace_contents, trace), WEIGHT_COLUMNS, lines)
+    return TableData("trace", partial(_trace_contents, trace), WEIGHT_COLUMNS, lines)
 
 
 def _trace_contents(trace: Trace) -> Mapping[str, Any]:

@@ -155,6 +155,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         closing=(f"{title}.", *heads.others_sentences()),
         head_explorer=partial(explore_film, heads),
         data=TableData(
+            "film",
             partial(_film_document, heads),
             ("trace", *WEIGHT_COLUMNS),
             partial(_film_lines, film),

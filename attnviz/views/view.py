@@ -193,6 +193,7 @@ class TableLines:
 class TableData:
     """The numbers behind a view, as JSON data and as one table, computed when they are needed."""
 
+    kind: str  # of the document, one of those in documents.toml
     document: Callable[[], Mapping[str, Any]]  # all data by name
     header: tuple[str, ...]
     lines: Callable[[], Iterator[TableLines]]  # the data as one table

@@ -106,6 +106,7 @@ def view(
         closing=closing,
         head_explorer=partial(explore_film, heads),
         data=TableData(
+            "checkpoint-comparison",
             partial(_course_document, comparison, closing),
             ("step", "head", "kind", "apart", *(course.kind.name for course in comparison.courses)),
             partial(_course_lines, comparison),

@@ -65,7 +65,7 @@ def view(
         screen=page,
         picture=build_page([*_groups(effects, interval_lines=True)], settings),
         closing=closing,
-        data=TableData(partial(_document, effects), HEADER, partial(_lines, effects)),
+        data=TableData("effects", partial(_document, effects), HEADER, partial(_lines, effects)),
         provenance=replace(effects.provenance, command=recorded_line),
         command=command,
     )

@@ -234,7 +234,7 @@ def effects_data(inspection: Inspection) -> TableData:
     last = {"vectors": "cosine", "answers": "answer without it", "metric": "metric without it"}
     header = ("head", "change", last[effects.measured])
     lines = partial(_effect_lines, effects)
-    return TableData(partial(_effects_document, inspection), header, lines)
+    return TableData("inspection", partial(_effects_document, inspection), header, lines)
 
 
 def _effects_document(inspection: Inspection) -> Contents:

@@ -254,7 +254,7 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
 def head_kinds_data(inspection: Inspection) -> TableData:
     header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
     lines = partial(_head_kind_lines, inspection.patterns)
-    return TableData(partial(head_kinds_document, inspection), header, lines)
+    return TableData("inspection", partial(head_kinds_document, inspection), header, lines)
 
 
 def head_kinds_document(inspection: Inspection) -> Contents:

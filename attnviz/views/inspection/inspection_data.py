@@ -35,12 +35,14 @@ MAP_CHANGING_OPTIONS = ("hide_special", "hide_first", "words", "merge", "weigh")
 
 def all_heads_data(inspection: Inspection) -> TableData:
     heads_data = head_kinds_data(inspection)
-    return TableData(partial(inspection_document, inspection), heads_data.header, heads_data.lines)
+    return TableData(
+        "inspection", partial(inspection_document, inspection), heads_data.header, heads_data.lines
+    )
 
 
 def maps_data(inspection: Inspection) -> TableData:
     header, lines = _weights_header(inspection.options), partial(_weight_lines, inspection.maps)
-    return TableData(partial(inspection_document, inspection), header, lines)
+    return TableData("inspection", partial(inspection_document, inspection), header, lines)
 
 
 def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
@@ -53,12 +55,12 @@ def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
     if len(readings) > 1:
         readings.append(token_query.mean)
     header, lines = (*_weights_header(token_query.options), "others"), partial(_row_lines, readings)
-    return TableData(partial(_reading_document, inspection, readings), header, lines)
+    return TableData("inspection", partial(_reading_document, inspection, readings), header, lines)
 
 
 def link_data(inspection: Inspection, link: TokenLink) -> TableData:
     document = partial(_link_document, inspection, link)
-    return TableData(document, LINK_HEADER, partial(_link_lines, link))
+    return TableData("inspection", document, LINK_HEADER, partial(_link_lines, link))
 
 
 def inspection_document(inspection: Inspection) -> Contents:

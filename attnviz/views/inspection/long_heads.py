@@ -179,7 +179,9 @@ def long_heads_data(inspection: Inspection) -> TableData:
     if len(heads) == 1:
         return long_text_data(inspection.trace, heads)
     kinds = head_kinds_data(inspection)
-    return TableData(partial(_maps_contents, inspection, heads), kinds.header, kinds.lines)
+    return TableData(
+        "long-heads", partial(_maps_contents, inspection, heads), kinds.header, kinds.lines
+    )
 
 
 def _maps_contents(inspection: Inspection, heads: Sequence[LongHead]) -> Contents:

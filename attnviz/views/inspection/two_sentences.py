@@ -89,7 +89,9 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
         head_explorer=partial(explored_of_sentences, sentences, more_text),
-        data=TableData(document, (*HEAD_CHANGES_HEADER, *columns, OTHERS_COLUMN), lines),
+        data=TableData(
+            "trace-comparison", document, (*HEAD_CHANGES_HEADER, *columns, OTHERS_COLUMN), lines
+        ),
         provenance=join_provenances([sentences.first.provenance, sentences.second.provenance]),
         command=command,
     )

@@ -363,6 +363,7 @@ def build_learned_data(
     )
     document = partial(_learned_document, learned, reading_scores, film_indices, conclusion)
     return TableData(
+        "training",
         document,
         ("step", "loss", "accuracy", *scores),
         partial(_history_lines, learned, reading_scores),

@@ -51,7 +51,10 @@ def view(
         picture=page,
         sheet=sheet,
         data=TableData(
-            partial(_quiz_document, quiz, exercises), COLUMNS, partial(_quiz_lines, quiz, exercises)
+            "quiz",
+            partial(_quiz_document, quiz, exercises),
+            COLUMNS,
+            partial(_quiz_lines, quiz, exercises),
         ),
         provenance=replace(provenance, command=line or (command.line if command else None)),
         command=command,

@@ -393,4 +393,4 @@ def long_row_data(scene: Scene) -> TableData:
         for head, columns in enumerate(zip(scores, weights, strict=True)):
             yield TableLines((head,), words, columns)
 
-    return TableData(document, ROW_DATA_COLUMNS, lines)
+    return TableData("long-row", document, ROW_DATA_COLUMNS, lines)
