@@ -29,9 +29,9 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile
 test: $(TESTED)
 	$(PYTEST) -m "not slow"
 
-# The tests that `make test` leaves out.
+# The tests that `make test` leaves out, and those of which it tries only few random examples.
 test-rest: $(TESTED)
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow or hypothesis"
 
 test-all: $(TESTED)
 	$(PYTEST)

@@ -44,7 +44,7 @@ install_import_hook(SHAPED, "beartype.beartype")
 from attnviz.cli.app import run_command_line  # noqa: E402
 from attnviz.renderers.picture import glyphs  # noqa: E402
 from tests.browser import browser  # noqa: E402
-from tests.tiers import SlowCases, mark_slow_cases  # noqa: E402
+from tests.tiers import QUICK_PROFILE, SlowCases, mark_slow_cases  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -63,7 +63,7 @@ COLORS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORFGBG", "COLORTERM")
 # At home every run looks for new counterexamples; CI repeats the same ones, so that what lands
 # is judged by the change and not by luck.
 settings.register_profile("attnviz", deadline=None, derandomize="CI" in os.environ, max_examples=50)
-settings.register_profile("quick", settings.get_profile("attnviz"), max_examples=10)
+settings.register_profile(QUICK_PROFILE, settings.get_profile("attnviz"), max_examples=10)
 settings.load_profile("attnviz")
 
 
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "not slow":
-        settings.load_profile("quick")  # of random examples, too, the first are quick
+        settings.load_profile(QUICK_PROFILE)  # of random examples, too, the first are quick
     config.pluginmanager.register(SlowCases(config))
 
 

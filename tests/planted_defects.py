@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LONGEST = 1800.0  # seconds that all tests of a tier may take
-TIERS = {"make test": "not slow", "the rest": "slow"}
+TIERS = {"make test": "not slow", "make test-rest": "slow or hypothesis"}
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def durations(image: Image.Image) -> list[int]:
     return [frame.info["duration"] for frame in ImageSequence.Iterator(image)]
 
 
+@pytest.mark.slow("films")
 def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
     provenance = provenance_with({"text": "日本"})
     image = render_animation(view_of(*example_steps(moments=3), provenance=provenance), seconds=1.5)
@@ -64,6 +65,7 @@ def test_a_frame_for_each_step_and_each_moment_and_at_last_the_page() -> None:
     assert '"text": "日本"' in comment
 
 
+@pytest.mark.slow("films")
 def test_paragraphs_stay_five_seconds_and_single_cells_less_than_one() -> None:
     """A frame with a new sentence over new tables stays half as long as a step."""
     section = scores_section(moments=4)
@@ -76,6 +78,7 @@ def test_paragraphs_stay_five_seconds_and_single_cells_less_than_one() -> None:
     assert sum(durations(image)) <= 25_000
 
 
+@pytest.mark.slow("films")
 def test_a_moment_is_never_too_short_to_be_seen() -> None:
     image = render_animation(view_of(scores_section(moments=2)), seconds=0.3)
 
@@ -194,6 +197,7 @@ def test_moments_of_a_step_do_not_jump() -> None:
         assert {word for word in layout.words if "score(" not in word.text} == constant_words
 
 
+@pytest.mark.slow("films")
 def test_in_a_moment_only_the_new_cell_and_the_sum_change() -> None:
     before, after = frames(render_animation(view_of(scores_section(moments=2))))[1:3]
     down, across = np.nonzero((before != after).any(axis=2))

@@ -19,6 +19,7 @@ from attnviz.analysis.checks import CHECK_TOLERANCE
 from attnviz.attention import arithmetic
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.traces.settings import DTYPES
+from tests.tiers import examples
 
 CPU = torch.device("cpu")
 SIZES = st.tuples(*(st.integers(1, high) for high in (3, 9, 6, 5)))
@@ -89,7 +90,7 @@ def test_joining_heads_undoes_splitting_them(heads: int, tokens: int, width: int
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sizes=SIZES, seed=st.integers(0, 10**6), causal=st.booleans(), scale=st.floats(0.1, 2))
 def test_attention_agrees_with_torch(
     dtype: str, sizes: tuple[int, int, int, int], seed: int, causal: bool, scale: float
@@ -120,7 +121,7 @@ def test_attention_agrees_with_torch(
 
 
 @pytest.mark.parametrize("name", ["scaled", "causal", "multi-head"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(heads=st.sampled_from([1, 2, 4]), width=st.integers(1, 4), seed=st.integers(0, 10**6))
 def test_a_whole_run_agrees_with_torchs_multi_head_attention(
     name: str, heads: int, width: int, seed: int

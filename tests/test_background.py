@@ -69,6 +69,7 @@ def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_wa
     assert float(seconds) < background.ANSWER_SECONDS
 
 
+@pytest.mark.slow_table("processes", keep=1)
 @pytest.mark.terminal
 @pytest.mark.parametrize("reply", [b"", b"\x1b]11;nonsense\x1b\\", b"\x1b]11;rgb:ff"])
 def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) -> None:

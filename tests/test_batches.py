@@ -55,6 +55,7 @@ def assert_same_as_alone(model: LoadedTransformer, *, has_padding: bool = True) 
                 assert not layer.visible[item, ..., :count, count:].any()
 
 
+@pytest.mark.slow_table("models", keep=1)
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_batch_has_the_weights_that_minilm_has_for_each_text_alone(side: str) -> None:
     model = load_transformer(Settings(model="minilm"))
@@ -62,6 +63,7 @@ def test_a_batch_has_the_weights_that_minilm_has_for_each_text_alone(side: str) 
     assert_same_as_alone(model)
 
 
+@pytest.mark.slow_table("models", keep=4)
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(
     "name", ["gpt2", "mistral", "gemma2", "gpt-oss", "opt", "roberta", "modernbert", "t5"]

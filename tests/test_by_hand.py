@@ -357,6 +357,7 @@ def test_steps_explain_every_weight_by_its_numbers_and_say_the_sentence_of_the_h
 NAMES_OF_NUMBERS = re.compile(r"(?<=[( ])[a-z][a-z ]* (?=-?\d)")  # of a number that is multiplied
 
 
+@pytest.mark.slow_table("sentences", keep=2)
 @pytest.mark.parametrize("text", [*SENTENCES][::7])
 def test_what_explains_a_weight_holds(text: str) -> None:
     toy_trace = trace(text, model="toy")

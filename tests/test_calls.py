@@ -421,6 +421,7 @@ def is_same_complaint(before: AttnvizError, after: Exception | None) -> bool:
     return str(after) == str(before) or any(words in str(after) for words in hopeless_phrases)
 
 
+@pytest.mark.slow("calls")
 @pytest.mark.filterwarnings("ignore")
 def test_every_hint_that_is_followed_mends_what_it_is_about() -> None:
     """With the value that the hint names, this complaint is gone; there may be another one."""

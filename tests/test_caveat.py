@@ -128,6 +128,7 @@ def test_a_trace_that_comes_back_says_it_again(attnviz: Attnviz, samples: Path) 
     assert read("a.npz").view().screen.caveat == VECTORS
 
 
+@pytest.mark.slow("formats")
 def test_it_is_said_once_wherever_the_result_goes(attnviz: Attnviz, samples: Path) -> None:
     for command in (["run"], ["steps"], ["compare"], ["run", "--query", "1"]):
         result = attnviz(*command, TEXT)

@@ -207,6 +207,7 @@ def test_files_have_the_numbers_of_each_step_and_head(
     assert_allclose(np.array(weights)[:, 2], comparison.film.traces[2].weights, atol=1e-6)
 
 
+@pytest.mark.slow("films")
 def test_a_film_has_a_frame_for_each_step_and_curves_up_to_it(
     comparison: CheckpointComparison, tmp_path: Path
 ) -> None:

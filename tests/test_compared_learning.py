@@ -33,6 +33,7 @@ from attnviz.traces.settings import Settings
 from attnviz.views.conclusions.learning_findings import additional_sentences, learning_sentence
 from attnviz.views.learning_comparison import training_curves
 from tests.conftest import Attnviz, unchecked
+from tests.tiers import examples
 
 SEEDS = range(42, 45)
 FEW_STEPS = Choices(steps=4, batch=8)
@@ -144,6 +145,7 @@ def test_large_heads_make_large_scores_that_saturate_a_softmax_which_scaling_men
     assert (unscaled.beginning.gradient < scaled.beginning.gradient).all()
 
 
+@pytest.mark.slow("training")
 def test_with_scaling_it_is_learned_sooner_and_the_sentence_says_by_how_much(
     scaling: Learning,
 ) -> None:
@@ -268,7 +270,7 @@ def _some_look(first: int) -> st.SearchStrategy[int | None]:
 
 
 @pytest.mark.slow("training")
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), run_count=st.integers(2, 5), seeds=st.integers(10, 30))
 def test_nobody_is_said_to_learn_sooner_who_does_not_in_nine_of_ten_seeds(
     scaling: Learning, data: st.DataObject, run_count: int, seeds: int

@@ -44,7 +44,7 @@ def completions(shell: str, line: str, **environment: str) -> list[str]:
     return process.stdout.splitlines()
 
 
-@pytest.mark.slow_table("processes", keep=5)
+@pytest.mark.slow_table("processes", keep=3)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -89,6 +89,7 @@ def test_zsh_and_fish_are_told_what_each_is_about() -> None:
     assert completions("fish", "attnviz run a -t w") == ["words\twords and punctuation marks"]
 
 
+@pytest.mark.slow_table("processes", keep=1)
 @pytest.mark.parametrize("line", ["attnviz ", "attnviz run a --show ", "attnviz example show "])
 def test_completing_loads_nothing_heavy(line: str) -> None:
     code = (

@@ -34,6 +34,7 @@ from attnviz.views.conclusions.findings import (
 )
 from attnviz.wording.numbers import significant_text
 from tests.conftest import Attnviz
+from tests.tiers import examples
 
 TEXT = "I am learning this"
 NUMBER = r"(\d[\d.e+-]*)"
@@ -249,6 +250,7 @@ def test_of_a_worked_example_too() -> None:
     assert comparison.view().closing[-1].startswith("Dividing the scores by √")
 
 
+@pytest.mark.slow("seeds")
 def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
     """Vectors of two sentences come from one distribution, so that any claim is wrong."""
     claims = [
@@ -262,6 +264,7 @@ def test_vectors_of_which_two_are_as_likely_are_not_told_apart() -> None:
     assert sum(claims) <= 1
 
 
+@pytest.mark.slow_table("sentences", keep=5)
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
@@ -380,7 +383,7 @@ TEXTS = ["Hello", "a a a", TEXT, "the cat sat on the mat"]
 
 
 @pytest.mark.slow("seeds")
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     text=st.sampled_from(TEXTS),
     by=st.sampled_from([name for name in ASPECTS if name not in ("device", "text", "without")]),
@@ -417,7 +420,7 @@ def test_no_sentence_says_that_a_number_becomes_itself(
         assert number != other
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["causal", "scaled", "plain"]))
 def test_a_claim_holds_in_nine_of_ten_of_its_seeds(seed: int, variant: str) -> None:
     comparison = compare(TEXT, variant=variant, seed=seed)

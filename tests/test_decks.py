@@ -156,6 +156,7 @@ def test_notes_of_the_library_have_the_command_that_would_make_the_same(deck: An
     assert all(each.endswith(command_line) for each in notes(deck))
 
 
+@pytest.mark.slow("pictures")
 def test_titles_pictures_and_captions_stand_inside_the_slide_one_below_the_other() -> None:
     view = view_of(causal_weights("a"), causal_weights("b"), headline="What a title! " * 30)
 
@@ -213,6 +214,7 @@ def test_a_caption_takes_no_more_than_its_part_of_a_slide(text: str) -> None:
     assert all(each == text or each.endswith("…") for each in caption_texts)
 
 
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize("name", THEMES)
 def test_paper_and_ink_are_those_of_the_theme(heads: View, name: str) -> None:
     deck = deck_of(heads, theme=name)

@@ -148,6 +148,7 @@ def test_no_two_texts_overlap(name: str, size: str) -> None:
     assert list(find_overlaps(layout_named(name, size).words)) == []
 
 
+@pytest.mark.slow_table("pictures", keep=15)
 @every_size
 @every_view
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
@@ -596,6 +597,7 @@ def test_what_cannot_be_drawn_so_is_refused_in_two_lines(
     assert hint in advice
 
 
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize("layers", [2, 3])
 @pytest.mark.parametrize("choices", [{"as_": "arcs"}, {"query": "am"}])
 def test_layers_are_rows_and_heads_are_columns(choices: dict[str, Any], layers: int) -> None:
@@ -678,6 +680,7 @@ def test_ids_of_tokens_are_large_enough_or_left_out() -> None:
         assert id_panel.number_size == 0 or id_panel.number_size >= smallest_size - 1e-6
 
 
+@pytest.mark.slow("pictures")
 def test_everything_on_several_pages_can_be_read() -> None:
     view = view_named("all")
     pages = divide_into_pages(view, Look(size=SIZES["16:9"]))

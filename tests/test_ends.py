@@ -58,6 +58,7 @@ def test_a_head_of_another_layer_that_is_off_is_named() -> None:
     assert any(line.startswith("Without L5H11 (replaced by its mean) ") for line in view.closing)
 
 
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize(
     "options", [{}, {"query": "it"}, {"layer": 4, "head": 7}, {"merge": "mean"}]
 )

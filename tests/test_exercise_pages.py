@@ -90,6 +90,7 @@ def test_a_question_is_not_divided_if_it_fits_on_a_page() -> None:
         assert len(titles) == len([each for each in texts if each == "✓"])
 
 
+@pytest.mark.slow("formats")
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed")
 def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
     tmp_path: Path,

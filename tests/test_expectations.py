@@ -52,6 +52,7 @@ def toml_matrix(numbers: torch.Tensor) -> str:
     return str(np.round(numbers.numpy().astype(float), 4).tolist())
 
 
+@pytest.mark.slow_table("documentation", keep=4)
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("step", ["softmax", "cross-softmax", "outputs", "cross-values"])
 def test_each_layer_can_be_held_against_its_own_digits(

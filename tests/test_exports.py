@@ -246,6 +246,7 @@ def test_labels_with_commas_quotes_and_lines_survive_the_csv() -> None:
     assert [row["key"] for row in rows[:6]] == ["a", ",", '"', "b", '"', "↵"]
 
 
+@pytest.mark.slow_table("formats", keep=4)
 @pytest.mark.parametrize("suffix", EXPORTS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_same_trace_gives_the_same_bytes(suffix: str, dtype: Dtype) -> None:

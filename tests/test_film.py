@@ -146,7 +146,7 @@ def test_curves_have_come_as_far_as_the_moment() -> None:
     assert (early_trail.middle == last_trail.middle[:4]).all()
 
 
-@pytest.mark.slow_table("films", keep=1)
+@pytest.mark.slow("films")
 @pytest.mark.parametrize(
     ("dpi", "theme", "palette", "max_difference"),
     [(100, "dark", "viridis", 4), (57, "light", "greys", 48)],

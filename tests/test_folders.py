@@ -34,6 +34,7 @@ from attnviz.traces.models import folder
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.trace import Trace
 from tests.conftest import Attnviz, unchecked
+from tests.tiers import examples
 
 LETTERS = "a b c d e f g h"
 MODEL_FILES = ("config.json", "vocabulary.json", "model.safetensors")
@@ -189,6 +190,7 @@ def test_a_grammar_and_lines_stand_in_the_folder(
     )
 
 
+@pytest.mark.slow("training")
 @pytest.mark.parametrize("kind", TASKS_FROM_FILES)
 def test_an_older_folder_that_names_a_file_wants_it_typed(
     attnviz: Attnviz, work_folder: Path, kind: str
@@ -342,7 +344,7 @@ ODD_VALUES: tuple[Any, ...] = (
 @given(
     file=st.sampled_from(JSON_FILES), index=st.integers(0), odd_value=st.sampled_from(ODD_VALUES)
 )
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
     model_folder: Path, first_progress: Progress, file: str, index: int, odd_value: Any
 ) -> None:

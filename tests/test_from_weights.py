@@ -24,6 +24,7 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT
+from tests.tiers import examples
 
 WORDS = ["The", "animal", "was", "tired"]
 LAYERS, HEADS, COUNT = 2, 3, len(WORDS)
@@ -168,7 +169,7 @@ def test_whole_words_tell_which_a_tokenizer_added_as_well(labels: list[str]) -> 
     assert parse_tokens(labels, 3, None, None).special == {0, 2}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=6))
 def test_any_words_make_labels_that_can_be_printed(texts: list[str]) -> None:
     tokens = parse_tokens(texts, len(texts), None, None)

@@ -330,6 +330,7 @@ def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
     } == {}
 
 
+@pytest.mark.slow_table("formats", keep=4)
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_view_of_hostile_words_alone_is_written_to_every_kind_of_file(suffix: str) -> None:
     trace = library.trace(TEXT, tokenizer="words").view()
@@ -343,7 +344,7 @@ def test_a_view_of_hostile_words_alone_is_written_to_every_kind_of_file(suffix: 
     )
 
 
-@pytest.mark.slow_table("formats", keep=1)
+@pytest.mark.slow("formats")
 @pytest.mark.parametrize("suffix", EXERCISE_RENDERERS)
 def test_a_quiz_of_hostile_words_alone_is_written_to_a_page_and_on_paper(suffix: str) -> None:
     view = replace(fill_with_hostile_text(views()[-1]), has_chosen_title=True, headline=HOSTILE)
@@ -532,6 +533,7 @@ def test_a_lesson_from_a_stranger_writes_nothing_but_words(
     assert "owned" in result.out
 
 
+@pytest.mark.slow_table("formats", keep=4)
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_name_that_is_no_utf_8_is_written_out_in_every_kind_of_file(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str

@@ -77,6 +77,7 @@ def test_words_come_while_the_model_writes_and_are_together_what_it_wrote(
     assert len(received_words) > 1
 
 
+@pytest.mark.slow("processes")
 def test_a_terminal_shows_the_words_and_a_pipe_only_the_result(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:

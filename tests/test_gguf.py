@@ -47,6 +47,7 @@ from tests.gguf_files import (
     train_byte_tokenizer,
     write_model,
 )
+from tests.tiers import examples
 
 SIZES: dict[str, Any] = {
     "vocab_size": GPT2_TOKENIZER.get_vocab_size(),
@@ -286,7 +287,7 @@ def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Pat
     original = train_byte_tokenizer(PRE_TOKENIZERS_BY_NAME[pre])
     tokenizer = build_tokenizer(read_gguf(_write_vocabulary(tmp_path / "v.gguf", original, pre)))
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(SAMPLES)
     def check(text: str) -> None:
         ids = tokenizer(text)["input_ids"]
@@ -384,7 +385,7 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
     tokenizer = build_tokenizer(read_gguf(close_file(writer)))
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(st.text("abcdef é", min_size=1, max_size=20))
     def check(text: str) -> None:
         tokens_of_text = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
@@ -543,6 +544,7 @@ def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -
     assert "stored as 4-bit weights (Q4_1)" in text_in_one_line
 
 
+@pytest.mark.slow("models")
 def test_smollm2_is_the_model_in_its_wheel() -> None:
     location = locate_transformer("smollm2")
     assert location is not None

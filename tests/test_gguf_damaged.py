@@ -23,6 +23,7 @@ from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
 from tests.gguf_files import add_byte_vocabulary, close_file
+from tests.tiers import examples
 
 DAMAGED_ERROR = (
     "error: '{path}' is damaged or incomplete: {reason}\n hint: copy or download it again\n"
@@ -513,6 +514,7 @@ def test_weights_that_are_no_numbers_are_refused_by_the_name_in_the_file(
         survey(["it was", "was it"], model=path)
 
 
+@pytest.mark.slow("processes")
 def test_what_the_header_alone_refutes_is_refused_before_transformers_is_imported(
     write_model_file: Write,
 ) -> None:
@@ -552,7 +554,7 @@ def test_no_change_of_a_header_raises_another_error(write_model_file: Write) -> 
     content = path.read_bytes()
     header_end = content.index(b"blk.0.ffn_down.weight") + 60
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(st.dictionaries(st.integers(4, header_end), st.integers(0, 255), min_size=1, max_size=4))
     def check(changes: dict[int, int]) -> None:
         damaged_content = bytearray(content)

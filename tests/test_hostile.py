@@ -25,7 +25,7 @@ def test_calls_by_chance_give_a_result_or_two_lines(first: int) -> None:
     assert {seed: describe_ending(each) for seed, each in endings.items() if each.faults} == {}
 
 
-@pytest.mark.slow_table("calls", keep=12)
+@pytest.mark.slow_table("calls", keep=6)
 @pytest.mark.parametrize("call", FAILED_CALLS, ids=lambda call: " ".join(call.arguments)[:60])
 def test_what_once_ended_badly_ends_well(call: Call) -> None:
     ending = run_call(call)

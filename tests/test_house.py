@@ -98,16 +98,23 @@ def tree(path: Path) -> ast.Module:
 @cache
 def imported(path: Path, *, by_type_checkers: bool = True) -> frozenset[str]:
     """Every module that a file imports, wherever in it; names after `from` where they are ours."""
-    nodes = [*ast.walk(tree(path))]
-    if not by_type_checkers:
-        typing = [node for node in nodes if isinstance(node, ast.If) and _of_type_checkers(node)]
-        hidden = {inner for node in typing for inner in ast.walk(node)}
-        nodes = [node for node in nodes if node not in hidden]
-    return frozenset(name for node in nodes for name in _names(node))
+    return frozenset(
+        name
+        for node, is_typing in statements(tree(path))
+        if by_type_checkers or not is_typing
+        for name in _names(node)
+    )
 
 
-def _of_type_checkers(node: ast.If) -> bool:
-    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+def statements(node: ast.AST, is_typing: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every statement in a node, and whether only type checkers read it; no expressions, of which
+    there are twenty times as many.
+    """
+    is_typing |= isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(node, part, ()):
+            yield statement, is_typing
+            yield from statements(statement, is_typing)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
@@ -221,10 +228,10 @@ def test_no_module_of_ours_imports_itself_by_way_of_others() -> None:
         left = {module: needs for module, needs in left.items() if module not in done}
 
 
-def _without_folders(found: set[str]) -> set[str]:
+def _without_folders(modules: set[str]) -> set[str]:
     """`from attnviz.tokens import gpt2` imports the file, and a folder with nothing in it."""
-    folders = {name for name in found if (ROOT.joinpath(*name.split("."))).is_dir()}
-    return found - (folders - {"attnviz.renderers"})
+    folders = {name for name in modules if (ROOT.joinpath(*name.split("."))).is_dir()}
+    return modules - (folders - {"attnviz.renderers"})
 
 
 @of_every(FILES)
@@ -234,13 +241,15 @@ def test_some_libraries_are_never_imported(path: Path) -> None:
 
 def waits(path: Path) -> Iterator[ast.Call]:
     """The calls of a file that wait for another process."""
-    for each in ast.walk(tree(path)):
+    has_calls = WAIT.search(path.read_text("utf-8"))
+    for each in ast.walk(tree(path)) if has_calls else ():
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
             of = ast.unparse(each.func.value)
             if each.func.attr in ("wait", "communicate") or f"{of}.{each.func.attr}" in RUNS:
                 yield each
 
 
+WAIT = re.compile(r"subprocess\.|\.wait\(|\.communicate\(")
 RUNS = ("subprocess.run", "subprocess.check_output", "subprocess.check_call")
 
 
@@ -279,9 +288,9 @@ for call in {[*calls]}:
         cwd=ROOT,
         timeout=LONGEST,
     )
-    told = re.findall(r"^@ (.*) \|(.*)$", done.stdout, re.MULTILINE)
-    assert len(told) == len([*calls])
-    return {call: names.split() for call, names in told if names.split()}
+    lines = re.findall(r"^@ (.*) \|(.*)$", done.stdout, re.MULTILINE)
+    assert len(lines) == len([*calls])
+    return {call: names.split() for call, names in lines if names.split()}
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -58,6 +58,7 @@ def is_same_state(before: list[Any], after: list[Any]) -> bool:
     return repr(before) == repr(after)
 
 
+@pytest.mark.slow_table("models", keep=3)
 @pytest.mark.parametrize("name", ["llama", "bert", "gpt2", "t5", "bart", "gpt-oss", "gpt-j"])
 def test_a_model_in_memory_gives_what_its_folder_gives(name: str, small_transformer: Saved) -> None:
     folder = small_transformer(name)

@@ -427,6 +427,7 @@ def test_bars_are_as_long_as_their_numbers() -> None:
         assert abs(bar.index("│") - others / reach * room) <= 2
 
 
+@pytest.mark.slow_table("formats", keep=3)
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".txt", ".json", ".csv", ".npz"])
 def test_every_kind_of_file_has_a_ranking(suffix: str) -> None:
     choices = {"query": "done"} if suffix in (".svg", ".md") else {"source": "done", "to": "now"}

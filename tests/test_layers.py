@@ -24,6 +24,7 @@ from attnviz.traces.layers import compute_layers, score_keys
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import POSITIONS
+from tests.tiers import examples
 
 TEXT = "I am learning this"
 SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
@@ -187,9 +188,10 @@ def test_a_batch_attends_as_each_item_alone(
     assert_as_alone(contexts, batch, scores, values, *item_terms)
 
 
+@pytest.mark.slow_table("seeds", keep=6)
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
-@profile(max_examples=10)
+@profile(max_examples=examples(10))
 @given(batch=BATCHES, tokens=st.integers(1, 5), pairs=st.integers(1, 3), seed=st.integers(0, 99))
 def test_a_batch_is_scored_as_each_item_alone(
     variant: str, positions: str, batch: tuple[int, ...], tokens: int, pairs: int, seed: int

@@ -254,6 +254,7 @@ def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
     assert largest.numbers < TOKENS**2 / 2
 
 
+@pytest.mark.slow("models")
 def test_what_the_overview_says_is_the_same_the_long_way(attnviz: Attnviz) -> None:
     with_matrices, without_matrices = (
         attnviz("inspect", SENTENCE, *options) for options in ((), ("--stream",))

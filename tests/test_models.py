@@ -512,7 +512,7 @@ def test_no_name_is_no_model(attnviz: Attnviz) -> None:
     assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in output
 
 
-@pytest.mark.slow_table("calls", keep=15)
+@pytest.mark.slow_table("calls", keep=6)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_folder_is_refused_in_two_lines(
     attnviz: Attnviz, saved_folder: Path, damage: str

@@ -78,6 +78,7 @@ def results() -> dict[str, Showable]:
 NAMES = ("Trace", "Comparison", "Walk", "Inspection", "Example", "Learned")
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, Showable]) -> None:
     [frame] = (content := Frames(results[name]._repr_html_())).frames
@@ -88,6 +89,7 @@ def test_a_result_is_a_page_in_a_frame_of_its_own(name: str, results: dict[str, 
     assert content.others == ["div", "img", "p", "br"]  # they lie under it; no script, no style
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_a_still_picture_beside_its_page(
     name: str, results: dict[str, Showable]
@@ -218,6 +220,7 @@ def test_a_result_is_one_line_of_text(name: str, results: dict[str, Showable]) -
         assert len(repr(value)) < 260
 
 
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize("name", ["Trace", "Comparison"])
 def test_a_result_is_a_figure_that_shows_itself(name: str, results: dict[str, Showable]) -> None:
     light, dark = (results[name].heatmap(theme=theme) for theme in ("light", "dark"))
@@ -228,6 +231,7 @@ def test_a_result_is_a_figure_that_shows_itself(name: str, results: dict[str, Sh
     assert not hasattr(dark, "number")  # pyplot knows nothing of it
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_numbers(name: str, results: dict[str, Showable]) -> None:
     view = results[name].view()

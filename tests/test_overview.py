@@ -35,6 +35,7 @@ from attnviz.views.inspection.heatmap import _overview_patch, heads_overview
 from tests.hand import HOSTILE, PANEL_SUFFIXES, view_of
 from tests.overviews import KINDS, overview_by_hand
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, find_overlaps, layout_of
+from tests.tiers import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
@@ -310,6 +311,7 @@ def test_the_legend_is_that_of_the_maps_as_they_are_drawn() -> None:
 # In files.
 
 
+@pytest.mark.slow_table("formats", keep=3)
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_every_renderer_takes_an_overview(suffix: str) -> None:
     view = view_of(overview_of("hostile words"), headline="all heads")
@@ -421,7 +423,7 @@ def centre_of(box: Box) -> tuple[float, float]:
     return left + width / 2, bottom + height / 2
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     layers=st.integers(1, 40),
     heads=st.integers(1, 32),

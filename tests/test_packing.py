@@ -23,6 +23,7 @@ from attnviz.renderers.page.head_tables import pack_heads
 from attnviz.renderers.page.packing import PackedTable, bits_per_number, pack_table, thumbnail_cells
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
+from tests.tiers import examples
 
 BITS = (6, 7, 8, 16)
 FLOATS = some.floats(-1e6, 1e6, width=32)
@@ -117,7 +118,7 @@ def unpack_table(about: dict[str, Any], blocks: dict[str, str], name: str) -> np
 
 
 @given(stored_cells(), some.sampled_from(BITS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_step(
     patch: StoredCells, bits: int
 ) -> None:
@@ -137,7 +138,7 @@ def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_s
 
 
 @given(stored_cells(some.floats(0, 1, width=32, allow_subnormal=False)), some.sampled_from(BITS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: StoredCells, bits: int) -> None:
     """Below 1.2e-38, where float32 itself has fewer digits, only as nearly as is stated."""
     numbers = np.nan_to_num(read_packed(pack_table(patch, bits)), nan=0)
@@ -147,7 +148,7 @@ def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: StoredCells, bits: 
 
 
 @given(stored_cells(some.floats(width=32)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(
     patch: StoredCells,
 ) -> None:
@@ -170,7 +171,7 @@ def test_numbers_that_need_64_bits_have_them_and_others_do_not() -> None:
 
 
 @given(stored_cells(some.floats(-30, 30, width=32)), some.sampled_from(BITS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_scores_come_back_out_of_weights_as_nearly_as_a_code_can_tell(
     scores: StoredCells, bits: int
 ) -> None:

@@ -27,6 +27,7 @@ from attnviz.views.grids.explorer import HeadVectors
 from attnviz.views.trace_data import explore_trace
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
+from tests.tiers import examples
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -472,7 +473,7 @@ def test_heads_that_share_keys_store_them_once() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([1e-3, 1.0, 30.0]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_the_error_that_a_page_states_is_that_of_its_numbers(seed: int, scale: float) -> None:
     generator = np.random.default_rng(seed)
     queries, keys = (generator.normal(size=(5, 1024)).astype(np.float32) * scale for _ in range(2))

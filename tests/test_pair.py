@@ -19,6 +19,7 @@ from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import step_sections, steps
 from tests.conftest import Attnviz
 from tests.evaluate import holds
+from tests.tiers import examples
 
 TEXT = "I am learning this"
 VECTORS = st.lists(st.tuples(*[st.floats(-50, 50)] * 2), min_size=1, max_size=6)
@@ -98,7 +99,7 @@ def _arrows(*vectors: list[float]) -> Any:
 
 
 @pytest.mark.slow("sentences")
-@profile(max_examples=40)
+@profile(max_examples=examples(40))
 @given(
     seed=st.integers(0, 1000),
     dim=st.sampled_from([1, 2, 8, 40]),

@@ -35,6 +35,7 @@ from attnviz.traces.trace import Trace
 from attnviz.views.quiz.question_words import WORDS, build_exercise
 from attnviz.views.quiz.quiz_view import view
 from tests.conftest import Attnviz
+from tests.tiers import examples
 
 WORD_LIST = ("I", "am", "learning", "this", "old", "keys", "it", "The", "the", "cat", "sat", ".")
 MODEL_TEXTS = {
@@ -129,7 +130,7 @@ def assert_right_answer(question: Question) -> None:
 
 
 @given(random_texts, random_settings)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 def test_answers_about_random_vectors_are_those_of_torch(
     text: str, chosen_settings: Settings
 ) -> None:
@@ -209,7 +210,7 @@ def test_roles_are_not_asked_for_if_settings_change_what_heads_do() -> None:
 
 
 @given(random_texts, random_settings)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 def test_every_question_has_words_with_distinct_answers_and_true_numbers(
     text: str, chosen_settings: Settings
 ) -> None:

@@ -27,7 +27,7 @@ def first_question(seed: int, kind: str) -> Question | None:
     return next(FINDERS[kind](build_search(trace(FOX, settings), (), None, f"{seed}")), None)
 
 
-@pytest.mark.slow_table("seeds", keep=1)
+@pytest.mark.slow("seeds")
 @pytest.mark.parametrize("kind", ["mask", "weight", "visible"])
 def test_over_two_hundred_seeds_no_place_of_the_right_answer_is_a_good_guess(kind: str) -> None:
     questions = [first_question(seed, kind) for seed in range(200)]

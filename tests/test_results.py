@@ -186,6 +186,7 @@ RESULTS_ABOUT_HEADS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow_table("calls", keep=3)
 @pytest.mark.parametrize("name", RESULTS_ABOUT_HEADS)
 def test_a_head_has_the_same_names_in_every_result(name: str) -> None:
     result = RESULTS_ABOUT_HEADS[name]()

@@ -311,6 +311,7 @@ def test_no_token_puts_an_escape_sequence_on_the_terminal(
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.err)
 
 
+@pytest.mark.slow("processes")
 def test_a_closed_pipe_ends_quietly() -> None:
     line = f"'{sys.executable}' -m attnviz run --file {ROOT}/sample_texts/paragraph.txt | head -1"
     process = subprocess.run(

@@ -20,6 +20,7 @@ from attnviz.examples import example_names
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import TRACE_FILE_SUFFIXES
 from tests.conftest import Attnviz
+from tests.tiers import examples
 
 TEXT = "I am learning this"
 
@@ -124,6 +125,7 @@ def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) 
     )
 
 
+@pytest.mark.slow_table("documentation", keep=8)
 @pytest.mark.parametrize("name", example_names.example_names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
     original = example_names.example(name).trace()
@@ -145,7 +147,7 @@ def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
     assert loaded_trace.layers[0].mistake == name
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     text=st.text(min_size=1, max_size=20).filter(str.strip),
     name=st.sampled_from(TRACE_FILE_SUFFIXES),
@@ -188,7 +190,7 @@ def test_the_same_pictures_are_drawn_later(
         assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
 
 
-@pytest.mark.slow_table("formats", keep=1)
+@pytest.mark.slow("formats")
 @pytest.mark.parametrize("kind", [".png", ".svg", ".md"])
 def test_steps_are_drawn_later_as_they_were(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -201,7 +203,7 @@ def test_steps_are_drawn_later_as_they_were(
     assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
 
 
-@pytest.mark.slow_table("formats", keep=3)
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize(
     "command", ["steps", "compare", "run", "run --show scores", "run --query 2 --theme dark"]
 )
@@ -251,6 +253,7 @@ def test_how_a_trace_was_made_is_not_asked_again_even_if_the_answer_is_a_default
         )
 
 
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize(("name", "command"), [("dave", "compare"), ("dave-decoder", "run")])
 def test_what_is_drawn_from_an_example_says_so(
     attnviz: Attnviz, tmp_path: Path, name: str, command: str

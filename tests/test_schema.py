@@ -203,6 +203,7 @@ def problems(kind: str, document: Document) -> list[str]:
     return [f"{error.json_path}: {error.message[:200]}" for error in errors]
 
 
+@pytest.mark.slow_table("calls", keep=14)
 @pytest.mark.parametrize(("kind", "line"), LINES)
 def test_every_document_is_as_its_schema_says_and_has_nothing_more(
     kind: str, line: str, documents: Documents
@@ -303,6 +304,7 @@ def damaged(schema: Document, value: Document) -> Iterator[tuple[str, Document]]
             yield f"an item of {name}", value | {name: with_wrong_first_number(value[name])}
 
 
+@pytest.mark.slow_table("calls", keep=4)
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_document_with_a_wrong_or_a_missing_field_is_refused(
     kind: str, documents: Documents
@@ -317,6 +319,7 @@ def test_a_document_with_a_wrong_or_a_missing_field_is_refused(
         assert accepted == []
 
 
+@pytest.mark.slow("calls")
 def test_every_field_of_a_schema_is_in_some_document(documents: Documents) -> None:
     tables = all_documents_schema()["$defs"]
     about = {

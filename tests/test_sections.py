@@ -281,7 +281,7 @@ def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
     assert "a:b" in markdown
 
 
-@pytest.mark.slow_table("formats", keep=3)
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
     view = view_of(*example_steps(HOSTILE[:12]), headline="$x$")
@@ -289,7 +289,7 @@ def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
     assert len(render(view, suffix, theme="dark")) > 1000
 
 
-@pytest.mark.slow_table("formats", keep=3)
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
     one, other = (view_of(*example_steps(moments=1)) for _ in range(2))
@@ -297,7 +297,7 @@ def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
     assert render(one, suffix) == render(other, suffix)
 
 
-@pytest.mark.slow_table("formats", keep=3)
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_one_step_by_itself_and_steps_among_tables_are_drawn(suffix: str) -> None:
     assert render(view_of(scores_section()), suffix)
@@ -357,6 +357,7 @@ def test_a_page_of_few_steps_is_a_slide_and_numbers_can_be_read() -> None:
     assert all(panel.number_size for panel in layout.panels)
 
 
+@pytest.mark.slow("pictures")
 def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
     view = view_of(*example_steps())
     picture = Image.open(io.BytesIO(render(view, ".png", dpi=50)))

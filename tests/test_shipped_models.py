@@ -57,6 +57,7 @@ def test_what_a_shipped_model_claims_is_so_of_other_sentences(name: str) -> None
         assert math.isclose(score, model.facts["scores"][head], abs_tol=0.05)
 
 
+@pytest.mark.slow_table("training", keep=2)
 @pytest.mark.parametrize("name", MODEL_RECIPES)
 def test_what_a_shipped_model_claims_is_what_its_numbers_give(name: str) -> None:
     """On the sentences that `attnviz heads` tries it on, which are enough for two digits."""
@@ -71,6 +72,7 @@ def test_what_a_shipped_model_claims_is_what_its_numbers_give(name: str) -> None
     assert model_with_facts.heads == model.heads
 
 
+@pytest.mark.slow_table("training", keep=3)
 @pytest.mark.parametrize("name", MODEL_RECIPES)
 def test_a_shipped_model_reads_the_words_of_its_task(name: str) -> None:
     vocabulary: Vocabulary = task_of(name).vocabulary

@@ -173,6 +173,7 @@ def test_no_two_texts_overlap_however_large_letters_are_to_be(name: str, points:
     assert list(find_overlaps(named_layout(name, "16:9", points / 18).words)) == []
 
 
+@pytest.mark.slow_table("pictures", keep=9)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_text_stands_in_a_panel_or_leaves_the_page(name: str, size: str) -> None:
@@ -334,6 +335,7 @@ def test_what_fits_on_a_page_is_one_page() -> None:
     ]
 
 
+@pytest.mark.slow("pictures")
 def test_pages_have_their_numbers_in_their_names(attnviz: Attnviz) -> None:
     result = attnviz(
         "run", LONGER_TEXT, "-H", "12", "-d", "48", "--size", "16:9", "-o", "h-{page}.png"

@@ -141,6 +141,7 @@ def test_fewer_numbers_are_principal_components_of_the_models_whole_words() -> N
     assert result.origin.table.kept == pytest.approx(kept_variance)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow("models")
 def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) -> None:
     run_output = attnviz(*COMMAND, "--dim", "8", "--show", "weights").out
     reduced_step = attnviz("steps", *COMMAND[1:], "--dim", "8", "--step", "embeddings").out
@@ -237,6 +238,7 @@ def test_a_second_sentence_has_vectors_of_the_same_table() -> None:
     assert np.allclose(key_inputs.numpy(), memory_vectors, atol=1e-6)
 
 
+@pytest.mark.slow("models")
 def test_widths_can_be_compared_and_two_sentences() -> None:
     width_comparison = compare(SENTENCE, by="dim", values=["4", "64"], **MINILM)
     text_comparison = compare(SENTENCE, other="the cat chased the ball", **MINILM)

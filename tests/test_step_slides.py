@@ -140,6 +140,7 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
             )
 
 
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize("points", [24, 30, 40])
 def test_letters_larger_than_usual_take_no_room_from_sums(points: int) -> None:
     view, look = example_walk("causal, followed").view(), Look(size=SLIDE, text_size=points / 18)
@@ -186,6 +187,7 @@ def test_a_few_steps_fill_their_page_with_numbers_and_all_of_their_sums(
     assert max(corners(word)[:, 0].max() for word in layout.words) > 0.9 * layout.size[0]
 
 
+@pytest.mark.slow_table("pictures", keep=4)
 @pytest.mark.parametrize("size", ["16:9", "4:3", "natural"])
 @pytest.mark.parametrize("name", ["plain", "causal", "two heads", "causal, followed"])
 def test_all_steps_on_one_page_have_letters_of_ten_points_on_a_slide(name: str, size: str) -> None:

@@ -30,6 +30,7 @@ from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum
 from tests.conftest import Attnviz
 from tests.evaluate import holds
+from tests.tiers import examples
 
 TEXT = "I am learning this"
 TEN_STEPS = [
@@ -216,7 +217,7 @@ def possible_settings(changes: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-@profile(max_examples=80)
+@profile(max_examples=examples(80))
 @given(changes=SETTINGS, digits=st.integers(1, 6), query=st.integers(0, 3))
 @example(changes=PLAIN_SETTINGS | {"temperature": 0.001}, digits=2, query=1)
 def test_the_arithmetic_that_is_printed_keeps_its_word(
@@ -415,6 +416,7 @@ def test_equal_scores_have_no_highest_and_only_one_row_of_one_head_is_bars() -> 
     assert find_step("softmax", query=1, variant="multi-head", heads=2).bars is None
 
 
+@pytest.mark.slow("pictures")
 def test_a_width_of_thousands_takes_no_time(attnviz: Attnviz) -> None:
     result = attnviz("steps", TEXT, "--dim", "2048", "--query", "am", "--step", "4,10")
 

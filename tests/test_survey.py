@@ -184,6 +184,7 @@ def test_the_interval_of_a_share_is_one_of_shares() -> None:
     assert low == 0 < high <= 1
 
 
+@pytest.mark.slow("models")
 def test_lines_that_repeat_others_are_counted_and_told() -> None:
     result = survey([*SENTENCES[:2], "it is late,  and it is late again: it is late."] * 2)
     assert result.repeated_lines == 4
@@ -215,6 +216,7 @@ def test_what_is_kept_is_the_same_in_any_order_and_does_not_grow(
     assert np.allclose(ordered_totals.intervals(), shuffled_totals.intervals())
 
 
+@pytest.mark.slow("models")
 def test_the_lines_with_most_are_found_in_a_corpus_larger_than_its_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -23,11 +23,12 @@ from attnviz.learning.shipped_tasks import (
 from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Choices, Learned, learn
 from tests.conftest import unchecked
+from tests.tiers import examples
 
 SYMBOL_TASKS = ("reverse", "sort", "induction", "brackets")  # the other tasks are grammars
 PAIRS = dict(zip(OPENING_BRACKETS, CLOSING_BRACKETS, strict=True))
 SEEDS = st.integers(0, 2**40)
-few_examples = profile(max_examples=25)
+few_examples = profile(max_examples=examples(25))
 
 
 def draw_sentences(name: str, seed: int, *, held_out: bool = False, count: int = 20) -> Examples:
@@ -207,7 +208,7 @@ def learned_models() -> dict[str, Learned]:
         }
 
 
-@pytest.mark.slow_table("training", keep=1)
+@pytest.mark.slow("training")
 @pytest.mark.parametrize("name", SYMBOL_TASKS)
 def test_a_task_is_learned(name: str, learned_models: dict[str, Learned]) -> None:
     result = learned_models[name]
@@ -226,6 +227,7 @@ TASK_HEADS = {  # by task and reading: the layer of the head, and its score at l
 }
 
 
+@pytest.mark.slow("training")
 @pytest.mark.parametrize(("name", "reading"), TASK_HEADS)
 def test_the_head_that_a_task_is_about_is_found(
     name: str, reading: str, learned_models: dict[str, Learned]
@@ -296,6 +298,7 @@ def test_a_model_that_sees_no_further_does_not_learn_it(name: str, window: int) 
     assert result.moments[-1].accuracy < 0.4
 
 
+@pytest.mark.slow("training")
 @pytest.mark.usefixtures("quick")
 def test_one_layer_does_not_learn_induction() -> None:
     """It takes a head that reads what another wrote."""

@@ -53,6 +53,7 @@ def test_each_visible_cell_has_its_colour_behind_it() -> None:
     assert len(fills) == 1 + 3  # the paper, and three weights that are not hidden
 
 
+@pytest.mark.slow_table("calls", keep=8)
 @pytest.mark.parametrize("token", HOSTILE)
 def test_hostile_tokens_do_not_break_it(token: str) -> None:
     svg = trace(f"a {token} b").view(as_="terminal").render(".svg")

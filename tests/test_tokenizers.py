@@ -17,6 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens import gpt2
 from attnviz.tokens.encodings import encode
 from attnviz.tokens.tokenizers import TOKENIZERS, tokenize
+from tests.tiers import examples
 
 TEXT = st.text(min_size=1).filter(str.strip)
 
@@ -29,6 +30,7 @@ def test_gpt2_gives_the_ids_that_gpt2_gives() -> None:
     assert tokens.pieces == (b"I", b" am", b" learning", b" this")
 
 
+@pytest.mark.slow("calls")
 def test_the_vocabulary_is_the_one_that_tiktoken_makes_of_the_same_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -81,7 +83,7 @@ MIXED_TEXT = (
 
 
 @pytest.mark.slow("calls")
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(MIXED_TEXT)
 def test_words_looked_up_in_the_file_are_cut_as_by_the_whole_vocabulary(text: str) -> None:
     assert gpt2.gpt2(text) == encode(gpt2.load_gpt2_encoding(), text)

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.attention.variants import VARIANTS
+from tests.tiers import examples
 
 
 def test_plain_attends_with_the_embeddings_themselves() -> None:
@@ -46,7 +47,7 @@ def test_multi_head_joins_two_heads_and_projects_them() -> None:
 
 @pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     text=st.text(min_size=1, max_size=30).filter(str.strip), window=st.integers(1, 9) | st.none()
 )

@@ -65,6 +65,7 @@ def test_no_matrix_of_the_model_is_in_the_file(minilm_trace: Trace, tmp_path: Pa
     assert {"queries", "keys", "values", "weights"} <= names
 
 
+@pytest.mark.slow_table("models", keep=3)
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -99,6 +100,7 @@ def test_every_kind_comes_back(name: str, settings: dict[str, str], tmp_path: Pa
         )
 
 
+@pytest.mark.slow("models")
 def test_of_very_many_weights_what_makes_them_is_kept(
     minilm_trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
 ) -> None:

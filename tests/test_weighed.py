@@ -96,6 +96,7 @@ def test_a_file_has_no_matrix_to_weigh_with_and_the_error_says_where_there_is_on
 TEXTS_WITH_ANSWERS = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "bert": MASKED_TEXT}
 
 
+@pytest.mark.slow_table("models", keep=2)
 @pytest.mark.parametrize("kind", TEXTS_WITH_ANSWERS)
 def test_gradients_are_those_of_the_weights_of_eager_attention(
     small_transformer: Saved, kind: str

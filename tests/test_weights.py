@@ -17,6 +17,7 @@ from attnviz.attention.arithmetic import AttentionStages
 from attnviz.cells import Cells, Patch, StoredCells
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import Stage, Weights, tensor_to_numpy
+from tests.tiers import examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,7 @@ def build_text(count: int) -> str:
     return " ".join(f"word{number % 31}" for number in range(count))
 
 
+@pytest.mark.slow_table("pictures", keep=4)
 @pytest.mark.parametrize("variant", ["scaled", "causal", "multi-head"])
 @pytest.mark.parametrize("count", [4, 90])
 @pytest.mark.parametrize("suffix", [".txt", ".md", ".svg", ".png"])
@@ -149,7 +151,7 @@ def test_a_matrix_is_asked_and_never_taken_whole(monkeypatch: pytest.MonkeyPatch
 SIZES = st.integers(1, 12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     values=st.tuples(SIZES, SIZES).flatmap(
         lambda shape: arrays(np.float32, shape, elements=st.floats(-4, 4, width=16))

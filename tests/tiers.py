@@ -2,7 +2,8 @@
 
 A case is slow by what it is. Three kinds are recognised here: random draws beyond the first, cases
 of a product of tables that add no new row, and pages in a browser beyond the first of each file.
-Other tests say so themselves:
+Tests with random examples of hypothesis run in both tiers, in the first with few of them. Other
+tests say what they are:
 
     @pytest.mark.slow("training")                    the whole test
     @pytest.mark.slow_table("formats", keep=2)       all rows of its table but two, spread over it
@@ -15,6 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import pytest
+from hypothesis import settings
 
 SLOW_KINDS = {
     "draws": "random draws beyond the first",
@@ -32,9 +34,16 @@ SLOW_KINDS = {
     "seeds": "many seeds at once",
     "long texts": "texts of thousands of tokens",
 }
+QUICK_PROFILE = "quick"  # of hypothesis
 SMALL_PRODUCT = 12  # cases: a product of tables up to this size is kept whole
 PAGES_OF_A_FILE = 1  # in a browser
 ROW_TYPES = (str, int, float, bytes, tuple, type(None))
+
+
+def examples(number: int) -> int:
+    """As many random examples, of which `make test` draws one in ten, and at least five."""
+    quick = settings.get_current_profile_name() == QUICK_PROFILE
+    return max(number // 10, 5) if quick else number
 
 
 def mark_slow_cases(items: Sequence[pytest.Item]) -> None:
