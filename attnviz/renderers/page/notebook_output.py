@@ -1,4 +1,4 @@
-"""What a notebook stores of a View: its page in a frame, and a still picture for where no frame is.
+"""What a notebook stores of a View: its page in a frame, over a still picture.
 
 Viewers take one kind of a bundle, mostly HTML, and many then drop frames: the page of a code host,
 mail, a notebook that is not trusted. So the picture is in the HTML, too, under the frame. Viewers
