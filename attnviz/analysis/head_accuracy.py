@@ -34,7 +34,6 @@ from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.model_in_memory import name_model
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.old_names import with_old_names
 
 NORMAL_QUANTILE = 1.96  # of 97.5 %
 
@@ -66,7 +65,6 @@ class RankedHead:
         return f"<{self.name}: {percent_text(self.without.accuracy)} right without it>"
 
 
-@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking(RanksHeads, Showable):
     """The heads of a model, starting with the one whose ablation costs most accuracy."""

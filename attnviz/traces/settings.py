@@ -28,7 +28,6 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_fields
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 
 
 @with_checked_fields
-@with_old_names
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one run, one field per option; None means "as the variant has it".

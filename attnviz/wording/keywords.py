@@ -93,9 +93,7 @@ TEXT_HINT = (
     "from_weights(weights, tokens)"
 )
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-MODULES_BETWEEN = (  # of `replace`, `cached_property`, old names
-    *("dataclasses", "functools", "attnviz.wording.old_names"),
-)
+MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace`, `cached_property`
 INTERNAL_KEYWORDS = ("command", "line", "track")  # which no error suggests
 
 

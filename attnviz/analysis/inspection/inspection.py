@@ -40,7 +40,6 @@ from attnviz.wording.keywords import (
     with_checked_arguments,
     with_checked_settings,
 )
-from attnviz.wording.old_names import with_old_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +54,6 @@ MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, mer
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
-@with_old_names
 @built_by('attnviz.inspect("…")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(RanksHeads, Showable):

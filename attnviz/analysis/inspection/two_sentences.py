@@ -55,7 +55,6 @@ from attnviz.wording.keywords import (
     with_checked_settings,
 )
 from attnviz.wording.numbers import share_text
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import and_list, bidi_isolated, counted
 
 if TYPE_CHECKING:
@@ -111,7 +110,6 @@ class HeadComparison:
         return f"<{self.name}: weight {weights}, {self.divergence:.3f} bits apart>"
 
 
-@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class TraceComparison(RanksHeads, Showable):
     """Two Traces compared head by head; the head that differs most comes first."""
