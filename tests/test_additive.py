@@ -129,7 +129,7 @@ def test_they_come_back(tmp_path: Path, suffix: str) -> None:
     found = trace(TEXT, scoring="additive", layers=2, heads=2, memory="it rains")
     found.view().save(tmp_path / f"trace{suffix}")
 
-    back = library.read(str(tmp_path / f"trace{suffix}"))
+    back = library.load(str(tmp_path / f"trace{suffix}"))
 
     assert back.variant.additive
     for ours, theirs in zip(back.attention_layers, found.attention_layers, strict=True):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attnviz import Trace, read, steps, trace
+from attnviz import Trace, load, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained import answers
 from attnviz.traces.trained.loading import load_transformer
@@ -74,7 +74,7 @@ def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     made, file = trace(TEXT, model=str(small_transformer("gpt2"))), tmp_path / "made.json"
     found, count = made.prediction, len(made.tokens)
     made.view().save(file)
-    again = read(str(file)).prediction
+    again = load(str(file)).prediction
 
     assert found is not None
     assert found.asked_positions == tuple(range(count - 4, count))
@@ -183,12 +183,12 @@ def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> N
 def test_outputs_are_read_again(tmp_path: Path) -> None:
     made, file = trace("a b", model="minilm", without="L5H11"), tmp_path / "made.npz"
     made.view().save(file)
-    again = read(str(file)).outputs
+    again = load(str(file)).outputs
     assert made.outputs is not None
     assert again is not None
     assert torch.equal(again.vectors, made.outputs.vectors)
     assert again.with_all_heads is not None
-    assert vector_shift_sentences(read(str(file))) == vector_shift_sentences(made)
+    assert vector_shift_sentences(load(str(file))) == vector_shift_sentences(made)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
@@ -201,7 +201,7 @@ def test_answers_that_look_alike_are_told_apart_in_files(
     ids, texts = made.prediction.answer_ids, made.prediction.answer_texts
 
     made.view().save(file)
-    again = read(str(file)).prediction
+    again = load(str(file)).prediction
 
     assert again is not None
     assert (again.answers, again.answer_ids, again.answer_texts) == (

@@ -24,14 +24,20 @@ from matplotlib.figure import Figure
 
 import attnviz
 from attnviz import AttnvizError, Settings, Trace
+from attnviz.analysis.comparison import compare_scores
+from attnviz.analysis.head_accuracy import rank
 from attnviz.analysis.inspection.corpus_effects import CorpusEffects
 from attnviz.analysis.inspection.inspect_options import InspectOptions, LookingKeywords
 from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
-from attnviz.renderers import Look
+from attnviz.learning.choices import Choices
+from attnviz.learning.lookup import task_of
+from attnviz.learning.task import Examples, Reading, Task
+from attnviz.renderers import Look, render
+from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.result import DrawKeywords, ViewKeywords
 from attnviz.traces.settings import SettingKeywords
 from attnviz.traces.trained.refusals import quiet_transformers
-from attnviz.views.view import VIEW_FUNCTIONS
+from attnviz.views.view import VIEW_FUNCTIONS, View
 from attnviz.wording.commands import COMMAND_OPTIONS, options_as_keywords
 from attnviz.wording.keywords import LookKeywords
 from tests.conftest import ROOT
@@ -140,7 +146,6 @@ GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had re
     "trace.numpy()": lambda: animal().numpy(),
     "trace.to_dataframe()": lambda: small().to_dataframe(),
     "trace.to_csv()": lambda: small().to_csv(),
-    "trace.plot()": lambda: small().plot(),
     "trace.show()": lambda: small().show(),
     "attnviz.load(path)": lambda: attnviz.load("saved.npz"),
     "attnviz.models()": lambda: attnviz.models(),
@@ -236,6 +241,12 @@ def tiny() -> Arguments:
     return {"model": model.eval(), "tokenizer": tokenizer}
 
 
+IN_MODULES: tuple[Callable[..., object], ...] = (  # those that docs/library.md names
+    *(compare_scores, rank, render, task_of),
+    *(Choices, Examples, Reading, Task, View, Vocabulary),
+)
+
+
 @cache
 def calls() -> dict[str, Call]:
     """Every public function and class, and methods of their results, each with usual arguments."""
@@ -255,7 +266,6 @@ def calls() -> dict[str, Call]:
         "rank": {"model": "zebra"},
         "learn": {"task": "zebra"},
         "compare_learning": {"task": "zebra"},
-        "draw": {"trace": small()},
         "render": {"view": small().view(), "suffix": ".csv"},
         "film": {"traces": [small(), small()]},
         "survey": {"texts": texts, **tiny()},
@@ -264,6 +274,7 @@ def calls() -> dict[str, Call]:
     }
     public = {name: (getattr(attnviz, name), usual.get(name, {})) for name in attnviz.__all__}
     del public["AttnvizError"]  # what all of these raise
+    public |= {each.__name__: (each, usual.get(each.__name__, {})) for each in IN_MODULES}
     traced = attnviz.trace("I am tired", **tiny())
     link = attnviz.inspect(traced, source=0, to=0)
     methods = {
@@ -452,14 +463,19 @@ def test_the_nearest_name_is_close_and_accepted(call: Callable[[], Any], hint: s
     assert caught.value.hint == hint
 
 
-CLASSES = [name for name in attnviz.__all__ if isinstance(getattr(attnviz, name), type)]
+CLASSES = [
+    each
+    for each in (*(getattr(attnviz, name) for name in attnviz.__all__), *IN_MODULES)
+    if isinstance(each, type) and each not in (AttnvizError, Choices, attnviz.Settings)
+]
 
 
-@pytest.mark.parametrize("name", sorted({*CLASSES} - {"AttnvizError", "Choices", "Settings"}))
-def test_an_exported_class_says_what_it_needs(name: str) -> None:
+@pytest.mark.parametrize("exported", CLASSES)
+def test_an_exported_class_says_what_it_needs(exported: type) -> None:
+    name = exported.__name__
     for arguments in ((), (3,) * 20):
         with pytest.raises(AttnvizError) as caught:
-            getattr(attnviz, name)(*arguments)
+            exported(*arguments)
         assert str(caught.value).startswith((f"{name}() needs ", f"{name}() takes "))
 
 
@@ -482,7 +498,7 @@ def test_an_exported_class_says_what_it_needs(name: str) -> None:
             'give a sentence, such as: trace("I am learning this")',
         ),
         (
-            lambda: attnviz.rank("minilm"),
+            lambda: rank("minilm"),
             "'minilm' is a trained transformer, whose heads are ranked on your own texts",
             'give a file with a text on each line: head_effects(Path("texts.txt"), '
             'model="minilm"); for one text, inspect("…", model="minilm", by="effect")',
@@ -755,7 +771,7 @@ def test_every_ranking_is_read_line_by_line() -> None:
         "query": repr(attnviz.inspect(animal(), query="it").top(2)),
         "heads": repr(attnviz.inspect(animal()).top(2)),
         "effects": repr(attnviz.inspect(animal(), by="effect", layer=5, head=[1, 2]).ranking),
-        "model": repr(attnviz.rank("reverse").ranking),
+        "model": repr(rank("reverse").ranking),
     }
 
     assert re.fullmatch(

@@ -132,7 +132,7 @@ def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, saved: Path)
 
 
 def test_a_python_task_goes_on_when_its_path_is_typed(attnviz: Attnviz, there: Path) -> None:
-    source = "from attnviz import task_of\ntask = task_of('reverse')\n"
+    source = "from attnviz.learning.lookup import task_of\ntask = task_of('reverse')\n"
     (there / "mine.py").write_text(source, encoding="utf-8")
     attnviz("learn", "mine.py", "--steps", "2", "--batch", "4", "--save", "m", "-q")
     (there / "moved").mkdir()

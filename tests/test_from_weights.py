@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnviz import compare, compare_sentences, from_weights, inspect, read, steps
+from attnviz import compare, compare_sentences, from_weights, inspect, steps
+from attnviz import load as load_trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.analysis.inspection.two_sentences import HeadComparison
 from attnviz.errors import AttnvizError, Note
@@ -343,7 +344,7 @@ def test_it_comes_back_from_a_file(tmp_path: Path, suffix: str, keys: list[str] 
     before = from_weights(weights.bfloat16(), WORDS, keys=keys, name="mine")
     before.save(tmp_path / f"weights{suffix}")
 
-    after = read(str(tmp_path / f"weights{suffix}"))
+    after = load_trace(str(tmp_path / f"weights{suffix}"))
 
     assert torch.equal(after.weights, before.weights)
     assert after.external_origin is not None

@@ -229,7 +229,7 @@ def test_shared_keys_come_back(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"trace{suffix}"
     found.view().save(path)
 
-    back = library.read(str(path))
+    back = library.load(str(path))
 
     assert back.variant.kv_heads == back.layers[1].kv_heads == 2
     assert torch.equal(back.layers[1].outputs, found.layers[1].outputs)

@@ -15,7 +15,8 @@ import torch
 import transformers
 from torch import nn
 
-from attnviz import AttnvizError, compare, compare_sentences, inspect, rank, read, steps, trace
+from attnviz import AttnvizError, compare, compare_sentences, inspect, load, steps, trace
+from attnviz.analysis.head_accuracy import rank
 from attnviz.errors import Note
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import Settings
@@ -28,7 +29,7 @@ OTHER_TEXT = TEXT.replace("tired", "wide")
 Given = dict[str, Any]  # the keywords `model` and `tokenizer`
 
 
-def load(folder: Path, **options: Any) -> Given:
+def load_model(folder: Path, **options: Any) -> Given:
     """A model and its tokenizer, as one loads them without attnviz: with the fastest attention."""
     with quiet_transformers():
         config = transformers.AutoConfig.from_pretrained(folder)
@@ -40,7 +41,7 @@ def load(folder: Path, **options: Any) -> Given:
 
 @pytest.fixture
 def llama(small_transformer: Saved) -> Given:
-    return load(small_transformer("llama"))
+    return load_model(small_transformer("llama"))
 
 
 def state_of(model: nn.Module) -> Iterator[Any]:
@@ -61,7 +62,7 @@ def same(before: list[Any], after: list[Any]) -> bool:
 @pytest.mark.parametrize("name", ["llama", "bert", "gpt2", "t5", "bart", "gpt-oss", "gpt-j"])
 def test_a_model_in_memory_gives_what_its_folder_gives(name: str, small_transformer: Saved) -> None:
     folder = small_transformer(name)
-    given = load(folder)
+    given = load_model(folder)
     before = [*state_of(given["model"])]
 
     made, named = trace(TEXT, **given), trace(TEXT, model=folder)
@@ -152,7 +153,7 @@ def test_a_saved_trace_says_that_the_model_was_in_memory_and_takes_it_again(
     made = trace(TEXT, **llama)
     assert "a model in memory" in made.view().settings
     made.save(tmp_path / "trace.npz")
-    again = read(str(tmp_path / "trace.npz"))
+    again = load(str(tmp_path / "trace.npz"))
 
     assert torch.equal(again.weights, made.weights)
     assert again.trained == made.trained
@@ -165,7 +166,7 @@ def test_a_saved_trace_says_that_the_model_was_in_memory_and_takes_it_again(
     first, second = (inspect(each, **llama).effects for each in (again, made))
     assert [head.name for head in first.heads] == [head.name for head in second.heads]
     inspect(again, **llama).save(tmp_path / "again.npz")
-    assert read(str(tmp_path / "again.npz")).trained == made.trained
+    assert load(str(tmp_path / "again.npz")).trained == made.trained
 
 
 def test_copies_and_pickles_leave_the_model_out(llama: Given) -> None:
@@ -177,7 +178,7 @@ def test_copies_and_pickles_leave_the_model_out(llama: Given) -> None:
 
 
 def test_a_model_is_freed_with_its_last_trace(small_transformer: Saved) -> None:
-    given = load(small_transformer("bert"))
+    given = load_model(small_transformer("bert"))
     made, freed = trace(TEXT, **given), weakref.ref(given["model"])
     del given
     gc.collect()
@@ -269,7 +270,7 @@ def test_what_is_nothing_for_a_transformer_is_refused(llama: Given) -> None:
 
 
 def test_the_tokenizer_of_another_model_is_refused(small_transformer: Saved) -> None:
-    given = load(small_transformer("bert")) | {"tokenizer": TOKENIZERS["bytes"]()}
+    given = load_model(small_transformer("bert")) | {"tokenizer": TOKENIZERS["bytes"]()}
     count = given["model"].get_input_embeddings().num_embeddings
     with pytest.raises(AttnvizError) as told:
         trace(TEXT, **given)
@@ -284,7 +285,7 @@ def test_the_tokenizer_of_another_model_is_refused(small_transformer: Saved) -> 
 def test_a_model_in_training_mode_is_run_without_dropout_and_says_so(
     small_transformer: Saved, llama: Given
 ) -> None:
-    bert = load(small_transformer("bert"))
+    bert = load_model(small_transformer("bert"))
     expected = trace(TEXT, **bert).weights
     bert["model"].train()
     with pytest.warns(Note, match="^the model is in training mode; here it ran in evaluation mode"):
@@ -315,12 +316,12 @@ def test_a_model_that_changed_after_its_trace_is_not_run_in_its_place(llama: Giv
 
 def test_attention_that_cannot_be_exchanged_must_be_eager(small_transformer: Saved) -> None:
     assert_refused(
-        lambda: trace(TEXT, **load(small_transformer("falcon"))),
+        lambda: trace(TEXT, **load_model(small_transformer("falcon"))),
         "the model 'falcon' (falcon) was loaded with attn_implementation='sdpa', which does not "
         "return its weights",
         "load it again with attn_implementation='eager'",
     )
-    eager = load(small_transformer("falcon"), attn_implementation="eager")
+    eager = load_model(small_transformer("falcon"), attn_implementation="eager")
     named = trace(TEXT, model=small_transformer("falcon"))
     assert torch.equal(trace(TEXT, **eager).weights, named.weights)
 
@@ -398,7 +399,7 @@ def test_a_short_text_is_checked_again_by_a_longer_one(
 def test_matrices_of_an_earlier_text_are_those_that_a_search_finds(
     name: str, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = load(small_transformer(name))
+    given = load_model(small_transformer(name))
     trace(TEXT[:9], **given)
     known = trace(OTHER_TEXT, **given)
     model_state.results_for_model(given["model"]).clear()
@@ -415,7 +416,7 @@ def test_matrices_of_an_earlier_text_are_those_that_a_search_finds(
 
 def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
     peft = pytest.importorskip("peft")
-    given = load(small_transformer("llama"))
+    given = load_model(small_transformer("llama"))
     plain = trace(TEXT, **given).weights
     config = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"])
     with quiet_transformers():
@@ -432,7 +433,7 @@ def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
     assert made.layers[0].projections.w_out is None
     with given["model"].disable_adapter():
         assert torch.equal(trace(TEXT, **given).weights, plain)
-    merged = load(small_transformer("llama")) | {"model": given["model"].merge_and_unload()}
+    merged = load_model(small_transformer("llama")) | {"model": given["model"].merge_and_unload()}
     assert torch.allclose(trace(TEXT, **merged).weights, made.weights, atol=1e-5)
 
 
@@ -440,7 +441,7 @@ def test_a_model_whose_weights_are_elsewhere_until_they_are_needed(
     small_transformer: Saved,
 ) -> None:
     accelerate = pytest.importorskip("accelerate")
-    given = load(small_transformer("llama"))
+    given = load_model(small_transformer("llama"))
     plain = trace(TEXT, **given)
     accelerate.cpu_offload(given["model"], execution_device=torch.device("cpu"))
     assert given["model"].lm_head.weight.is_meta
@@ -453,7 +454,7 @@ def test_a_model_whose_weights_are_elsewhere_until_they_are_needed(
 
 def test_quantised_weights_are_never_taken_for_a_matrix(small_transformer: Saved) -> None:
     """As bitsandbytes has them: a Linear whose weight is made of bytes."""
-    given = load(small_transformer("llama"))
+    given = load_model(small_transformer("llama"))
     expected = trace(TEXT, **given)
     for layer in given["model"].model.layers:
         for name in ("q_proj", "o_proj"):
@@ -480,7 +481,7 @@ class Bytes(nn.Linear):
 
 
 def test_a_coarse_dtype_is_judged_by_its_own_rounding(small_transformer: Saved) -> None:
-    given = load(small_transformer("llama"), dtype=torch.bfloat16)
+    given = load_model(small_transformer("llama"), dtype=torch.bfloat16)
     given["model"].model.layers[0].unused = nn.Parameter(torch.zeros(1))  # of float32
     made = trace(TEXT, **given)
 

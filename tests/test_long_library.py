@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz import Trace, read, trace
+from attnviz import Trace, load, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.long_weights import MEASURED_NAMES, LongWeights
 from tests.conftest import Attnviz
@@ -123,7 +123,7 @@ def test_a_long_text_is_saved_and_read_without_measuring_it_again(
     made = trace(TEXT, stream=True, **KINDS[kind])
     path = tmp_path / f"a{suffix}"
     made.save(path)
-    again = read(str(path))
+    again = load(str(path))
 
     for one, other in zip(made.layers, again.layers, strict=True):
         weights = other.weights_on_demand
@@ -173,7 +173,7 @@ def test_damaged_files_of_long_texts_are_refused(change: Any, tmp_path: Path) ->
     path.write_text(json.dumps(data), encoding="utf-8")
 
     with pytest.raises(AttnvizError) as refused:
-        read(str(path))
+        load(str(path))
 
     assert str(path) in str(refused.value)
 

@@ -203,7 +203,7 @@ def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"trace{suffix}"
     found.view().save(path)
 
-    back = library.read(str(path))
+    back = library.load(str(path))
 
     for name in ("visible", "context"):
         assert torch.equal(getattr(back.layers[0], name), getattr(found.layers[0], name))

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnviz import AttnvizError, compare, read, steps, trace
+from attnviz import AttnvizError, compare, load, steps, trace
 from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task_names import TASKS
@@ -135,7 +135,7 @@ def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -
     made = trace(sentence_for(name), model=name)
     file, again = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     made.view().save(file)
-    found = read(str(file))
+    found = load(str(file))
     found.view().save(again)
 
     assert again.read_bytes() == file.read_bytes()

@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-from attnviz import Trace, compare, read, steps, trace
+from attnviz import Trace, compare, load, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.randomness import random_weight_sources
@@ -77,6 +77,6 @@ def test_a_comparison_reads_them_as_well() -> None:
 
 def test_a_trace_that_was_written_still_knows_them(tmp_path: Path) -> None:
     traced(cross()).view().save(tmp_path / "cross.npz")
-    again = read(str(tmp_path / "cross.npz"))
+    again = load(str(tmp_path / "cross.npz"))
     assert_close(again.layers[0].key_inputs, torch.from_numpy(cross()["key_embeddings"]))
     assert "key_embeddings" in again.layers[0].given

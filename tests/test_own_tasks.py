@@ -12,18 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
+from attnviz.learning.choices import Choices
 from attnviz.learning.grammar_files import GRAMMAR_KEYS, READING_KEYS, SENTENCES_KEYS
 from attnviz.learning.lookup import requested_task, task_of
 from attnviz.learning.own_tasks import MAX_LINE_TOKENS, readings_in
 from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.task_names import LINE_PIECES
-from attnviz.learning.training import Choices, learn
+from attnviz.learning.training import learn
 from tests.conftest import ROOT, Attnviz
 
 MINE = """
 import torch
 from beside import LETTERS
-from attnviz import Examples, Reading, Settings, Task, Vocabulary
+from attnviz import Settings
+from attnviz.learning.task import Examples, Reading, Task
+from attnviz.traces.models.vocabulary import Vocabulary
 
 def draw(seed, count, held_out):
     generator = torch.Generator().manual_seed(2 * seed + held_out)
@@ -68,7 +71,12 @@ ODD = {  # what is written in place of what, what is said, what to try
     ),
     "draw": ("ids.roll", "1 / 0 * ids.roll", "line 9 of 'mine.py': ZeroDivisionError", ""),
     "leaving": ("task =", "exit(1)\ntask =", "line 11 of 'mine.py': SystemExit: 1", ""),
-    "none": ("task =", "tusk =", "'mine.py': there is no 'task' in it", "from attnviz import Task"),
+    "none": (
+        "task =",
+        "tusk =",
+        "'mine.py': there is no 'task' in it",
+        "from attnviz.learning.task import Task",
+    ),
     "another": ("task =", "task = 1;", "'mine.py': its 'task' is not a Task", ""),
     "longest": ("longest=5", "longest=4", "sentences of 5 tokens, but longest is 4", "longest=5"),
     "ids": ("randint(3", "randint(4", "ids must be from 0 to 2, but draw returns 3", "from 0"),

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnviz import Trace, read, steps, trace
+from attnviz import Trace, load, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look
 from attnviz.renderers.picture.items import ColorBar
@@ -340,7 +340,7 @@ def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: st
     made, file = traced(with_bias(untrained()), without=off), tmp_path / f"trace{suffix}"
     made.view().save(file)
 
-    again = read(str(file))
+    again = load(str(file))
 
     assert_same(made.prediction, again.prediction)
     assert answer_sentences(again) == answer_sentences(made)
@@ -358,4 +358,4 @@ def test_a_damaged_prediction_is_refused(tmp_path: Path, change: str) -> None:
     file.write_text(json.dumps(contents), encoding="utf-8")
 
     with pytest.raises(AttnvizError):
-        read(str(file))
+        load(str(file))

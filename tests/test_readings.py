@@ -414,13 +414,13 @@ def test_heads_that_are_given_are_joined_by_nothing_that_is_not(
 
 
 def test_a_trace_of_an_item_comes_back(tmp_path: Path) -> None:
-    from attnviz import read
+    from attnviz import load
 
     contents = {"embeddings": random(2, 5, 8), "w_query": random(3, 8, 2), "w_key": random(3, 8, 2)}
     made = trace(None, given=parse_matrices(contents, item=2))
     made.view().save(tmp_path / "a.npz")
 
-    again = read(str(tmp_path / "a.npz"))
+    again = load(str(tmp_path / "a.npz"))
 
     assert again.items == 2
     assert again.layers[0].heads == 3

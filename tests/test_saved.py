@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz import AttnvizError, Trace, compare, read, trace
+from attnviz import AttnvizError, Trace, compare, load, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.examples import example_names
@@ -66,7 +66,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 def again(made: Trace, folder: Path, suffix: str) -> Trace:
     made.view().save(folder / f"numbers{suffix}")
-    return read(str(folder / f"numbers{suffix}"))
+    return load(str(folder / f"numbers{suffix}"))
 
 
 def unlike(one: Any, other: Any, path: str = "trace") -> list[str]:
@@ -362,7 +362,7 @@ def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None
     broken(path, change)
 
     with pytest.raises(AttnvizError) as refused:
-        read(str(path))
+        load(str(path))
 
     assert str(refused.value) == BROKEN[change].format(path)
 
@@ -385,6 +385,6 @@ def test_what_is_no_trace_is_refused(
         path.write_bytes(content)
 
     with pytest.raises(AttnvizError) as refused:
-        read(str(path))
+        load(str(path))
 
     assert str(refused.value).startswith(problem.format(path))

@@ -101,7 +101,7 @@ def test_capped_scores_come_back(tmp_path: Path, suffix: str) -> None:
     found = trace(TEXT, soft_cap=1.5, layers=1, memory="it rains")
     found.view().save(tmp_path / f"trace{suffix}")
 
-    back = library.read(str(tmp_path / f"trace{suffix}"))
+    back = library.load(str(tmp_path / f"trace{suffix}"))
 
     assert back.variant.soft_cap == 1.5
     for ours, theirs in zip(back.attention_layers, found.attention_layers, strict=True):

@@ -123,7 +123,7 @@ def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> Non
 def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
     name: str, points: int
 ) -> None:
-    look = Look(size=SLIDE, text_size=points / 18)
+    look = Look(size=SLIDE, text_size=points)
     view = walked(name).view()
 
     for section in view.sections:
@@ -139,7 +139,7 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
 
 @pytest.mark.parametrize("points", [24, 30, 40])
 def test_letters_larger_than_usual_take_no_room_from_sums(points: int) -> None:
-    view, look = walked("causal, followed").view(), Look(size=SLIDE, text_size=points / 18)
+    view, look = walked("causal, followed").view(), Look(size=SLIDE, text_size=points)
     usual = dict(slides("causal, followed", "16:9"))
 
     for section in view.sections:

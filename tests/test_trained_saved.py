@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz import Trace, read, trace
+from attnviz import Trace, load, trace
 from attnviz.errors import Note
 from attnviz.traces import archive
 from attnviz.views.steps.walk import steps
@@ -44,7 +44,7 @@ def kept(found: Trace) -> dict[str, object]:
 def test_it_comes_back_to_the_last_digit(made: Trace, suffix: str, tmp_path: Path) -> None:
     file = tmp_path / f"trace{suffix}"
     made.view().save(file)
-    found = read(str(file))
+    found = load(str(file))
 
     assert kept(found) == kept(made)
     for layer, again in zip(made.layers, found.layers, strict=True):
@@ -81,7 +81,7 @@ def test_every_kind_comes_back(name: str, asked: dict[str, str], tmp_path: Path)
     model = save((KINDS | OUTSIDE)[name], tmp_path / name)
     whole = trace(TEXT, model=str(model), **asked)  # type: ignore[arg-type]
     whole.view(show=["weights"]).save(tmp_path / "trace.npz")
-    found = read(str(tmp_path / "trace.npz"))
+    found = load(str(tmp_path / "trace.npz"))
 
     assert found.trained == whole.trained
     assert (found.prompt, found.text, found.keys) == (whole.prompt, whole.text, whole.keys)
@@ -96,7 +96,7 @@ def test_of_very_many_weights_what_makes_them_is_kept(
     monkeypatch.setattr(archive, "MAX_SAVED_CELLS", 100)
     file = str(tmp_path / "trace.npz")
     result = attnviz("run", TEXT, "--model=minilm", "--without=L1H2=mean", "-o", file)
-    found = read(file)
+    found = load(file)
 
     assert "note: scores and weights, 2,592 of each, are left out of the file" in result.err
     with np.load(file) as arrays:
@@ -114,7 +114,7 @@ def test_what_was_left_out_is_left_out_again(
     with pytest.warns(Note, match="are left out of the file"):
         made.view().save(first)
     with pytest.warns(Note, match="are left out of the file"):
-        read(str(first)).view().save(second)
+        load(str(first)).view().save(second)
 
     assert {*np.load(first).files} == {*np.load(second).files}
 
@@ -134,7 +134,7 @@ def test_it_is_read_and_shown_without_transformers(
 
 def test_the_steps_of_a_file_say_where_the_matrices_are_not(made: Trace, tmp_path: Path) -> None:
     made.view().save(tmp_path / "trace.npz")
-    walk = steps(read(str(tmp_path / "trace.npz")), layer=1, head=0, query="2")
+    walk = steps(load(str(tmp_path / "trace.npz")), layer=1, head=0, query="2")
     told = {section.name: section for section in walk.sections}
 
     assert told["projections"].about == (

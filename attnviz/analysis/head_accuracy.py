@@ -103,7 +103,6 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
     `task` gives the test sentences; by default it is the task that the model learned. Refuses
     trained transformers, models that give no answers, and a task with another vocabulary.
 
-    >>> from attnviz import rank
     >>> rank("agreement").view().headline
     'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """

@@ -176,9 +176,9 @@ def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> Tr
         compare_two_traces,
         trace_names,
     )
-    from attnviz.traces.archive_reader import read
+    from attnviz.traces.archive_reader import load
 
-    first, second = map(read, paths)
+    first, second = map(load, paths)
     names = trace_names(first, second)
     file_names = Path(paths[0]).stem, Path(paths[1]).stem
     if names in DEFAULT_NAMES and file_names[0] != file_names[1]:

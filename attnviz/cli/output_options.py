@@ -273,7 +273,7 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
     size, dpi = size_and_dpi(pictures.size, pictures.dpi)
     return Look(
         theme=Look.theme if pictures.theme is None else pictures.theme,
-        palette=pictures.colors,
+        colors=pictures.colors,
         size=size,
         dpi=dpi,
         seconds=seconds,

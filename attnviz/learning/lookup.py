@@ -26,7 +26,6 @@ def task_of(name: str) -> Task:
     Refuses unknown names, missing files and files that define no fitting task; a Python file
     (`mine.py`) is run. The module of a task is imported only on the first use.
 
-    >>> from attnviz import task_of
     >>> task_of("reverse").about
     'eight letters, backwards'
     """

@@ -24,7 +24,7 @@ class Examples:
 
     `readings`: for each thing that a head may learn, the position that each token then attends to.
 
-    >>> from attnviz import task_of
+    >>> from attnviz.learning.lookup import task_of
     >>> task_of("sort").draw(1, 3, False).part(slice(2)).ids.shape  # seed, how many, held out
     torch.Size([2, 13])
     """
@@ -49,7 +49,6 @@ class Examples:
 class Reading:
     """Something that a head may learn, with the name it has in `Examples.readings`.
 
-    >>> from attnviz import Reading
     >>> Reading("subject", "reads the subject").does
     'reads the subject'
     """
@@ -68,7 +67,7 @@ DrawExamples = Callable[[int, int, bool], Examples]
 class Task:
     """What a model learns, with the settings of a model that learns it well.
 
-    >>> from attnviz import task_of
+    >>> from attnviz.learning.lookup import task_of
     >>> task_of("agreement").watch, task_of("agreement").settings.heads
     ('the old keys near the small cabinet are', 2)
     """

@@ -91,17 +91,17 @@ Anything = TypeVar("Anything")
 
 
 @with_checked_arguments
-def read(name: str) -> Trace:
+def load(name: str) -> Trace:
     """Return the Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
 
     Refuses other suffixes, missing files, comparisons, other format versions and malformed
     contents.
 
     >>> import tempfile
-    >>> from attnviz import read, trace
+    >>> from attnviz import load, trace
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     trace("I am").save(f"{folder}/numbers.npz")
-    ...     read(f"{folder}/numbers.npz")
+    ...     load(f"{folder}/numbers.npz")
     <Trace 'I am': 2 tokens, 1 layer × 1 head>
     """
     path = Path(name)
@@ -115,9 +115,6 @@ def read(name: str) -> Trace:
             f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
             "write it again with: attnviz run TEXT -o trace.npz",
         ) from None
-
-
-load = read
 
 
 def _refuse_other_suffix(path: Path) -> None:

@@ -27,7 +27,7 @@ from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.commands import option_name
-from attnviz.wording.keywords import with_checked_fields
+from attnviz.wording.keywords import with_checked_fields, with_defaults
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -267,6 +267,7 @@ class Settings:
                 raise AttnvizError(problem, "try --variant scaled", about="variant")
 
 
+@with_defaults(Settings)
 class SettingKeywords(TypedDict, total=False):
     """The fields of Settings as keywords, with every value that says the same."""
 
@@ -311,6 +312,7 @@ class SettingKeywords(TypedDict, total=False):
     pool: Pool
 
 
+@with_defaults(Settings, model=MINILM)
 class TextsKeywords(TypedDict, total=False):
     """The settings of a trained model that reads many texts, as keywords."""
 
@@ -322,9 +324,9 @@ class TextsKeywords(TypedDict, total=False):
     trust_remote_code: bool
 
 
-def settings_refused(keywords: Mapping[str, Any], model: str | None = None) -> Collection[str]:
-    """Return the names of settings that the model of a call decides; `model` is its default."""
-    if keywords.get("model", model) is None:
+def settings_refused(keywords: Mapping[str, Any]) -> Collection[str]:
+    """Return the names of settings that the model of a call decides."""
+    if keywords.get("model") is None:
         return ()
     return SettingKeywords.__annotations__.keys() - {"tokenizer", *SETTINGS_FOR_TRAINED}
 

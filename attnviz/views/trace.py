@@ -73,7 +73,6 @@ from attnviz.views.view import (
     View,
     build_page,
 )
-from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import and_list
 
 SCREEN_PARTS = ("weights", "context")
@@ -371,18 +370,6 @@ def _weights_excerpt(screen: Page) -> Excerpt | None:
     if not kept_groups or not omitted_parts:
         return None
     return Excerpt(kept_groups, f"--show {','.join(omitted_parts)} shows the vectors")
-
-
-@with_checked_arguments
-def draw(trace: Trace, show: Sequence[str] = SCREEN_PARTS) -> View:
-    """Return the View of parts of a Trace, by default its weights and context vectors.
-
-    >>> from attnviz import draw, trace
-    >>> [grid] = draw(trace("I am"), ["weights"]).grids()
-    >>> grid.rows.names, grid.values.shape
-    (('1 I', '2 am'), (2, 2))
-    """
-    return view(trace, show=show)
 
 
 def part_groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:

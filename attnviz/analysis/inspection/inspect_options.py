@@ -10,9 +10,10 @@ from typing import Any, Literal, TypedDict, get_args
 
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.traces.settings import SettingKeywords, TextsKeywords, format_head_id
+from attnviz.traces.models.model_names import MINILM
+from attnviz.traces.settings import SettingKeywords, Settings, TextsKeywords, format_head_id
 from attnviz.wording.commands import option_name
-from attnviz.wording.keywords import comma_list
+from attnviz.wording.keywords import comma_list, with_defaults
 from attnviz.wording.words import counted
 
 Weigh = Literal["weight", "norm", "gradient"]
@@ -328,10 +329,12 @@ class LookingKeywords(TypedDict, total=False):
     as_: Draw | None
 
 
+@with_defaults(Settings, InspectOptions, model=MINILM)
 class InspectKeywords(SettingKeywords, LookingKeywords):
     """The keywords of inspect: the settings of a run, and the options of an inspection."""
 
 
+@with_defaults(Settings, InspectOptions, model=MINILM)
 class EffectKeywords(TextsKeywords, total=False):
     """The keywords of head_effects: of a trained model, and of what is switched off."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,7 +180,7 @@ class Inspection(RanksHeads, Showable):
         return self.share_maps
 
 
-@with_checked_settings(partial(settings_refused, model=MINILM))
+@with_checked_settings(settings_refused, model=MINILM)
 def inspect(
     text: str | Path | Trace,
     settings: Settings | None = None,

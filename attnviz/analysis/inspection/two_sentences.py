@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,7 +158,7 @@ class TraceComparison(RanksHeads, Showable):
         return any(head.largest.size or head.divergence for head in self.heads)
 
 
-@with_checked_settings(lambda keywords: {"model", *settings_refused(keywords, MINILM)})
+@with_checked_settings(lambda keywords: {"model", *settings_refused({"model": MINILM})})
 def compare_models(
     text: str | Path,
     a: ModelChoice,
@@ -220,7 +220,7 @@ def compare_models(
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
 
 
-@with_checked_settings(partial(settings_refused, model=MINILM))
+@with_checked_settings(settings_refused, model=MINILM)
 def compare_sentences(
     first: str | Path | Trace,
     second: str | Path | Trace,

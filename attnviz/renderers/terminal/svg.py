@@ -41,7 +41,7 @@ def svg(view: View, look: Look) -> list[bytes]:
         SVG_COLUMNS,
         colors="truecolor",
         theme=look.theme,
-        palette=look.palette,
+        palette=look.colors,
         numbers=look.numbers,
     )
     lines = [*_prompt_lines(view.command, screen), *view_lines(view, screen)]
