@@ -318,7 +318,6 @@ def test_what_is_worth_saying_of_a_file_is_said(
 
 INSIDE = """
 from attnviz.errors import warn_with_note as mention
-from attnviz.analysis.head_accuracy import rank
 inside = {"__name__": "attnviz.inside", "mention": mention}
 exec("def made(): mention('so it is')", inside)
 inside["made"]()

@@ -115,7 +115,7 @@ def with_defaults(*option_classes: type, **others: Any) -> Callable[[KeywordClas
 
 LOOK_DEFAULTS = {  # those of Look, which is above this folder
     "theme": "light",
-    "colors": "blues",
+    "colors": "ocean",
     "seconds": 5.0,
     "transparent": False,
     "text_size": 18.0,
