@@ -1,4 +1,4 @@
-"""The names at the top of attnviz, and what `help` shows of them: types and defaults that are used."""
+"""The names at the top of attnviz, and what `help` shows of them: types and true defaults."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_type_checkers_see_each_name_in_the_module_that_it_is_imported_from() ->
 
 def test_a_name_that_is_not_there_is_looked_up_in_the_docs() -> None:
     with pytest.raises(AttributeError) as caught:
-        attnviz.rank  # type: ignore[attr-defined]  # noqa: B018
+        attnviz.rank  # noqa: B018
 
     assert str(caught.value) == (
         "module 'attnviz' has no attribute 'rank'; docs/library.md says where each name is"
