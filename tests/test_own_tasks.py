@@ -34,7 +34,7 @@ def draw(seed, count, held_out):
     return Examples(ids, ids.roll(1, 1), {"before": torch.arange(-1, 4).expand(count, 5)})
 
 task = Task(
-    name="mine", about="a letter late", teaches="it looks back", asked="letter",
+    name="mine", about="a letter late", teaches="it looks back", answer_noun="letter",
     vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="here"),
     draw=draw, readings=(Reading("before", "reads the one before"),), watch="a b c a b",
     settings=Settings(dim=16, layers=1, norm="pre", positions="learned"), longest=5,
@@ -62,15 +62,15 @@ def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(there: Path) ->
 
 
 ODD = {  # what is written in place of what, what is said, what to try
-    "name": ("Task(", "Tusk(", "line 11 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
+    "name": ("Task(", "Tusk(", "line 13 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
     "syntax": (
         "import torch\n",
         "import torch x\n",
         "line 2 of 'mine.py': this is not valid Python",
         "",
     ),
-    "draw": ("ids.roll", "1 / 0 * ids.roll", "line 9 of 'mine.py': ZeroDivisionError", ""),
-    "leaving": ("task =", "exit(1)\ntask =", "line 11 of 'mine.py': SystemExit: 1", ""),
+    "draw": ("ids.roll", "1 / 0 * ids.roll", "line 11 of 'mine.py': ZeroDivisionError", ""),
+    "leaving": ("task =", "exit(1)\ntask =", "line 13 of 'mine.py': SystemExit: 1", ""),
     "none": (
         "task =",
         "tusk =",
