@@ -582,7 +582,7 @@ def test_keywords_are_the_fields_of_the_options(keywords: type, options: type) -
     written = {name: each.__forward_arg__ for name, each in keywords.__annotations__.items()}
     narrower = {"layer": {"str"}}  # a text of numbers is for command lines
 
-    assert [*written] == [*names]
+    assert {*written} == {*names}
     for name, types in names.items():
         missing = set(types.split(" | ")) - set(re.split(r" \| ", written[name]))
         assert not missing - narrower.get(name, set()) or written[name] == "Any", name

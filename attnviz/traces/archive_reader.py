@@ -288,8 +288,7 @@ class _TraceReader:
             given=frozenset(facts["given"]),
             mistake=_match_choice(("", *MISTAKES), facts["mistake"]),
             off={
-                int(head): _match_choice(ABLATION_VALUES, instead)
-                for head, instead in facts.get("off", ())
+                int(head): _match_choice(ABLATION_VALUES, instead) for head, instead in facts["off"]
             },
             **cross_and_block,
         )
@@ -324,7 +323,7 @@ class _TraceReader:
         if not isinstance(origin, FromTransformer):
             raise TypeError(origin)
         number, scale = int(stored["layer"]), float(stored["scale"])
-        return restore_on_demand(tensors, number, scale, origin, facts.get("soft_cap"))
+        return restore_on_demand(tensors, number, scale, origin, facts["soft_cap"])
 
     def _read_block(self, stored: Contents) -> Block:
         """Return the residual connections of a block, and its feed-forward if the file has one."""
@@ -449,8 +448,8 @@ class _TraceReader:
             name: None if facts.get(name) is None else tuple(facts[name])
             for name in TOKEN_LIST_NAMES
         }
-        other_fields = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
-        other_fields |= {name: facts.get(name) for name in ("heads", "kv_heads")}
+        other_names = ("source", "item", "items", "vocabulary", "heads", "kv_heads")
+        other_fields = {name: facts[name] for name in other_names}
         layers = stored.get(LAYERS_KEY, {})
         last = max(map(int, layers), default=0)
         if last >= len(self.contents["layers"]):

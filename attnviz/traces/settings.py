@@ -267,11 +267,22 @@ class Settings:
                 raise AttnvizError(problem, "try --variant scaled", about="variant")
 
 
+@with_defaults(Settings, model=MINILM)
+class TextsKeywords(TypedDict, total=False):
+    """The settings of a trained model that reads many texts, as keywords."""
+
+    model: str | PathLike[str] | torch.nn.Module | None
+    tokenizer: Any  # a name; of a model in memory, its tokenizer
+    device: str | torch.device
+    dtype: Dtype | torch.dtype
+    seed: int
+    trust_remote_code: bool
+
+
 @with_defaults(Settings)
-class SettingKeywords(TypedDict, total=False):
+class SettingKeywords(TextsKeywords, total=False):
     """The fields of Settings as keywords, with every value that says the same."""
 
-    tokenizer: Any  # a name; of a model in memory, its tokenizer
     variant: str
     dim: int | None
     heads: int | None
@@ -287,7 +298,6 @@ class SettingKeywords(TypedDict, total=False):
     positions: Positions
     position_base: float
     embeddings: str | PathLike[str] | None
-    model: str | PathLike[str] | torch.nn.Module | None
     given: str | PathLike[str] | Matrices | None
     item: int | None
     layers: int | None
@@ -301,27 +311,11 @@ class SettingKeywords(TypedDict, total=False):
     generate: int | None
     chat: bool
     truncate: bool
-    trust_remote_code: bool
     without: str | Sequence[str] | None
-    seed: int
-    device: str | torch.device
-    dtype: Dtype | torch.dtype
     stream: bool
     memory_budget: str | None
     resolution: int
     pool: Pool
-
-
-@with_defaults(Settings, model=MINILM)
-class TextsKeywords(TypedDict, total=False):
-    """The settings of a trained model that reads many texts, as keywords."""
-
-    model: str | PathLike[str] | torch.nn.Module | None
-    tokenizer: Any
-    device: str | torch.device
-    dtype: Dtype | torch.dtype
-    seed: int
-    trust_remote_code: bool
 
 
 def settings_refused(keywords: Mapping[str, Any]) -> Collection[str]:
