@@ -580,10 +580,7 @@ def build_alternative(
     alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
     mistake = MISTAKES.get(name) if by == "mask" else None
     trace = trace_source(
-        source,
-        mistake=mistake.name if mistake else "",
-        command=command,
-        needs_matrices=True,
+        source, mistake=mistake.name if mistake else "", command=command, needs_matrices=True
     )
     layer = trace.layers[number]
     return Alternative(

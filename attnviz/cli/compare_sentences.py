@@ -8,12 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.aspects import (
-    ASPECTS,
-    MODEL_RUN_ASPECTS,
-    TEXT_ASPECT,
-    refuse_unknown_aspect,
-)
+from attnviz.analysis.aspects import ASPECTS, MODEL_RUN_ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
 from attnviz.cli.messages import with_progress_bar

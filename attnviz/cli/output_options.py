@@ -16,11 +16,7 @@ from attnviz.cli.help import section_option
 from attnviz.machine import files, memory
 from attnviz.renderers import Look, suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
-from attnviz.renderers.look import (
-    GENERIC_FONTS,
-    TEXT_SIZE_POINTS,
-    size_and_dpi,
-)
+from attnviz.renderers.look import GENERIC_FONTS, TEXT_SIZE_POINTS, size_and_dpi
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_NAMES, parts_to_show
 from attnviz.views.drawing_ways import DRAWING_WAYS
 

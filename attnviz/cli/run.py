@@ -17,12 +17,7 @@ from attnviz.cli.messages import (
     showing_row_progress,
     with_timer,
 )
-from attnviz.cli.options import (
-    TypedOptions,
-    accept_options,
-    command_line,
-    validated_settings,
-)
+from attnviz.cli.options import TypedOptions, accept_options, command_line, validated_settings
 from attnviz.cli.output_options import LiveOptions, OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.trace_options import (
     AttentionOptions,

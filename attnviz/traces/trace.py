@@ -38,12 +38,7 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.result import INSPECT_FUNCTION, RanksHeads, Rows, Showable
 from attnviz.traces.settings import Positions
-from attnviz.traces.weights import (
-    InMemoryWeights,
-    Weights,
-    stack_layer_weights,
-    tensor_to_numpy,
-)
+from attnviz.traces.weights import InMemoryWeights, Weights, stack_layer_weights, tensor_to_numpy
 from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.words import counted, shape_text, with_summary
 

@@ -632,11 +632,7 @@ def scores_grids(
 
 
 def weights_grids(
-    trace: Trace,
-    layer: Layer,
-    stage: Stage,
-    mixed_by: MixedBy,
-    heads: Sequence[int] | None = None,
+    trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy, heads: Sequence[int] | None = None
 ) -> list[Grid]:
     """Return a Grid of the weights of each head, or of `heads`, at a stage, with masked cells and a
     note on sums; maps of blocks where weights are computed only where they are shown.

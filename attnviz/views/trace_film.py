@@ -160,9 +160,7 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         closing=(f"{title}.", *heads.others_sentences()),
         head_explorer=partial(explore_film, heads),
         data=TableData(
-            partial(_film_document, heads),
-            ("trace", *WEIGHT_COLUMNS),
-            partial(_film_lines, film),
+            partial(_film_document, heads), ("trace", *WEIGHT_COLUMNS), partial(_film_lines, film)
         ),
         provenance=replace(
             join_provenances([trace.provenance for trace in film.traces]), command=None

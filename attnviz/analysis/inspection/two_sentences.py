@@ -30,11 +30,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.map_regrouping import (
-    group_by_word,
-    merge_into_words,
-    word_tokens,
-)
+from attnviz.analysis.inspection.map_regrouping import group_by_word, merge_into_words, word_tokens
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
@@ -49,11 +45,7 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.keywords import (
-    replace_choices,
-    with_checked_arguments,
-    with_checked_settings,
-)
+from attnviz.wording.keywords import replace_choices, with_checked_arguments, with_checked_settings
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import and_list, bidi_isolated, counted
 
