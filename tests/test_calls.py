@@ -367,7 +367,7 @@ def test_no_odd_call_raises_an_error_of_python() -> None:
 NAMED_VALUE = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|-?[\w.]+(?:\([^)]*\))?)"""
 )
-LEFT_OUT = re.compile(r"leave '?(?!it\b)(\w+)'? out")
+LEFT_OUT = re.compile(r"leave '?(?!it\b)(\w+)(?:=\w+)?'? out")
 WHOLE_CALL = re.compile(r"(?<![=\w.])[\w.]+\([^)]*\)")
 NEAREST = re.compile("did you mean '([^']*)'")
 TRAINING = ("learn", "compare_learning", "rank")  # take long where nothing is wrong
@@ -440,9 +440,9 @@ GUESSED_NAMES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "metric": (
         lambda: attnviz.compare_models(STORY, "minilm", "minilm", metric=3),  # type: ignore[call-arg]
-        "known: text, a, b, settings, names, layer, head, query, tokenizer, attention, "
-        "target, generate, chat, truncate, trust_remote_code, without, seed, device, dtype, "
-        "stream, memory_budget, resolution, pool",
+        "known: text, a, b, settings, names, layer, head, query, tokenizer, device, dtype, seed, "
+        "trust_remote_code, attention, target, generate, chat, truncate, without, stream, "
+        "memory_budget, resolution, pool",
     ),
     "heads of a corpus": (
         lambda: attnviz.survey([STORY], heads=3),  # type: ignore[call-arg]

@@ -121,7 +121,7 @@ def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> N
 
 def test_a_title_of_ones_own_stands_over_every_frame() -> None:
     view = learned().view()
-    own = type(view)(**{**vars(view), "headline": "Heads at school", "titled": True})
+    own = type(view)(**{**vars(view), "headline": "Heads at school", "has_chosen_title": True})
 
     for layout in layouts_of(own, Look()):
         assert "Heads at school" in [word.text for word in layout.words]
