@@ -93,50 +93,52 @@ def test_every_parameter_shows_its_type_and_its_default(function: FunctionType) 
 
 @pytest.mark.parametrize("function", PUBLIC_FUNCTIONS)
 def test_the_default_of_a_setting_is_that_of_the_settings(function: FunctionType) -> None:
-    shown = shown_defaults(function, SettingKeywords)
+    defaults = shown_defaults(function, SettingKeywords)
     if "settings" not in inspect.signature(function).parameters or function.__name__ == "learn":
         return  # an item, a tokenizer or layers of something else
     model = MINILM if function.__name__ in READING_WITH_MINILM else None
-    expected = defaults_of(Settings(model=model), shown)
+    expected = defaults_of(Settings(model=model), defaults)
 
-    assert shown == expected
-    assert {*shown} >= {*TextsKeywords.__annotations__} or function.__name__ == "compare_learning"
+    assert defaults == expected
+    assert {*defaults} >= {
+        *TextsKeywords.__annotations__
+    } or function.__name__ == "compare_learning"
 
 
 def test_the_default_of_a_choice_of_heads_is_that_of_the_inspection() -> None:
-    shown = shown_defaults(attnviz.inspect, LookingKeywords)
+    defaults = shown_defaults(attnviz.inspect, LookingKeywords)
 
-    assert {*shown} == {*LookingKeywords.__annotations__}
-    assert shown == defaults_of(InspectOptions(), shown)
+    assert {*defaults} == {*LookingKeywords.__annotations__}
+    assert defaults == defaults_of(InspectOptions(), defaults)
 
 
 @pytest.mark.parametrize("function", [attnviz.film, render, View.save, View.figure, Showable.save])
 def test_the_default_of_a_look_is_that_of_a_picture(function: FunctionType) -> None:
-    shown = shown_defaults(function, LookKeywords)
+    defaults = shown_defaults(function, LookKeywords)
 
-    assert {*shown} == {*LookKeywords.__annotations__}
-    assert shown == defaults_of(Look(), shown)
+    assert {*defaults} == {*LookKeywords.__annotations__}
+    assert defaults == defaults_of(Look(), defaults)
 
 
 @pytest.mark.parametrize("path", {*VIEW_FUNCTIONS.values()})
 def test_the_default_of_a_choice_of_a_view_is_that_of_the_function_that_makes_it(path: str) -> None:
-    shown = shown_defaults(Showable.view, ViewKeywords)
+    defaults = shown_defaults(Showable.view, ViewKeywords)
     own = shown_defaults(pkgutil.resolve_name(path), ViewKeywords)
 
-    assert own == {name: shown[name] for name in own}
+    assert own == {name: defaults[name] for name in own}
 
 
 def test_the_defaults_of_steps_are_those_of_a_view() -> None:
     names = ("full", "digits")
     parameters = inspect.signature(attnviz.steps).parameters
-    shown = shown_defaults(Showable.view, ViewKeywords)
+    defaults = shown_defaults(Showable.view, ViewKeywords)
 
-    assert {name: shown[name] for name in names} == {n: parameters[n].default for n in names}
+    assert {name: defaults[name] for name in names} == {n: parameters[n].default for n in names}
 
 
 def test_the_shown_defaults_of_trace_change_nothing() -> None:
-    shown = shown_defaults(attnviz.trace, SettingKeywords)
-    usual, same = attnviz.trace("I am"), attnviz.trace("I am", **shown)
+    defaults = shown_defaults(attnviz.trace, SettingKeywords)
+    usual, same = attnviz.trace("I am"), attnviz.trace("I am", **defaults)
 
     assert torch.equal(usual.weights, same.weights)
     assert usual.origin.settings == same.origin.settings
@@ -144,9 +146,9 @@ def test_the_shown_defaults_of_trace_change_nothing() -> None:
 
 def test_the_shown_defaults_of_inspect_change_nothing() -> None:
     traced = attnviz.trace("the keys near the cabinet", model="agreement")
-    shown = shown_defaults(attnviz.inspect, LookingKeywords)
+    defaults = shown_defaults(attnviz.inspect, LookingKeywords)
 
-    usual, same = attnviz.inspect(traced), attnviz.inspect(traced, **shown)
+    usual, same = attnviz.inspect(traced), attnviz.inspect(traced, **defaults)
     assert usual.options == same.options
     assert usual.view().headline == same.view().headline
 

@@ -54,7 +54,7 @@ VALUE_TYPES: dict[str, ValueType] = {
     "Model": ValueType((), "a Model", '"agreement"'),
     "Module": ValueType((), "a Model", '"agreement"'),
     "Task": ValueType((), "a Task", '"reverse"'),
-    "Choices": ValueType((), "Choices", "leave it out, and give steps=100"),
+    "Choices": ValueType((), "Choices", "attnviz.learning.choices.Choices(steps=100)"),
     "Settings": ValueType(
         (),
         "Settings",
@@ -217,19 +217,22 @@ def with_checked_arguments(
     }
     defaults = {name: accepted.parameters[name].default for name in types_by_name}
     names = unwrap(function).__globals__
-    shown = _full_signature(names, accepted, other_defaults)
-    known_names = [name for name, each in shown.parameters.items() if each.kind not in VARIADIC]
-    has_unpacked = shown != accepted
+    full_signature = _full_signature(names, accepted, other_defaults)
+    is_method = "self" in types_by_name  # whose result checks its keywords
+    checks_names = full_signature != accepted and not is_method
+    known_names = [
+        name for name, each in full_signature.parameters.items() if each.kind not in VARIADIC
+    ]
 
-    def refused(keywords: Mapping[str, Any]) -> Collection[str]:
+    def names_refused_beside(keywords: Mapping[str, Any]) -> Collection[str]:
         return refused_names({**other_defaults, **keywords})
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
         try:
-            if has_unpacked and "self" not in types_by_name:  # a method leaves it to its result
+            if checks_names:
                 for name in (name for name in keywords if name not in known_names):
-                    unusable = refused(keywords)
+                    unusable = names_refused_beside(keywords)
                     usable = [each for each in known_names if each not in unusable]
                     raise _unknown_keyword_error(name, usable)
             bound = _bind(function, accepted, arguments, keywords)
@@ -243,12 +246,12 @@ def with_checked_arguments(
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
-                if error.about in keywords and error.about in refused(keywords):
+                if error.about in keywords and error.about in names_refused_beside(keywords):
                     error.hint = f"leave '{error.about}' out: a model decides that itself"
                 error.rewrite(options_as_keywords)
             raise
 
-    call.__signature__ = shown  # type: ignore[attr-defined]
+    call.__signature__ = full_signature  # type: ignore[attr-defined]
     return call
 
 
