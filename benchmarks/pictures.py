@@ -22,7 +22,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnviz import Trace, draw, render, steps, trace
+from attnviz import Trace, steps, trace
+from attnviz.renderers import render
 from attnviz.views.grids.grid import Grid
 
 STORY = Path(__file__).parent.parent / "sample_texts" / "story.txt"
@@ -36,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
     runs: int = parser.parse_args().runs
-    render(draw(story(8), ["weights"]), ".png")  # the first picture of a process loads fonts
+    render(story(8).view(show=["weights"]), ".png")  # the first picture of a process loads fonts
     print(f"medians of {runs} runs\n")
     print(f"{'PNG of':14}{'seconds':>8}{'imshow':>8}{'ratio':>7}{'bound':>8}")
     for tokens, bound in BOUNDS.items():
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def line(tokens: int, bound: float, runs: int) -> str:
-    view = draw(story(tokens), ["weights"])
+    view = story(tokens).view(show=["weights"])
     (grid,) = view.picture.panels
     assert isinstance(grid, Grid)
     times = [
@@ -75,7 +76,7 @@ def animation() -> str:
 
 def slides() -> str:
     """Five heads, together and each alone, as .pptx."""
-    view = draw(story(16, heads=5, dim=40), ["weights"])
+    view = story(16, heads=5, dim=40).view(show=["weights"])
     took = seconds(lambda: render(view, ".pptx"))
     return f"6 slides of 16 tokens in {took:.1f} s (bound {SECONDS_OF_SLIDES} s)"
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from attnviz.learning.choices import Choices
 from attnviz.learning.learner import new_model
-from attnviz.learning.progress import Answer
+from attnviz.learning.progress import Answer, Moment
 from attnviz.learning.task import Examples, Reading, Task
-from attnviz.learning.training import HELD_OUT_SENTENCES, Choices, EndReason, Learned, Moment
+from attnviz.learning.training import HELD_OUT_SENTENCES, EndReason, Learned
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings

@@ -133,7 +133,7 @@ def test_they_come_back(tmp_path: Path, suffix: str) -> None:
     saved_trace = trace(TEXT, scoring="additive", layers=2, heads=2, memory="it rains")
     saved_trace.view().save(tmp_path / f"trace{suffix}")
 
-    loaded_trace = library.read(str(tmp_path / f"trace{suffix}"))
+    loaded_trace = library.load(str(tmp_path / f"trace{suffix}"))
 
     assert loaded_trace.variant.additive
     for ours, theirs in zip(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attnviz import Trace, read, steps, trace
+from attnviz import Trace, load, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained import answers
 from attnviz.traces.trained.loading import load_transformer
@@ -76,7 +76,7 @@ def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     long_trace, file = trace(TEXT, model=str(small_transformer("gpt2"))), tmp_path / "made.json"
     prediction, count = long_trace.prediction, len(long_trace.tokens)
     long_trace.view().save(file)
-    loaded_prediction = read(str(file)).prediction
+    loaded_prediction = load(str(file)).prediction
 
     assert prediction is not None
     assert prediction.asked_positions == tuple(range(count - 4, count))
@@ -192,12 +192,12 @@ def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> N
 def test_outputs_are_read_again(tmp_path: Path) -> None:
     ablated_trace, file = trace("a b", model="minilm", without="L5H11"), tmp_path / "made.npz"
     ablated_trace.view().save(file)
-    loaded_outputs = read(str(file)).outputs
+    loaded_outputs = load(str(file)).outputs
     assert ablated_trace.outputs is not None
     assert loaded_outputs is not None
     assert torch.equal(loaded_outputs.vectors, ablated_trace.outputs.vectors)
     assert loaded_outputs.with_all_heads is not None
-    assert vector_shift_sentences(read(str(file))) == vector_shift_sentences(ablated_trace)
+    assert vector_shift_sentences(load(str(file))) == vector_shift_sentences(ablated_trace)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
@@ -210,7 +210,7 @@ def test_answers_that_look_alike_are_told_apart_in_files(
     ids, texts = model_trace.prediction.answer_ids, model_trace.prediction.answer_texts
 
     model_trace.view().save(file)
-    loaded_prediction = read(str(file)).prediction
+    loaded_prediction = load(str(file)).prediction
 
     assert loaded_prediction is not None
     assert loaded_prediction.answers == model_trace.prediction.answers

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attnviz import Trace, render, trace
+from attnviz import Trace, trace
 from attnviz.cells import unmasked_cells
+from attnviz.renderers import render
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale

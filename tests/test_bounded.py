@@ -195,7 +195,7 @@ ARRAYS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("read", [matrices.read_matrices, archive_reader.read])
+@pytest.mark.parametrize("read", [matrices.read_matrices, archive_reader.load])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_are_refused_by_what_their_headers_say(
     tmp_path: Path, name: str, read: Callable[[str], object], monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from attnviz import read, steps, trace
+from attnviz import load, steps, trace
 from attnviz.analysis.comparison import compare, compare_scores
 from attnviz.examples.example_names import example, example_names
 from attnviz.renderers import Look
@@ -125,7 +125,7 @@ def test_given_scores_are_no_chance() -> None:
 def test_a_trace_that_comes_back_says_it_again(attnviz: Attnviz, samples: Path) -> None:
     attnviz("run", TEXT, "-o", "a.npz")
 
-    assert read("a.npz").view().screen.caveat == VECTORS
+    assert load("a.npz").view().screen.caveat == VECTORS
 
 
 @pytest.mark.slow("formats")

@@ -25,10 +25,11 @@ from attnviz.analysis.learning_comparison import (
 )
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
+from attnviz.learning.choices import Choices
 from attnviz.learning.learner import Learner, new_model, stack_models
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Task
-from attnviz.learning.training import Batches, Choices, learn, stack_examples
+from attnviz.learning.training import Batches, learn, stack_examples
 from attnviz.traces.settings import Settings
 from attnviz.views.conclusions.learning_findings import additional_sentences, learning_sentence
 from attnviz.views.learning_comparison import training_curves

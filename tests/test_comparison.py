@@ -53,7 +53,7 @@ def test_the_textbooks_case_of_why_scores_are_scaled() -> None:
     """d_k = 64: unscaled, one token takes everything; divided by 8, the others keep a share."""
     scores = torch.tensor([[[29.5998, 9.9446, 63.8539, 55.4694]]])
 
-    comparison = compare_scores(scores, 64, labels=["I", "am", "learning", "this"])
+    comparison = compare_scores(scores, 64, tokens=["I", "am", "learning", "this"])
 
     weights = weights_by_name(comparison)
     unscaled = torch.tensor([1.329e-15, 3.8671e-24, 0.99977, 0.00022833])

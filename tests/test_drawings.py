@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import render, trace
+from attnviz import trace
 from attnviz.errors import AttnvizError, Note
-from attnviz.renderers import Look, divide_into_pages
+from attnviz.renderers import Look, divide_into_pages, render
 from attnviz.renderers.picture.arcs import MAX_LINES, MAX_WORDS
 from attnviz.renderers.picture.bars_list import TRACK_LINE
 from attnviz.renderers.picture.items import Arc, Block, Layout, Tint

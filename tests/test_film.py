@@ -156,7 +156,7 @@ def test_cells_that_are_painted_are_those_that_would_be_drawn(
 ) -> None:
     """To the pixel; where lines between cells are thinner than one, its neighbours share it."""
     view = make_learned(steps=(0, 5, 80)).view()
-    look = Look(dpi=dpi, theme=theme, palette=palette, numbers=False)
+    look = Look(dpi=dpi, theme=theme, colors=palette, numbers=False)
     layouts = layouts_of(view, look)
     size = film._pixel_size(layouts[0].size, look)
     with fixed_settings(view.picture.panels, view_captions(view, look)):

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnviz import compare, compare_sentences, from_weights, inspect, read, steps
+from attnviz import compare, compare_sentences, from_weights, inspect, steps
+from attnviz import load as load_trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.analysis.inspection.two_sentences import HeadComparison
 from attnviz.errors import AttnvizError, Note
@@ -349,7 +350,7 @@ def test_it_comes_back_from_a_file(tmp_path: Path, suffix: str, keys: list[str] 
     original = from_weights(weights.bfloat16(), WORDS, keys=keys, name="mine")
     original.save(tmp_path / f"weights{suffix}")
 
-    restored = read(str(tmp_path / f"weights{suffix}"))
+    restored = load_trace(str(tmp_path / f"weights{suffix}"))
 
     assert torch.equal(restored.weights, original.weights)
     assert restored.external_origin is not None

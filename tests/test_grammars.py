@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import lookup
+from attnviz.learning.choices import Choices
 from attnviz.learning.grammar import FilledSlot, SentenceWay, expand_pattern, parse_pattern
 from attnviz.learning.learner import model_plan, run_learner_model
 from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.task_names import TASKS
-from attnviz.learning.training import Choices, learn
+from attnviz.learning.training import learn
 from attnviz.traces.models.shipped import load_model
 
 SENTENCE_COUNT = 4000

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import Trace, compare, draw, render, trace
+from attnviz import Trace, compare, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
+from attnviz.renderers import render
 from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.matrix import build_panel
 from attnviz.tokens.tokens import Tokens
@@ -29,7 +30,7 @@ from tests.hand import causal_weights, many_words, vectors, view_of
 
 def grids_of(shown_trace: Trace, *show: str) -> list[Grid]:
     """The grids that are shown of a Trace, and nothing else is shown."""
-    panels = draw(shown_trace, show).screen.panels
+    panels = shown_trace.view(show=show).screen.panels
     grids = [each for each in panels if isinstance(each, Grid)]
     assert len(grids) == len(panels)
     return grids

@@ -240,7 +240,7 @@ def test_shared_keys_come_back(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"trace{suffix}"
     grouped_trace.view().save(path)
 
-    restored = library.read(str(path))
+    restored = library.load(str(path))
 
     assert restored.variant.kv_heads == restored.layers[1].kv_heads == 2
     assert torch.equal(restored.layers[1].outputs, grouped_trace.layers[1].outputs)

@@ -15,7 +15,8 @@ import torch
 import transformers
 from torch import nn
 
-from attnviz import AttnvizError, compare, compare_sentences, inspect, rank, read, steps, trace
+from attnviz import AttnvizError, compare, compare_sentences, inspect, load, steps, trace
+from attnviz.analysis.head_accuracy import rank
 from attnviz.errors import Note
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import Settings
@@ -28,7 +29,7 @@ OTHER_TEXT = TEXT.replace("tired", "wide")
 ModelAndTokenizer = dict[str, Any]  # the keywords `model` and `tokenizer`
 
 
-def load(folder: Path, **options: Any) -> ModelAndTokenizer:
+def load_with_transformers(folder: Path, **options: Any) -> ModelAndTokenizer:
     """A model and its tokenizer, loaded without attnviz and with the fastest attention."""
     with quiet_transformers():
         config = transformers.AutoConfig.from_pretrained(folder)
@@ -40,7 +41,7 @@ def load(folder: Path, **options: Any) -> ModelAndTokenizer:
 
 @pytest.fixture
 def llama(small_transformer: Saved) -> ModelAndTokenizer:
-    return load(small_transformer("llama"))
+    return load_with_transformers(small_transformer("llama"))
 
 
 def state_of(model: nn.Module) -> Iterator[Any]:
@@ -62,7 +63,7 @@ def is_same_state(before: list[Any], after: list[Any]) -> bool:
 @pytest.mark.parametrize("name", ["llama", "bert", "gpt2", "t5", "bart", "gpt-oss", "gpt-j"])
 def test_a_model_in_memory_gives_what_its_folder_gives(name: str, small_transformer: Saved) -> None:
     folder = small_transformer(name)
-    keywords = load(folder)
+    keywords = load_with_transformers(folder)
     state_before = [*state_of(keywords["model"])]
 
     from_memory, from_folder = trace(TEXT, **keywords), trace(TEXT, model=folder)
@@ -160,7 +161,7 @@ def test_a_saved_trace_says_that_the_model_was_in_memory_and_takes_it_again(
     llama_trace = trace(TEXT, **llama)
     assert "a model in memory" in llama_trace.view().settings
     llama_trace.save(tmp_path / "trace.npz")
-    restored = read(str(tmp_path / "trace.npz"))
+    restored = load(str(tmp_path / "trace.npz"))
 
     assert torch.equal(restored.weights, llama_trace.weights)
     assert restored.trained == llama_trace.trained
@@ -177,7 +178,7 @@ def test_a_saved_trace_says_that_the_model_was_in_memory_and_takes_it_again(
         head.name for head in effects_of_trace.heads
     ]
     inspect(restored, **llama).save(tmp_path / "again.npz")
-    assert read(str(tmp_path / "again.npz")).trained == llama_trace.trained
+    assert load(str(tmp_path / "again.npz")).trained == llama_trace.trained
 
 
 def test_copies_and_pickles_leave_the_model_out(llama: ModelAndTokenizer) -> None:
@@ -189,7 +190,7 @@ def test_copies_and_pickles_leave_the_model_out(llama: ModelAndTokenizer) -> Non
 
 
 def test_a_model_is_freed_with_its_last_trace(small_transformer: Saved) -> None:
-    keywords = load(small_transformer("bert"))
+    keywords = load_with_transformers(small_transformer("bert"))
     bert_trace, model_reference = trace(TEXT, **keywords), weakref.ref(keywords["model"])
     del keywords
     gc.collect()
@@ -281,7 +282,9 @@ def test_what_is_nothing_for_a_transformer_is_refused(llama: ModelAndTokenizer) 
 
 
 def test_the_tokenizer_of_another_model_is_refused(small_transformer: Saved) -> None:
-    keywords = load(small_transformer("bert")) | {"tokenizer": TOKENIZERS["bytes"]()}
+    keywords = load_with_transformers(small_transformer("bert")) | {
+        "tokenizer": TOKENIZERS["bytes"]()
+    }
     count = keywords["model"].get_input_embeddings().num_embeddings
     with pytest.raises(AttnvizError) as refusal:
         trace(TEXT, **keywords)
@@ -296,7 +299,7 @@ def test_the_tokenizer_of_another_model_is_refused(small_transformer: Saved) -> 
 def test_a_model_in_training_mode_is_run_without_dropout_and_says_so(
     small_transformer: Saved, llama: ModelAndTokenizer
 ) -> None:
-    bert = load(small_transformer("bert"))
+    bert = load_with_transformers(small_transformer("bert"))
     expected = trace(TEXT, **bert).weights
     bert["model"].train()
     with pytest.warns(Note, match="^the model is in training mode; here it ran in evaluation mode"):
@@ -329,12 +332,12 @@ def test_a_model_that_changed_after_its_trace_is_not_run_in_its_place(
 
 def test_attention_that_cannot_be_exchanged_must_be_eager(small_transformer: Saved) -> None:
     assert_refused(
-        lambda: trace(TEXT, **load(small_transformer("falcon"))),
+        lambda: trace(TEXT, **load_with_transformers(small_transformer("falcon"))),
         "the model 'falcon' (falcon) was loaded with attn_implementation='sdpa', which does not "
         "return its weights",
         "load it again with attn_implementation='eager'",
     )
-    eager_falcon = load(small_transformer("falcon"), attn_implementation="eager")
+    eager_falcon = load_with_transformers(small_transformer("falcon"), attn_implementation="eager")
     trace_of_folder = trace(TEXT, model=small_transformer("falcon"))
     assert torch.equal(trace(TEXT, **eager_falcon).weights, trace_of_folder.weights)
 
@@ -412,7 +415,7 @@ def test_a_short_text_is_checked_again_by_a_longer_one(
 def test_matrices_of_an_earlier_text_are_those_that_a_search_finds(
     name: str, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keywords = load(small_transformer(name))
+    keywords = load_with_transformers(small_transformer(name))
     trace(TEXT[:9], **keywords)
     trace_with_known_matrices = trace(OTHER_TEXT, **keywords)
     model_state.results_for_model(keywords["model"]).clear()
@@ -434,7 +437,7 @@ def test_matrices_of_an_earlier_text_are_those_that_a_search_finds(
 
 def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
     peft = pytest.importorskip("peft")
-    keywords = load(small_transformer("llama"))
+    keywords = load_with_transformers(small_transformer("llama"))
     weights_without_adapter = trace(TEXT, **keywords).weights
     config = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"])
     with quiet_transformers():
@@ -453,7 +456,7 @@ def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
     assert adapted_trace.layers[0].projections.w_out is None
     with keywords["model"].disable_adapter():
         assert torch.equal(trace(TEXT, **keywords).weights, weights_without_adapter)
-    merged_model = load(small_transformer("llama")) | {
+    merged_model = load_with_transformers(small_transformer("llama")) | {
         "model": keywords["model"].merge_and_unload()
     }
     assert torch.allclose(trace(TEXT, **merged_model).weights, adapted_trace.weights, atol=1e-5)
@@ -463,7 +466,7 @@ def test_a_model_whose_weights_are_elsewhere_until_they_are_needed(
     small_transformer: Saved,
 ) -> None:
     accelerate = pytest.importorskip("accelerate")
-    keywords = load(small_transformer("llama"))
+    keywords = load_with_transformers(small_transformer("llama"))
     trace_before = trace(TEXT, **keywords)
     accelerate.cpu_offload(keywords["model"], execution_device=torch.device("cpu"))
     assert keywords["model"].lm_head.weight.is_meta
@@ -476,7 +479,7 @@ def test_a_model_whose_weights_are_elsewhere_until_they_are_needed(
 
 def test_quantised_weights_are_never_taken_for_a_matrix(small_transformer: Saved) -> None:
     """Like layers of bitsandbytes: linear, with weights stored as bytes."""
-    keywords = load(small_transformer("llama"))
+    keywords = load_with_transformers(small_transformer("llama"))
     expected = trace(TEXT, **keywords)
     for layer in keywords["model"].model.layers:
         for name in ("q_proj", "o_proj"):
@@ -503,7 +506,7 @@ class ByteLinear(nn.Linear):
 
 
 def test_a_coarse_dtype_is_judged_by_its_own_rounding(small_transformer: Saved) -> None:
-    keywords = load(small_transformer("llama"), dtype=torch.bfloat16)
+    keywords = load_with_transformers(small_transformer("llama"), dtype=torch.bfloat16)
     keywords["model"].model.layers[0].unused = nn.Parameter(torch.zeros(1))  # of float32
     bfloat16_trace = trace(TEXT, **keywords)
 

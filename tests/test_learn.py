@@ -17,8 +17,9 @@ from attnviz.errors import AttnvizError
 from attnviz.learning import progress
 from attnviz.learning.choices import Choices
 from attnviz.learning.lookup import task_of
+from attnviz.learning.progress import Moment
 from attnviz.learning.task_names import TASKS
-from attnviz.learning.training import Moment, Training, learn
+from attnviz.learning.training import Training, learn
 from attnviz.traces.models import folder
 from attnviz.traces.settings import Settings
 from tests.conftest import Attnviz, unchecked

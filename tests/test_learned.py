@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
+from attnviz.learning.choices import Choices
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Reading
-from attnviz.learning.training import Choices, Learned, Training, learn
+from attnviz.learning.training import Learned, Training, learn
 from attnviz.views.conclusions.learning_findings import moment_title, training_sentence
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.learned.head_roles import LearnedHeads
@@ -355,7 +356,7 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
 
 def test_training_takes_one_thread_and_gives_the_others_back() -> None:
 
-    from attnviz import Choices
+    from attnviz.learning.choices import Choices
     from attnviz.learning.lookup import task_of
 
     thread_count = torch.get_num_threads()

@@ -20,6 +20,7 @@ import torch
 
 import attnviz
 from attnviz import Settings
+from attnviz.analysis.head_accuracy import rank
 from attnviz.errors import Note
 from attnviz.wording.keywords import replace_choices
 from tests import LONGEST
@@ -175,7 +176,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "leave 'weigh' out, or give merge=\"mean\"",
     ),
     "a keyword of a function without settings": (
-        lambda: attnviz.rank(layers=2),  # type: ignore[call-arg]
+        lambda: rank(layers=2),  # type: ignore[call-arg]
         "there is no keyword 'layers'",
         "known: model, task",
     ),
@@ -242,7 +243,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "leave 'model' out, or give the text",
     ),
     "a transformer's heads by right answers": (
-        lambda: attnviz.rank("minilm"),
+        lambda: rank("minilm"),
         "'minilm' is a trained transformer, whose heads are ranked on your own texts",
         'give a file with a text on each line: head_effects(Path("texts.txt"), model="minilm"); '
         'for one text, inspect("…", model="minilm", by="effect")',
@@ -282,7 +283,7 @@ def test_what_results_hold_is_printed_in_a_line() -> None:
     assert repr(comparison.heads[0].first) == "<Map L4H9: 7 × 7>"
     assert repr(comparison.heads[0].first.cells).endswith(": 7 × 7 cells>")
     numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms
-    assert repr(attnviz.rank("reverse").model) == f"<Model 'reverse': {numbers:,} numbers>"
+    assert repr(rank("reverse").model) == f"<Model 'reverse': {numbers:,} numbers>"
 
 
 def test_letters_of_a_figure_that_is_saved_are_truetype(tmp_path: Path) -> None:

@@ -431,7 +431,7 @@ def test_an_old_transformers_is_named_with_the_line_that_upgrades_it(
 ) -> None:
     monkeypatch.setattr(refusals, "transformers_version", lambda: "4.57.1")
 
-    result = attnviz(command, SHORT, "--model", "minilm")
+    result = attnviz(command, SHORT_TEXT, "--model", "minilm")
 
     assert (result.status, result.out) == (2, "")
     assert result.err == (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz import Trace, read, trace
+from attnviz import Trace, load, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.long_weights import MEASURED_NAMES, LongWeights
 from tests.conftest import Attnviz
@@ -125,7 +125,7 @@ def test_a_long_text_is_saved_and_read_without_measuring_it_again(
     saved_trace = trace(TEXT, stream=True, **SETTINGS_BY_KIND[kind])
     path = tmp_path / f"a{suffix}"
     saved_trace.save(path)
-    read_trace = read(str(path))
+    read_trace = load(str(path))
 
     for saved_layer, read_layer in zip(saved_trace.layers, read_trace.layers, strict=True):
         weights = read_layer.weights_on_demand
@@ -177,7 +177,7 @@ def test_damaged_files_of_long_texts_are_refused(change: Any, tmp_path: Path) ->
     path.write_text(json.dumps(data), encoding="utf-8")
 
     with pytest.raises(AttnvizError) as error:
-        read(str(path))
+        load(str(path))
 
     assert str(path) in str(error.value)
 

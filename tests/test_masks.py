@@ -217,7 +217,7 @@ def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"trace{suffix}"
     saved_trace.view().save(path)
 
-    read_trace = library.read(str(path))
+    read_trace = library.load(str(path))
 
     for name in ("visible", "context"):
         assert torch.equal(

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnviz import AttnvizError, compare, read, steps, trace
+from attnviz import AttnvizError, compare, load, steps, trace
 from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task_names import TASKS
@@ -155,7 +155,7 @@ def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -
     saved_trace = trace(sentence_for(name), model=name)
     file, second_file = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     saved_trace.view().save(file)
-    read_trace = read(str(file))
+    read_trace = load(str(file))
     read_trace.view().save(second_file)
 
     assert second_file.read_bytes() == file.read_bytes()

@@ -134,7 +134,7 @@ SANITIZED = (r"(?s)<iframe.*?</iframe>", r'(?s)<iframe.*?</iframe>| style="[^"]*
 def test_the_still_picture_is_seen_only_where_the_frame_is_not(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    notebook = cells_of(tmp_path / "notebook.html", trace("I am learning", variant="causal"))
+    notebook = page_of_cells(tmp_path / "notebook.html", trace("I am learning", variant="causal"))
     for theme in ("light", "dark"):
         with page_in_browser(chromium, notebook, color_scheme=theme) as session:
             session.page.frames[1].locator("#matrix canvas").first.wait_for()

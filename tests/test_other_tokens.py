@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-from attnviz import Trace, compare, read, steps, trace
+from attnviz import Trace, compare, load, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.randomness import random_weight_sources
@@ -79,7 +79,7 @@ def test_a_comparison_reads_them_as_well() -> None:
 
 def test_a_trace_that_was_written_still_knows_them(tmp_path: Path) -> None:
     trace_of(cross_arrays()).view().save(tmp_path / "cross.npz")
-    read_trace = read(str(tmp_path / "cross.npz"))
+    read_trace = load(str(tmp_path / "cross.npz"))
     assert_close(
         read_trace.layers[0].key_inputs, torch.from_numpy(cross_arrays()["key_embeddings"])
     )

@@ -12,18 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
+from attnviz.learning.choices import Choices
 from attnviz.learning.grammar_files import GRAMMAR_KEYS, READING_KEYS, SENTENCES_KEYS
 from attnviz.learning.lookup import requested_task, task_of
 from attnviz.learning.own_tasks import MAX_LINE_TOKENS, readings_in
 from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.task_names import LINE_PIECES
-from attnviz.learning.training import Choices, learn
+from attnviz.learning.training import learn
 from tests.conftest import ROOT, Attnviz
 
 TASK_SOURCE = """
 import torch
 from beside import LETTERS
-from attnviz import Examples, Reading, Settings, Task, Vocabulary
+from attnviz import Settings
+from attnviz.learning.task import Examples, Reading, Task
+from attnviz.traces.models.vocabulary import Vocabulary
 
 def draw(seed, count, held_out):
     generator = torch.Generator().manual_seed(2 * seed + held_out)
@@ -31,7 +34,7 @@ def draw(seed, count, held_out):
     return Examples(ids, ids.roll(1, 1), {"before": torch.arange(-1, 4).expand(count, 5)})
 
 task = Task(
-    name="mine", about="a letter late", teaches="it looks back", asked="letter",
+    name="mine", about="a letter late", teaches="it looks back", answer_noun="letter",
     vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="here"),
     draw=draw, readings=(Reading("before", "reads the one before"),), watch="a b c a b",
     settings=Settings(dim=16, layers=1, norm="pre", positions="learned"), longest=5,
@@ -66,9 +69,14 @@ PROBLEMS_OF_TASKS = {  # a text, its replacement, the problem, the hint
         "line 2 of 'mine.py': this is not valid Python",
         "",
     ),
-    "draw": ("ids.roll", "1 / 0 * ids.roll", "line 9 of 'mine.py': ZeroDivisionError", ""),
-    "leaving": ("task =", "exit(1)\ntask =", "line 11 of 'mine.py': SystemExit: 1", ""),
-    "none": ("task =", "tusk =", "'mine.py': there is no 'task' in it", "from attnviz import Task"),
+    "draw": ("ids.roll", "1 / 0 * ids.roll", "line 11 of 'mine.py': ZeroDivisionError", ""),
+    "leaving": ("task =", "exit(1)\ntask =", "line 13 of 'mine.py': SystemExit: 1", ""),
+    "none": (
+        "task =",
+        "tusk =",
+        "'mine.py': there is no 'task' in it",
+        "from attnviz.learning.task import Task",
+    ),
     "another": ("task =", "task = 1;", "'mine.py': its 'task' is not a Task", ""),
     "longest": ("longest=5", "longest=4", "sentences of 5 tokens, but longest is 4", "longest=5"),
     "ids": ("randint(3", "randint(4", "ids must be from 0 to 2, but draw returns 3", "from 0"),

@@ -288,7 +288,7 @@ def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_pa
 def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    training = library.learn("reverse", choices=library.Choices(steps=20))
+    training = library.learn("reverse", steps=20)
     view = training.view()
     assert view.heads is not None
     has_vectors = [head.vectors is not None for head in view.heads.heads]

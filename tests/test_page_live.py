@@ -231,7 +231,7 @@ def test_the_page_of_a_larger_model_has_frequent_pieces_and_those_of_its_text(
 
 
 def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path: Path) -> None:
-    training = library.learn("reverse", choices=library.Choices(steps=6))
+    training = library.learn("reverse", steps=6)
     view = training.view(live=True)
     assert view.live is not None
     page = view.render(".html")

@@ -21,12 +21,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import attnviz
+from attnviz.analysis.head_accuracy import rank
 from attnviz.renderers import Look
 from attnviz.renderers.look import parse_picture_size
 from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.items import Block
 from attnviz.renderers.picture.page_frame import words_have_room
 from attnviz.renderers.picture.panel_labels import PanelStyle, row_ticks
+from attnviz.views.view import View
 from tests.conftest import ROOT, Attnviz
 from tests.test_slides import layout_of
 
@@ -131,10 +133,10 @@ KINDS: dict[str, Callable[[], Any]] = {
     "effects": lambda: attnviz.inspect(STORY, by="effect"),
     "survey": lambda: attnviz.survey(LINES),
     "pairs": lambda: attnviz.pairs(ROOT / "sample_texts" / "pairs.tsv"),
-    "accuracy": lambda: attnviz.rank("agreement"),
-    "training": lambda: attnviz.learn("sort", choices=attnviz.Choices(steps=3)),
+    "accuracy": lambda: rank("agreement"),
+    "training": lambda: attnviz.learn("sort", steps=3),
     "trainings": lambda: attnviz.compare_learning(
-        "sort", repeats=2, choices=attnviz.Choices(steps=3)
+        "sort", repeats=2, steps=3
     ),
     **{f"step {step}": partial(step_of, step) for step in SHOWN_STEPS},
 }  # fmt: skip
@@ -179,7 +181,7 @@ def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kin
     ],
 )
 def test_letters_that_have_no_room_are_refused_with_a_size_that_has(
-    view: Callable[[], attnviz.View], size: str, problem: str, hint: str
+    view: Callable[[], View], size: str, problem: str, hint: str
 ) -> None:
     with pytest.raises(attnviz.AttnvizError) as error:
         view().render(".svg", size=size, points=20)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import AttnvizError, compare, compare_sentences, inspect, read, trace
+from attnviz import AttnvizError, compare, compare_sentences, inspect, load, trace
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
 from attnviz.machine.files import NameInFile
 from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
@@ -99,17 +99,17 @@ def test_the_model_of_a_trace_is_loaded_only_if_it_is_named_again(
 
 def test_a_model_of_other_size_or_of_other_tokens_did_not_make_the_trace(folder: Path) -> None:
     with pytest.raises(AttnvizError, match="it has 22,713,216 numbers, but the model of the trace"):
-        inspect(read(str(folder / "trace.json")), by="effect", model="minilm").view()
+        inspect(load(str(folder / "trace.json")), by="effect", model="minilm").view()
 
     document = json.loads((folder / "trace.json").read_text())
     document["tokens"]["ids"][0] += 1
     (folder / "ids.json").write_text(json.dumps(document))
     with pytest.raises(AttnvizError, match="it cuts the text into different tokens"):
-        inspect(read(str(folder / "ids.json")), by="effect", model=str(folder / "mine")).view()
+        inspect(load(str(folder / "ids.json")), by="effect", model=str(folder / "mine")).view()
 
 
 def test_the_library_asks_for_the_name_too(folder: Path) -> None:
-    loaded_trace = read(str(folder / "trace.npz"))
+    loaded_trace = load(str(folder / "trace.npz"))
     assert isinstance(loaded_trace.origin.settings.model, NameInFile)
     with pytest.raises(AttnvizError, match=REFUSAL):
         inspect(loaded_trace, by="effect").view()
@@ -149,7 +149,7 @@ def test_a_model_is_named_again_only_where_it_is_loaded(folder: Path, attnviz: A
 def test_a_trace_never_says_whose_code_is_trusted(folder: Path, tmp_path: Path) -> None:
     file = change_settings(folder / "trace.json", tmp_path / "t.json", trust_remote_code=True)
 
-    assert read(file).origin.settings.trust_remote_code is False
+    assert load(file).origin.settings.trust_remote_code is False
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_a_command_of_a_file_that_is_not_ours_is_shown_nowhere(
     document = json.loads((tmp_path / "made.json").read_text())
     document["attnviz"]["command"] = command
     (tmp_path / "t.json").write_text(json.dumps(document))
-    loaded_trace = read(str(tmp_path / "t.json"))
+    loaded_trace = load(str(tmp_path / "t.json"))
 
     assert loaded_trace.provenance.command is None
     loaded_trace.save(tmp_path / "again.json")

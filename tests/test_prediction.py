@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnviz import Trace, read, steps, trace
+from attnviz import Trace, load, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look
 from attnviz.renderers.picture.items import ColorBar
@@ -347,7 +347,7 @@ def test_it_is_read_again_as_it_was_written(
     )
     result.view().save(file)
 
-    loaded_trace = read(str(file))
+    loaded_trace = load(str(file))
 
     assert_same(result.prediction, loaded_trace.prediction)
     assert answer_sentences(loaded_trace) == answer_sentences(result)
@@ -365,4 +365,4 @@ def test_a_damaged_prediction_is_refused(tmp_path: Path, change: str) -> None:
     file.write_text(json.dumps(contents), encoding="utf-8")
 
     with pytest.raises(AttnvizError):
-        read(str(file))
+        load(str(file))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz import Trace, render, trace
+from attnviz import Trace, trace
 from attnviz.errors import AttnvizError
+from attnviz.renderers import render
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.grids.grid import Grid
 from attnviz.views.headline import order_parts

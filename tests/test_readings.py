@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-from attnviz import trace
+from attnviz import load, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.array_dimensions import possible_axes
 from attnviz.traces.matrices import parse_matrices
@@ -423,13 +423,12 @@ def test_heads_that_are_given_are_joined_by_nothing_that_is_not(
 
 
 def test_a_trace_of_an_item_comes_back(tmp_path: Path) -> None:
-    from attnviz import read
 
     contents = {"embeddings": random(2, 5, 8), "w_query": random(3, 8, 2), "w_key": random(3, 8, 2)}
     result = trace(None, given=parse_matrices(contents, item=2))
     result.view().save(tmp_path / "a.npz")
 
-    loaded_trace = read(str(tmp_path / "a.npz"))
+    loaded_trace = load(str(tmp_path / "a.npz"))
 
     assert loaded_trace.items == 2
     assert loaded_trace.layers[0].heads == 3

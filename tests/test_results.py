@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import attnviz
 from attnviz import AttnvizError
+from attnviz.analysis.head_accuracy import rank
 from attnviz.analysis.inspection.two_sentences import compare_two_traces
+from attnviz.learning.lookup import task_of
 from attnviz.learning.training import Learned
 from attnviz.tokens.tokens import tokens_of_words
 from tests.test_calls import (
@@ -34,7 +36,7 @@ from tests.test_calls import (
 
 @cache
 def learned_model() -> Learned:
-    return attnviz.learn("reverse", choices=attnviz.Choices(steps=2))
+    return attnviz.learn("reverse", steps=2)
 
 
 def query_headline(result: Any, name: int | str) -> str:
@@ -180,7 +182,7 @@ RESULTS_ABOUT_HEADS: dict[str, Callable[[], Any]] = {
     "MinimalPairs": small_pairs,
     "CorpusEffects": small_effects,
     "TraceComparison": compare_small_sentences,
-    "Ranking": lambda: attnviz.rank("agreement"),
+    "Ranking": lambda: rank("agreement"),
     "Inspection": lambda: attnviz.inspect(animal_trace(), layer=[4, 5]),
     "Inspection by effect": lambda: attnviz.inspect(animal_trace(), head="L5H11", by="effect"),
 }
@@ -266,9 +268,9 @@ def results() -> Iterator[Any]:
     yield attnviz.inspect(animal_trace(), head="L5H11", query="it")
     yield attnviz.inspect(animal_trace(), head=["L5H11", "L5H10"], by="effect", pairs=2)
     yield attnviz.trace("the keys near the cabinet", model="agreement")
-    yield from (attnviz.compare("I am"), attnviz.steps("I am"), attnviz.rank("agreement"))
+    yield from (attnviz.compare("I am"), attnviz.steps("I am"), rank("agreement"))
     yield attnviz.from_weights(WEIGHTS, np.array(["I", "am"]))
-    yield from (attnviz.example("simplified"), attnviz.task_of("reverse"), attnviz.Settings())
+    yield from (attnviz.example("simplified"), task_of("reverse"), attnviz.Settings())
     yield learned_model()
     yield from (animal_trace().view(), attnviz.trace(f"{STORY} " * 20))
 

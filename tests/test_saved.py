@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz import AttnvizError, Trace, compare, read, trace
+from attnviz import AttnvizError, Trace, compare, load, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.examples import example_names
@@ -67,7 +67,7 @@ GIVEN_MATRICES: dict[str, dict[str, Any]] = {
 
 def save_and_read(original: Trace, folder: Path, suffix: str) -> Trace:
     original.view().save(folder / f"numbers{suffix}")
-    return read(str(folder / f"numbers{suffix}"))
+    return load(str(folder / f"numbers{suffix}"))
 
 
 def find_differences(one: Any, other: Any, path: str = "trace") -> list[str]:
@@ -390,7 +390,7 @@ def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None
     damage_file(path, change)
 
     with pytest.raises(AttnvizError) as error:
-        read(str(path))
+        load(str(path))
 
     assert str(error.value) == DAMAGED_FILES[change].format(path)
 
@@ -413,6 +413,6 @@ def test_what_is_no_trace_is_refused(
         path.write_bytes(content)
 
     with pytest.raises(AttnvizError) as error:
-        read(str(path))
+        load(str(path))
 
     assert str(error.value).startswith(problem.format(path))

@@ -23,6 +23,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 import attnviz as library
 from attnviz import trace
+from attnviz.analysis.comparison import compare_scores
 from attnviz.analysis.inspection.patterns import PATTERN_KINDS
 from attnviz.analysis.survey import CorpusPart, Survey
 from attnviz.cli.app import run_command_line
@@ -32,8 +33,8 @@ from attnviz.views.documents import all_documents_schema, document_kinds, docume
 from attnviz.views.view import View
 from tests.conftest import ROOT, Attnviz, unchecked
 from tests.small_transformers import Saved
-from tests.test_prediction import with_bias
-from tests.untrained import traced, untrained
+from tests.test_prediction import add_bias
+from tests.untrained import trace_model, untrained_model
 
 Document = dict[str, Any]
 Documents = Callable[[str], Document]
@@ -55,8 +56,8 @@ LIBRARY: dict[str, Callable[[Saved], Showable]] = {
     "weights of another library": lambda small: library.from_weights(
         np.full((1, 2, 2), 0.5), tokens=["I", "am"]
     ),
-    "a model with biases": lambda small: traced(with_bias(untrained(norm="post"))),
-    "scores alone": lambda small: library.compare_scores(torch.eye(2)[None], 4),
+    "a model with biases": lambda small: trace_model(add_bias(untrained_model(norm="post"))),
+    "scores alone": lambda small: compare_scores(torch.eye(2)[None], 4),
     "a metric": lambda small: library.inspect(
         "The animal", model=str(small("gpt2")), by="effect", metric=lambda out: out.logits[0, -1, 7]
     ),

@@ -101,7 +101,7 @@ def test_capped_scores_come_back(tmp_path: Path, suffix: str) -> None:
     result = trace(TEXT, soft_cap=1.5, layers=1, memory="it rains")
     result.view().save(tmp_path / f"trace{suffix}")
 
-    loaded_trace = library.read(str(tmp_path / f"trace{suffix}"))
+    loaded_trace = library.load(str(tmp_path / f"trace{suffix}"))
 
     assert loaded_trace.variant.soft_cap == 1.5
     for loaded_layer, layer in zip(

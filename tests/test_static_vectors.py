@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from attnviz import AttnvizError, Settings, compare, read, trace
+from attnviz import AttnvizError, Settings, compare, load, trace
 from attnviz.machine.files import read_folder_state
 from attnviz.traces.trained import model_location
 from attnviz.traces.trained.model_location import locate_embedding_model
@@ -263,7 +263,7 @@ def test_a_saved_trace_comes_back_where_no_model_is_installed(
     monkeypatch.setattr(model_location, "find_spec", lambda name: None)
 
     assert result.out.splitlines()[:5] == loaded_result.out.splitlines()[:5]
-    assert read(str(path)).origin.table.width == 384  # type: ignore[union-attr]
+    assert load(str(path)).origin.table.width == 384  # type: ignore[union-attr]
     assert attnviz("compare", "--trace", str(path), "--by", "scale").status == 0
     refusal = attnviz(*COMMAND)
     model_location._package_folder.cache_clear()

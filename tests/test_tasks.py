@@ -13,6 +13,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from attnviz.learning import shipped_tasks
+from attnviz.learning.choices import Choices
 from attnviz.learning.lookup import task_of
 from attnviz.learning.shipped_tasks import (
     CLOSING_BRACKETS,
@@ -21,7 +22,7 @@ from attnviz.learning.shipped_tasks import (
     SORT_NUMBERS,
 )
 from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
-from attnviz.learning.training import Choices, Learned, learn
+from attnviz.learning.training import Learned, learn
 from tests.conftest import unchecked
 from tests.tiers import examples
 

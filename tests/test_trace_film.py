@@ -15,6 +15,7 @@ from PIL import Image
 
 import attnviz
 from attnviz.views.grids.grid import Grid
+from attnviz.views.view import View
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 
@@ -72,7 +73,7 @@ def test_the_numbers_of_a_film_are_those_of_its_traces(film: attnviz.Film) -> No
     assert [line["trace"] for line in lines[::18]] == list(film.names)
 
 
-def heads_of_frame(view: attnviz.View) -> set[str]:
+def heads_of_frame(view: View) -> set[str]:
     panels = view.shots[0].groups[0].panels
     return {panel.title.split()[1] for panel in panels if isinstance(panel, Grid)}
 

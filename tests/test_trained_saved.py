@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz import Trace, read, trace
+from attnviz import Trace, load, trace
 from attnviz.errors import Note
 from attnviz.traces import archive
 from attnviz.views.steps.walk import steps
@@ -45,7 +45,7 @@ def saved_values(transformer_trace: Trace) -> dict[str, object]:
 def test_it_comes_back_to_the_last_digit(minilm_trace: Trace, suffix: str, tmp_path: Path) -> None:
     file = tmp_path / f"trace{suffix}"
     minilm_trace.view().save(file)
-    loaded_trace = read(str(file))
+    loaded_trace = load(str(file))
 
     assert saved_values(loaded_trace) == saved_values(minilm_trace)
     for layer, loaded_layer in zip(minilm_trace.layers, loaded_trace.layers, strict=True):
@@ -83,7 +83,7 @@ def test_every_kind_comes_back(name: str, settings: dict[str, str], tmp_path: Pa
     model = save((KINDS | KINDS_WITHOUT_CAPTURE)[name], tmp_path / name)
     original = trace(TEXT, model=str(model), **settings)  # type: ignore[arg-type]
     original.view(show=["weights"]).save(tmp_path / "trace.npz")
-    loaded_trace = read(str(tmp_path / "trace.npz"))
+    loaded_trace = load(str(tmp_path / "trace.npz"))
 
     assert loaded_trace.trained == original.trained
     assert (loaded_trace.prompt, loaded_trace.text, loaded_trace.keys) == (
@@ -107,7 +107,7 @@ def test_of_very_many_weights_what_makes_them_is_kept(
     monkeypatch.setattr(archive, "MAX_SAVED_CELLS", 100)
     file = str(tmp_path / "trace.npz")
     result = attnviz("run", TEXT, "--model=minilm", "--without=L1H2=mean", "-o", file)
-    loaded_trace = read(file)
+    loaded_trace = load(file)
 
     assert "note: scores and weights, 2,592 of each, are left out of the file" in result.err
     with np.load(file) as arrays:
@@ -125,7 +125,7 @@ def test_what_was_left_out_is_left_out_again(
     with pytest.warns(Note, match="are left out of the file"):
         minilm_trace.view().save(first_file)
     with pytest.warns(Note, match="are left out of the file"):
-        read(str(first_file)).view().save(second_file)
+        load(str(first_file)).view().save(second_file)
 
     assert {*np.load(first_file).files} == {*np.load(second_file).files}
 
@@ -148,7 +148,7 @@ def test_the_steps_of_a_file_say_where_the_matrices_are_not(
     minilm_trace: Trace, tmp_path: Path
 ) -> None:
     minilm_trace.view().save(tmp_path / "trace.npz")
-    walk = steps(read(str(tmp_path / "trace.npz")), layer=1, head=0, query="2")
+    walk = steps(load(str(tmp_path / "trace.npz")), layer=1, head=0, query="2")
     sections = {section.name: section for section in walk.sections}
 
     assert sections["projections"].about == (

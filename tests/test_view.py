@@ -14,6 +14,7 @@ from attnviz.renderers import FORMATS, Look, render
 from attnviz.renderers.saving import save_view
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
+from attnviz.views.view import View
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -23,7 +24,7 @@ def save_both_ways(
     command: Attnviz,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    view: attnviz.View,
+    view: View,
     name: str,
     *words: str,
 ) -> tuple[bytes, bytes]:
@@ -137,7 +138,7 @@ def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) 
     from attnviz import trace
 
     trace("I am", dim=4).view().save(
-        tmp_path / "a.json", theme="dark", size=(8, 5), palette="greys", transparent=True
+        tmp_path / "a.json", theme="dark", size=(8, 5), colors="greys", transparent=True
     )
 
     command = json.loads((tmp_path / "a.json").read_text("utf-8"))["attnviz"]["command"]
@@ -158,9 +159,9 @@ def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
 
 
 def test_a_picture_of_the_library_has_title_description_and_provenance() -> None:
-    from attnviz import draw, trace
+    from attnviz import trace
 
-    svg = render(draw(trace(TEXT, variant="causal"), ["weights"]), ".svg").decode()
+    svg = render(trace(TEXT, variant="causal").view(show=["weights"]), ".svg").decode()
 
     assert ">Each token attends only to itself and earlier tokens</title>" in svg
     assert "1 I reads 1 I most (1.00)" in svg
@@ -244,8 +245,8 @@ def test_a_step_alone_is_a_view_of_its_own() -> None:
 
 def test_a_look_has_nothing_to_say() -> None:
     assert set(Look.__dataclass_fields__) == {
-        "theme", "palette", "size", "dpi", "seconds", "transparent", "numbers", "text_size",
-        "vectors", "footnote", "points", "font", "colors",
+        "theme", "colors", "size", "dpi", "seconds", "transparent", "numbers", "text_size",
+        "vectors", "footnote", "points", "font",
     }  # fmt: skip
 
 
@@ -253,7 +254,7 @@ def test_a_look_has_nothing_to_say() -> None:
     ("looks", "problem"),
     [
         ({"theme": "drak"}, "there is no theme 'drak'"),
-        ({"palette": "grays"}, "there is no colour map 'grays'"),
+        ({"colors": "grays"}, "there is no colour map 'grays'"),
         ({"size": (1000, 1000)}, "--size is 1000 by 1000 inches, and each must be from 2.5 to 40"),
         ({"dpi": -3}, "--dpi is -3, and must be from 30 to 1200"),
         ({"dpi": 1200, "size": (40, 5)}, "40 inches at 1200 dpi are 48,000 pixels"),

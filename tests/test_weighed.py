@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attnviz import AttnvizError, trace
+from attnviz import AttnvizError, load, trace
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import FULL_SLICE
-from attnviz.traces.archive_reader import read
 from attnviz.traces.trained import captured_attention
 from attnviz.traces.trained.gradients import answer_gradients
 from attnviz.traces.trained.loading import load_transformer
@@ -89,7 +88,7 @@ def test_a_file_has_no_matrix_to_weigh_with_and_the_error_says_where_there_is_on
 ) -> None:
     inspect("I am learning").view().save(tmp_path / "trace.npz")
     with pytest.raises(AttnvizError, match="the file of a trace holds no matrices") as error:
-        inspect(read(str(tmp_path / "trace.npz")), weigh="norm").view()
+        inspect(load(str(tmp_path / "trace.npz")), weigh="norm").view()
     assert error.value.hint == 'use the model itself: give its text, and model="minilm"'
 
 

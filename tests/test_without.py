@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 from torch.testing import assert_close
 
-from attnviz import Settings, compare, read, steps, trace
+from attnviz import Settings, compare, load, steps, trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.attention.arithmetic import join_heads, mix_values, switch_off_heads
 from attnviz.errors import AttnvizError
@@ -198,7 +198,7 @@ def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str) -> None
     result, file = trace(TEXT, heads=2, without="L0H1=mean"), tmp_path / f"trace{suffix}"
     result.view().save(file)
 
-    loaded_trace = read(str(file))
+    loaded_trace = load(str(file))
 
     assert loaded_trace.layers[0].off == {1: "mean"}
     assert torch.equal(loaded_trace.layers[0].attended.contexts, result.layers[0].attended.contexts)

@@ -482,27 +482,26 @@ def compare_scores(
     scores: Float[Tensor, "head query key"],
     width: int,
     visible: Bool[Tensor, "query key"] | None = None,
-    labels: Sequence[str] | None = None,
+    tokens: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare the softmax of given scores with the softmax of the scores divided by √width.
 
     The first, "unscaled", is the reference. `visible` is the mask (by default all keys), and
-    `labels` name the keys (by default numbers). Refuses a width below 1, and a mask or labels of
+    `tokens` name the keys (by default numbers). Refuses a width below 1, and a mask or tokens of
     another size.
 
     >>> import torch
-    >>> from attnviz import compare_scores
     >>> found = compare_scores(torch.tensor([[[8.0, 0.0], [0.0, 8.0]]]), 64)
     >>> [alternative.name for alternative in found.alternatives]
     ['unscaled', 'scaled']
     """
     queries, keys = scores.shape[-2:]
-    _refuse_misfit_scores(queries, keys, width, visible, labels)
+    _refuse_misfit_scores(queries, keys, width, visible, tokens)
     mask = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
-    tokens = tokens_of_words(labels or [str(number + 1) for number in range(keys)])
+    keys_as_tokens = tokens_of_words(tokens or [str(number + 1) for number in range(keys)])
     weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
     alternatives = [
-        Alternative(name, rows, mask, tokens, tokens)
+        Alternative(name, rows, mask, keys_as_tokens, keys_as_tokens)
         for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
     ]
     return contrast_alternatives(alternatives, "scale", 0)
@@ -513,17 +512,17 @@ def _refuse_misfit_scores(
     keys: int,
     width: int,
     visible: Bool[Tensor, "query key"] | None,
-    labels: Sequence[str] | None,
+    tokens: Sequence[str] | None,
 ) -> None:
-    """Refuse a width below 1, and a mask or labels that do not fit this many queries and keys."""
+    """Refuse a width below 1, and a mask or tokens that do not fit this many queries and keys."""
     if width < 1:
         raise AttnvizError(f"width is {width}, and must be at least 1", "try width=64")
     if visible is not None and visible.shape != (queries, keys):
         problem = f"the mask is {shape_text(visible.shape)}, and the scores {queries} × {keys}"
         raise AttnvizError(problem, "give True or False for each query and key")
-    if labels is not None and (len(labels) != keys or not all(labels)):
-        problem = f"there are {counted(len(labels), 'label')} for {counted(keys, 'key')}"
-        raise AttnvizError(problem, "name each key, or leave 'labels' out")
+    if tokens is not None and (len(tokens) != keys or not all(tokens)):
+        problem = f"there are {counted(len(tokens), 'token')} for {counted(keys, 'key')}"
+        raise AttnvizError(problem, "name each key, or leave 'tokens' out")
 
 
 def contrast_alternatives(
@@ -579,10 +578,7 @@ def build_alternative(
     alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
     mistake = MISTAKES.get(name) if by == "mask" else None
     trace = trace_source(
-        source,
-        mistake=mistake.name if mistake else "",
-        command=command,
-        needs_matrices=True,
+        source, mistake=mistake.name if mistake else "", command=command, needs_matrices=True
     )
     layer = trace.layers[number]
     return Alternative(

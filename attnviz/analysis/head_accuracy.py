@@ -34,7 +34,6 @@ from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.model_in_memory import name_model
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.old_names import with_old_names
 
 NORMAL_QUANTILE = 1.96  # of 97.5 %
 
@@ -65,7 +64,6 @@ class RankedHead:
         return f"<{self.name}: {percent_text(self.without.accuracy)} right without it>"
 
 
-@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking(RanksHeads, Showable):
     """The heads of a model, starting with the one whose ablation costs most accuracy."""
@@ -104,7 +102,6 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
     `task` gives the test sentences; by default it is the task that the model learned. Refuses
     trained transformers, models that give no answers, and a task with another vocabulary.
 
-    >>> from attnviz import rank
     >>> rank("agreement").view().headline
     'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,13 +20,13 @@ from attnviz.analysis.aspects import (
     refuse_learning_by,
 )
 from attnviz.attention.variants import VARIANTS
+from attnviz.learning.choices import ChoiceKeywords, Choices
 from attnviz.learning.learner import Learner, new_model, share_correct, stack_models
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Examples, Task, draw_examples
 from attnviz.learning.training import (
     HELD_OUT_SENTENCES,
     Batches,
-    Choices,
     complete_choices,
     next_moment_step,
     stack_examples,
@@ -38,7 +38,10 @@ from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, chosen_variant, head_width
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 TRAINING_NUMBERS_AT_ONCE = 2**21  # activations of one layer for all sentences of a step
 # The head width when scaled and unscaled are compared, as in GPT-3 and Llama: with queries and
@@ -131,21 +134,22 @@ def compare_learning(
     choices: Choices | None = None,
     named: str | None = None,
     track: StepTracker = lambda steps: steps,
+    **changes: Unpack[ChoiceKeywords],
 ) -> Learning:
     """Train a model for each value and seed on the same sentences, and compare how they learn.
 
     `by` is the setting that is varied, and the `settings` default to the task's. Training ends when
-    every model has learned the task, and after `choices.steps` in any case. `named` is what the
-    command calls the task, if that is not its name.
+    every model has learned the task, and after `steps` in any case. `changes` replace fields of the
+    choices. `named` is what the command calls the task, if that is not its name.
 
-    >>> from attnviz import Choices, compare_learning
-    >>> found = compare_learning("sort", by="scale", repeats=2, choices=Choices(steps=3))
+    >>> from attnviz import compare_learning
+    >>> found = compare_learning("sort", by="scale", repeats=2, steps=3)
     >>> [way.name for way in found.ways]
     ['unscaled', 'scaled']
     """
     task = task_of(task) if isinstance(task, str) else task
     base = settings or default_learning_settings(task, by)
-    choices = complete_choices(task, choices or Choices())
+    choices = complete_choices(task, replace_choices(choices or Choices(), changes))
     names = choose_ways(by, values, base, repeats)
     settings_by_way = [TRAINING_ASPECTS[by].choose(base, name) for name in names]
     seeds = range(base.seed, base.seed + repeats)

@@ -307,8 +307,7 @@ def print_error(problem: str, hint: str) -> int:
 
 
 def run_command_line(
-    arguments: Sequence[str] | None = None,
-    report_error: Callable[[str, str], int] = print_error,
+    arguments: Sequence[str] | None = None, report_error: Callable[[str, str], int] = print_error
 ) -> int:
     """Run a command line (None: that of the process) and return its exit status.
 

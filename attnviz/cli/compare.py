@@ -27,10 +27,10 @@ from attnviz.cli.options import (
     TypedOptions,
     accept_options,
     command_line,
+    model_options_beside,
     refuse_beside_trace,
-    refuse_model_conflicts,
     settings_from_options,
-    take_model_options,
+    validated_settings,
 )
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import (
@@ -270,15 +270,12 @@ def compare_command(
         return
     trace_file = next(iter(saved.trace), None)
     model = ModelOptions(model=next(iter(models.model), None))
-    text, options, typed_text = _move_text_to_other(
-        text, options, trace_file, typed.values_of(text)
-    )
-    typed_beside = typed_text | typed.values_of(model, trained, matrices)
-    model_overrides = take_model_options(trace_file, typed_beside)
-    refuse_beside_trace(trace_file, typed_beside)
-    refuse_model_conflicts(model.model, typed.values_of(text, attention, matrices))
-    settings = settings_from_options(text, model, trained, attention, matrices, long_text)
+    text, options, typed = _move_text_to_other(text, options, trace_file, typed)
+    model_overrides = model_options_beside(trace_file, typed.values_of(model, trained))
     overrides = typed.values_of(attention) | model_overrides
+    groups = (model, trained, attention, matrices, long_text)
+    beside_trace = (*overrides, *streaming)
+    settings = validated_settings(trace_file, typed, text, *groups, beside_trace=beside_trace)
     overrides |= {name: value for name, value in streaming.items() if name != "log"}
     base = _read_base_trace(trace_file, options, outputs, pictures, overrides)
     if base is not None and base.trained is None:
@@ -322,15 +319,15 @@ def _deliver_comparison(
 
 
 def _move_text_to_other(
-    text: TextOptions, options: ComparisonOptions, trace: str | None, typed_text: dict[str, Any]
-) -> tuple[TextOptions, ComparisonOptions, dict[str, Any]]:
+    text: TextOptions, options: ComparisonOptions, trace: str | None, typed: TypedOptions
+) -> tuple[TextOptions, ComparisonOptions, TypedOptions]:
     """Return the options with the text as the second sentence, if a saved trace is the first.
 
     The typed options then come back without `text`; otherwise everything comes back unchanged.
     """
     if trace is None or text.text is None or options.other is not None:
-        return text, options, typed_text
-    typed_others = {name: value for name, value in typed_text.items() if name != "text"}
+        return text, options, typed
+    typed_others = TypedOptions(typed.names - {"text"})
     return replace(text, text=None), replace(options, other=text.text), typed_others
 
 

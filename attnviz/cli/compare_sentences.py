@@ -8,12 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.aspects import (
-    ASPECTS,
-    MODEL_RUN_ASPECTS,
-    TEXT_ASPECT,
-    refuse_unknown_aspect,
-)
+from attnviz.analysis.aspects import ASPECTS, MODEL_RUN_ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
 from attnviz.cli.messages import with_progress_bar
@@ -102,10 +97,7 @@ def deliver_pair_comparison(
         words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
         for name in models.model:
             with naming_in_errors(name):
-                model_settings = replace(settings, model=name)
-                refuse_model_conflicts(name, typed_options)
-                early_checks.refuse_impossible_settings(model_settings)
-                early_checks.refuse_unusable_text(words, model_settings, outputs.query)
+                _refuse_impossible_model(name, typed_options, words, settings, outputs.query)
         model_options = changed_options(settings) | {"model": models.model} | changed
         view_command = Command(name="compare", argument=words, options=model_options)
 
@@ -116,6 +108,17 @@ def deliver_pair_comparison(
     view = comparison.view_for_command(full=outputs.full, command=view_command)
     provenance = view.provenance and replace(view.provenance, command=line)
     output.deliver_view(replace(view, provenance=provenance), outputs, pictures)
+
+
+def _refuse_impossible_model(
+    model: str, typed: Mapping[str, Any], words: str, settings: Settings, query: str | None
+) -> None:
+    """Refuse a model that the typed options contradict, that cannot be used with the settings, or
+    that cannot read the text, before torch is loaded."""
+    refuse_model_conflicts(model, typed)
+    model_settings = replace(settings, model=model)
+    early_checks.refuse_impossible_settings(model_settings)
+    early_checks.refuse_unusable_text(words, model_settings, query)
 
 
 def deliver_checkpoint_comparison(
@@ -140,11 +143,9 @@ def deliver_checkpoint_comparison(
             )
     words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
     first = find_checkpoints(options.checkpoints)[0].folder
-    model_settings = replace(settings, model=first)
     try:
-        refuse_model_conflicts(first, typed.values_of(text, settings))
-        early_checks.refuse_impossible_settings(model_settings)
-        early_checks.refuse_unusable_text(words, model_settings, outputs.query)
+        typed_options = typed.values_of(text, settings)
+        _refuse_impossible_model(first, typed_options, words, settings, outputs.query)
     except AttnvizError as error:
         error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
         raise
@@ -176,9 +177,9 @@ def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> Tr
         compare_two_traces,
         trace_names,
     )
-    from attnviz.traces.archive_reader import read
+    from attnviz.traces.archive_reader import load
 
-    first, second = map(read, paths)
+    first, second = map(load, paths)
     names = trace_names(first, second)
     file_names = Path(paths[0]).stem, Path(paths[1]).stem
     if names in DEFAULT_NAMES and file_names[0] != file_names[1]:

@@ -117,10 +117,7 @@ def deliver_corpus_effects(
     from attnviz.analysis.inspection.corpus_effects import head_effects
 
     track = partial(
-        with_progress_bar,
-        label="switching heads off",
-        quiet=outputs.quiet,
-        total=count_lines(path),
+        with_progress_bar, label="switching heads off", quiet=outputs.quiet, total=count_lines(path)
     )
     effects = head_effects(chain(start, lines), settings, track=track, **options)
     line = command.with_options(**changed_options(outputs, pictures)).line

@@ -12,12 +12,7 @@ import typer
 
 from attnviz.cli import background
 from attnviz.cli.messages import with_timer
-from attnviz.cli.options import (
-    TypedOptions,
-    accept_options,
-    refuse_model_conflicts,
-    settings_from_options,
-)
+from attnviz.cli.options import TypedOptions, accept_options, validated_settings
 from attnviz.cli.output_options import (
     OutputOptions,
     PictureOptions,
@@ -70,10 +65,8 @@ def explore_command(
     """
     refuse_without_terminal()
     look_from_options(pictures)  # refuses an unknown theme or palette at once
-    typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
-    refuse_model_conflicts(model.model, typed_values)
     groups = (model, trained, attention, matrices, blocks, without)
-    settings = settings_from_options(text, *groups)
+    settings = validated_settings(None, typed, text, *groups)
     loading = Thread(target=import_module, args=(LIBRARY + ".app",), daemon=True)
     loading.start()  # while torch is loaded, which takes longer
     with background.silent_terminal(), with_timer("computing attention", quiet=False):

@@ -23,9 +23,8 @@ from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
     TypedOptions,
     accept_options,
-    refuse_beside_trace,
-    settings_from_options,
-    take_model_options,
+    model_options_beside,
+    validated_settings,
 )
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.run import (
@@ -207,14 +206,16 @@ def inspect_command(
     output.refuse_undeliverable(outputs, pictures, suffixes())
     looking = options.build_looking(effect, long_text, outputs)
     refuse_lines_without_picture(looking.as_, outputs)
-    typed_beside = typed.values_of(text, model, trained, attention, without, long_text)
-    typed_beside.pop("log", None)
+    others = (trained, attention, without, long_text)
     reruns_model = looking.by == "effect" or looking.weigh == "gradient"
-    model_overrides = take_model_options(saved.trace, typed_beside) if reruns_model else {}
-    refuse_beside_trace(saved.trace, typed_beside)
+    typed_model = typed.values_of(model, trained) if reruns_model else {}
+    model_overrides = model_options_beside(saved.trace, typed_model)
     model_or_default = replace(model, model=model.model or MINILM)
-    settings = settings_from_options(text, model_or_default, trained, attention, without, long_text)
-    groups = (model, trained, attention, without, long_text, options, effect)
+    beside_trace = ("log", *model_overrides)
+    settings = validated_settings(
+        saved.trace, typed, text, model_or_default, *others, beside_trace=beside_trace
+    )
+    groups = (model, *others, options, effect)
     if effect.texts is not None:
         refuse_beside_texts(text, saved, options)
         command = Command(name="inspect", options=changed_options(*groups))

@@ -1,4 +1,4 @@
-"""`attnviz variants`, `tokenizers`, `schema`, `example list`, `help`, `version`: lists of names."""
+"""`attnviz variants`, `tokenizers`, `schema`, `example list`, `help`, `version`: lists."""
 
 from __future__ import annotations
 

@@ -18,8 +18,10 @@ from rich.text import Text
 from attnviz.cli import background
 from attnviz.cli.messages import print_message
 from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.learning.choices import Choices
+from attnviz.learning.progress import Moment
 from attnviz.learning.task_names import TASKS
-from attnviz.learning.training import Choices, Moment, Training, complete_choices
+from attnviz.learning.training import Training, complete_choices
 from attnviz.machine import exit_handling
 from attnviz.renderers.terminal.glimpse import glimpse_lines
 from attnviz.renderers.terminal.screen import Screen, line_segments

@@ -42,6 +42,16 @@ FILE_OPTIONS = (
     "file", "texts", "trace", "given", "embeddings", "model", "checkpoints", "from_", "save",
 )  # fmt: skip
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
+MODEL_OPTIONS = ("model", "trust_remote_code")
+SettingOptions = (
+    ModelOptions
+    | TrainedOptions
+    | AttentionOptions
+    | MatrixOptions
+    | BlockOptions
+    | WithoutOptions
+    | LongTextOptions
+)
 _CONTEXT_PARAMETER = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
 )
@@ -169,16 +179,27 @@ def _option_default(declared: Field[Any]) -> Any:
     return inspect.Parameter.empty if declared.default is MISSING else declared.default
 
 
-def settings_from_options(
+def validated_settings(
+    saved_trace: str | None,
+    typed: TypedOptions,
     text: TextOptions,
-    *groups: ModelOptions
-    | TrainedOptions
-    | AttentionOptions
-    | MatrixOptions
-    | BlockOptions
-    | WithoutOptions
-    | LongTextOptions,
+    *groups: SettingOptions,
+    beside_trace: Collection[str] = (),
 ) -> Settings:
+    """Return the Settings made of the options of a command line.
+
+    Refuses, beside a saved trace (the file after --trace), typed options that say how a trace is
+    made, but for those in `beside_trace`; and those that contradict what a small model was made
+    with.
+    """
+    typed_values = typed.values_of(text, *groups)
+    refuse_beside_trace(saved_trace, [name for name in typed_values if name not in {*beside_trace}])
+    models = [group.model for group in groups if isinstance(group, ModelOptions)]
+    refuse_model_conflicts(models[0], typed_values)
+    return settings_from_options(text, *groups)
+
+
+def settings_from_options(text: TextOptions, *groups: SettingOptions) -> Settings:
     """Return the Settings made of the options of a command line.
 
     `groups`: all others but the text, of which only the tokenizer is taken. Refuses a variant that
@@ -205,7 +226,7 @@ def refuse_mistake(variant: str) -> None:
         )
 
 
-def refuse_beside_trace(trace: str | None, others: Mapping[str, Any]) -> None:
+def refuse_beside_trace(trace: str | None, others: Collection[str]) -> None:
     """Refuse a text, or typed options that say how a trace is made, beside --trace.
 
     `trace`: the file after --trace; without it nothing is refused.
@@ -221,13 +242,13 @@ def refuse_beside_trace(trace: str | None, others: Mapping[str, Any]) -> None:
         )
 
 
-def take_model_options(trace: str | None, typed: dict[str, Any]) -> dict[str, Any]:
-    """Remove from `typed`, and return, --model and --trust-remote-code; {} without a saved trace.
+def model_options_beside(trace: str | None, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the typed --model and --trust-remote-code; {} without a saved trace.
 
     A saved trace may not choose which model is loaded, nor whether its code is trusted.
     """
-    names = () if trace is None else ("model", "trust_remote_code")
-    return {name: typed.pop(name) for name in names if name in typed}
+    names = () if trace is None else MODEL_OPTIONS
+    return {name: typed[name] for name in names if name in typed}
 
 
 def refuse_model_conflicts(model: str | None, options: Mapping[str, Any]) -> None:

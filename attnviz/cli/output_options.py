@@ -16,11 +16,7 @@ from attnviz.cli.help import section_option
 from attnviz.machine import files, memory
 from attnviz.renderers import Look, suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
-from attnviz.renderers.look import (
-    GENERIC_FONTS,
-    TEXT_SIZE_POINTS,
-    size_and_dpi,
-)
+from attnviz.renderers.look import GENERIC_FONTS, TEXT_SIZE_POINTS, size_and_dpi
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_NAMES, parts_to_show
 from attnviz.views.drawing_ways import DRAWING_WAYS
 
@@ -276,7 +272,7 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
     size, dpi = size_and_dpi(pictures.size, pictures.dpi)
     return Look(
         theme=Look.theme if pictures.theme is None else pictures.theme,
-        palette=pictures.colors,
+        colors=pictures.colors,
         size=size,
         dpi=dpi,
         seconds=seconds,

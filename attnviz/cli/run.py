@@ -17,14 +17,7 @@ from attnviz.cli.messages import (
     showing_row_progress,
     with_timer,
 )
-from attnviz.cli.options import (
-    TypedOptions,
-    accept_options,
-    command_line,
-    refuse_beside_trace,
-    refuse_model_conflicts,
-    settings_from_options,
-)
+from attnviz.cli.options import TypedOptions, accept_options, command_line, validated_settings
 from attnviz.cli.output_options import LiveOptions, OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.trace_options import (
     AttentionOptions,
@@ -86,16 +79,10 @@ def run_command(
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    typed_values = typed.values_of(
-        text, model, trained, attention, matrices, blocks, without, long_text
-    )
-    refuse_beside_trace(saved.trace, typed_values)
-    refuse_model_conflicts(model.model, typed_values)
+    groups = (model, trained, attention, matrices, blocks, without, long_text)
+    settings = validated_settings(saved.trace, typed, text, *groups)
     show_options.refuse_unknown()
     refuse_undrawable(show_options, outputs)
-    settings = settings_from_options(
-        text, model, trained, attention, matrices, blocks, without, long_text
-    )
     if live.live:
         refuse_live_without_page(outputs.out)
         early_checks.refuse_uncomputable_settings(settings)
@@ -118,10 +105,7 @@ def run_command(
         )
     checks = run_checks(trace) if show_options.verify else []
     output.deliver_view(view, outputs, pictures)
-    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
-    text_source.note_first_item(
-        trace, settings.item, quiet=outputs.quiet or saved.trace is not None
-    )
+    note_likely_mistakes(text, saved, settings, trace, quiet=outputs.quiet)
     print_checks(checks, outputs)
 
 
@@ -200,6 +184,14 @@ def trace_from_options(
     from attnviz.cli.saved_trace import read_saved_trace
 
     return read_saved_trace(name, saved.trace, *groups, **model_overrides)
+
+
+def note_likely_mistakes(
+    text: TextOptions, saved: SavedOptions, settings: Settings, trace: Trace, *, quiet: bool
+) -> None:
+    """Print a note if the text is the name of a file, and one if item 1 of several is shown."""
+    text_source.note_text_names_file(text.text, quiet=quiet)
+    text_source.note_first_item(trace, settings.item, quiet=quiet or saved.trace is not None)
 
 
 def sharing_work(

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.traces.archive_reader import read
+from attnviz.traces.archive_reader import load
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.trace import Trace
 from attnviz.wording.commands import Command, changed_options, parse_command
@@ -21,7 +21,7 @@ def read_saved_trace(name: str, file: str, *groups: Any, **settings: Any) -> Tra
     trace keeps its provenance, so that a file written again is the same to the byte. Any other
     command line starts from the text; from this file only where no text makes the trace.
     """
-    trace = read(file)
+    trace = load(file)
     origin = replace(trace.origin, settings=replace(trace.origin.settings, **settings))
     trace = replace(trace, origin=origin)
     if not settings and _draws_same_options(name, trace.provenance.command or "", groups):

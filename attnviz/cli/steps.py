@@ -9,17 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from attnviz.cli import output, text_source
+from attnviz.cli import output
 from attnviz.cli.help import section_option
-from attnviz.cli.options import (
-    TypedOptions,
-    accept_options,
-    refuse_beside_trace,
-    refuse_model_conflicts,
-    settings_from_options,
-)
+from attnviz.cli.options import TypedOptions, accept_options, validated_settings
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.run import trace_from_options
+from attnviz.cli.run import note_likely_mistakes, trace_from_options
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
@@ -124,10 +118,7 @@ def steps_command(
     output.refuse_undeliverable(outputs, pictures, suffixes())
     refuse_step_options(options, outputs)
     groups = (model, trained, attention, matrices, blocks, without, long_text)
-    typed_values = typed.values_of(text, *groups)
-    refuse_beside_trace(saved.trace, typed_values)
-    refuse_model_conflicts(model.model, typed_values)
-    settings = settings_from_options(text, *groups)
+    settings = validated_settings(saved.trace, typed, text, *groups)
     refuse_missing_steps(options, saved, settings)
 
     options_of_line = (long_text, options, outputs, pictures)
@@ -139,10 +130,7 @@ def steps_command(
 
     view = steps(trace, **options.walk_options(outputs)).view()
     output.deliver_view(view, outputs, pictures, options.seconds_per_step)
-    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
-    text_source.note_first_item(
-        trace, settings.item, quiet=outputs.quiet or saved.trace is not None
-    )
+    note_likely_mistakes(text, saved, settings, trace, quiet=outputs.quiet)
 
 
 def _preparing(query: str | None) -> Callable[[], AbstractContextManager[None]]:

@@ -153,8 +153,7 @@ class TrainedOptions:
     chat: Annotated[
         bool,
         _model_option(
-            "--chat",
-            help="Put the text into the model's own chat template, as a user's message.",
+            "--chat", help="Put the text into the model's own chat template, as a user's message."
         ),
     ] = False
     truncate: Annotated[
@@ -479,9 +478,7 @@ class LongTextOptions:
     resolution: Annotated[
         int,
         _long_option(
-            metavar="N",
-            help="The largest number of blocks on each side of the map.",
-            example="256",
+            metavar="N", help="The largest number of blocks on each side of the map.", example="256"
         ),
     ] = Settings.resolution
     pool: Annotated[
@@ -494,8 +491,7 @@ class LongTextOptions:
         ),
     ] = Settings.pool
     log: Annotated[
-        bool,
-        _long_option("--log", help="Colour by logarithm, which shows small weights."),
+        bool, _long_option("--log", help="Colour by logarithm, which shows small weights.")
     ] = False
 
 

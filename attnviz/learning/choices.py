@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
@@ -25,7 +26,7 @@ ATTNVIZ_CONFIG_KEY = "attnviz"  # a key in the config of every model that attnvi
 class Choices:
     """Training options; None leaves one to the task.
 
-    >>> from attnviz import Choices, learn
+    >>> from attnviz import learn
     >>> learn("sort", choices=Choices(steps=2, batch=8)).choices.batch
     8
     """
@@ -63,6 +64,15 @@ class Choices:
         from here."""
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(others, **chosen)
+
+
+class ChoiceKeywords(TypedDict, total=False):
+    """The fields of Choices as keywords."""
+
+    steps: int | None
+    until: float | None
+    batch: int | None
+    rate: float | None
 
 
 def _refuse_choice_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:

@@ -26,7 +26,6 @@ def task_of(name: str) -> Task:
     Refuses unknown names, missing files and files that define no fitting task; a Python file
     (`mine.py`) is run. The module of a task is imported only on the first use.
 
-    >>> from attnviz import task_of
     >>> task_of("reverse").about
     'eight letters, backwards'
     """
@@ -74,14 +73,18 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
     """Return the task with which a saved model continues, if the user gives none.
 
     A folder may come from a stranger: its grammar or lines (`source`) are read as data, but it
-    cannot make attnviz open another file or run Python. Refuses damaged tasks and, without
-    `source`, any that attnviz does not ship.
+    cannot make attnviz open another file or run Python. Refuses damaged tasks, and Python files.
     """
     name = request.get("task", "")
     if name in TASKS:
         return task_of(name)
-    if not source:
-        raise _missing_task_error(request, folder)
+    if "task" in request and not name.endswith(GRAMMAR_SUFFIX):
+        command = f"attnviz learn {shell_quote(name)} --from {shell_quote(str(folder))}"
+        raise AttnvizError(
+            f"'{folder}' learns {name}, a Python file, and no Python is run just because a folder "
+            "names it",
+            f"if you trust that file, give it as well: {command}",
+        )
     try:
         if "file" in request:
             return _task_of_lines(request, source)
@@ -90,21 +93,3 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
         return read_grammar_task(Path(name), source)
     except AttnvizError as error:
         raise error.with_problem(f"the task that '{folder}' holds is damaged: {error}") from None
-
-
-def _missing_task_error(request: Mapping[str, str], folder: Path) -> AttnvizError:
-    """Return the error for a folder that does not contain its task, with the command that gives the
-    task."""
-    name = request.get("task", request.get("file", ""))
-    option = "" if "task" in request else "--file "
-    command = f"attnviz learn {option}{shell_quote(name)} --from {shell_quote(str(folder))}"
-    if "file" in request or name.endswith(GRAMMAR_SUFFIX):
-        return AttnvizError(
-            f"'{folder}' learns from {name}, and does not contain that file",
-            f"give the file as well: {command}",
-        )
-    return AttnvizError(
-        f"'{folder}' learns {name}, a Python file, and no Python is run just because a folder "
-        "names it",
-        f"if you trust that file, give it as well: {command}",
-    )

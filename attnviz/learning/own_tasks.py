@@ -62,7 +62,7 @@ def own_task(path: Path) -> Task:
         problem = "there is no 'task' in it" if task is None else "its 'task' is not a Task"
         raise AttnvizError(
             f"'{path}': {problem}",
-            f"from attnviz import Task; task = Task(name=…, …); {OWN_TASK_DOCS}",
+            f"from attnviz.learning.task import Task; task = Task(name=…, …); {OWN_TASK_DOCS}",
         )
     task = replace(task, draw=_draw_with_located_errors(task.draw, path), source="")
     for held_out in (False, True):

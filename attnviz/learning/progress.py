@@ -64,7 +64,7 @@ class _MomentFacts:
     loss: float | None
     accuracy: float
     scores: Mapping[str, list[list[float | None]]]
-    answers: list[AnswerRecord] = field(default_factory=list)  # older files have none
+    answers: list[AnswerRecord]
 
 
 def training_files(progress: Progress, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
@@ -158,7 +158,7 @@ def _check_progress(
 
     Raises one of DAMAGE_ERRORS if attnviz could not have written them.
     """
-    request, source, watch = record["asked"], record.get("source", ""), record["watch"]
+    request, source, watch = record["asked"], record["source"], record["watch"]
     are_texts = fits_type((source, watch), tuple[str, str])
     _refuse_damaged_unless(fits_type(request, Mapping[str, str]) and are_texts)
     _refuse_damaged_unless(record["format"] == FORMAT_VERSION)

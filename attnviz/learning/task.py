@@ -12,7 +12,6 @@ from torch import Tensor
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 from attnviz.wording.keywords import built_by, with_checked_fields
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import with_summary
 
 NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
@@ -25,7 +24,7 @@ class Examples:
 
     `readings`: for each thing that a head may learn, the position that each token then attends to.
 
-    >>> from attnviz import task_of
+    >>> from attnviz.learning.lookup import task_of
     >>> task_of("sort").draw(1, 3, False).part(slice(2)).ids.shape  # seed, how many, held out
     torch.Size([2, 13])
     """
@@ -50,7 +49,6 @@ class Examples:
 class Reading:
     """Something that a head may learn, with the name it has in `Examples.readings`.
 
-    >>> from attnviz import Reading
     >>> Reading("subject", "reads the subject").does
     'reads the subject'
     """
@@ -64,13 +62,12 @@ DrawExamples = Callable[[int, int, bool], Examples]
 
 
 @with_summary
-@with_old_names
 @with_checked_fields
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """What a model learns, with the settings of a model that learns it well.
 
-    >>> from attnviz import task_of
+    >>> from attnviz.learning.lookup import task_of
     >>> task_of("agreement").watch, task_of("agreement").settings.heads
     ('the old keys near the small cabinet are', 2)
     """

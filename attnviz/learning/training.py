@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import torch
 from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
-from attnviz.learning.choices import Choices as Choices
+from attnviz.learning.choices import ChoiceKeywords, Choices
 from attnviz.learning.learner import (
     ForwardPass,
     Learner,
@@ -24,8 +24,7 @@ from attnviz.learning.learner import (
     share_correct,
 )
 from attnviz.learning.lookup import task_of
-from attnviz.learning.progress import Answer, OptimizerState, Progress
-from attnviz.learning.progress import Moment as Moment
+from attnviz.learning.progress import Answer, Moment, OptimizerState, Progress
 from attnviz.learning.task import Examples, Task, draw_examples
 from attnviz.learning.task_names import TASKS
 from attnviz.learning.training_facts import add_training_facts
@@ -35,8 +34,11 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_variant, head_width
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.words import counted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 HELD_OUT_SENTENCES = 128  # sentences that accuracy is measured on, if there are so many
 MAX_KEPT_PARAMETERS = 20_000  # of a model, at every moment
@@ -290,20 +292,22 @@ def learn(
     settings: Settings | None = None,
     choices: Choices | None = None,
     watch: str | None = None,
+    **changes: Unpack[ChoiceKeywords],
 ) -> Learned:
     """Train a model on a task, or on the task with this name, and return the result.
 
     Training ends when the model is accurate, or after the last step. `settings` and `choices`
     default to those of the task, and `watch` to the sentence of the task whose attention is
-    recorded. Refuses a training that needs more memory than there is.
+    recorded; `changes` replace fields of the choices. Refuses a training that needs more memory
+    than there is.
 
-    >>> from attnviz import Choices, learn
-    >>> learned = learn("sort", choices=Choices(steps=5))
+    >>> from attnviz import learn
+    >>> learned = learn("sort", steps=5)
     >>> learned.moments[-1].step, learned.model.name
     (5, 'sort')
     """
     task = task if isinstance(task, Task) else task_of(task)
-    training = Training(task, settings, choices, watch)
+    training = Training(task, settings, replace_choices(choices or Choices(), changes), watch)
     for _ in training:
         pass
     return training.learned()

@@ -110,7 +110,7 @@ def render(view: View, suffix: str, **looks: Unpack[LookKeywords]) -> bytes:
 
     Refuses an unknown suffix, a missing package, and impossible looks.
 
-    >>> from attnviz import render, trace
+    >>> from attnviz import trace
     >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()
     'layer,head,query number,query,key number,key,weight,visible'
     """

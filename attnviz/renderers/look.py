@@ -22,7 +22,6 @@ SECONDS_LIMITS = (0.1, 60.0)
 SLIDE_LABEL_POINTS = 18.0  # on a page that is 13.33 inches wide
 TEXT_SIZE_POINTS = {"small": 14.0, "medium": SLIDE_LABEL_POINTS, "large": 24.0}
 TEXT_POINT_LIMITS = (8.0, 72.0)
-MAX_TEXT_FACTOR = TEXT_POINT_LIMITS[1] / SLIDE_LABEL_POINTS
 PAPER_POINT_LIMITS = (4.0, 72.0)
 # Families by generic name: they come with matplotlib, so every machine draws the same.
 FONT_FUNCTION = "attnviz.renderers.picture.glyphs:find_family"
@@ -49,23 +48,21 @@ USUAL_TEXT = TextSize()
 class Look:
     """The settings of a picture's appearance; values that cannot be drawn are refused.
 
-    Sizes and text sizes may be words, as in the command line. `colors` is another name of
-    `palette`.
+    Sizes and text sizes may be words, as in the command line.
     """
 
     theme: str = DEFAULT_THEME
-    palette: str = DEFAULT_PALETTE
+    colors: str = DEFAULT_PALETTE
     size: tuple[float, float] | None = None  # in inches; None: what the panels need
     dpi: int | None = None  # pixels per inch; None: the default of the format
     seconds: float = 5.0  # for which an animation shows each step
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: if they fit
-    text_size: float | str = 1.0  # given in points of a slide; kept as a factor on its letters
+    text_size: float | str = SLIDE_LABEL_POINTS  # points of labels on a slide
     vectors: bool | None = None  # whether a page has queries and keys; None: if they fit
     footnote: bool | None = None  # the faint line of settings; None: not on slides and in papers
     points: float | None = None  # of labels on paper, whatever the size of the page
     font: str | None = None  # serif, sans, mono or a family; None: sans
-    colors: str | None = None  # the palette, as the command line calls it; kept as `palette`
 
     def __post_init__(self) -> None:
         """Read words; refuse an unknown theme or palette, and values outside their limits."""
@@ -73,13 +70,10 @@ class Look:
             size, dpi = size_and_dpi(self.size, self.dpi)
             object.__setattr__(self, "size", size)
             object.__setattr__(self, "dpi", dpi)
-        if self.colors is not None:
-            object.__setattr__(self, "palette", self.colors)
-            object.__setattr__(self, "colors", None)
         object.__setattr__(self, "text_size", parse_text_size(self.text_size))
         find_theme(self.theme)
-        if self.palette not in PALETTES:
-            raise unknown_name_error("colour map", self.palette, PALETTES)
+        if self.colors not in PALETTES:
+            raise unknown_name_error("colour map", self.colors, PALETTES)
         _refuse_points(self.points, self.text)
         _refuse_size(self.size, self.points)
         _refuse_dpi(self.dpi, self.size)
@@ -89,7 +83,7 @@ class Look:
 
     @property
     def text(self) -> TextSize:
-        return TextSize(float(self.text_size), self.points)
+        return TextSize(float(self.text_size) / SLIDE_LABEL_POINTS, self.points)
 
     @property
     def has_footnote(self) -> bool:
@@ -173,30 +167,25 @@ def _refuse_seconds(seconds: float) -> None:
 
 
 def parse_text_size(text_size: float | str) -> float:
-    """Return how many times as large as usual letters are, for 'large' or points such as '20pt'.
+    """Return the points of 'large', '20pt' or 20; refuse unknown names, and points outside 8 to 72.
 
-    A number up to 4, which would be too few points, is such a factor already. Refuses unknown
-    names, and points outside 8 to 72.
-
-    >>> parse_text_size("medium"), parse_text_size(36), parse_text_size(2.0)
-    (1.0, 2.0, 2.0)
+    >>> parse_text_size("medium"), parse_text_size("20pt"), parse_text_size(36)
+    (18.0, 20.0, 36.0)
     """
     if text_size in TEXT_SIZE_POINTS:
-        return TEXT_SIZE_POINTS[str(text_size)] / SLIDE_LABEL_POINTS
+        return TEXT_SIZE_POINTS[str(text_size)]
     if not re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?(pt)?", str(text_size)):
         known = [*TEXT_SIZE_POINTS, "points such as 20"]
         raise unknown_name_error("text size", str(text_size), known)
     points = float(str(text_size).removesuffix("pt"))
     low, high = TEXT_POINT_LIMITS
-    if not isinstance(text_size, str) and low / SLIDE_LABEL_POINTS <= points <= MAX_TEXT_FACTOR:
-        return points
     if not low <= points <= high:
         nearest = min(max(points, low), high)
         raise AttnvizError(
             f"--text-size is {points:g} points, and must be from {low:g} to {high:g}",
             f"try --text-size {nearest:g}, or {', '.join(TEXT_SIZE_POINTS)}",
         )
-    return points / SLIDE_LABEL_POINTS
+    return points
 
 
 def size_and_dpi(

@@ -19,7 +19,6 @@ from attnviz.renderers import (
     refuse_live_without_page,
     render_chunks,
 )
-from attnviz.renderers.look import SLIDE_LABEL_POINTS
 from attnviz.views.view import View
 from attnviz.wording.commands import changed_options
 from attnviz.wording.keywords import LookKeywords, check_values, replace_choices
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-OPTION_NAMES = {"palette": "colors", "seconds": "seconds_per_step"}  # of fields of Look
+OPTION_NAMES = {"seconds": "seconds_per_step"}  # of fields of Look
 COMMANDS_WITH_PACE = ("steps", "example show")
 
 
@@ -96,7 +95,7 @@ def _with_output_command(view: View, paths: Sequence[str | Path], look: Look) ->
     if look.size is not None:
         looks["size"] = "x".join(f"{inches:g}" for inches in look.size)
     if look.text_size != Look.text_size:
-        looks["text_size"] = f"{look.text.factor * SLIDE_LABEL_POINTS:g}"
+        looks["text_size"] = f"{float(look.text_size):g}"
     if view.has_chosen_title:
         looks["title"] = view.headline
     command = view.command.with_options(out=[str(path) for path in paths], **looks)

@@ -91,17 +91,17 @@ Anything = TypeVar("Anything")
 
 
 @with_checked_arguments
-def read(name: str) -> Trace:
+def load(name: str) -> Trace:
     """Return the Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
 
     Refuses other suffixes, missing files, comparisons, other format versions and malformed
     contents.
 
     >>> import tempfile
-    >>> from attnviz import read, trace
+    >>> from attnviz import load, trace
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     trace("I am").save(f"{folder}/numbers.npz")
-    ...     read(f"{folder}/numbers.npz")
+    ...     load(f"{folder}/numbers.npz")
     <Trace 'I am': 2 tokens, 1 layer × 1 head>
     """
     path = Path(name)
@@ -115,9 +115,6 @@ def read(name: str) -> Trace:
             f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
             "write it again with: attnviz run TEXT -o trace.npz",
         ) from None
-
-
-load = read
 
 
 def _refuse_other_suffix(path: Path) -> None:
@@ -290,8 +287,7 @@ class _TraceReader:
             given=frozenset(facts["given"]),
             mistake=_match_choice(("", *MISTAKES), facts["mistake"]),
             off={
-                int(head): _match_choice(ABLATION_VALUES, instead)
-                for head, instead in facts.get("off", ())
+                int(head): _match_choice(ABLATION_VALUES, instead) for head, instead in facts["off"]
             },
             **cross_and_block,
         )
@@ -326,7 +322,7 @@ class _TraceReader:
         if not isinstance(origin, FromTransformer):
             raise TypeError(origin)
         number, scale = int(stored["layer"]), float(stored["scale"])
-        return restore_on_demand(tensors, number, scale, origin, facts.get("soft_cap"))
+        return restore_on_demand(tensors, number, scale, origin, facts["soft_cap"])
 
     def _read_block(self, stored: Contents) -> Block:
         """Return the residual connections of a block, and its feed-forward if the file has one."""
@@ -451,8 +447,8 @@ class _TraceReader:
             name: None if facts.get(name) is None else tuple(facts[name])
             for name in TOKEN_LIST_NAMES
         }
-        other_fields = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
-        other_fields |= {name: facts.get(name) for name in ("heads", "kv_heads")}
+        other_names = ("source", "item", "items", "vocabulary", "heads", "kv_heads")
+        other_fields = {name: facts[name] for name in other_names}
         layers = stored.get(LAYERS_KEY, {})
         last = max(map(int, layers), default=0)
         if last >= len(self.contents["layers"]):

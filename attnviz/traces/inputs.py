@@ -118,9 +118,7 @@ class Sentence:
 
 
 def build_source(
-    text: str | Path | Trace | None,
-    settings: Settings | None = None,
-    **changes: Any,
+    text: str | Path | Trace | None, settings: Settings | None = None, **changes: Any
 ) -> Source:
     """Return the source of a text, or of a finished Trace, with `changes` to its settings.
 

@@ -14,10 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.keywords import LookKeywords, with_checked_arguments
+from attnviz.wording.keywords import (
+    LOOK_DEFAULTS,
+    LookKeywords,
+    with_checked_arguments,
+    with_defaults,
+)
 from attnviz.wording.words import field_summary
 
+VIEW_DEFAULTS = {
+    **dict.fromkeys(("curves", "full", "live", "log", "mean", "predict"), False),
+    "digits": 2,
+    "repeats": 20,
+}
 
+
+@with_defaults(**VIEW_DEFAULTS)
 class ViewKeywords(TypedDict, total=False):
     """The keywords of all views; each result takes some of them, and refuses the others."""
 
@@ -40,6 +52,7 @@ class ViewKeywords(TypedDict, total=False):
     step: str | Sequence[str] | None
 
 
+@with_defaults(**VIEW_DEFAULTS, **LOOK_DEFAULTS)
 class DrawKeywords(ViewKeywords, LookKeywords):
     """The keywords of a view, and of how a picture looks."""
 
@@ -116,8 +129,6 @@ class Showable:
             return view.with_title(title).figure(**looks)
         draw: Callable[..., QuadMesh] = pkgutil.resolve_name(DRAW_INTO_AXES_FUNCTION)
         return draw(view, ax, norm=norm, title=title, **looks)
-
-    plot = heatmap
 
     @with_checked_arguments
     def show(self, **choices: Unpack[ViewKeywords]) -> None:

@@ -27,8 +27,7 @@ from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.commands import option_name
-from attnviz.wording.keywords import with_checked_fields
-from attnviz.wording.old_names import with_old_names
+from attnviz.wording.keywords import with_checked_fields, with_defaults
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 
 
 @with_checked_fields
-@with_old_names
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one run, one field per option; None means "as the variant has it".
@@ -269,10 +267,22 @@ class Settings:
                 raise AttnvizError(problem, "try --variant scaled", about="variant")
 
 
-class SettingKeywords(TypedDict, total=False):
+@with_defaults(Settings, model=MINILM)
+class TextsKeywords(TypedDict, total=False):
+    """The settings of a trained model that reads many texts, as keywords."""
+
+    model: str | PathLike[str] | torch.nn.Module | None
+    tokenizer: Any  # a name; of a model in memory, its tokenizer
+    device: str | torch.device
+    dtype: Dtype | torch.dtype
+    seed: int
+    trust_remote_code: bool
+
+
+@with_defaults(Settings)
+class SettingKeywords(TextsKeywords, total=False):
     """The fields of Settings as keywords, with every value that says the same."""
 
-    tokenizer: Any  # a name; of a model in memory, its tokenizer
     variant: str
     dim: int | None
     heads: int | None
@@ -288,7 +298,6 @@ class SettingKeywords(TypedDict, total=False):
     positions: Positions
     position_base: float
     embeddings: str | PathLike[str] | None
-    model: str | PathLike[str] | torch.nn.Module | None
     given: str | PathLike[str] | Matrices | None
     item: int | None
     layers: int | None
@@ -302,31 +311,16 @@ class SettingKeywords(TypedDict, total=False):
     generate: int | None
     chat: bool
     truncate: bool
-    trust_remote_code: bool
     without: str | Sequence[str] | None
-    seed: int
-    device: str | torch.device
-    dtype: Dtype | torch.dtype
     stream: bool
     memory_budget: str | None
     resolution: int
     pool: Pool
 
 
-class TextsKeywords(TypedDict, total=False):
-    """The settings of a trained model that reads many texts, as keywords."""
-
-    model: str | PathLike[str] | torch.nn.Module | None
-    tokenizer: Any
-    device: str | torch.device
-    dtype: Dtype | torch.dtype
-    seed: int
-    trust_remote_code: bool
-
-
-def settings_refused(keywords: Mapping[str, Any], model: str | None = None) -> Collection[str]:
-    """Return the names of settings that the model of a call decides; `model` is its default."""
-    if keywords.get("model", model) is None:
+def settings_refused(keywords: Mapping[str, Any]) -> Collection[str]:
+    """Return the names of settings that the model of a call decides."""
+    if keywords.get("model") is None:
         return ()
     return SettingKeywords.__annotations__.keys() - {"tokenizer", *SETTINGS_FOR_TRAINED}
 

@@ -38,14 +38,8 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.result import INSPECT_FUNCTION, RanksHeads, Rows, Showable
 from attnviz.traces.settings import Positions
-from attnviz.traces.weights import (
-    InMemoryWeights,
-    Weights,
-    stack_layer_weights,
-    tensor_to_numpy,
-)
+from attnviz.traces.weights import InMemoryWeights, Weights, stack_layer_weights, tensor_to_numpy
 from attnviz.wording.keywords import built_by, with_checked_arguments
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import counted, shape_text, with_summary
 
 Heads = Float[Tensor, "head query key"]
@@ -284,7 +278,6 @@ class Outputs:
     with_all_heads: Float[Tensor, "token dim"] | None = None  # if `vectors` have heads off
 
 
-@with_old_names
 @built_by('attnviz.trace("…")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Trace(RanksHeads, Showable):

@@ -9,8 +9,9 @@ import torch
 
 from attnviz.attention.arithmetic import visible_cells
 from attnviz.cells import StoredCells, unmasked_cells
+from attnviz.learning.progress import Moment
 from attnviz.learning.task import Task
-from attnviz.learning.training import Moment, Training
+from attnviz.learning.training import Training
 from attnviz.views.conclusions.learning_findings import accuracy_text
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory

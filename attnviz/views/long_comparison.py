@@ -534,10 +534,7 @@ def _compared_row_lines(comparison: LongComparison) -> Iterator[TableLines]:
 
 
 def _row_data(
-    comparison: LongComparison,
-    sides: Sequence[Sequence[ComparedHead]],
-    query: int,
-    finding: str,
+    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], query: int, finding: str
 ) -> TableData:
     """Return the exact rows of one token as data, with a line for each key."""
     rows = [[head.row(query) for head in heads] for heads in sides]

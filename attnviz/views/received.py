@@ -25,12 +25,7 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.drawing_ways import refuse_beside_received
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import (
-    MAX_FULL_SCALE_KEYS,
-    Scale,
-    round_up,
-    widest_scale,
-)
+from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
 from attnviz.views.long_text import (

@@ -40,15 +40,7 @@ from attnviz.views.grids.grid import Grid, cells_without_nan
 from attnviz.views.grids.points import LineTokens, Point, PointAxis, PointCloud, PointExample
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.settings_line import stored_text
-from attnviz.views.view import (
-    Excerpt,
-    Group,
-    TableData,
-    TableLines,
-    View,
-    WordColumns,
-    build_page,
-)
+from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
@@ -409,10 +401,7 @@ def _survey_document(survey: Survey) -> Contents:
         "cut lines": survey.cut_lines,
         "repeated lines": survey.repeated_lines,
         "interrupted": survey.interrupted,
-        "rules": {
-            "stands out": RULE_NOTE,
-            "parts": GROUPS_NOTE,
-        },
+        "rules": {"stands out": RULE_NOTE, "parts": GROUPS_NOTE},
         "measures": {measure.name: measure.about for measure in MEASURES}
         | {REPEATS_NAME: REPEATS_ABOUT},
         "heads": [_head_document(head) for head in survey.heads],

@@ -73,7 +73,6 @@ from attnviz.views.view import (
     View,
     build_page,
 )
-from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import and_list
 
 SCREEN_PARTS = ("weights", "context")
@@ -372,18 +371,6 @@ def _weights_excerpt(screen: Page) -> Excerpt | None:
     return Excerpt(kept_groups, f"--show {','.join(omitted_parts)} shows the vectors")
 
 
-@with_checked_arguments
-def draw(trace: Trace, show: Sequence[str] = SCREEN_PARTS) -> View:
-    """Return the View of parts of a Trace, by default its weights and context vectors.
-
-    >>> from attnviz import draw, trace
-    >>> [grid] = draw(trace("I am"), ["weights"]).grids()
-    >>> grid.rows.names, grid.values.shape
-    (('1 I', '2 am'), (2, 2))
-    """
-    return view(trace, show=show)
-
-
 def part_groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
     """Return a Group for each part of each attention in the order of computation, with all rows or,
     of most parts, only the query's; refuses parts of which nothing can be shown.
@@ -643,11 +630,7 @@ def scores_grids(
 
 
 def weights_grids(
-    trace: Trace,
-    layer: Layer,
-    stage: Stage,
-    mixed_by: MixedBy,
-    heads: Sequence[int] | None = None,
+    trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy, heads: Sequence[int] | None = None
 ) -> list[Grid]:
     """Return a Grid of the weights of each head, or of `heads`, at a stage, with masked cells and a
     note on sums; maps of blocks where weights are computed only where they are shown.

@@ -28,7 +28,6 @@ from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import LookKeywords, built_by, check_keywords, with_checked_arguments
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from attnviz.wording.words import and_list, counted, with_summary
 
@@ -199,7 +198,6 @@ class TableData:
     lines: Callable[[], Iterator[TableLines]]  # the data as one table
 
 
-@with_old_names
 @built_by('attnviz.trace("…").view()')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class View:

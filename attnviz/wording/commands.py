@@ -191,7 +191,7 @@ FUNCTIONS = {  # by command
     "run": "trace", "inspect": "inspect", "steps": "steps", "compare": "compare", "learn": "learn",
     "heads": "rank", "survey": "survey", "pairs": "pairs",
 }  # fmt: skip
-CALLS = {"out": "save", "file": "Path", "texts": "Path", "trace": "read"}  # by option
+CALLS = {"out": "save", "file": "Path", "texts": "Path", "trace": "load"}  # by option
 PYTHON_NAMES = {"seconds_per_step": "seconds"}  # keywords that are named differently from options
 SHORT_OPTIONS = {"-o": "--out", "-t": "--tokenizer"}
 IS_VALUE = re.compile(r" is (-?\d|'|empty\b|None\b)")  # after a name: it is plainly a subject

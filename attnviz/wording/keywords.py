@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import BoundArguments, Parameter, Signature, signature, unwrap
 from itertools import islice
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
@@ -20,6 +20,7 @@ from attnviz.wording.commands import options_as_keywords
 from attnviz.wording.words import and_list, counted, or_list
 
 Choices = TypeVar("Choices")
+KeywordClass = TypeVar("KeywordClass", bound=type)
 OptionClass = TypeVar("OptionClass", bound=type)
 Result = TypeVar("Result")
 P = ParamSpec("P")
@@ -53,7 +54,7 @@ VALUE_TYPES: dict[str, ValueType] = {
     "Model": ValueType((), "a Model", '"agreement"'),
     "Module": ValueType((), "a Model", '"agreement"'),
     "Task": ValueType((), "a Task", '"reverse"'),
-    "Choices": ValueType((), "Choices", "attnviz.Choices(steps=100)"),
+    "Choices": ValueType((), "Choices", "attnviz.learning.choices.Choices(steps=100)"),
     "Settings": ValueType(
         (),
         "Settings",
@@ -87,23 +88,46 @@ OTHER_NAMES = {  # of keywords, as other libraries have them
     "fontsize": "points",
     "from_": "source",
     "layer": "kept",
+    "palette": "colors",
 }
 TEXT_HINT = (
     'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
     "from_weights(weights, tokens)"
 )
+VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-MODULES_BETWEEN = (  # of `replace`, `cached_property`, old names
-    *("dataclasses", "functools", "attnviz.wording.old_names"),
-)
+MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace`, `cached_property`
 INTERNAL_KEYWORDS = ("command", "line", "track")  # which no error suggests
+DEFAULTS_BY_KEYWORDS: dict[type, Mapping[str, Any]] = {}  # by TypedDict; others are None
 
 
+def with_defaults(*option_classes: type, **others: Any) -> Callable[[KeywordClass], KeywordClass]:
+    """Return a decorator of a TypedDict of keywords: in signatures they have the defaults of these
+    dataclasses and the others, and None where there is none."""
+
+    def decorate(keyword_class: KeywordClass) -> KeywordClass:
+        own = {each.name: each.default for options in option_classes for each in fields(options)}
+        DEFAULTS_BY_KEYWORDS[keyword_class] = own | others
+        return keyword_class
+
+    return decorate
+
+
+LOOK_DEFAULTS = {  # those of Look, which is above this folder
+    "theme": "light",
+    "colors": "ocean",
+    "seconds": 5.0,
+    "transparent": False,
+    "text_size": 18.0,
+}
+
+
+@with_defaults(**LOOK_DEFAULTS)
 class LookKeywords(TypedDict, total=False):
     """The fields of Look (renderers/look.py) as keywords, with every value that says the same."""
 
     theme: str
-    palette: str
+    colors: str
     size: tuple[float, float] | str | None  # in inches, or in words: "3.3x3.3", "16:9"
     dpi: int | None
     seconds: float
@@ -114,7 +138,6 @@ class LookKeywords(TypedDict, total=False):
     footnote: bool | None
     points: float | None
     font: str | None
-    colors: str | None
 
 
 def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
@@ -158,22 +181,26 @@ def no_names(keywords: Mapping[str, Any]) -> Collection[str]:
 
 
 def with_checked_settings(
-    refused_names: Callable[[Mapping[str, Any]], Collection[str]],
+    refused_names: Callable[[Mapping[str, Any]], Collection[str]], **other_defaults: Any
 ) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
     """Return `with_checked_arguments`, whose errors never suggest a keyword that is refused beside
-    the others of the call: one of `refused_names(keywords)`."""
-    return lambda function: with_checked_arguments(function, refused_names)
+    the others of the call: one of `refused_names(keywords)`.
+
+    `other_defaults` are those of keywords of which this function has its own.
+    """
+    return lambda function: with_checked_arguments(function, refused_names, other_defaults)
 
 
 def with_checked_arguments(
     function: Callable[P, Result],
     refused_names: Callable[[Mapping[str, Any]], Collection[str]] = no_names,
+    other_defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[P, Result]:
     """Decorate a function of the library: it refuses arguments that are missing, too many, unknown
     or of a wrong type, and converts the others to plain values.
 
     A caller outside attnviz gets every error in the words of Python: `layer=0`, not `--layer 0`.
-    Tools that complete keywords see those of `**changes: Unpack[…]`, too.
+    The signature has the keywords of `**changes: Unpack[…]`, too, with types and defaults.
 
     >>> from attnviz import AttnvizError, example
     >>> try:
@@ -190,16 +217,24 @@ def with_checked_arguments(
     }
     defaults = {name: accepted.parameters[name].default for name in types_by_name}
     names = unwrap(function).__globals__
-    more_names = _unpacked_keywords(names, accepted)
+    full_signature = _full_signature(names, accepted, other_defaults)
+    is_method = "self" in types_by_name  # whose result checks its keywords
+    checks_names = full_signature != accepted and not is_method
+    known_names = [
+        name for name, each in full_signature.parameters.items() if each.kind not in VARIADIC
+    ]
+
+    def names_refused_beside(keywords: Mapping[str, Any]) -> Collection[str]:
+        return refused_names({**other_defaults, **keywords})
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
         try:
-            if more_names and "self" not in types_by_name:  # a method leaves it to its result
-                known = [*types_by_name, *more_names]
-                for name in (name for name in keywords if name not in known):
-                    refused = refused_names(keywords)
-                    raise _unknown_keyword_error(name, [n for n in known if n not in refused])
+            if checks_names:
+                for name in (name for name in keywords if name not in known_names):
+                    unusable = names_refused_beside(keywords)
+                    usable = [each for each in known_names if each not in unusable]
+                    raise _unknown_keyword_error(name, usable)
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
             own = {
@@ -211,13 +246,12 @@ def with_checked_arguments(
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
-                if error.about in keywords and error.about in refused_names(keywords):
+                if error.about in keywords and error.about in names_refused_beside(keywords):
                     error.hint = f"leave '{error.about}' out: a model decides that itself"
                 error.rewrite(options_as_keywords)
             raise
 
-    if more_names:
-        call.__signature__ = _full_signature(accepted, more_names)  # type: ignore[attr-defined]
+    call.__signature__ = full_signature  # type: ignore[attr-defined]
     return call
 
 
@@ -268,24 +302,31 @@ def _is_called_by_attnviz() -> bool:
     return name.partition(".")[0] == "attnviz"
 
 
-def _unpacked_keywords(names: Mapping[str, Any], accepted: Signature) -> tuple[str, ...]:
-    """Return the names in the TypedDict that a function's `**changes` are annotated with; empty if
-    there is none, or if it is imported for type checkers only.
+def _full_signature(
+    names: Mapping[str, Any], accepted: Signature, other_defaults: Mapping[str, Any]
+) -> Signature:
+    """Return a signature with the keywords of a TypedDict in place of `**changes: Unpack[…]`.
+
+    It is unchanged if there is none, or if it is imported for type checkers only.
     """
+    parameters: list[Parameter] = []
     for parameter in accepted.parameters.values():
         match = KEYWORDS_PATTERN.fullmatch(str(parameter.annotation))
-        if match and match[1] in names:
-            return tuple(names[match[1]].__annotations__)
-    return ()
-
-
-def _full_signature(accepted: Signature, more: Iterable[str]) -> Signature:
-    """Return a signature with each of these keywords in place of `**changes`."""
-    own = [each for each in accepted.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    unpacked = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=..., annotation="Any") for name in more
-    ]
-    return accepted.replace(parameters=[*own, *unpacked])
+        if match is None or match[1] not in names:
+            parameters.append(parameter)
+            continue
+        keyword_class = names[match[1]]
+        defaults = {**DEFAULTS_BY_KEYWORDS.get(keyword_class, {}), **other_defaults}
+        parameters += [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=defaults.get(name),
+                annotation=annotation.__forward_arg__,
+            )
+            for name, annotation in keyword_class.__annotations__.items()
+        ]
+    return accepted.replace(parameters=parameters)
 
 
 def _bind(
@@ -337,8 +378,7 @@ def _call_error(
         for each in parameters[given:]
         if each.default is each.empty and each.name not in keywords
     ]
-    variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    missing = [each for each in is_missing if each.kind not in variadic]
+    missing = [each for each in is_missing if each.kind not in VARIADIC]
     annotation = _type_names(str(missing[0].annotation))[0]
     row = VALUE_TYPES.get(annotation) or VALUE_TYPES.get(annotation.partition("[")[0])
     example = EXAMPLES.get(missing[0].name) or (row.example if row else "…")

@@ -372,13 +372,7 @@ class CorpusAblation:
     def _meter(self, run: ModelRun) -> EffectMeter:
         """Return the meter of the effects on one text."""
         return EffectMeter(
-            run,
-            self.options,
-            self.metric,
-            self.means,
-            self.measured,
-            self.checks,
-            self.answer_ids,
+            run, self.options, self.metric, self.means, self.measured, self.checks, self.answer_ids
         )
 
     def _changes(

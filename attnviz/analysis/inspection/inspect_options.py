@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.traces.settings import SettingKeywords, TextsKeywords, format_head_id
+from attnviz.traces.models.model_names import MINILM
+from attnviz.traces.settings import SettingKeywords, Settings, TextsKeywords, format_head_id
 from attnviz.wording.commands import option_name
-from attnviz.wording.keywords import comma_list
+from attnviz.wording.keywords import comma_list, with_defaults
 from attnviz.wording.words import counted
 
 Weigh = Literal["weight", "norm", "gradient"]
@@ -85,10 +86,10 @@ class InspectOptions:
         """Read the layers and heads; refuse unknown choices, negative layers and heads, and options
         that do not go together.
         """
-        for name, choices in DESCRIPTIONS_BY_OPTION.items():
+        for name, (kind, choices) in CHOICES_BY_OPTION.items():
             value = getattr(self, name)
             if value is not None and value not in choices:
-                raise unknown_name_error(OPTION_NOUNS[name], value, choices, about=name)
+                raise unknown_name_error(kind, value, choices, about=name)
         self._read_layers_and_heads()
         self._refuse_incomplete_options()
 
@@ -327,10 +328,12 @@ class LookingKeywords(TypedDict, total=False):
     as_: Draw | None
 
 
+@with_defaults(Settings, InspectOptions, model=MINILM)
 class InspectKeywords(SettingKeywords, LookingKeywords):
     """The keywords of inspect: the settings of a run, and the options of an inspection."""
 
 
+@with_defaults(Settings, InspectOptions, model=MINILM)
 class EffectKeywords(TextsKeywords, total=False):
     """The keywords of head_effects: of a trained model, and of what is switched off."""
 
@@ -344,24 +347,15 @@ class EffectKeywords(TextsKeywords, total=False):
     pairs: int | None
 
 
-DESCRIPTIONS_BY_OPTION: dict[str, Mapping[Any, str]] = {
-    "weigh": WEIGH_DESCRIPTIONS,
-    "merge": MERGE_DESCRIPTIONS,
-    "by": BY_DESCRIPTIONS,
-    "rank": RANK_DESCRIPTIONS,
-    "ablation": ABLATION_DESCRIPTIONS,
-    "as_": DRAW_DESCRIPTIONS,
-}
-OPTION_NOUNS = {
-    "weigh": "way to weigh",
-    "merge": "way to merge heads",
-    "by": "way to rank heads by",
-    "rank": "way to rank links",
-    "ablation": "kind of ablation",
-    "as_": "way to draw",
+CHOICES_BY_OPTION: dict[str, tuple[str, Mapping[Any, str]]] = {
+    "weigh": ("way to weigh", WEIGH_DESCRIPTIONS),
+    "merge": ("way to merge heads", MERGE_DESCRIPTIONS),
+    "by": ("way to rank heads by", BY_DESCRIPTIONS),
+    "rank": ("way to rank links", RANK_DESCRIPTIONS),
+    "ablation": ("kind of ablation", ABLATION_DESCRIPTIONS),
+    "as_": ("way to draw", DRAW_DESCRIPTIONS),
 }
 INSPECT_OPTION_NAMES: tuple[str, ...] = tuple(InspectOptions.__dataclass_fields__)
-MERGES: tuple[Merge, ...] = get_args(Merge)
 
 
 def refuse_odd_metric(metric: object, options: InspectOptions) -> None:

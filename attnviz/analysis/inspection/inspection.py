@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,6 @@ from attnviz.wording.keywords import (
     with_checked_arguments,
     with_checked_settings,
 )
-from attnviz.wording.old_names import with_old_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +54,6 @@ MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, mer
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
-@with_old_names
 @built_by('attnviz.inspect("…")')
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(RanksHeads, Showable):
@@ -182,7 +180,7 @@ class Inspection(RanksHeads, Showable):
         return self.share_maps
 
 
-@with_checked_settings(partial(settings_refused, model=MINILM))
+@with_checked_settings(settings_refused, model=MINILM)
 def inspect(
     text: str | Path | Trace,
     settings: Settings | None = None,

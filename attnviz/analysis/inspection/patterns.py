@@ -165,9 +165,7 @@ def _are_marks(pieces: bytes) -> bool:
 
 
 def _find_repeated(
-    rows: Int[np.ndarray, "query"],
-    is_special: Bool[np.ndarray, "query"],
-    numbers: tuple[int, ...],
+    rows: Int[np.ndarray, "query"], is_special: Bool[np.ndarray, "query"], numbers: tuple[int, ...]
 ) -> Bool[np.ndarray, "query"]:
     """Return for each row whether it is part of two neighbouring tokens that occur elsewhere, too.
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,11 +30,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.map_regrouping import (
-    group_by_word,
-    merge_into_words,
-    word_tokens,
-)
+from attnviz.analysis.inspection.map_regrouping import group_by_word, merge_into_words, word_tokens
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
@@ -49,13 +45,8 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.keywords import (
-    replace_choices,
-    with_checked_arguments,
-    with_checked_settings,
-)
+from attnviz.wording.keywords import replace_choices, with_checked_arguments, with_checked_settings
 from attnviz.wording.numbers import share_text
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import and_list, bidi_isolated, counted
 
 if TYPE_CHECKING:
@@ -110,7 +101,6 @@ class HeadComparison:
         return f"<{self.name}: weight {weights}, {self.divergence:.3f} bits apart>"
 
 
-@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class TraceComparison(RanksHeads, Showable):
     """Two Traces compared head by head; the head that differs most comes first."""
@@ -159,7 +149,7 @@ class TraceComparison(RanksHeads, Showable):
         return any(head.largest.size or head.divergence for head in self.heads)
 
 
-@with_checked_settings(lambda keywords: {"model", *settings_refused(keywords, MINILM)})
+@with_checked_settings(lambda keywords: {"model", *settings_refused({"model": MINILM})})
 def compare_models(
     text: str | Path,
     a: ModelChoice,
@@ -221,7 +211,7 @@ def compare_models(
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
 
 
-@with_checked_settings(partial(settings_refused, model=MINILM))
+@with_checked_settings(settings_refused, model=MINILM)
 def compare_sentences(
     first: str | Path | Trace,
     second: str | Path | Trace,

@@ -12,11 +12,7 @@ from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import maps_of_heads
-from attnviz.analysis.inspection.patterns import (
-    HeadPatterns,
-    KeyPattern,
-    find_patterns,
-)
+from attnviz.analysis.inspection.patterns import HeadPatterns, KeyPattern, find_patterns
 from attnviz.analysis.quiz.attention_row import (
     MAX_EVENNESS,
     AttentionRow,

@@ -144,9 +144,7 @@ def build_frame(
     body = _body_lines(subject, place, screen, room)[:lines]
     body += [Text(end="")] * (lines - len(body))
     return Frame(
-        (*head, *sentence, *body, *foot),
-        range(first, first + lines),
-        range(len(head), first),
+        (*head, *sentence, *body, *foot), range(first, first + lines), range(len(head), first)
     )
 
 

@@ -306,12 +306,7 @@ class Subject:
                 "attnviz steps TEXT --memory … --query TOKEN --step cross-scores",
             )
         write = partial(
-            steps,
-            self.trace,
-            query=place.query,
-            layer=layer.layer,
-            head=number,
-            step=CELL_STEPS,
+            steps, self.trace, query=place.query, layer=layer.layer, head=number, step=CELL_STEPS
         )
         try:
             return write(key=place.key)

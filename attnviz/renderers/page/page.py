@@ -152,7 +152,7 @@ def _page_texts(
     the model that the page computes: {} without any.
     """
     styles = [strip_style(read_page_file(f"style/{name}")) for name in STYLE_FILES]
-    style = theme_rules(look.palette) + "".join(styles)
+    style = theme_rules(look.colors) + "".join(styles)
     unused = _unused_scripts(view.live)
     script = join_scripts(tuple(f"script/{name}" for name in SCRIPT_FILES if name not in unused))
     loader = join_scripts((LOADER_SCRIPT,))
@@ -222,8 +222,8 @@ def _color_table(look: Look, name: str) -> dict[str, Any]:
     theme = find_theme(name)
     names = ("series", "heads", "paper", "ink", "faint", "hidden", "hatch")
     return {
-        "sequential": color_anchors(look.palette, name, "sequential").astype(int).tolist(),
-        "diverging": color_anchors(look.palette, name, "diverging").astype(int).tolist(),
+        "sequential": color_anchors(look.colors, name, "sequential").astype(int).tolist(),
+        "diverging": color_anchors(look.colors, name, "diverging").astype(int).tolist(),
         **{color: getattr(theme, color) for color in names},
     }
 

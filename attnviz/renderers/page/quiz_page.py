@@ -37,7 +37,7 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
     """
     assert view.sheet is not None, "a quiz has a sheet of exercises"
     exercises = view.sheet.exercises
-    style = theme_rules(look.palette) + "".join(map(read_page_file, QUIZ_STYLES))
+    style = theme_rules(look.colors) + "".join(map(read_page_file, QUIZ_STYLES))
     script = join_scripts(QUIZ_SCRIPTS)
     theme = "" if look.theme == DEFAULT_THEME else f' class="{look.theme}"'
     title = view.headline if view.has_chosen_title else view.title

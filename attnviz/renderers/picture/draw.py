@@ -137,7 +137,7 @@ def _tint_color(tint: Tint, look: Look) -> list[int]:
     if tint.value is None:
         return _rgb(find_theme(look.theme).hidden)
     scale = tint.scale
-    anchors = color_anchors(look.palette, look.theme, scale.kind)
+    anchors = color_anchors(look.colors, look.theme, scale.kind)
     shaded = color_values(scale.shares(np.array(tint.value)), 0, 1, anchors)
     rgb: list[int] = (fade_colors(shaded, look.theme) if tint.is_off else shaded).tolist()
     return rgb
@@ -213,7 +213,7 @@ def _value_colors(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Lo
     """Return the colour of each value; empty cells look like paper, hidden ones are grey."""
     colors, filled = find_theme(look.theme), np.nan_to_num(values)
     rgb = color_values(
-        scale.shares(filled), 0, 1, color_anchors(look.palette, look.theme, scale.kind)
+        scale.shares(filled), 0, 1, color_anchors(look.colors, look.theme, scale.kind)
     )
     rgb[np.isnan(values)] = _rgb(colors.paper)
     rgb[hidden] = _rgb(colors.hidden)
@@ -297,7 +297,7 @@ def _draw_bar(figure: Figure, layout: Layout, bar: ColorBar, look: Look) -> None
     if bar.box[2] > bar.box[3]:  # it lies, and has its low end on the left
         steps = steps[::-1].T
     rgb = color_values(
-        scale.shares(steps), 0, 1, color_anchors(look.palette, look.theme, scale.kind)
+        scale.shares(steps), 0, 1, color_anchors(look.colors, look.theme, scale.kind)
     )
     axes.add_artist(CellImage(rgb))
 

@@ -20,7 +20,7 @@ from PIL import Image
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.colors import color_anchors, color_values
-from attnviz.renderers.look import MAX_TEXT_FACTOR
+from attnviz.renderers.look import TEXT_POINT_LIMITS
 from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
 from attnviz.renderers.picture.items import Box, Item, Layout, Panel, Stroke, Words, cell_box
@@ -157,8 +157,8 @@ def _last_walk_frame(
     """
     grids = tuple(section.moments[-1].grids[-1] for section in computing)
     rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
-    factor = min(look.text.factor * LAST_TEXT_SCALE, MAX_TEXT_FACTOR)
-    large = replace(look, size=size, text_size=look.text_size if look.points else factor)
+    points = min(float(look.text_size) * LAST_TEXT_SCALE, TEXT_POINT_LIMITS[1])
+    large = replace(look, size=size, text_size=look.text_size if look.points else points)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that letters are smaller than those
         layout = page_layout([Group("computed", rows, kind="pair")], large, captions)
@@ -528,13 +528,13 @@ def _cell_pixels(
 
 
 def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
-    anchors = color_anchors(look.palette, look.theme, panel.grid.scale.kind)
+    anchors = color_anchors(look.colors, look.theme, panel.grid.scale.kind)
     return anchors[0], anchors[-1]
 
 
 def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
     """Return the colour of each cell of a panel; empty cells count as 0."""
-    grid, anchors = panel.grid, color_anchors(look.palette, look.theme, panel.grid.scale.kind)
+    grid, anchors = panel.grid, color_anchors(look.colors, look.theme, panel.grid.scale.kind)
     values = np.nan_to_num(grid.values)
     colors: Float[np.ndarray, "row column 3"] = color_values(
         grid.scale.shares(values), 0, 1, anchors

@@ -65,8 +65,7 @@ def draw_into_axes(
         if ax is None:
             problem = "'norm' is for axes of your own, and no 'ax' is given"
         raise AttnvizError(
-            problem,
-            "try figure, ax = plt.subplots(); of several axes, give one: ax=axes[0]",
+            problem, "try figure, ax = plt.subplots(); of several axes, give one: ax=axes[0]"
         )
     if others:
         name = next(iter(others))

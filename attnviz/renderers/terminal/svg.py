@@ -38,11 +38,7 @@ def svg(view: View, look: Look) -> list[bytes]:
     The command stands above it.
     """
     screen = Screen(
-        SVG_COLUMNS,
-        colors="truecolor",
-        theme=look.theme,
-        palette=look.palette,
-        numbers=look.numbers,
+        SVG_COLUMNS, colors="truecolor", theme=look.theme, palette=look.colors, numbers=look.numbers
     )
     lines = [*_prompt_lines(view.command, screen), *view_lines(view, screen)]
     return [terminal_svg(lines, find_theme(look.theme), _svg_metadata(view)).encode()]

@@ -397,10 +397,7 @@ def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
     if table.grid.pool_note:
         return ""
     units = grid.columns.unit, grid.rows.unit
-    counts = (
-        len(grid.columns) - len(table.grid.columns),
-        len(grid.rows) - len(table.grid.rows),
-    )
+    counts = (len(grid.columns) - len(table.grid.columns), len(grid.rows) - len(table.grid.rows))
     if all(counts) and units[0] == units[1]:
         units = "column", "row"
     counts_of_units = zip(counts, units, strict=True)

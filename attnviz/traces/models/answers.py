@@ -12,7 +12,6 @@ from attnviz.attention.block import Norm
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model, Unembedding
 from attnviz.traces.models.vocabulary import Predicts
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.words import with_summary
 
 
@@ -28,7 +27,6 @@ class AnswerScoring:
     b_answers: Float[Tensor, "answer"] | None
 
 
-@with_old_names
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:

@@ -25,7 +25,6 @@ ARROW, TYPED_ARROW = "→", "->"  # as people type it
 class Vocabulary:
     """The words of a model, with an id each; several spellings may be one word to the model.
 
-    >>> from attnviz import Vocabulary
     >>> Vocabulary(tokenizer="words", words=("the", "key"), spelled={"keys": "key"}).ids
     {'the': 0, 'key': 1, 'keys': 1}
     """

@@ -25,13 +25,7 @@ from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
 from attnviz.traces.long_weights import StreamedWeights, report_progress
 from attnviz.traces.settings import AttentionKind
-from attnviz.traces.weights import (
-    InMemoryWeights,
-    Stage,
-    Weights,
-    head_mask,
-    tensor_to_numpy,
-)
+from attnviz.traces.weights import InMemoryWeights, Stage, Weights, head_mask, tensor_to_numpy
 from attnviz.wording.words import counted, with_summary
 
 CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exist at a time

@@ -21,12 +21,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
 from attnviz.traces.trained.band_masks import BandMasks, MaskRuleLost
-from attnviz.traces.trained.capture import (
-    CannotCapture,
-    LayerOutput,
-    Listener,
-    capturing_attention,
-)
+from attnviz.traces.trained.capture import CannotCapture, LayerOutput, Listener, capturing_attention
 from attnviz.traces.trained.captured_attention import CapturedAttention
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_state import ModelResults

@@ -179,10 +179,7 @@ def _gemma3_config(file: GGUFFile) -> Config:
         "sliding_attention" if is_windowed and (layer + 1) % 6 else "full_attention"
         for layer in range(config["num_hidden_layers"])
     ]
-    local = {
-        "rope_type": "default",
-        "rope_theta": file.number(".rope.freq_base_swa", 10_000.0),
-    }
+    local = {"rope_type": "default", "rope_theta": file.number(".rope.freq_base_swa", 10_000.0)}
     global_base = file.number(".rope.freq_base", 1_000_000.0)
     return config | {
         "layer_types": kinds,

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnviz.analysis.inspection.checkpoints import (
-    REPEATS_KIND,
-    CheckpointComparison,
-    KindCourse,
-)
+from attnviz.analysis.inspection.checkpoints import REPEATS_KIND, CheckpointComparison, KindCourse
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, PatternKind
 from attnviz.analysis.trace_film import HeadPlace
 from attnviz.cells import unmasked_cells

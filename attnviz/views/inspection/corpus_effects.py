@@ -7,11 +7,7 @@ from dataclasses import replace
 from functools import partial
 from math import isnan
 
-from attnviz.analysis.inspection.corpus_effects import (
-    REPEATED_READING,
-    CorpusEffects,
-    MeanEffect,
-)
+from attnviz.analysis.inspection.corpus_effects import REPEATED_READING, CorpusEffects, MeanEffect
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, flips_text
 from attnviz.traces.archive import Contents

@@ -12,11 +12,7 @@ from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery, command_options
 from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive import Contents, trace_contents
-from attnviz.views.inspection.head_kinds import (
-    head_kinds_data,
-    head_kinds_document,
-    nan_to_none,
-)
+from attnviz.views.inspection.head_kinds import head_kinds_data, head_kinds_document, nan_to_none
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.view import TableData, TableLines, WordColumns
 

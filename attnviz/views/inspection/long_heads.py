@@ -21,11 +21,7 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.inspection.head_kinds import (
-    head_flags,
-    head_kinds_data,
-    head_kinds_document,
-)
+from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
 from attnviz.views.long_text import (
     MOST_ATTENDED,
     LongHead,

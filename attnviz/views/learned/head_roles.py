@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from attnviz.cells import StoredCells, unmasked_cells
-from attnviz.learning.progress import Answer
+from attnviz.learning.progress import Answer, Moment
 from attnviz.learning.task import Reading
-from attnviz.learning.training import Learned, Moment
+from attnviz.learning.training import Learned
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.learning.training import Learned, Moment
+from attnviz.learning.progress import Moment
+from attnviz.learning.training import Learned
 from attnviz.traces.trace import Provenance
 from attnviz.views.conclusions.learning_findings import moment_title, training_sentence
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis

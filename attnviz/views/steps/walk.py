@@ -54,7 +54,6 @@ from attnviz.views.view import Group, View, build_page
 from attnviz.wording.commands import changed_options as chosen_options
 from attnviz.wording.keywords import with_checked_settings
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.old_names import with_old_names
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, as_sentence
 
@@ -186,7 +185,6 @@ STEPS_WRITTEN_BY_HEAD = ("queries", "rotary", "context")
 FIRST_BLOCK_STEP_NUMBER = 11
 
 
-@with_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
     """The selected steps (`sections`) of a Trace, its `options`, and the selection."""
