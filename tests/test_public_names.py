@@ -120,7 +120,7 @@ def test_the_default_of_a_look_is_that_of_a_picture(function: FunctionType) -> N
     assert defaults == defaults_of(Look(), defaults)
 
 
-@pytest.mark.parametrize("path", {*VIEW_FUNCTIONS.values()})
+@pytest.mark.parametrize("path", sorted({*VIEW_FUNCTIONS.values()}))
 def test_the_default_of_a_choice_of_a_view_is_that_of_the_function_that_makes_it(path: str) -> None:
     defaults = shown_defaults(Showable.view, ViewKeywords)
     own = shown_defaults(pkgutil.resolve_name(path), ViewKeywords)
