@@ -135,6 +135,11 @@ def warn_with_note(text: str) -> None:
     warnings.warn(Note(text if is_command else options_as_keywords(text)), stacklevel=level)
 
 
+def model_error(problem: str, hint: str) -> AttnvizError:
+    """Return the error for a model that cannot be used, or not for this."""
+    return AttnvizError(problem, hint, about="model")
+
+
 def unknown_name_error(
     kind: str,
     name: object,
