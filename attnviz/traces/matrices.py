@@ -109,6 +109,10 @@ class Matrices:
     def source_text(self) -> str:
         return f"'{self.source}'" if self.source else "what is given"
 
+    def error(self, problem: str, hint: str, about: str = "") -> AttnvizError:
+        """Return an error about these matrices, with the file that they were read from."""
+        return AttnvizError(problem, hint, about=about, file=self.source)
+
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The given tensors of layer 0, by name, without those of upper layers."""

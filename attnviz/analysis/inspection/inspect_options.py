@@ -10,7 +10,12 @@ from typing import Any, Literal, TypedDict, get_args
 
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.traces.settings import SettingKeywords, TextsKeywords, format_head_id
+from attnviz.traces.settings import (
+    SettingKeywords,
+    TextsKeywords,
+    format_head_id,
+    refuse_out_of_range,
+)
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import comma_list
 from attnviz.wording.words import counted
@@ -201,13 +206,7 @@ class InspectOptions:
                     "give --by effect",
                     about=name,
                 )
-        lowest, highest = PAIRED_HEADS_RANGE
-        if self.pairs is not None and not lowest <= self.pairs <= highest:
-            raise AttnvizError(
-                f"--pairs is {self.pairs}, and must be from {lowest} to {highest}",
-                f"try --pairs {lowest if self.pairs < lowest else highest}",
-                about="pairs",
-            )
+        refuse_out_of_range("pairs", self.pairs, *PAIRED_HEADS_RANGE)
         for name in WEIGHT_OPTIONS if self.by == "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
                 option = option_name(name)

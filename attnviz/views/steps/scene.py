@@ -16,6 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, PARTS_OF_PREDICTION
+from attnviz.traces.settings import refuse_out_of_range
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, head_mask
 from attnviz.views.grids.axes import Axis, plain_axis
@@ -58,13 +59,7 @@ class StepSettings:
     full: bool = False
 
     def __post_init__(self) -> None:
-        low, high = DIGITS_RANGE
-        if not low <= self.digits <= high:
-            raise AttnvizError(
-                f"--digits is {self.digits}, and must be from {low} to {high}",
-                f"try --digits {min(max(self.digits, low), high)}",
-                about="digits",
-            )
+        refuse_out_of_range("digits", self.digits, *DIGITS_RANGE)
 
 
 @dataclass(frozen=True, eq=False)
