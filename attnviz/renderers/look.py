@@ -6,7 +6,7 @@ import pkgutil
 import re
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
 
 NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
@@ -78,8 +78,7 @@ class Look:
             object.__setattr__(self, "colors", None)
         object.__setattr__(self, "text_size", parse_text_size(self.text_size))
         find_theme(self.theme)
-        if self.palette not in PALETTES:
-            raise unknown_name_error("colour map", self.palette, PALETTES)
+        refuse_unknown_name("colour map", self.palette, PALETTES)
         _refuse_points(self.points, self.text)
         _refuse_size(self.size, self.points)
         _refuse_dpi(self.dpi, self.size)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, get_args
 
 from attnviz.attention.variants import AblationValue
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.traces.settings import (
     SettingKeywords,
     TextsKeywords,
@@ -92,8 +92,8 @@ class InspectOptions:
         """
         for name, choices in DESCRIPTIONS_BY_OPTION.items():
             value = getattr(self, name)
-            if value is not None and value not in choices:
-                raise unknown_name_error(OPTION_NOUNS[name], value, choices, about=name)
+            if value is not None:
+                refuse_unknown_name(OPTION_NOUNS[name], value, choices, about=name)
         self._read_layers_and_heads()
         self._refuse_incomplete_options()
 

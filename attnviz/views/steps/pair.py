@@ -106,11 +106,8 @@ def _pair_title(scene: Scene, key: int) -> str:
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
-    layer = scene.layer
-    keys = layer.keys_of_heads
-    assert layer.queries is not None
-    assert keys is not None
-    return layer.queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
+    queries, keys = scene.layer.queries_and_keys
+    return queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
 
 
 def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, str]:

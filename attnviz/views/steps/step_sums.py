@@ -165,11 +165,9 @@ def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    assert layer.queries is not None
-    keys, row = layer.keys_of_heads, scene.followed_query
-    assert keys is not None
+    (queries, keys), row = layer.queries_and_keys, scene.followed_query
     for head, key, left_side in _written_cells(scene, "score", scene.written_keys):
-        pair = layer.queries[head, row].tolist(), keys[head, key].tolist()
+        pair = queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
         ends = scene.style.for_values(*results)
         yield sums.dot_product_sum(left_side, *pair, results[key], scene.style, ends)
@@ -181,9 +179,7 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
-    assert queries is not None
-    assert keys is not None
+    (queries, keys), w_score = layer.queries_and_keys, layer.w_score
     assert w_score is not None
     row, weights = scene.followed_query, w_score.view(layer.heads, -1).tolist()
     for head, key, left_side in _written_cells(scene, "score", scene.written_keys):
@@ -369,12 +365,11 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     Keys without a shared feature or with a score of −∞ are left out, and all with a soft cap, after
     which a score is no longer a sum. Nothing if no token is followed.
     """
-    assert layer.queries is not None
-    keys, division = layer.keys_of_heads, (divisor_texts(scene.trace, layer), 1 / layer.scale)
-    assert keys is not None
+    queries, keys = layer.queries_and_keys
+    division = divisor_texts(scene.trace, layer), 1 / layer.scale
     for head, key, left_side in _written_cells(scene, "match", scene.visible_keys):
         names = dimension_names(scene.trace, layer, "width", head)
-        pair = layer.queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
+        pair = queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
         shared = [feature for feature in zip(names, *pair, strict=True) if all(feature[1:])]
         result = scene.stage_row("masked scores", head)[key]
         if shared and isfinite(result) and layer.attended.capped_scores is None:
@@ -443,20 +438,14 @@ def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
     yield sums.added_vectors_sum(left_side, terms, residual.added[row].tolist(), scene.style)
     post = scene.layer.block is not None and scene.layer.block.norm_placement == "post"
     if residual.norm is not None and post:
-        yield from _layer_norm_sums(scene, residual.added, residual.outputs, residual.norm)
+        yield from norm_sums(scene, residual.added, residual.outputs, residual.norm)
 
 
 @_if_followed
 def norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Write the mean, the variance and the result of a LayerNorm.
-
-    Nothing if no token is followed.
+    """Write the mean, the variance and the result of a LayerNorm; a gain of 1 with a shift of 0 is
+    left out. Nothing if no token is followed.
     """
-    yield from _layer_norm_sums(scene, before, after, norm)
-
-
-def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Yield mean, variance and result; a gain of 1 with a shift of 0 is left out."""
     vector, name, style = before[scene.followed_query], scene.query_name, scene.style
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[scene.followed_query].tolist()
