@@ -26,7 +26,7 @@ from attnviz.views.origin_words import parameter_count_suffix, vector_axis
 from attnviz.views.steps.step_selection import refuse_missing_head
 from attnviz.views.trace import WEIGHTS_NAMES, scores_grids, vectors_grid, weights_grids
 from attnviz.wording.numbers import NumberStyle
-from attnviz.wording.sums import MAX_TERMS
+from attnviz.wording.sums import MAX_TERMS, SumWriter
 from attnviz.wording.words import bracketed_shape, shape_text
 
 LABELLED_MATRICES = PARTS_BY_GIVEN_NAME | {part.data: part for part in PARTS_OF_PREDICTION}
@@ -73,6 +73,10 @@ class Scene:
     @property
     def style(self) -> NumberStyle:
         return NumberStyle(self.options.digits, full=self.options.full)
+
+    def write(self, left: str) -> SumWriter:
+        """Return the writer of a sum that begins with `left`."""
+        return SumWriter(left, self.style)
 
     @property
     def keys(self) -> Tokens:
