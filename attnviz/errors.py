@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import takewhile
@@ -135,6 +135,11 @@ def warn_with_note(text: str) -> None:
     warnings.warn(Note(text if is_command else options_as_keywords(text)), stacklevel=level)
 
 
+def model_error(problem: str, hint: str) -> AttnvizError:
+    """Return the error for a model that cannot be used, or not for this."""
+    return AttnvizError(problem, hint, about="model")
+
+
 def unknown_name_error(
     kind: str,
     name: object,
@@ -161,3 +166,11 @@ def unknown_name_error(
     listed += ["…"] * (len(names) > MAX_HINT_NAMES)
     hint = f"{question}known: {', '.join(listed)}" if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)
+
+
+def refuse_unknown_name(
+    kind: str, name: object, known_names: Collection[str], *, about: str = ""
+) -> None:
+    """Refuse a name that is none of the known ones; `kind` is what it should be ("variant")."""
+    if name not in known_names:
+        raise unknown_name_error(kind, name, known_names, about=about)

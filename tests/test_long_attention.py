@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +28,6 @@ from attnviz.attention.long_attention import (
     AttentionSummary,
     LongAttention,
     SummaryChoice,
-    join_parts,
     summarize_part,
 )
 from attnviz.attention.mask_rule import MaskRule
@@ -43,6 +43,24 @@ def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of few tokens, so that short texts have many."""
     monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", {"cpu": 8})
     monkeypatch.setattr(tiles, "KEYS_PER_TILE", {"cpu": 12})
+
+
+def join_parts(parts: Iterable[AttentionSummary]) -> AttentionSummary:
+    """Return the summary of which these are the parts: their sums, and the larger of maxima."""
+    return reduce(_add_parts, parts)
+
+
+def _add_parts(first: AttentionSummary, second: AttentionSummary) -> AttentionSummary:
+    joined = {}
+    for name, value in vars(first).items():
+        other = getattr(second, name)
+        if not isinstance(value, Tensor) or name == "hidden":
+            joined[name] = value
+        elif name == "pooled" and first.pool == "max":
+            joined[name] = torch.maximum(value, other)
+        else:
+            joined[name] = value + other
+    return AttentionSummary(**joined)
 
 
 def random_attention(

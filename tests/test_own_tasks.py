@@ -62,7 +62,7 @@ def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(work_folder: Pa
 
 
 PROBLEMS_OF_TASKS = {  # a text, its replacement, the problem, the hint
-    "name": ("Task(", "Tusk(", "line 11 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
+    "name": ("Task(", "Tusk(", "line 13 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
     "syntax": (
         "import torch\n",
         "import torch x\n",

@@ -26,7 +26,6 @@ from attnviz.attention import ranks
 from attnviz.attention.long_attention import (
     LongAttention,
     SummaryChoice,
-    join_parts,
     summarize_part,
 )
 from attnviz.attention.mask_rule import MaskRule
@@ -36,6 +35,7 @@ from attnviz.errors import AttnvizError
 from benchmarks.ranks import core_seconds, cost, cost_table
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
+from tests.test_long_attention import join_parts
 
 STORY = ROOT / "sample_texts" / "story.txt"
 RUN = ("run", "--file", str(STORY), "--variant", "causal", "--heads", "2", "--layers", "2")

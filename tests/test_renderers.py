@@ -26,6 +26,7 @@ from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.panel_rows import possible_orders
 from attnviz.renderers.picture.panels import NATURAL_SCALE, lay_out
 from attnviz.renderers.picture.text import Lettering, lettering
+from attnviz.views.grids.description import has_masked_cells
 from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, View, build_page
 from tests.hand import (
@@ -145,7 +146,7 @@ def test_texts_do_not_speak_of_hatching(suffix: str) -> None:
     page = build_page([Group("weights", (causal_weights(),))], "settings")
     text = render(View(screen=page, picture=page), suffix).decode()
 
-    assert page.has_masked_cells
+    assert has_masked_cells(page.panels)
     assert "hidden by the mask" in text
     assert "hatched" not in text
 

@@ -77,7 +77,7 @@ def named_view(name: str) -> View:
 
 
 @cache
-def named_layout(name: str, size: str, text_size: float = 1.0) -> Layout:
+def named_layout(name: str, size: str, text_size: float = 18.0) -> Layout:
     return layout_of(named_view(name), Look(size=SIZES[size], text_size=text_size))
 
 
@@ -170,7 +170,7 @@ def test_no_two_texts_of_a_picture_overlap(name: str, size: str) -> None:
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
 @pytest.mark.parametrize("name", [*RUNS, "compare by scale", "compare by mask", "curves by dim"])
 def test_no_two_texts_overlap_however_large_letters_are_to_be(name: str, points: int) -> None:
-    assert list(find_overlaps(named_layout(name, "16:9", points / 18).words)) == []
+    assert list(find_overlaps(named_layout(name, "16:9", points).words)) == []
 
 
 @pytest.mark.slow_table("pictures", keep=9)
@@ -287,9 +287,9 @@ def test_letters_grow_and_shrink_with_the_text_size() -> None:
         words = named_layout("four tokens", "16:9", text_size).words
         return next(word.size for word in words if word.text == "learning")
 
-    assert label_size(1.0) == pytest.approx(18.0, abs=0.01)
-    assert label_size(24 / 18) == pytest.approx(24.0, abs=0.01)
-    assert label_size(14 / 18) == pytest.approx(14.0, abs=0.01)
+    assert label_size(18) == pytest.approx(18.0, abs=0.01)
+    assert label_size(24) == pytest.approx(24.0, abs=0.01)
+    assert label_size(14) == pytest.approx(14.0, abs=0.01)
 
 
 def test_many_heads_come_on_pages_that_show_every_label() -> None:
@@ -372,7 +372,7 @@ def test_the_library_refuses_odd_text_sizes() -> None:
 
 
 def test_text_sizes_are_the_same_in_the_library_and_in_the_command() -> None:
-    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=1.5)  # also as a factor
+    assert Look(text_size=27) == Look(text_size="27pt") == Look(text_size=27.0)
     assert Look(text_size="large") == Look(text_size=24)
 
 

@@ -126,7 +126,7 @@ def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> Non
 def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
     name: str, points: int
 ) -> None:
-    look = Look(size=SLIDE, text_size=points / 18)
+    look = Look(size=SLIDE, text_size=points)
     view = example_walk(name).view()
 
     for section in view.sections:
@@ -143,7 +143,7 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
 @pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize("points", [24, 30, 40])
 def test_letters_larger_than_usual_take_no_room_from_sums(points: int) -> None:
-    view, look = example_walk("causal, followed").view(), Look(size=SLIDE, text_size=points / 18)
+    view, look = example_walk("causal, followed").view(), Look(size=SLIDE, text_size=points)
     usual_layouts = dict(slides("causal, followed", "16:9"))
 
     for section in view.sections:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import NORMS, VARIANTS
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
@@ -83,8 +83,7 @@ def refuse_unknown_aspect(by: str) -> None:
             "give --model agreement --model FOLDER; in Python compare_models(text, a, b)",
             about="by",
         )
-    if by not in ASPECTS:
-        raise unknown_name_error("way to compare by", by, ASPECTS)
+    refuse_unknown_name("way to compare by", by, ASPECTS)
 
 
 def refuse_model_change(by: str, card: Card) -> None:
@@ -147,8 +146,7 @@ def list_aspect_values(
 def refuse_learning_by(by: str, repeats: int) -> None:
     """Refuse an aspect that models in training cannot be compared by, and a number of seeds
     (`repeats`) below 1 or above MAX_TRAINING_SEEDS."""
-    if by not in TRAINING_ASPECTS:
-        raise unknown_name_error("way to compare learning by", by, TRAINING_ASPECTS)
+    refuse_unknown_name("way to compare learning by", by, TRAINING_ASPECTS)
     if not 1 <= repeats <= MAX_TRAINING_SEEDS:
         raise AttnvizError(
             f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn",
@@ -163,8 +161,7 @@ def choose_reference(names: Sequence[str], reference: object) -> int:
     """
     if reference is None:
         return 0
-    if str(reference) not in names:
-        raise unknown_name_error("reference value", str(reference), names)
+    refuse_unknown_name("reference value", str(reference), names)
     return list(names).index(str(reference))
 
 
@@ -202,16 +199,14 @@ def _setting_chooser(
 def _choose_scale(settings: Settings, value: str) -> Settings:
     """Return the settings with scores scaled or not, for the value "scaled" or "unscaled"; refuse
     others."""
-    if value not in SCALE_VALUES:
-        raise unknown_name_error("scale to compare", value, SCALE_VALUES)
+    refuse_unknown_name("scale to compare", value, SCALE_VALUES)
     return replace(settings, scale=value == "scaled")
 
 
 def _choose_mask(settings: Settings, value: str) -> Settings:
     """Return the settings with a mask: "causal", "none", "window" (of 2 tokens unless the settings
     have one) or a deliberate mistake, which is made with the causal mask. Refuses other values."""
-    if value not in (*MASK_VALUES, *MISTAKES):
-        raise unknown_name_error("mask to compare", value, (*MASK_VALUES, *MISTAKES))
+    refuse_unknown_name("mask to compare", value, (*MASK_VALUES, *MISTAKES))
     window = (settings.window or DEFAULT_WINDOW) if value == "window" else None
     return replace(settings, causal=value != "none", window=window)
 

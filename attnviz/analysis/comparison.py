@@ -83,10 +83,9 @@ def second_source(source: Source, other_text: str) -> Source:
         )
     for name in SINGLE_SENTENCE_PARTS:
         if getattr(source.matrices, name) is not None:
-            raise AttnvizError(
+            raise source.matrices.error(
                 f"{source.matrices.source_text} gives '{name}' for one sentence, but there are two",
                 f"leave '{name}' or the second sentence out",
-                file=source.matrices.source,
             )
     other_sentence = replace(source, text=other_text, vectors=None)
     early_checks.refuse_unequal_lengths(
@@ -445,13 +444,12 @@ def _refuse_blocks(source: Source) -> None:
     block_parts = [name for name in matrices.tensors if name in (*GIVEN_BLOCK_NAMES, "memory")]
     if block_parts or matrices.upper_layers:
         parts = and_list(block_parts) if block_parts else "matrices of layers above the first"
-        raise AttnvizError(
+        raise matrices.error(
             "compare works on a single attention layer, not on transformer blocks, and "
             f"'{matrices.source}' gives {parts}",
             "leave them out of the file, or see a block with attnviz run or attnviz steps: "
             "--layers 1",
             about=block_parts[0] if block_parts else "layers",
-            file=matrices.source,
         )
 
 
@@ -470,10 +468,9 @@ def _refuse_given_parts(source: Source, by: str) -> None:
         refuse_model_change(by, source.model)
     for name in _PARTS_UNCHANGED_BY_ASPECT.get(by, ()):
         if getattr(source.matrices, name) is not None:
-            raise AttnvizError(
+            raise source.matrices.error(
                 f"{source.matrices.source_text} gives '{name}', which --by {by} would not change",
                 f"leave '{name}' out, or compare by something else",
-                file=source.matrices.source,
             )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch.nn import Module
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import model_error
 from attnviz.learning.learner import (
     ForwardPass,
     correct_answers,
@@ -106,12 +106,11 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
     'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """
     if isinstance(model, Module):
-        raise AttnvizError(
+        raise model_error(
             f"the model '{name_model(model)}' is in memory, but rank only takes models that "
             "learned a task of attnviz",
             "see the effect of each head on a text: inspect(text, model=model, "
             'tokenizer=tokenizer, by="effect")',
-            about="model",
         )
     name = model.name if isinstance(model, Model) else str(model)
     if not isinstance(model, Model):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.inspection.two_sentences import HeadComparison, compare_two_traces
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.trace import Trace
 from attnviz.wording.keywords import LookKeywords, built_by, check_values, with_checked_arguments
@@ -51,8 +51,7 @@ class Film(RanksHeads, Showable):
         are those of the Trace: `film[-1, 5, 11]`."""
         first, *rest = key if isinstance(key, tuple) else (key,)
         if isinstance(first, str):
-            if first not in self.names:
-                raise unknown_name_error("Trace", first, self.names)
+            refuse_unknown_name("Trace", first, self.names)
             first = self.names.index(first)
         try:
             chosen = self.traces[first]

@@ -6,10 +6,10 @@ Contexts, a map of blocks, statistics and exact rows take memory that grows with
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -188,7 +188,8 @@ def summarize_part(
     choice: SummaryChoice,
     progress: Progress | None = None,
 ) -> AttentionSummary:
-    """Return the part of a summary that is of some blocks of queries: see `join_parts`."""
+    """Return the part of a summary that is of some blocks of queries: the sum of all parts is the
+    summary, but for the largest weights of blocks, of which the larger ones count."""
     height, width = (max(1, -(-size // choice.resolution)) for size in attention.shape[1:])
     grid = BlockGrid(height, width, choice.pool)
     bins = len(attention.distance_edges()) - 1 if choice.statistics else 0
@@ -206,27 +207,6 @@ def summarize_part(
             if progress is not None:
                 progress(done)
     return part
-
-
-def join_parts(parts: Iterable[AttentionSummary]) -> AttentionSummary:
-    """Return the summary of which these are the parts: their sums, and the larger of maxima.
-
-    So processes can add up their tensors, too.
-    """
-    return reduce(_add_parts, parts)
-
-
-def _add_parts(first: AttentionSummary, second: AttentionSummary) -> AttentionSummary:
-    joined = {}
-    for name, value in vars(first).items():
-        other = getattr(second, name)
-        if not isinstance(value, Tensor) or name == "hidden":
-            joined[name] = value
-        elif name == "pooled" and first.pool == "max":
-            joined[name] = torch.maximum(value, other)
-        else:
-            joined[name] = value + other
-    return AttentionSummary(**joined)
 
 
 def _empty_part(

@@ -96,7 +96,7 @@ def wait_for_all() -> None:
 
 
 def _add_up_parts(part: AttentionSummary) -> AttentionSummary:
-    """Add the parts of all processes up, in place, as `join_parts` does."""
+    """Add the parts of all processes up, in place: their sums, and the larger of maxima."""
     tensors = {
         name: value
         for name, value in vars(part).items()

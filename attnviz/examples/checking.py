@@ -17,8 +17,8 @@ from attnviz.examples.example import Example, Expectation
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import EXPECTATION_TYPES
 from attnviz.traces.trace import Layer, Trace
-from attnviz.wording import sums
 from attnviz.wording.numbers import NumberStyle
+from attnviz.wording.sums import SumWriter
 from attnviz.wording.words import counted, shape_text
 
 MAX_FLOAT = Decimal(sys.float_info.max)
@@ -206,10 +206,11 @@ def _check_arithmetic(
     """Check that the sums a tutorial prints are among those that `steps --digits 4` writes for a
     token's context vector."""
     row = _expected_row(example, expectation, trace.tokens)
-    layer, style = _expected_attention(example, expectation, trace, 0), NumberStyle(4)
+    layer = _expected_attention(example, expectation, trace, 0)
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
     columns = zip(layer.values[0].T.tolist(), results.tolist(), strict=True)
-    dots = [sums.dot_product_sum("", weights, values, result, style) for values, result in columns]
+    writer = SumWriter("", NumberStyle(4))
+    dots = [writer.dot_product(weights, values, result) for values, result in columns]
     lines = {f"{dot_sum.right} = {dot_sum.result}" for dot_sum in dots}
     missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in lines]
     about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"

@@ -13,7 +13,7 @@ from math import prod
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.traces.parts import GIVEN_NAMES, PARTS_BY_GIVEN_NAME
 from attnviz.traces.toml_reader import is_number
 from attnviz.wording.words import shape_text
@@ -52,8 +52,7 @@ def construction_shape(
     Refuses unknown draws and operations, shapes that do not fit, and constructions nested too deep.
     """
     if isinstance(value, str):
-        if value not in draw_shapes:
-            raise unknown_name_error("draw", value, draw_shapes)
+        refuse_unknown_name("draw", value, draw_shapes)
         return draw_shapes[value]
     if not isinstance(value, Mapping):
         return _shape_of_numbers(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.examples.example import Example
 from attnviz.examples.example_files import read_example
 from attnviz.traces.toml_reader import Table
@@ -70,8 +70,7 @@ def example_path(name: str) -> Path:
     """
     if is_example_path(name):
         return Path(name)
-    if name not in example_names():
-        raise unknown_name_error("example", name, example_names())
+    refuse_unknown_name("example", name, example_names())
     return EXAMPLES_FOLDER / f"{name}.toml"
 
 

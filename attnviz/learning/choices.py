@@ -11,7 +11,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.machine.atomic_files import TEMPORARY_NAME
 from attnviz.traces import structured_text
-from attnviz.wording.commands import option_name
+from attnviz.traces.settings import refuse_out_of_range
 from attnviz.wording.keywords import with_checked_fields
 
 MAX_STEPS = 10**7
@@ -38,8 +38,8 @@ class Choices:
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range; None is fine everywhere, and infinity for `until`."""
-        _refuse_choice_beyond("steps", self.steps, 1, MAX_STEPS)
-        _refuse_choice_beyond("batch", self.batch, 1, MAX_BATCH)
+        refuse_out_of_range("steps", self.steps, 1, MAX_STEPS)
+        refuse_out_of_range("batch", self.batch, 1, MAX_BATCH)
         if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
             raise AttnvizError(
                 f"--until is {self.until:g}, and must be above 0 and at most 1: the share of "
@@ -73,18 +73,6 @@ class ChoiceKeywords(TypedDict, total=False):
     until: float | None
     batch: int | None
     rate: float | None
-
-
-def _refuse_choice_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:
-    """Refuse a training option called `name` that is below `lowest` or above `highest`; None is
-    fine."""
-    if value is None or lowest <= value <= highest:
-        return
-    raise AttnvizError(
-        f"{option_name(name)} is {value}, and must be from {lowest} to {highest:,}",
-        f"try {option_name(name)} {lowest if value < lowest else highest}",
-        about=name,
-    )
 
 
 def refuse_save_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.learning.task import NO_TOKEN, Examples
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.vocabulary import Vocabulary
@@ -413,8 +413,7 @@ def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
     kinds."""
     slots = list(pattern.slots)
     for slot in slots:
-        if slot.words not in kinds:
-            raise unknown_name_error("list of words", slot.words, kinds)
+        refuse_unknown_name("list of words", slot.words, kinds)
         if slot.kind and not kinds[slot.words]:
             raise AttnvizError(
                 f"'{slot.words}' is a single list, but '{slot.kind}' stands for a kind",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
 from attnviz.wording.commands import shell_quote
@@ -60,8 +60,7 @@ def _task_of_lines(request: Mapping[str, str], source: str | None = None) -> Tas
     Refuses a missing file, and a tokenizer that lines cannot be cut with.
     """
     tokenizer, path = request["tokenizer"], Path(request["file"])
-    if tokenizer not in LINE_PIECES:
-        raise unknown_name_error("way to cut lines up", tokenizer, LINE_PIECES, about="tokenizer")
+    refuse_unknown_name("way to cut lines up", tokenizer, LINE_PIECES, about="tokenizer")
     if source is None:
         files.refuse_missing_file(path, "learn from")
     from attnviz.learning.own_tasks import task_of_lines

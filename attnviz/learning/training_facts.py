@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.learning.learner import model_plan, reading_scores, run_learner_model, share_correct
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task, draw_examples
@@ -85,19 +85,17 @@ def task_for_model(card: Card, task_name: str | None = None) -> Task:
     vocabulary."""
     model_text = f"the model '{card.name}'"
     if not card.vocabulary.answers:
-        raise AttnvizError(
+        raise model_error(
             f"{model_text} gives no answers, so switching off a head cannot cost it one",
             "see how its context vectors change: attnviz run TEXT, with the same --model and "
             "--without L0H0",
-            about="model",
         )
     name = task_name or str(card.facts.get("task", ""))
     if task_name is None and name not in TASKS:
-        raise AttnvizError(
+        raise model_error(
             f"{model_text} does not say which sentences it can be tested on",
             f"name its task, such as --task {next(iter(TASKS))} or --task mine.toml; for lines of "
             "text, attnviz run TEXT --without L0H0 shows what a head does",
-            about="model",
         )
     task = task_of(name)
     if task.vocabulary != card.vocabulary:

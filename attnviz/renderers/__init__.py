@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.renderers.look import Look as Look
 from attnviz.wording.keywords import LookKeywords, replace_choices, with_checked_arguments
 
@@ -88,8 +88,7 @@ def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable
 
     Refuses an unknown suffix, and one whose package is missing. Without `look`, the default one.
     """
-    if suffix not in FORMATS:
-        raise unknown_name_error("renderer for", suffix, FORMATS)
+    refuse_unknown_name("renderer for", suffix, FORMATS)
     refuse_uninstalled(suffix)
     path = TERMINAL_SVG_RENDERER if view.as_screen and suffix == ".svg" else FORMATS[suffix].path
     if view.sheet is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnviz.errors import unknown_name_error
+from attnviz.errors import refuse_unknown_name
 
 if TYPE_CHECKING:
     # NumPy is imported where it is used: `attnviz --help` lists the palettes and needs no array.
@@ -128,8 +128,7 @@ DEFAULT_THEME = "light"
 
 def find_theme(name: str) -> Theme:
     """Return the theme of a name; refuse an unknown name."""
-    if name not in THEMES:
-        raise unknown_name_error("theme", name, THEMES)
+    refuse_unknown_name("theme", name, THEMES)
     return THEMES[name]
 
 
@@ -140,8 +139,7 @@ def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "a
     """
     import numpy as np
 
-    if palette not in PALETTES:
-        raise unknown_name_error("colour map", palette, PALETTES)
+    refuse_unknown_name("colour map", palette, PALETTES)
     if kind == "diverging":
         anchors = find_theme(theme_name).diverging.split()
     elif theme_name == "dark":

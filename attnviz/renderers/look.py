@@ -6,7 +6,7 @@ import pkgutil
 import re
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
 
 NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
@@ -18,7 +18,7 @@ INCH_LIMITS = (2.5, 40.0)
 MIN_PAPER_INCHES = 1.0  # of a picture whose letters have a size on paper
 MIN_SLIDE_INCHES = 5.0
 DPI_LIMITS = (30, 1200)
-SECONDS_LIMITS = (0.1, 60.0)
+SECONDS_LIMITS = (0.1, 60.0)  # per step of an animation
 SLIDE_LABEL_POINTS = 18.0  # on a page that is 13.33 inches wide
 TEXT_SIZE_POINTS = {"small": 14.0, "medium": SLIDE_LABEL_POINTS, "large": 24.0}
 TEXT_POINT_LIMITS = (8.0, 72.0)
@@ -72,12 +72,11 @@ class Look:
             object.__setattr__(self, "dpi", dpi)
         object.__setattr__(self, "text_size", parse_text_size(self.text_size))
         find_theme(self.theme)
-        if self.colors not in PALETTES:
-            raise unknown_name_error("colour map", self.colors, PALETTES)
+        refuse_unknown_name("colour map", self.colors, PALETTES)
         _refuse_points(self.points, self.text)
         _refuse_size(self.size, self.points)
         _refuse_dpi(self.dpi, self.size)
-        _refuse_seconds(self.seconds)
+        _refuse_out_of_limits("--seconds-per-step", self.seconds, SECONDS_LIMITS)
         if self.font is not None and self.font not in GENERIC_FONTS:
             pkgutil.resolve_name(FONT_FUNCTION)(self.font)  # which imports matplotlib
 
@@ -116,12 +115,7 @@ def _refuse_size(size: tuple[float, float] | None, points: float | None) -> None
 
 def _refuse_points(points: float | None, text: TextSize) -> None:
     """Refuse letters on paper outside 4 to 72 points, and beside another size of letters."""
-    low, high = PAPER_POINT_LIMITS
-    if points is not None and not low <= points <= high:
-        raise AttnvizError(
-            f"--points is {points:g}, and must be from {low:g} to {high:g}",
-            f"try --points {min(max(points, low), high):g}",
-        )
+    _refuse_out_of_limits("--points", points, PAPER_POINT_LIMITS)
     if points is not None and text.factor != 1.0:
         raise AttnvizError(
             "--points and --text-size both say how large letters are",
@@ -140,15 +134,8 @@ def refuse_small_slides(size: tuple[float, float] | None) -> None:
 
 def _refuse_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
     """Refuse pixels per inch outside 30 to 1200, or that make a side too many pixels."""
-    if dpi is None:
-        return
-    low, high = DPI_LIMITS
-    if not low <= dpi <= high:
-        raise AttnvizError(
-            f"--dpi is {dpi}, and must be from {low} to {high}",
-            f"try --dpi {min(max(dpi, low), high)}",
-        )
-    if size and max(size) * dpi > MAX_SIDE_PIXELS:
+    _refuse_out_of_limits("--dpi", dpi, DPI_LIMITS)
+    if dpi is not None and size and max(size) * dpi > MAX_SIDE_PIXELS:
         raise AttnvizError(
             f"{max(size):g} inches at {dpi} dpi are {max(size) * dpi:,.0f} pixels, and at most "
             f"{MAX_SIDE_PIXELS:,} can be drawn",
@@ -156,13 +143,14 @@ def _refuse_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
         )
 
 
-def _refuse_seconds(seconds: float) -> None:
-    """Refuse a pace of an animation outside 0.1 to 60 seconds per step."""
-    low, high = SECONDS_LIMITS
-    if not low <= seconds <= high:
+def _refuse_out_of_limits(option: str, value: float | None, limits: tuple[float, float]) -> None:
+    """Refuse a number below the lower limit or above the higher one; None passes."""
+    low, high = limits
+    if value is not None and not low <= value <= high:
+        form = "d" if isinstance(value, int) else "g"
         raise AttnvizError(
-            f"--seconds-per-step is {seconds:g}, and must be from {low:g} to {high:g}",
-            f"try --seconds-per-step {min(max(seconds, low), high):g}",
+            f"{option} is {value:{form}}, and must be from {low:g} to {high:g}",
+            f"try {option} {min(max(value, low), high):g}",
         )
 
 

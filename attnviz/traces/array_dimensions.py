@@ -21,6 +21,7 @@ from attnviz.traces.given_arrays import (
     HEAD_SIDES_BY_WIDTH,
     HEAD_WIDTH_BY_WIDTH,
     Numbers,
+    array_error,
     in_file,
     refuse_other_sides,
 )
@@ -409,12 +410,9 @@ def _ambiguous_axes_error(
     settings = " or ".join(f"axes.{name} = {_axes_as_toml(axes)}" for axes in candidates)
     npz_hint = ", as an array of words of that name" if source.endswith(".npz") else ""
     option_hint = _item_or_heads_hint(readings, ambiguous)
-    return AttnvizError(
-        f"'{name}'{in_file(source)} is {shape_text(shape)}, which could be {shapes}",
-        f"say which in the file{npz_hint}: {settings}{option_hint}",
-        about=name,
-        file=source,
-    )
+    problem = f"is {shape_text(shape)}, which could be {shapes}"
+    hint = f"say which in the file{npz_hint}: {settings}{option_hint}"
+    return array_error(name, problem, hint, source)
 
 
 def _distinct_axes(array: UnresolvedArray, readings: Iterable[AxesByName]) -> dict[Axes, Axes]:
@@ -585,11 +583,6 @@ def _count_batch_items(batched: Arrays, source: str) -> int:
     first_name, items = next(iter(counts.items()), ("", 1))
     for name, count in counts.items():
         if count != items:
-            raise AttnvizError(
-                f"'{name}'{in_file(source)} is a batch of {count}, "
-                f"but '{first_name}' is one of {items}",
-                "give both the same number of items",
-                about=name,
-                file=source,
-            )
+            problem = f"is a batch of {count}, but '{first_name}' is one of {items}"
+            raise array_error(name, problem, "give both the same number of items", source)
     return items

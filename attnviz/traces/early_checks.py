@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from attnviz.attention.variants import refuse_unknown_device
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import files, memory
 from attnviz.machine.files import NameInFile, refuse_name_in_file
 from attnviz.tokens.text_part import EXAMPLE, TextPart, parse_part
@@ -286,12 +286,11 @@ def refuse_trained_model_settings(settings: Settings, name: str | None = None) -
 def refuse_ranking_trained(name: str) -> None:
     """Refuse a trained transformer without texts: it has no task whose sentences could be used."""
     if is_trained(name):
-        raise AttnvizError(
+        raise model_error(
             f"'{name}' is a trained transformer, whose heads are ranked on your own texts",
             "give a file with a text on each line: attnviz heads --model "
             f"{shell_quote(name)} --texts texts.txt; for one text, attnviz inspect TEXT --model "
             f"{shell_quote(name)} --by effect",
-            about="model",
         )
 
 

@@ -97,6 +97,14 @@ def in_file(source: str) -> str:
     return f" in '{source}'" if source else ""
 
 
+def array_error(name: str, problem: str, hint: str, source: str) -> AttnvizError:
+    """Return an error of an array, as `'mask' in 'file.toml' is not a matrix of numbers`.
+
+    `problem` is what follows the name and the file.
+    """
+    return AttnvizError(f"'{name}'{in_file(source)} {problem}", hint, about=name, file=source)
+
+
 def refuse_other_sides(
     name: str, shape: Sequence[int], sides: str, readings: Sequence[object], source: str
 ) -> None:
@@ -108,12 +116,8 @@ def refuse_other_sides(
         return
     starts_with_heads = sides.startswith(("head ", "group "))
     heads_hint = "heads come first, and may be left out; " if starts_with_heads else ""
-    raise AttnvizError(
-        f"'{name}'{in_file(source)} is {shape_text(shape)}, which is not {_sides_text(sides)}",
-        f"{heads_hint}a batch comes before them",
-        about=name,
-        file=source,
-    )
+    problem = f"is {shape_text(shape)}, which is not {_sides_text(sides)}"
+    raise array_error(name, problem, f"{heads_hint}a batch comes before them", source)
 
 
 def _refuse_misfit_head_widths(
@@ -142,8 +146,8 @@ def _wrong_shape_error(
     expected_shape = shape_text(
         known_sizes[side][0] if side in known_sizes else "any" for side in names
     )
-    problem = f"'{name}'{in_file(source)} is {shape_text(shape)}, but should be {expected_shape}"
-    return AttnvizError(problem, reason, about=name, file=source)
+    problem = f"is {shape_text(shape)}, but should be {expected_shape}"
+    return array_error(name, problem, reason, source)
 
 
 def _sides_text(sides: str) -> str:
@@ -162,6 +166,7 @@ Array = Shaped[np.ndarray, "..."]
 Numbers = Float64[np.ndarray, "..."]
 
 MAX_LIST_DEPTH = 8  # no matrix has more sides
+ROWS_HINT = "give rows of numbers: [[1, 2], …]"
 NUMBER_TYPES = (int, float, bool, np.number, np.bool_)
 
 
@@ -174,10 +179,9 @@ def parse_array(name: str, value: Any, part: Part, source: str) -> Numbers:
     """
     raw = _array_from_lists(name, value, source) if isinstance(value, list) else np.asarray(value)
     if raw.dtype.kind not in "fiub" or raw.size == 0 or raw.ndim == 0:
-        raise _not_a_matrix_error(name, source)
+        raise array_error(name, "is not a matrix of numbers", ROWS_HINT, source)
     if raw.dtype.kind == "b" and not part.binary:
-        problem = f"'{name}'{in_file(source)} has true or false where numbers are needed"
-        raise _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
+        raise array_error(name, "has true or false where numbers are needed", ROWS_HINT, source)
     with np.errstate(over="ignore"):  # a too large long double becomes infinite and is refused
         numbers = np.ascontiguousarray(raw, dtype=np.float64)
     is_hiding = np.isneginf(numbers) & part.hides
@@ -209,8 +213,7 @@ def _array_from_lists(name: str, value: list[Any], source: str) -> Array:
         shape.append(len(level[0]))
         level = [item for row in level for item in row]
         if len(shape) > MAX_LIST_DEPTH:
-            problem = f"'{name}'{in_file(source)} is nested more than {MAX_LIST_DEPTH} deep"
-            raise _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
+            raise array_error(name, f"is nested more than {MAX_LIST_DEPTH} deep", ROWS_HINT, source)
     return _numbers_in_shape(name, level, tuple(shape), source)
 
 
@@ -221,19 +224,19 @@ def _numbers_in_shape(name: str, level: list[Any], shape: tuple[int, ...], sourc
     """
     types = {type(number) for number in level}
     if not all(issubclass(kind, NUMBER_TYPES) for kind in types):
-        raise _not_a_matrix_error(name, source)
+        raise array_error(name, "is not a matrix of numbers", ROWS_HINT, source)
     if types <= {bool, np.bool_}:
         return np.asarray(level, dtype=bool).reshape(shape)
     if bool in types:
-        problem = f"'{name}'{in_file(source)} mixes numbers with true and false"
-        raise _array_error(name, problem, "use only one of the two", source)
+        problem = "mixes numbers with true and false"
+        raise array_error(name, problem, "use only one of the two", source)
     try:
         return np.asarray(level, dtype=np.float64).reshape(shape)
     except OverflowError:
         too_large = next(index for index, number in enumerate(level) if not _fits_float(number))
         position = cell_position_text(tuple(map(int, np.unravel_index(too_large, shape))))
-        problem = f"'{name}'{in_file(source)} has a number at {position} that no float can hold"
-        raise _array_error(name, problem, "the largest is 1.8e308", source) from None
+        problem = f"has a number at {position} that no float can hold"
+        raise array_error(name, problem, "the largest is 1.8e308", source) from None
 
 
 def _fits_float(number: Any) -> bool:
@@ -252,20 +255,21 @@ def _refuse_ragged_lists(name: str, level: list[Any], shape: list[int], source: 
     deviating = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
     if deviating is None:
         return
+    hint = "give every row the same length"
     indices = tuple(map(int, np.unravel_index(deviating, tuple(shape))))
     first, odd = lengths[0], lengths[deviating]
     if first is None or odd is None:
         kinds = ("a number", "a list") if odd is None else ("a list", "a number")
         where = cell_position_text(indices)
-        problem = f"'{name}'{in_file(source)} has {kinds[0]} at {where}, and {kinds[1]} before it"
-    else:
-        first_item = next(item for row in level for item in row)
-        noun = "row" if isinstance(first_item, list) else "number"
-        parts = ".".join(str(index + 1) for index in indices[:-1])
-        outer_part = f"part {parts} of " if parts else ""
-        odd_row = f"row {indices[-1] + 1} of {outer_part}'{name}'{in_file(source)}"
-        problem = f"{odd_row} has {counted(odd, noun)}, but row 1 has {first}"
-    raise _array_error(name, problem, "give every row the same length", source)
+        problem = f"has {kinds[0]} at {where}, and {kinds[1]} before it"
+        raise array_error(name, problem, hint, source)
+    first_item = next(item for row in level for item in row)
+    noun = "row" if isinstance(first_item, list) else "number"
+    parts = ".".join(str(index + 1) for index in indices[:-1])
+    outer_part = f"part {parts} of " if parts else ""
+    odd_row = f"row {indices[-1] + 1} of {outer_part}'{name}'{in_file(source)}"
+    problem = f"{odd_row} has {counted(odd, noun)}, but row 1 has {first}"
+    raise AttnvizError(problem, hint, about=name, file=source)
 
 
 def _refuse_nonfinite(name: str, numbers: Numbers, is_nonfinite: Array, source: str) -> None:
@@ -274,9 +278,9 @@ def _refuse_nonfinite(name: str, numbers: Numbers, is_nonfinite: Array, source: 
     if positions.size:
         indices = tuple(positions[0].tolist())
         value = "NaN" if np.isnan(numbers[indices]) else "infinity"
-        problem = f"'{name}'{in_file(source)} has {value} at {cell_position_text(indices)}"
+        problem = f"has {value} at {cell_position_text(indices)}"
         hint = "make every number finite; only 'mask' may have -inf, which hides"
-        raise _array_error(name, problem, hint, source)
+        raise array_error(name, problem, hint, source)
 
 
 def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None:
@@ -285,14 +289,5 @@ def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None
     if positions.size:
         indices = tuple(positions[0].tolist())
         value = f"{numbers[indices]:g} at {cell_position_text(indices)}"
-        problem = f"'{name}'{in_file(source)} has {value}, but it must say yes or no"
-        raise _array_error(name, problem, "give 1 or 0, or true or false", source)
-
-
-def _not_a_matrix_error(name: str, source: str) -> AttnvizError:
-    problem = f"'{name}'{in_file(source)} is not a matrix of numbers"
-    return _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
-
-
-def _array_error(name: str, problem: str, hint: str, source: str) -> AttnvizError:
-    return AttnvizError(problem, hint, about=name, file=source)
+        problem = f"has {value}, but it must say yes or no"
+        raise array_error(name, problem, "give 1 or 0, or true or false", source)

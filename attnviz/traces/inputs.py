@@ -233,12 +233,11 @@ def _memory_tokens(source: Source) -> Tokens | None:
         return None if count is None else numbered_tokens(count)
     if words is not None or count not in (None, len(tokens)):
         conflict = f"{counted(count or 0, 'vector')} of it" if words is None else "memory_tokens"
-        raise AttnvizError(
+        raise arrays.error(
             f"--memory is a text of {counted(len(tokens), 'token')}, "
             f"but {arrays.source_text} gives {conflict}",
             "leave one of them out",
             about="memory",
-            file=arrays.source,
         )
     return tokens
 
@@ -255,28 +254,24 @@ def source_tokens(source: Source) -> Tokens:
     refuse_download(source.settings.tokenizer)
     if source.text is None:
         if count is None:
-            raise AttnvizError(
+            raise arrays.error(
                 f"there is no text, and nothing in {arrays.source_text} says how many tokens there "
                 "are",
                 "give a sentence, or tokens, embeddings or scores in the file",
-                file=arrays.source,
             )
         return numbered_tokens(count) if arrays.tokens is None else tokens_of_words(arrays.tokens)
     if arrays.tokens is not None:
-        raise AttnvizError(
-            f"a text is given, but {arrays.source_text} gives tokens",
-            "leave one of them out",
-            file=arrays.source,
+        raise arrays.error(
+            f"a text is given, but {arrays.source_text} gives tokens", "leave one of them out"
         )
     if source.model is not None:
         return source.model.cut(source.text)
     tokens = tokenize(source.text, source.settings.tokenizer)
     if count not in (None, len(tokens)):
-        raise AttnvizError(
+        raise arrays.error(
             f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), but "
             f"{arrays.source_text} is for {count}",
             "leave the text out, or cut it with another --tokenizer",
-            file=arrays.source,
         )
     return tokens
 
@@ -305,11 +300,10 @@ def embedding_width(source: Source) -> int:
     expected_dim = source.matrices.sizes.get("dim")
     dim = expected_dim if given_vectors is None else given_vectors.shape[1]
     if expected_dim not in (None, dim):
-        raise AttnvizError(
+        raise source.matrices.error(
             f"the embeddings are {dim} wide, but {source.matrices.source_text} is for a width of "
             f"{expected_dim}",
             "give a row for each number of an embedding",
-            file=source.matrices.source,
         )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
@@ -330,10 +324,9 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
     if source.settings.embeddings is None:
         return source
     if source.matrices.embeddings is not None:
-        raise AttnvizError(
+        raise source.matrices.error(
             f"--embeddings is given, but {source.matrices.source_text} gives embeddings as well",
             "leave one of them out",
-            file=source.matrices.source,
         )
     if source.vectors is not None and _vectors_fit(source, source.vectors, len(tokens)):
         return source

@@ -97,11 +97,11 @@ def report_progress(total: int, done: int) -> None:
 class StreamedWeights(Weights):
     """The weights of a layer that are measured as a whole, and computed where they are shown."""
 
-    @abstractmethod
     def map_of(self, head: int) -> tuple[AttentionSummary, int]:
         """Return a summary with the map of a head, perhaps without its statistics, and the number
         that the head has in it.
         """
+        return self.summary_of(head)
 
     @abstractmethod
     def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
@@ -169,10 +169,6 @@ class LongWeights(StreamedWeights):
         size = heads * queries * keys * BYTES_PER_FLOAT
         subject = f"the weights of {counted(queries, 'token')} as a matrix"
         memory.refuse_too_little_memory(2 * size, subject, SHORTER_HINT)
-
-    def map_of(self, head: int) -> tuple[AttentionSummary, int]:
-        """Return the summary of all heads, and the head's number."""
-        return self.summary, head
 
     def summary_of(self, head: int) -> tuple[AttentionSummary, int]:
         """Return the summary of all heads, and the head's number."""

@@ -17,6 +17,7 @@ from attnviz.traces import structured_text, toml_reader
 from attnviz.traces.array_dimensions import AXES_KEY, GROUP, HEAD, align_arrays, split_off_axes
 from attnviz.traces.given_arrays import (
     Numbers,
+    array_error,
     cell_position_text,
     in_file,
     parse_array,
@@ -108,6 +109,10 @@ class Matrices:
     @property
     def source_text(self) -> str:
         return f"'{self.source}'" if self.source else "what is given"
+
+    def error(self, problem: str, hint: str, about: str = "") -> AttnvizError:
+        """Return an error about these matrices, with the file that they were read from."""
+        return AttnvizError(problem, hint, about=about, file=self.source)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -206,13 +211,9 @@ def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
         indices = tuple(overflowed[0].tolist())
         number, where = tensor[indices].item(), cell_position_text(indices)
         dtype = str(like.dtype).removeprefix("torch.")
-        raise AttnvizError(
-            f"'{name}'{in_file(source)} has {number:g} at {where}, but the largest number of "
-            f"{dtype} is {torch.finfo(like.dtype).max:.2g}",
-            "try --dtype float64, or divide all numbers by the same factor",
-            about=name,
-            file=source,
-        )
+        largest = f"the largest number of {dtype} is {torch.finfo(like.dtype).max:.2g}"
+        hint = "try --dtype float64, or divide all numbers by the same factor"
+        raise array_error(name, f"has {number:g} at {where}, but {largest}", hint, source)
     return cast_tensor
 
 
@@ -331,12 +332,11 @@ def _refuse_binary_mask(mask: Tensor, source: str) -> None:
     numbers to add to scores.
     """
     if mask.any() and ((mask == 0) | (mask == 1)).all():
-        raise AttnvizError(
-            f"'mask'{in_file(source)} is added to the scores, but contains only 0 and 1, as if it "
-            "meant yes and no",
+        raise array_error(
+            "mask",
+            "is added to the scores, but contains only 0 and 1, as if it meant yes and no",
             "give it as 'visible' (1: may be read), as 'hidden' (1: may not), or write -inf for 1",
-            about="mask",
-            file=source,
+            source,
         )
 
 
@@ -344,12 +344,8 @@ def _parse_token_words(name: str, value: Any, source: str) -> tuple[str, ...]:
     """Return a list of tokens as a tuple; refuses other values, and empty or broken words."""
     words = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
-        raise AttnvizError(
-            f"'{name}'{in_file(source)} is not a list of words",
-            'give words: ["I", "am", "here"]',
-            about=name,
-            file=source,
-        )
+        hint = 'give words: ["I", "am", "here"]'
+        raise array_error(name, "is not a list of words", hint, source)
     for number, word in enumerate(words, start=1):
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
             fault = "half a character" if word else "empty"
@@ -371,12 +367,8 @@ def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | No
         value = value.item()  # safetensors holds it as a float
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 1 <= value < 2**63 or value != int(value):
-        raise AttnvizError(
-            f"'vocabulary'{in_file(source)} is not a number of ids",
-            "give a whole number: 20000",
-            about="vocabulary",
-            file=source,
-        )
+        hint = "give a whole number: 20000"
+        raise array_error("vocabulary", "is not a number of ids", hint, source)
     return int(value)
 
 

@@ -154,10 +154,9 @@ def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> 
     sizes = matrices.sizes
     head_count = sizes.get("head", settings.heads or _infer_heads(settings, sizes, variant))
     if settings.heads not in (None, head_count):
-        raise AttnvizError(
+        raise matrices.error(
             f"--heads is {settings.heads}, but {matrices.source_text} has {head_count}",
             f"leave --heads out, or give --heads {head_count}",
-            file=matrices.source,
         )
     _refuse_uneven_widths(matrices, head_count)
     return head_count
@@ -184,12 +183,11 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
     count = matrices.sizes.get("group", inferred_count)
     if settings.kv_heads not in (None, count):
         option = option_name("kv_heads")
-        raise AttnvizError(
+        raise matrices.error(
             f"{option} is {settings.kv_heads}, "
             f"but {matrices.source_text} has {count} heads of keys and values",
             f"leave it out, or give {option} {count}",
             about="kv_heads",
-            file=matrices.source,
         )
     refuse_uneven_heads(heads, count)
     return count
@@ -215,13 +213,12 @@ def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
     wide_width, narrow_width = (matrices.sizes[side] for side in sides)
     wide_matrix, narrow_matrix = (MATRIX_BY_WIDTH[side] for side in sides)
     head_count = f"there {'is' if heads == 1 else 'are'} {counted(heads, 'head')}"
-    raise AttnvizError(
+    raise matrices.error(
         f"{wide} are {wide_width} wide{in_file(matrices.source)} and {narrow} {narrow_width}, so "
         f"every {sharing} heads would share keys and values, but {head_count}",
         f"try {sharing} heads, or another multiple of {sharing}; or make '{narrow_matrix}' and "
         f"'{wide_matrix}' for the same width",
         about=narrow_matrix,
-        file=matrices.source,
     )
 
 
@@ -235,12 +232,11 @@ def _resolve_value_width(matrices: Matrices, variant: Variant) -> int | None:
     value_width = value_width or sizes.get("head_value")
     joined_width = _width_per_head(sizes, "joined_width", heads)
     if value_width and joined_width and value_width != joined_width:
-        raise AttnvizError(
+        raise matrices.error(
             f"values of a head are {value_width} wide{in_file(matrices.source)}, "
             f"but 'w_out' joins heads that are {joined_width} wide",
             f"give 'w_out' {heads * value_width} rows",
             about="w_out",
-            file=matrices.source,
         )
     return value_width or joined_width
 
@@ -273,23 +269,21 @@ def _resolve_query_width(
     query_width = _width_per_head(sizes, "query_width", variant.heads) or sizes.get("width")
     key_width = _width_per_head(sizes, "key_width", variant.kv_heads or variant.heads)
     if query_width and key_width and key_width != query_width:
-        raise AttnvizError(
+        raise matrices.error(
             f"queries of a head are {query_width} wide{in_file(matrices.source)}, but 'w_key' "
             f"makes keys that are {key_width} wide: they cannot be multiplied",
             f"give 'w_key' {(variant.kv_heads or variant.heads) * query_width} columns",
             about="w_key",
-            file=matrices.source,
         )
     query_width = query_width or key_width
     if query_width is None:
         has_given_scores = matrices.scores is not None
         return settings.head_dim if has_given_scores else head_width(settings, variant, dim)
     if settings.head_dim not in (None, query_width):
-        raise AttnvizError(
+        raise matrices.error(
             f"--head-dim is {settings.head_dim}, "
             f"but {matrices.source_text} has heads {query_width} wide",
             f"leave --head-dim out, or give --head-dim {query_width}",
-            file=matrices.source,
         )
     return query_width
 
@@ -301,11 +295,10 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
     """
     width = matrices.sizes.get("hidden")
     if width is not None and settings.feed_forward not in (None, width):
-        raise AttnvizError(
+        raise matrices.error(
             f"--feed-forward is {settings.feed_forward}, "
             f"but {matrices.source_text} has one {width} wide",
             f"leave --feed-forward out, or give --feed-forward {width}",
-            file=matrices.source,
         )
     return settings.feed_forward or width
 
@@ -401,25 +394,23 @@ def _refuse_extra_layers(matrices: Matrices, settings: Settings) -> None:
     """Refuse matrices of layers beyond the number of layers in the settings."""
     count, given_layers = settings.layers or 1, len(matrices.upper_layers) + 1
     if given_layers > count:
-        raise AttnvizError(
+        raise matrices.error(
             f"{matrices.source_text} gives matrices of layer {given_layers - 1}, but there "
             f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
             f"give --layers {given_layers}, "
             "with the --heads, --norm and --activation that belong to it",
             about="layers",
-            file=matrices.source,
         )
 
 
 def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
     """Refuse given positions beside --positions."""
     if matrices.positions is not None and settings.positions != "none":
-        raise AttnvizError(
+        raise matrices.error(
             f"--positions is {settings.positions}, "
             f"but {matrices.source_text} gives positions as well",
             "leave one of them out",
             about="positions",
-            file=matrices.source,
         )
 
 
@@ -427,11 +418,10 @@ def _refuse_additive_with_scores(matrices: Matrices) -> None:
     """Raise the error for given scores beside additive scoring, which would compute them."""
     has_matrix = matrices.w_score is not None
     used = "'w_score'" if has_matrix else f"{option_name('scoring')} additive"
-    raise AttnvizError(
+    raise matrices.error(
         f"the scores are given{in_file(matrices.source)}, but {used} says how to compute them",
         "leave one of them out",
         about="w_score" if has_matrix else "scoring",
-        file=matrices.source,
     )
 
 
@@ -440,11 +430,8 @@ def _refuse_given_names(matrices: Matrices, names: tuple[str, ...], reason: str,
     layers = (matrices, *matrices.upper_layers)
     unused = [name for name in names if any(getattr(layer, name) is not None for layer in layers)]
     if unused:
-        raise AttnvizError(
-            f"{reason}, but {matrices.source_text} gives '{unused[0]}'",
-            hint,
-            about=unused[0],
-            file=matrices.source,
+        raise matrices.error(
+            f"{reason}, but {matrices.source_text} gives '{unused[0]}'", hint, about=unused[0]
         )
 
 
@@ -455,19 +442,17 @@ def _refuse_misfit_output_matrix(matrices: Matrices, variant: Variant, dim: int)
             reason = "nothing is multiplied by w_out"
             _refuse_given_names(matrices, ("b_out",), reason, "give w_out as well")
         if len(matrices.b_out) != dim:
-            raise AttnvizError(
+            raise matrices.error(
                 f"'b_out' in {matrices.source_text} is {len(matrices.b_out)} wide, but what it is "
                 f"added to is {dim} wide",
                 "give w_out as well, or as many numbers as an embedding has",
                 about="b_out",
-                file=matrices.source,
             )
     rows = matrices.sizes.get("joined_width", dim)
     if not variant.projected and matrices.values is None and rows != dim:
-        raise AttnvizError(
+        raise matrices.error(
             f"'w_out' in {matrices.source_text} has {counted(rows, 'row')}, "
             f"but '{variant.name}' mixes embeddings that are {dim} wide",
             "give values as well, or a row for each number of an embedding",
             about="w_out",
-            file=matrices.source,
         )

@@ -144,17 +144,17 @@ class Settings:
             object.__setattr__(self, name, _as_float(getattr(self, name)))
         self._refuse_unknown_names()
         for name in ("dim", "heads", "kv_heads", "head_dim"):
-            _refuse_out_of_range(name, getattr(self, name), 1, MAX_DIM)
+            refuse_out_of_range(name, getattr(self, name), 1, MAX_DIM)
         largest_window = MAX_WINDOW if (self.window or 0) > 0 else None
-        _refuse_out_of_range("window", self.window, 1, largest_window)
-        _refuse_out_of_range("seed", self.seed, 0, MAX_EXAMPLE_SEED)
-        _refuse_out_of_range("item", self.item, 1, None)
-        _refuse_out_of_range("layers", self.layers, 1, MAX_LAYERS)
-        _refuse_out_of_range("generate", self.generate, 1, None)
-        _refuse_out_of_range("resolution", self.resolution, 2, MAX_RESOLUTION)
+        refuse_out_of_range("window", self.window, 1, largest_window)
+        refuse_out_of_range("seed", self.seed, 0, MAX_EXAMPLE_SEED)
+        refuse_out_of_range("item", self.item, 1, None)
+        refuse_out_of_range("layers", self.layers, 1, MAX_LAYERS)
+        refuse_out_of_range("generate", self.generate, 1, None)
+        refuse_out_of_range("resolution", self.resolution, 2, MAX_RESOLUTION)
         if self.memory_budget is not None:
             memory.parse_size(self.memory_budget, option_name("memory_budget"))
-        _refuse_out_of_range("feed_forward", self.feed_forward, 1, MAX_DIM)
+        refuse_out_of_range("feed_forward", self.feed_forward, 1, MAX_DIM)
         self._refuse_invalid_temperature()
         self._refuse_invalid_soft_cap()
         self._refuse_invalid_dropout()
@@ -436,7 +436,7 @@ def _nearest_divisor(dim: int, heads: int) -> int:
     return min(divisors, key=lambda number: (abs(number - heads), number))
 
 
-def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int | None) -> None:
+def refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int | None) -> None:
     """Refuse a setting outside `lowest` to `highest` (None: no limit); None is always in range."""
     if value is None or (lowest <= value and (highest is None or value <= highest)):
         return

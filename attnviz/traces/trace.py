@@ -196,6 +196,14 @@ class Layer:
         return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
     @property
+    def queries_and_keys(self) -> tuple[Tensor, Tensor]:
+        """The queries and the keys of each head, of a layer that has both."""
+        queries, keys = self.queries, self.keys_of_heads
+        assert queries is not None
+        assert keys is not None
+        return queries, keys
+
+    @property
     def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
         """The values of each head, repeated for heads that share them."""
         return repeat_groups(self.values, self.heads)

@@ -8,7 +8,6 @@ from math import floor
 from operator import ne
 
 import numpy as np
-from torch import Tensor
 
 from attnviz.analysis.measures import vector_changes
 from attnviz.cells import FULL_SLICE, unmasked_cells
@@ -265,22 +264,6 @@ def answer_bars(trace: Trace, query: int) -> RankedBars:
     return RankedBars(grid, tuple(f"with all heads {percent}" for percent in before))
 
 
-def answers_grid(
-    title: str,
-    prediction: Prediction,
-    numbers: Tensor,
-    rows: Axis,
-    order: Sequence[int] | None = None,
-) -> Grid:
-    """Return a Grid of `numbers` with a column for each answer, in the order of the answers or in
-    `order` (indices of answers, which also selects).
-    """
-    answers = range(len(prediction.answers)) if order is None else order
-    cells = unmasked_cells(tensor_to_numpy(numbers)[:, list(answers)])
-    labels = [bidi_isolated(prediction.answers[answer]) for answer in answers]
-    return Grid(title, rows, plain_axis("answer", labels), cells, PROBABILITY_SCALE)
-
-
 def all_answers_grids(trace: Trace) -> list[Grid]:
     """Return one table of the probability of every answer at every position; only the best ones
     where few were kept, and none for a trace without answers.
@@ -291,8 +274,10 @@ def all_answers_grids(trace: Trace) -> list[Grid]:
     if prediction.answer_count is not None:  # only the likeliest of very many answers are kept
         return [best_answers_grid(trace)]
     rows = token_axis("after" if prediction.predicts == "next" else "position", trace.tokens)
-    grid = answers_grid("prediction", prediction, prediction.probabilities, rows)
-    return [replace(grid, note=" · ".join(unasked_position_notes(prediction, trace.tokens)))]
+    columns = plain_axis("answer", [*map(bidi_isolated, prediction.answers)])
+    cells = unmasked_cells(tensor_to_numpy(prediction.probabilities))
+    note = " · ".join(unasked_position_notes(prediction, trace.tokens))
+    return [Grid("prediction", rows, columns, cells, PROBABILITY_SCALE, note=note)]
 
 
 def answer_sentences(trace: Trace, query: int | None = None) -> tuple[str, ...]:

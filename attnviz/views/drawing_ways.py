@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def refuse_impossible_way(
     `sentence` needs a query; `arcs` and `sentence` draw neither parts other than weights nor the
     answers of `predict`.
     """
-    if name not in DRAWING_WAYS:
-        raise unknown_name_error("way to draw", name, DRAWING_WAYS)
+    refuse_unknown_name("way to draw", name, DRAWING_WAYS)
     if DRAWING_WAYS[name].needs_query and query is None:
         raise AttnvizError(
             f"--as {name} draws what one token attends to, and no --query is given",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.attention.variants import Variant
-from attnviz.cells import StoredCells
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import weights_title
@@ -183,11 +182,6 @@ def _product_panels(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
     """
     panels = []
     for grid, part, letter in zip(head, product.parts, product.letters, strict=True):
-        factor = transposed_grid(grid) if part == product.transposed_part else grid
+        factor = grid.turned() if part == product.transposed_part else grid
         panels.append(replace(factor, title=f"{letter}  {grid.title}"))
     return tuple(panels)
-
-
-def transposed_grid(grid: Grid) -> Grid:
-    cells = StoredCells(grid.values.T, grid.hidden.T)
-    return replace(grid, rows=grid.columns, columns=grid.rows, cells=cells)

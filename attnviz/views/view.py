@@ -19,7 +19,7 @@ import numpy as np
 
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
-from attnviz.views.grids.description import caption, describe, has_masked_cells
+from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.exercise import ExerciseSheet
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
@@ -135,10 +135,6 @@ class Page:
     @property
     def panels(self) -> tuple[Drawable, ...]:
         return tuple(panel for group in self.groups for panel in group.all_panels)
-
-    @property
-    def has_masked_cells(self) -> bool:
-        return has_masked_cells(self.panels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from attnviz.analysis.inspection.two_sentences import (
 )
 from attnviz.analysis.survey import induction_on_repeats
 from attnviz.analysis.trace_film import Film, refuse_misfit
-from attnviz.errors import AttnvizError, naming_in_errors
+from attnviz.errors import model_error, naming_in_errors
 from attnviz.machine import memory
 from attnviz.traces.from_text import trace
 from attnviz.traces.result import RanksHeads, Rows, Showable
@@ -197,9 +197,7 @@ def compare_checkpoints(
     <CheckpointComparison of step 0 … step 300: 8 heads, first L1H3>
     """
     if "model" in changes:
-        raise AttnvizError(
-            "model is given beside checkpoints, which are the models", "leave it out", about="model"
-        )
+        raise model_error("model is given beside checkpoints, which are the models", "leave it out")
     looking = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
     base = replace_choices(settings or Settings(), changes)
     names_or_patterns = [checkpoints] if isinstance(checkpoints, str) else [*checkpoints]

@@ -168,15 +168,12 @@ def measure_effects(
     assert meter.full_result is not None
     seconds = (time.perf_counter() - start) * len(head_ids) / RESTARTS_SAVE
     _refuse_long_ranking(seconds, head_ids)
-    heads = sort_effects(meter.effects_without([(head_id,) for head_id in head_ids], track))
+    effects = meter.effects_without([(head_id,) for head_id in head_ids], track)
+    heads = tuple(sorted(effects, key=lambda effect: -abs(effect.mean)))
     strongest = heads[: meter.options.pairs or 0]
     pairs = pair_heads(effect.head_ids for effect in strongest)
     together = meter.effects_without(pairs, track)
     return meter.summary(heads, together)
-
-
-def sort_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    return tuple(sorted(effects, key=lambda effect: -abs(effect.mean)))
 
 
 def pair_heads(head_sets: Iterable[HeadSet]) -> list[HeadSet]:

@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from attnviz.attention.variants import AblationValue
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.traces.models.model_names import MINILM
-from attnviz.traces.settings import SettingKeywords, Settings, TextsKeywords, format_head_id
+from attnviz.traces.settings import (
+    SettingKeywords,
+    Settings,
+    TextsKeywords,
+    format_head_id,
+    refuse_out_of_range,
+)
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import comma_list, with_defaults
 from attnviz.wording.words import counted
@@ -88,8 +94,8 @@ class InspectOptions:
         """
         for name, (kind, choices) in CHOICES_BY_OPTION.items():
             value = getattr(self, name)
-            if value is not None and value not in choices:
-                raise unknown_name_error(kind, value, choices, about=name)
+            if value is not None:
+                refuse_unknown_name(kind, value, choices, about=name)
         self._read_layers_and_heads()
         self._refuse_incomplete_options()
 
@@ -202,13 +208,7 @@ class InspectOptions:
                     "give --by effect",
                     about=name,
                 )
-        lowest, highest = PAIRED_HEADS_RANGE
-        if self.pairs is not None and not lowest <= self.pairs <= highest:
-            raise AttnvizError(
-                f"--pairs is {self.pairs}, and must be from {lowest} to {highest}",
-                f"try --pairs {lowest if self.pairs < lowest else highest}",
-                about="pairs",
-            )
+        refuse_out_of_range("pairs", self.pairs, *PAIRED_HEADS_RANGE)
         for name in WEIGHT_OPTIONS if self.by == "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
                 option = option_name(name)

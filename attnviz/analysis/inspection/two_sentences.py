@@ -34,7 +34,7 @@ from attnviz.analysis.inspection.map_regrouping import group_by_word, merge_into
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
-from attnviz.errors import AttnvizError, naming_in_errors
+from attnviz.errors import AttnvizError, model_error, naming_in_errors
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import refuse_changes_to_trace
@@ -180,7 +180,7 @@ def compare_models(
     """
     if "model" in changes:
         problem = "the models are 'a' and 'b', but 'model' is given, too"
-        raise AttnvizError(problem, "leave 'model' out", about="model")
+        raise model_error(problem, "leave 'model' out")
     if a is None or b is None:
         raise AttnvizError(
             f"{'a' if a is None else 'b'} is None, and should be a model",

@@ -367,9 +367,6 @@ def _text_color(text: Words, look: Look) -> str:
     colors = find_theme(look.theme)
     if text.background is not None and text.background.value is not None:
         return "black" if needs_dark_ink(np.array(_tint_color(text.background, look))) else "white"
-    if text.background_series is not None:
-        background = np.array(_rgb(_series_color(text.background_series, colors)))
-        return "black" if needs_dark_ink(background) else "white"
     if text.series is not None:
         return _series_color(text.series, colors)
     return colors.faint if text.faint else colors.ink

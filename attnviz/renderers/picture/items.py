@@ -107,7 +107,6 @@ class Words:
     valign: str = "baseline"  # and which height of it at y
     series: int | None = None  # has the colour of this line of a chart
     background: Tint | None = None  # stands on this colour, and must be read there;
-    background_series: int | None = None  # or on that of this line of a chart
 
 
 @dataclass(frozen=True)

@@ -97,22 +97,22 @@ class Frame:
         """The box that is left for panels."""
         margin = self.letters.margin
         over_words = self.letters.note * POINT if self.reserved[1] else 0.0
-        bottom = max(margin, self.reserved[1] + over_words) + _lines_height(self.lines_below)
+        bottom = max(margin, self.reserved[1] + over_words) + total_height(self.lines_below)
         under_words = self.lines_above or self.reserved[0]
         air = self.letters.headline * POINT * HEADLINE_GAP if under_words else 0.0
-        top = self.top - _lines_height(self.lines_above) - air
+        top = self.top - total_height(self.lines_above) - air
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
 
     @property
     def span(self) -> tuple[float, float]:
         """The lower and the upper end of what is between the lines, in inches."""
-        return self.room[1], self.top - _lines_height(self.lines_above)
+        return self.room[1], self.top - total_height(self.lines_above)
 
     def words(self) -> Iterator[Words]:
         margin = self.letters.margin
         yield from stacked_words(self.lines_above, margin, self.top)
         foot = max(0.6 * margin, self.reserved[1])
-        yield from stacked_words(self.lines_below, margin, foot + _lines_height(self.lines_below))
+        yield from stacked_words(self.lines_below, margin, foot + total_height(self.lines_below))
 
 
 def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
@@ -181,7 +181,7 @@ def _caption_lines(text: str, size: float, width: float, *, faint: bool = False)
     return [Line(*fit_line(line, size, size * SMALLEST_NOTE, width), faint=faint) for line in lines]
 
 
-def _lines_height(lines: Sequence[Line]) -> float:
+def total_height(lines: Sequence[Line]) -> float:
     return sum(line.height for line in lines)
 
 

@@ -49,7 +49,6 @@ class PanelStyle:
     number: float = 10.0  # at most
     stretch: float = 1.0  # how many times as wide as high a cell may be that could be square,
     squeeze: float = 1.0  # and how many times as high as wide
-    numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
     gap: float = 0.3  # inches between two panels
     widest_label: float = 10.0  # inches
     line: float = LABEL_HEIGHT_SHARE  # of its place a label may be high

@@ -458,9 +458,8 @@ def _panel_size(panel: Content, width: float, height: float, style: PanelStyle) 
     if is_strip(panel):
         words = longest_number(panel) * style.number / 10 / NUMBER_WIDTH * columns
         return min(width, words), min(height, _strip_height(panel, style))
-    letters = max(style.numbers, MIN_NUMBER_POINTS) if panel.words else style.numbers
-    numbers = longest_number(panel) * letters / 10 / NUMBER_WIDTH if letters else 0.0
-    widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
+    words = longest_number(panel) * MIN_NUMBER_POINTS / 10 / NUMBER_WIDTH if panel.words else 0.0
+    widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, words * columns)
     return min(width, widest), min(height, max(wide * max(style.squeeze, 1.2), LOWEST_ROW) * rows)
 
 

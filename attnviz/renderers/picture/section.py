@@ -25,6 +25,7 @@ from attnviz.renderers.picture.page_frame import (
     headline_lines,
     make_frame,
     stacked_words,
+    total_height,
 )
 from attnviz.renderers.picture.panel_labels import panel_style
 from attnviz.renderers.picture.panel_rows import possible_orders
@@ -128,7 +129,7 @@ def _uniform_pages(
     margin, width = letters.margin, size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
     heads = [_head_lines(section, captions, letters, (width, size[1])) for section in sections]
-    top = frame.top - max(map(_total_height, heads))
+    top = frame.top - max(map(total_height, heads))
     bottom = frame.room[1]
     bodies = _section_bodies(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
     pages = []
@@ -162,7 +163,7 @@ def _bodies_above_sums(
     limit = max(share, 1 - max(_table_height(each, width, letters) for each in sections) / height)
     sum_sets = [() if each.bars else each.sums for each in sections]  # bars have their numbers
     sums = sum_lines(sum_sets, (width, height * limit), letters)
-    sums_height = max(map(_total_height, sums))
+    sums_height = max(map(total_height, sums))
     air = TABLES_GAP * letters.text * POINT
     body_room = (left, bottom + sums_height + air, width, max(height - sums_height - 2 * air, 0.5))
     return [
@@ -199,7 +200,7 @@ def _body_beside_sums(section: Section, room: Box, letters: Lettering) -> list[I
             break
     (lines,) = sum_lines([section.sums], (wide, height - 2 * air), letters)
     body = _section_items(section, (left, bottom, width - wide - 2 * air, height - air), letters)
-    top = bottom + (height + _total_height(lines)) / 2
+    top = bottom + (height + total_height(lines)) / 2
     return [*body, *stacked_words(lines, left + width - wide, top)]
 
 
@@ -214,7 +215,7 @@ def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
     width = size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
     head = _head_lines(section, captions, letters, (width, size[1]))
-    room = size[1] - letters.margin - _total_height(head) - frame.room[1]
+    room = size[1] - letters.margin - total_height(head) - frame.room[1]
     return _fitting_sums(section.sums, (width, room * SUMS_SHARES[0]), letters)[0]
 
 
@@ -240,7 +241,7 @@ def _section_page(
     frame_height = letters.margin + frame.room[1] + 2 * TABLES_GAP * letters.text * POINT
     return (
         width,
-        frame_height + body_height + max(map(_total_height, heads)) + max(map(_total_height, sums)),
+        frame_height + body_height + max(map(total_height, heads)) + max(map(total_height, sums)),
     ), letters
 
 
@@ -280,7 +281,7 @@ def _head_lines(
         for line in wrap_parts(parts, "     ", letters.axis, room[0])
     )
     choices = [(*heading, *about, *formulas), (*heading, *about), heading]
-    return next((each for each in choices if _total_height(each) <= room[1] * HEAD_SHARE), heading)
+    return next((each for each in choices if total_height(each) <= room[1] * HEAD_SHARE), heading)
 
 
 def _heading_lines(
@@ -300,10 +301,6 @@ def _heading_lines(
     if captions.title and captions.title != section.heading:
         yield Line(*fit_line(captions.title, letters.note, letters.smallest, width), faint=True)
     yield from headline_lines(section.heading, letters.headline, width, letters.smallest)
-
-
-def _total_height(lines: Sequence[Line]) -> float:
-    return sum(line.height for line in lines)
 
 
 def sum_lines(sums: Sequence[Sequence[Sum]], room: Size, letters: Lettering) -> list[list[Line]]:

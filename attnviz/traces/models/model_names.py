@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import model_error, unknown_name_error
 from attnviz.wording.keywords import with_checked_arguments
 
 MODELS_FOLDER = Path(__file__).parent
@@ -90,11 +90,11 @@ def find_model_path(name: str) -> Path:
     full_name = SHORT_HUB_NAMES.get(name.lower(), name)
     if full_name in HUB_OWNERS:
         hint = f"use its full name on the hub: --model {HUB_OWNERS[full_name]}/{full_name}"
-        raise AttnvizError(f"there is no model '{name}'", hint, about="model")
+        raise model_error(f"there is no model '{name}'", hint)
     if is_written:
         problem = f"there is no file '{name}' with a model"
-        raise AttnvizError(problem, CHECK_PATH_HINT, about="model")
+        raise model_error(problem, CHECK_PATH_HINT)
     if path.name == name:
         error = unknown_name_error("model", name, (*shipped_names(), *PACKAGED_TRANSFORMERS))
-        raise AttnvizError(str(error), f"{error.hint}; {OTHER_MODELS_HINT}", about="model")
-    raise AttnvizError(f"there is no folder '{name}' with a model", LEARN_SAVE_HINT, about="model")
+        raise model_error(str(error), f"{error.hint}; {OTHER_MODELS_HINT}")
+    raise model_error(f"there is no folder '{name}' with a model", LEARN_SAVE_HINT)

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import files, memory
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
@@ -67,7 +67,7 @@ def model_for_texts(
         chosen = in_memory_settings(chosen, in_memory)
     elif not is_trained(chosen.model):
         problem = f"{purpose} of a trained transformer, but '{chosen.model}' is not one"
-        raise AttnvizError(problem, GIVE_TRANSFORMER_HINT, about="model")
+        raise model_error(problem, GIVE_TRANSFORMER_HINT)
     for name in {*changed_options(chosen)} & {*ONE_SENTENCE_SETTINGS}:
         problem = f"{option_name(name)} is about one sentence, and {purpose} of many"
         raise AttnvizError(problem, f"leave {option_name(name)} out", about=name)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine import memory
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
@@ -374,11 +374,10 @@ def refuse_infinite_weights(model: LoadedTransformer) -> None:
     for name, weights in model.model.named_parameters():
         is_known = weights.is_floating_point() and weights.device.type != "meta"
         if is_known and not bool(weights.float().isfinite().all()):
-            raise AttnvizError(
+            raise model_error(
                 f"the model '{model.name}' ({model.config.model_type}) has weights that are "
                 f"infinite or not a number (NaN), in {model.names_in_file.get(name, name)}",
                 "copy or download it again; if you trained it, use an earlier checkpoint",
-                about="model",
             )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
 from attnviz.wording.words import counted
 
@@ -119,11 +119,10 @@ def _refuse_other_rotation(file: GGUFFile, head_dim: int, heads: int, width: int
             else f"embedding_length / attention.head_count = {width:,} / {heads:,} {value}"
         )
         rotation = f", and rope.dimension_count is {rotated:,}" * file.has(".rope.dimension_count")
-        raise AttnvizError(
+        raise model_error(
             f"the header of '{file.path}' contradicts itself: the width of a head, {size}"
             f"{rotation}",
             CONVERT_HINT,
-            about="model",
         )
     if rotated != head_dim and file.architecture != "phi3":
         raise _unusual_model(file, "heads that rotate only in part")
@@ -289,20 +288,18 @@ ARCHITECTURES = {
 def find_architecture(file: GGUFFile) -> Architecture:
     """Return how a file is read; refuse a kind of model that is not known, by its name."""
     if file.architecture not in ARCHITECTURES:
-        raise AttnvizError(
+        raise model_error(
             f"'{file.path}' holds a model of the kind {file.architecture[:40]}, which attnviz does "
             "not read from GGUF files",
             f"use a model of one of these kinds: {', '.join(ARCHITECTURES)} (Mistral is llama); or "
             "a folder that transformers wrote",
-            about="model",
         )
     return ARCHITECTURES[file.architecture]
 
 
 def _unusual_model(file: GGUFFile, feature: str) -> AttnvizError:
-    return AttnvizError(
+    return model_error(
         f"'{file.path}' holds a model ({file.architecture}) with {feature}, which attnviz does not "
         "read from GGUF files",
         "use a folder that transformers wrote",
-        about="model",
     )

@@ -19,7 +19,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import files
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import counted, short_list
@@ -186,7 +186,7 @@ class GGUFFile:
 
     def wrong_tensors(self, fault: str) -> AttnvizError:
         problem = f"'{self.path}' ({self.architecture[:40]}) {fault}"
-        return AttnvizError(problem, AGAIN_HINT, about="model")
+        return model_error(problem, AGAIN_HINT)
 
     def _full_key(self, key: str) -> str:
         return f"{self.architecture}{key}" if key.startswith(".") else key
@@ -194,10 +194,8 @@ class GGUFFile:
     def _fact(self, key: str, default: object) -> Any:
         value = self.facts.get(self._full_key(key), default)
         if value is None:
-            raise AttnvizError(
-                f"'{self.path}' does not give its {self._full_key(key)}",
-                CONVERT_HINT,
-                about="model",
+            raise model_error(
+                f"'{self.path}' does not give its {self._full_key(key)}", CONVERT_HINT
             )
         return value
 
@@ -207,11 +205,10 @@ class GGUFFile:
             value_text = f"{len(value):,} values"
         else:
             value_text = f"{value:,}" if type(value) is int else str(value)[:40]
-        return AttnvizError(
+        return model_error(
             f"'{self.path}' gives {value_text} as its {self._full_key(key)}, "
             f"and it must be {wanted}",
             CONVERT_HINT,
-            about="model",
         )
 
 
@@ -255,26 +252,22 @@ def _refuse_other_parts(header: GGUFFile, parts: list[GGUFFile]) -> None:
     for number, part in enumerate(parts):
         contained = part.count("split.no", number, least=0)
         if contained != number:
-            raise AttnvizError(
-                f"'{part.path}' contains part {contained + 1}",
-                "copy or download that part again",
-                about="model",
+            raise model_error(
+                f"'{part.path}' contains part {contained + 1}", "copy or download that part again"
             )
     claimed, found = header.count("split.count", 1, least=0), len(header.tensors)
     if len(parts) != max(claimed, 1):
         named = "does not say which" if len(parts) == 1 else f"says {len(parts)}"
-        raise AttnvizError(
+        raise model_error(
             f"'{header.path}' is one of {claimed} parts of a model, and its name {named}",
             "give the parts their names again: model-00001-of-00003.gguf",
-            about="model",
         )
     total = header.count("split.tensors.count", found, least=0)
     if total != found:
-        raise AttnvizError(
+        raise model_error(
             f"the parts of '{header.path}' have {counted(found, 'tensor')}, and the header of the "
             f"first one says {total:,}",
             "copy or download all its parts again",
-            about="model",
         )
 
 
@@ -287,11 +280,10 @@ def find_parts(path: Path) -> list[Path]:
     names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(1, count + 1)]
     missing = [name for name in names if not files.is_file(path.with_name(name))]
     if missing or not names:
-        raise AttnvizError(
+        raise model_error(
             f"the model '{path}' is in {counted(count, 'part')}, and its folder lacks "
             f"{short_list(missing)}",
             "copy or download all its parts",
-            about="model",
         )
     return [path.with_name(name) for name in names]
 
@@ -307,10 +299,9 @@ def _refuse_other_formats(header: GGUFFile) -> None:
     if contents is None and not header.tensors:
         contents = "no weights"
     if contents is not None:
-        raise AttnvizError(
+        raise model_error(
             f"'{header.path}' is no language model: it holds {contents}",
             "give the file of a language model",
-            about="model",
         )
 
 
@@ -341,27 +332,21 @@ def _read_header(path: Path) -> GGUFFile:
 def _other_format_error(path: Path) -> AttnvizError:
     """Return the error for a file that does not begin as a GGUF file does."""
     if files.is_lfs_pointer(path):
-        return AttnvizError(
-            f"'{path}' is no GGUF file: it is a Git LFS pointer", files.LFS_HINT, about="model"
-        )
-    return AttnvizError(
-        f"'{path}' is no GGUF file: it does not begin with GGUF", AGAIN_HINT, about="model"
-    )
+        return model_error(f"'{path}' is no GGUF file: it is a Git LFS pointer", files.LFS_HINT)
+    return model_error(f"'{path}' is no GGUF file: it does not begin with GGUF", AGAIN_HINT)
 
 
 def _other_version_error(path: Path, version: int) -> AttnvizError:
     """Return the error for a version that is too old or too new, or with its bytes swapped."""
     if int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS:
-        return AttnvizError(
+        return model_error(
             f"'{path}' is a big-endian GGUF file, and attnviz reads little-endian ones",
             "convert it with llama.cpp's own package: pip install gguf; gguf-convert-endian "
             f"{shell_quote(str(path))} little",
-            about="model",
         )
-    return AttnvizError(
+    return model_error(
         f"'{path}' is of version {version} of GGUF, and attnviz reads 2 and 3",
         CONVERT_HINT if version < min(VERSIONS) else "pip install --upgrade attnviz",
-        about="model",
     )
 
 
@@ -373,9 +358,7 @@ class _HeaderReader:
         self.content, self.position = b"", 0
 
     def damaged(self, reason: str) -> AttnvizError:
-        return AttnvizError(
-            f"'{self.path}' is damaged or incomplete: {reason}", AGAIN_HINT, about="model"
-        )
+        return model_error(f"'{self.path}' is damaged or incomplete: {reason}", AGAIN_HINT)
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes; refuse more than the file or any header has."""
@@ -451,11 +434,10 @@ class _HeaderReader:
         for name, shape, kind, offset in sorted(entries, key=lambda entry: entry[3]):
             if kind not in BLOCK_TYPES:
                 type_name = REFUSED_TYPES.get(kind, f"type {kind}")
-                raise AttnvizError(
+                raise model_error(
                     f"'{self.path}' stores {name[:80]} as {type_name}, which attnviz does not read",
                     "use a file with other weights: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
                     "Q2_K to Q6_K",
-                    about="model",
                 )
             tensor = StoredTensor(name, shape, BLOCK_TYPES[kind], self.path, begin + offset)
             if shape[-1] % tensor.block.numbers or not all(shape):

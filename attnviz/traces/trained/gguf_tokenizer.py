@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import memory
 from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
 
@@ -95,11 +95,10 @@ def refuse_unusable_vocabulary(file: GGUFFile) -> None:
     if len(tokens) > vectors:
         raise file.wrong_tensors(f"has {len(tokens):,} tokens, and vectors for {vectors:,} of them")
     if kind not in TOKENIZER_BUILDERS:
-        raise AttnvizError(
+        raise model_error(
             f"the vocabulary of '{file.path}' is of the kind {kind[:40]}, which attnviz does not "
             "know",
             f"use a model whose vocabulary is one of these: {', '.join(TOKENIZER_BUILDERS)}",
-            about="model",
         )
     _special_tokens(file, tokens)
     _token_types(file, tokens)
@@ -108,17 +107,15 @@ def refuse_unusable_vocabulary(file: GGUFFile) -> None:
         return
     rule = file.text("tokenizer.ggml.pre", "default")
     if rule not in SPLITTERS:
-        raise AttnvizError(
+        raise model_error(
             f"'{file.path}' cannot be read: its text is cut by the rule '{rule[:40]}', which "
             "attnviz does not know",
             f"use a model with one of these rules (tokenizer.ggml.pre): {', '.join(SPLITTERS)}",
-            about="model",
         )
     if not file.has("tokenizer.ggml.merges"):
-        raise AttnvizError(
+        raise model_error(
             f"'{file.path}' has a vocabulary without merges, so no text can be cut into its tokens",
             CONVERT_HINT,
-            about="model",
         )
 
 
@@ -267,11 +264,10 @@ def _other_merges_error(
 ) -> AttnvizError:
     """Return the error for merges that are not of the vocabulary: it names the first of them."""
     words = (word for pair in merges for word in (*pair, "".join(pair)) if word not in vocabulary)
-    return AttnvizError(
+    return model_error(
         f"'{file.path}' has merges of another vocabulary than its own: '{next(words, '')[:40]}' is "
         "in its merges, and none of its tokens",
         "use another file of this model, or a folder that transformers wrote",
-        about="model",
     )
 
 

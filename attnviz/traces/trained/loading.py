@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from attnviz.attention import devices
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import files
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
@@ -222,22 +222,20 @@ def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any
         if not any(part in name for part in UNUSED_WEIGHTS)
     )
     if absent:
-        raise AttnvizError(
+        raise model_error(
             f"the checkpoint of '{location.name}' lacks {len(absent)} of the model's weights: "
             f"{short_list(absent)}",
             "use the whole checkpoint: these weights would be random",
-            about="model",
         )
 
 
 def refuse_model_without_text(name: str, model: Any) -> None:
     """Refuse a model whose main input is pictures or sound."""
     if model.main_input_name in OTHER_INPUT_NAMES:
-        raise AttnvizError(
+        raise model_error(
             f"the model '{name}' ({model.config.model_type}) does not read text: it takes "
             f"{model.main_input_name}",
             "use a model of text",
-            about="model",
         )
 
 
@@ -266,7 +264,7 @@ def check_location(location: ModelLocation) -> ModelLocation:
     if cached_folder is not None:
         return ModelLocation(location.name, cached_folder)
     if is_offline():
-        raise AttnvizError(*offline_problem_and_hint(location.name), about="model")
+        raise model_error(*offline_problem_and_hint(location.name))
     with quiet_transformers(), reporting_load_errors(location):
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.long_attention import SummaryChoice
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import memory
 from attnviz.traces.settings import (
     AttentionKind,
@@ -278,11 +278,10 @@ def _refuse_fast_attention(model: LoadedTransformer) -> None:
     """
     attention = getattr(model.config, "_attn_implementation", EAGER_NAME)
     if attention != EAGER_NAME:
-        raise AttnvizError(
+        raise model_error(
             f"the model '{model.name}' ({model.config.model_type}) was loaded with "
             f"attn_implementation='{attention}', which does not return its weights",
             "load it again with attn_implementation='eager'",
-            about="model",
         )
 
 
@@ -317,12 +316,11 @@ def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weight
     keys = len(model_input.decoder_ids) if model_input.kind == "decoder" else len(model_input.ids)
     for matrix in weights:
         if tuple(matrix.shape[-2:]) != (queries, keys) or matrix.ndim != 4:
-            raise AttnvizError(
+            raise model_error(
                 f"the model '{model.name}' ({model.config.model_type}) returns weights of "
                 f"{' × '.join(map(str, matrix.shape))}, which do not fit {queries} queries "
                 f"and {keys} keys",
                 "use another model: for this kind it cannot be shown which token reads which",
-                about="model",
             )
 
 
@@ -330,11 +328,10 @@ def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
     """Return the error for a model without attention, which lists the modules that it has."""
     kinds = sorted({type(module).__name__ for module in model.model.modules()} - TORCH_MODULE_NAMES)
     more = " …" * (len(kinds) > MAX_NAMED_MODULES)
-    return AttnvizError(
+    return model_error(
         f"no attention can be found in the model '{model.name}' ({model.config.model_type}); it "
         f"is made of {', '.join(kinds[:MAX_NAMED_MODULES])}{more}",
         model.text_part or "use a model with attention: a BERT, GPT-2 or Llama, for example",
-        about="model",
     )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import DTYPES, Dtype, Settings
 from attnviz.traces.trained.loading import LoadedTransformer, refuse_model_without_text
@@ -103,11 +103,10 @@ def refuse_changed_model(trace: Trace) -> None:
     if in_memory is None or in_memory.results is None:
         return
     if results_for_model(in_memory.model) is not in_memory.results:
-        raise AttnvizError(
+        raise model_error(
             f"the model '{in_memory.name}' changed after the trace was made, so its matrices are "
             "others",
             "trace the text again",
-            about="model",
         )
 
 
@@ -120,19 +119,17 @@ def _underlying_transformer(model: nn.Module) -> Any:
     inner: Any = model.module if is_parallel else model
     inner = getattr(inner, "_orig_mod", inner)
     if getattr(getattr(inner, "active_peft_config", None), "is_prompt_learning", False):
-        raise AttnvizError(
+        raise model_error(
             f"the adapter of the model '{name_model(inner)}' adds virtual tokens to a text",
             "use an adapter that changes weights, such as LoRA",
-            about="model",
         )
     if hasattr(inner, "get_base_model"):
         inner = inner.get_base_model()
     transformers = sys.modules.get("transformers")
     if transformers is None or not isinstance(inner, transformers.PreTrainedModel):
-        raise AttnvizError(
+        raise model_error(
             f"the model is of type {type(model).__name__}, which is no model of transformers",
             "show the weights that it computes: attnviz.from_weights(weights, tokens)",
-            about="model",
         )
     return inner
 

@@ -20,7 +20,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import model_error
 from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
@@ -174,9 +174,7 @@ def _package_folder(model: str) -> Path:
     spec = find_spec(weights.package)
     if spec is None or not spec.submodule_search_locations:
         extra = "" if find_spec("transformers") else f"{INSTALL_EXTRA}, then "
-        raise AttnvizError(
-            f"the model '{model}' is not installed", extra + weights.install_command, about="model"
-        )
+        raise model_error(f"the model '{model}' is not installed", extra + weights.install_command)
     return Path(spec.submodule_search_locations[0], weights.folder)
 
 
@@ -192,11 +190,10 @@ def _refuse_altered_package(model: str, folder: Path, folder_state: files.Folder
             while part := file.read(2**20):
                 digest.update(part)
         if digest.hexdigest() != expected:
-            raise AttnvizError(
+            raise model_error(
                 f"the model '{model}' is damaged: '{folder / name}' is missing or has another "
                 "SHA-256 sum",
                 f"install it again: {WEIGHTS_PACKAGES[model].install_command} --force-reinstall",
-                about="model",
             )
 
 
@@ -252,10 +249,9 @@ def refuse_incomplete_folder(folder: Path) -> None:
     _tensor_headers(folder)
     has_tokenizer = any(True for pattern in TOKENIZER_PATTERNS for _ in folder.glob(pattern))
     if not has_tokenizer and _has_vocabulary(config):  # others get an error about their inputs
-        raise AttnvizError(
+        raise model_error(
             f"the folder '{folder}' has no tokenizer: no tokenizer.json, no vocabulary",
             "save it beside the model: tokenizer.save_pretrained(folder)",
-            about="model",
         )
 
 
@@ -316,11 +312,10 @@ def find_weight_files(folder: Path) -> list[Path]:
         if files.is_file(folder / f"{name}{INDEX_SUFFIX}"):
             return _indexed_weight_files(folder, folder / f"{name}{INDEX_SUFFIX}")
     foreign_kinds = [kind for pattern, kind in FOREIGN_WEIGHTS.items() if any(folder.glob(pattern))]
-    raise AttnvizError(
+    raise model_error(
         f"the folder '{folder}' has no weights: no {WEIGHT_FILES[0]}, no {WEIGHT_FILES[1]}"
         + (f", but those of {and_list(foreign_kinds)}" if foreign_kinds else ""),
         _whole_model_hint(folder),
-        about="model",
     )
 
 
@@ -339,20 +334,18 @@ def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
     )
     outside = next((name for name in names if Path(name).name != name), None)
     if outside is not None:
-        raise AttnvizError(
+        raise model_error(
             f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
             "copy or download the whole model again",
-            about="model",
         )
     missing = [name for name in names if not files.is_file(folder / name)]
     if missing or not names:
         fault = (
             f"lacks {and_list(missing[:3])}" if missing else f"has an {index.name} without files"
         )
-        raise AttnvizError(
+        raise model_error(
             f"the folder '{folder}' {fault}: its weights are in {counted(len(names), 'file')}",
             "copy or download the whole model again",
-            about="model",
         )
     return [folder / name for name in names]
 
@@ -374,14 +367,11 @@ def read_safetensors_header(path: Path) -> Header:
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         is_complete = False
     if not is_complete and files.is_lfs_pointer(path):
-        raise AttnvizError(
-            f"'{path}' holds no weights: it is a Git LFS pointer", files.LFS_HINT, about="model"
-        )
+        raise model_error(f"'{path}' holds no weights: it is a Git LFS pointer", files.LFS_HINT)
     if not is_complete:
-        raise AttnvizError(
+        raise model_error(
             f"'{path}' is damaged or incomplete: its header gives another size than it has",
             "copy or download it again",
-            about="model",
         )
     return header
 
@@ -413,25 +403,22 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
     Refuses a config without a model type, or whose layers are not from 1 to `MAX_CONFIG_LAYERS`.
     """
     if not files.is_file(folder / CONFIG_FILE):
-        raise AttnvizError(
+        raise model_error(
             f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",
             _whole_model_hint(folder),
-            about="model",
         )
     config = _read_json_file(folder / CONFIG_FILE)
     if not config.get("model_type"):
-        raise AttnvizError(
+        raise model_error(
             f"the {CONFIG_FILE} in '{folder}' does not say which kind of model it is",
             'it must have a "model_type", such as "bert"',
-            about="model",
         )
     for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
         layers = config.get(name, 1)
         if not isinstance(layers, int) or not 0 < layers <= MAX_CONFIG_LAYERS:
-            raise AttnvizError(
+            raise model_error(
                 f"the {CONFIG_FILE} in '{folder}' says that {name} is {str(layers)[:20]}",
                 f"it must be a number from 1 to {MAX_CONFIG_LAYERS}",
-                about="model",
             )
     return config
 
@@ -444,13 +431,11 @@ def _read_json_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         contents = None
     except OSError as error:
-        raise AttnvizError(
-            f"'{path}' cannot be read: {error.strerror}", "check its name and folder", about="model"
+        raise model_error(
+            f"'{path}' cannot be read: {error.strerror}", "check its name and folder"
         ) from None
     if not isinstance(contents, dict):
-        raise AttnvizError(
-            f"'{path}' is not JSON that describes a model",
-            "copy or download it again",
-            about="model",
+        raise model_error(
+            f"'{path}' is not JSON that describes a model", "copy or download it again"
         )
     return contents

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, Note, model_error
 from attnviz.machine import memory
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
@@ -65,7 +65,7 @@ def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -
         problem, hint = _load_problem_and_hint(location, part, error)
     else:
         return
-    raise AttnvizError(problem, hint, about="model")
+    raise model_error(problem, hint)
 
 
 def _load_problem_and_hint(
@@ -243,8 +243,7 @@ def transformers_version() -> str | None:
 
 def missing_extra_error() -> AttnvizError:
     """Return the error that transformers is not installed."""
-    return AttnvizError(
+    return model_error(
         f"trained models need transformers, which is not installed (--model {MINILM})",
         INSTALL_EXTRA,
-        about="model",
     )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue, Variant
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
@@ -391,16 +391,14 @@ def _load_model_again(origin: FromTransformer) -> LoadedTransformer:
     """Return the model that the settings of a Trace name; refuse one of a model in memory."""
     name = origin.settings.model
     if name is None:
-        raise AttnvizError(
+        raise model_error(
             f"the trace is of a model in memory, '{origin.card.name}', which it does not contain",
             "give that model: inspect(trace, model=model, tokenizer=tokenizer); or its folder",
-            about="model",
         )
     if not is_trained(name):
-        raise AttnvizError(
+        raise model_error(
             f"the trace is of a trained transformer, but '{name}' is not one",
             "name the model that made the trace",
-            about="model",
         )
     return load_transformer(origin.settings)
 
@@ -428,13 +426,12 @@ def _refuse_other_model(
         if difference <= max(MAX_WEIGHT_DIFFERENCE, 2 * EAGER_TOLERANCE[origin.settings.dtype]):
             return
         reason = f"its weights differ from those of the trace, by up to {difference:.2g}"
-    raise AttnvizError(
+    raise model_error(
         f"'{model.name}' is not the model that made the trace"
         f"{' any more' if origin.in_memory else ''}: {reason}",
         "trace the text again"
         if origin.in_memory
         else "name that model with --model, or trace the text again with this one",
-        about="model",
     )
 
 

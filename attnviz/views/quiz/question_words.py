@@ -225,12 +225,10 @@ def _shown_with_token(question: Question) -> tuple[Grid, ...]:
 
 def _vector_grids(row: AttentionRow) -> tuple[Grid, ...]:
     """Return the query as one row, and the keys of all tokens."""
-    layer, keys = row.layer, row.layer.keys_of_heads
-    assert layer.queries is not None
-    assert keys is not None
-    columns = vector_axis(row.trace, layer, "width", layer.head_dim, row.head)
+    queries, keys = row.layer.queries_and_keys
+    columns = vector_axis(row.trace, row.layer, "width", row.layer.head_dim, row.head)
     name = plain_axis("token", [row.trace.tokens.labels[row.query]])
-    query = layer.queries[row.head, row.query : row.query + 1]
+    query = queries[row.head, row.query : row.query + 1]
     grids = (
         vectors_grid("query", query, name, columns),
         vectors_grid("keys", keys[row.head], token_axis("", row.keys), columns),

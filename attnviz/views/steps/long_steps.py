@@ -24,9 +24,8 @@ from attnviz.views.long_text import counted_text, label_at, passage, quoted_labe
 from attnviz.views.steps import score_steps, step_sums
 from attnviz.views.steps.scene import DIGITS_RANGE, Scene
 from attnviz.views.view import TableData, TableLines, WordColumns
-from attnviz.wording import sums
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.sums import Sum
+from attnviz.wording.sums import MAX_UNSHIFTED_SCORE, Sum
 from attnviz.wording.words import counted
 
 MOST_ATTENDED_KEYS = 6  # that are written out, beside the query itself and the token before it
@@ -258,21 +257,17 @@ def _softmax_step(scene: LongScene) -> Section:
         shown = logits[keys].tolist()
         largest = float(np.abs(logits[np.isfinite(logits)]).max())
         style = scene.style
-        shift = style.rounded(float(logits.max())) if largest > sums.MAX_UNSHIFTED_SCORE else 0.0
+        shift = style.rounded(float(logits.max())) if largest > MAX_UNSHIFTED_SCORE else 0.0
         exponentials = np.exp(logits - shift)
         total, suffix = float(exponentials.sum()), scene.head_suffix(head)
         others = np.delete(exponentials, keys)
-        left = f"sum{suffix}({scene.query_name})"
-        rest = float(others.sum())
-        written.append(sums.exponential_total_sum(left, shown, rest, shift, total, style))
+        writer, rest = scene.write(f"sum{suffix}({scene.query_name})"), float(others.sum())
+        written.append(writer.exponential_total(shown, rest, shift, total))
         weights = scene.weights_row(head)
         for index, key in enumerate(keys):
-            left = f"weight{suffix}({scene.query_name}, {scene.token_name(scene.keys, key)})"
-            written.append(
-                sums.exponential_share_sum(
-                    left, shown, index, shift, total, float(weights[key]), style
-                )
-            )
+            cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
+            writer, weight = scene.write(f"weight{suffix}{cell}"), float(weights[key])
+            written.append(writer.exponential_share(shown, index, shift, total, weight))
     others_count = scene.visible_count - len(scene.visible_keys)
     last = f"the last term of the sum: {counted(others_count, 'other key')} together"
     return Section(
@@ -330,11 +325,10 @@ def _context_step(scene: LongScene) -> Section:
     """Return the step that adds up the weighted values of all keys, those not shown as one."""
     layer, written = scene.layer, list[Sum]()
     for head in scene.written_heads:
-        left = f"context{scene.head_suffix(head)}({scene.query_name})"
+        writer = scene.write(f"context{scene.head_suffix(head)}({scene.query_name})")
         result = layer.attended.contexts[head, 0].tolist()
         if head in layer.off:
-            vector = sums.vector_text(result, scene.style.for_values(*result))
-            written.append(Sum(left, vector, "", True))
+            written.append(writer.vector_alone(result))
             continue
         weights, values = layer.attended.weights[head, 0], layer.values_of_heads[head]
         keys = [*scene.visible_keys]
@@ -344,9 +338,7 @@ def _context_step(scene: LongScene) -> Section:
         if rest := float(others.sum()):
             terms.append(rest)
             vectors.append((others @ values / rest).tolist())
-        written.append(
-            sums.weighted_vectors_sum(left, terms, vectors, result, scene.style, shares=True)
-        )
+        written.append(writer.weighted_vectors(terms, vectors, result, shares=True))
     grids = scene.head_grids(
         "context vectors", layer.attended.contexts, scene.query_axis, side="head_value"
     )

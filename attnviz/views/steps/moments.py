@@ -18,7 +18,7 @@ from attnviz.views.grids.section import CellSource, Section
 from attnviz.views.reading import quoted_token, token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene
-from attnviz.wording.sums import MAX_TERMS, Sum, vector_entry_sum
+from attnviz.wording.sums import MAX_TERMS, Sum
 
 
 def step_moments(section: Section, scene: Scene) -> tuple[Section, ...]:
@@ -107,9 +107,9 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
     about = f"the weighted values add up to the context vector{suffix}"
     for number in range(written_count):
         revealed = range(len(ends) if number + 1 == written_count else number + 1)
-        left_side = f"context({scene.query_name}), number {number + 1}"
+        writer = scene.write(f"context({scene.query_name}), number {number + 1}")
         read_values = columns[scene.read_keys, number].tolist()
-        line = vector_entry_sum(left_side, read_values, number, ends, scene.style)
+        line = writer.vector_entry(read_values, number, ends)
         grids = (products, _keep_columns(result, revealed))
         yield _moment_section(section, about, grids, line, (0, None, number))
     yield from _output_moments(section, scene)

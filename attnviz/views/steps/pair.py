@@ -19,7 +19,6 @@ from attnviz.views.grids.section import Arrow, Plane, Section, cosine_between, v
 from attnviz.views.origin_words import vector_axis
 from attnviz.views.reading import quoted_token
 from attnviz.views.steps.scene import Scene
-from attnviz.wording import sums
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list
@@ -106,11 +105,8 @@ def _pair_title(scene: Scene, key: int) -> str:
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
-    layer = scene.layer
-    keys = layer.keys_of_heads
-    assert layer.queries is not None
-    assert keys is not None
-    return layer.queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
+    queries, keys = scene.layer.queries_and_keys
+    return queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
 
 
 def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, str]:
@@ -187,10 +183,9 @@ def _pair_product_sum(
     scene: Scene, head: int, query: Vector, key: Vector, key_position: int
 ) -> Sum:
     """Return the score as a dot product."""
-    row, style = scene.stage_row("scores", head), scene.style
-    left_side = _score_name(scene, head, key_position)
-    score, ends = row[key_position], style.for_values(*row)
-    return sums.dot_product_sum(left_side, query, key, score, style, ends)
+    row = scene.stage_row("scores", head)
+    writer = scene.write(_score_name(scene, head, key_position))
+    return writer.dot_product(query, key, row[key_position], scene.style.for_values(*row))
 
 
 def _score_name(scene: Scene, head: int, key: int) -> str:
@@ -206,18 +201,17 @@ def _angle_sums(
 
     Cosine, angle and score are left out if a vector has length 0.
     """
-    style, suffix = scene.style, scene.head_suffix(head)
-    score = scene.stage_row("scores", head)[key_position]
+    suffix, score = scene.head_suffix(head), scene.stage_row("scores", head)[key_position]
     lengths, names = [*map(vector_length, (query, key))], _pair_names(scene, key_position, head)
     for name, vector, length in zip(names, (query, key), lengths, strict=True):
-        yield sums.vector_length_sum(f"|{name}|", vector, length, style)
+        yield scene.write(f"|{name}|").vector_length(vector, length)
     cosine = cosine_between(query, key)
     if cosine is not None:
         angle = math.degrees(math.acos(cosine))
-        yield sums.cosine_sum(f"cosine{suffix}", score, lengths, cosine, style)
-        yield sums.angle_sum(f"angle{suffix}", cosine, angle, style)
-        left_side = _score_name(scene, head, key_position)
-        yield sums.polar_product_sum(left_side, lengths, cosine, score, style)
+        yield scene.write(f"cosine{suffix}").cosine(score, lengths, cosine)
+        yield scene.write(f"angle{suffix}").angle(cosine, angle)
+        score_writer = scene.write(_score_name(scene, head, key_position))
+        yield score_writer.polar_product(lengths, cosine, score)
 
 
 def _masked_key_remarks(scene: Scene, key: int) -> tuple[str, ...]:

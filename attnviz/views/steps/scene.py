@@ -16,6 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, PARTS_OF_PREDICTION
+from attnviz.traces.settings import refuse_out_of_range
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, head_mask
 from attnviz.views.grids.axes import Axis, plain_axis
@@ -25,7 +26,7 @@ from attnviz.views.origin_words import parameter_count_suffix, vector_axis
 from attnviz.views.steps.step_selection import refuse_missing_head
 from attnviz.views.trace import WEIGHTS_NAMES, scores_grids, vectors_grid, weights_grids
 from attnviz.wording.numbers import NumberStyle
-from attnviz.wording.sums import MAX_TERMS
+from attnviz.wording.sums import MAX_TERMS, SumWriter
 from attnviz.wording.words import bracketed_shape, shape_text
 
 LABELLED_MATRICES = PARTS_BY_GIVEN_NAME | {part.data: part for part in PARTS_OF_PREDICTION}
@@ -58,13 +59,7 @@ class StepSettings:
     full: bool = False
 
     def __post_init__(self) -> None:
-        low, high = DIGITS_RANGE
-        if not low <= self.digits <= high:
-            raise AttnvizError(
-                f"--digits is {self.digits}, and must be from {low} to {high}",
-                f"try --digits {min(max(self.digits, low), high)}",
-                about="digits",
-            )
+        refuse_out_of_range("digits", self.digits, *DIGITS_RANGE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +73,10 @@ class Scene:
     @property
     def style(self) -> NumberStyle:
         return NumberStyle(self.options.digits, full=self.options.full)
+
+    def write(self, left: str) -> SumWriter:
+        """Return the writer of a sum that begins with `left`."""
+        return SumWriter(left, self.style)
 
     @property
     def keys(self) -> Tokens:

@@ -28,8 +28,7 @@ from attnviz.views.grids.number_formats import MINUS_INFINITY
 from attnviz.views.head_vectors import divisor_texts
 from attnviz.views.origin_words import dimension_names
 from attnviz.views.steps.scene import Scene
-from attnviz.wording import sums
-from attnviz.wording.sums import Sum
+from attnviz.wording.sums import MAX_TERMS, Sum, SumWriter
 
 Sums = tuple[Sum, ...]
 ADJUSTED_NAMES: dict[Stage, str] = {
@@ -71,8 +70,7 @@ def input_sums(scene: Scene) -> Iterator[Sum]:
     row = scene.followed_query
     inputs, embeddings = scene.layer.layer_inputs[row], scene.trace.embeddings[row]
     terms = [embeddings.tolist(), (inputs - embeddings).tolist()]
-    left_side = f"input({scene.query_name})"
-    yield sums.added_vectors_sum(left_side, terms, inputs.tolist(), scene.style)
+    yield scene.write(f"input({scene.query_name})").added_vectors(terms, inputs.tolist())
 
 
 @_if_followed
@@ -94,14 +92,10 @@ def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) 
         for group, heads in groups.items():
             result = vectors_by_kind[plural][group, position].tolist()
             columns = slice(group * len(result), (group + 1) * len(result))
-            yield sums.weighted_vectors_sum(
-                f"{name}{scene.group_suffix(heads)}({token})",
-                vector.tolist(),
-                MatrixRows(matrix[:, columns]),
-                result,
-                scene.style,
-                bias=None if bias is None else bias[columns].tolist(),
-            )
+            writer = scene.write(f"{name}{scene.group_suffix(heads)}({token})")
+            own_bias = None if bias is None else bias[columns].tolist()
+            rows = MatrixRows(matrix[:, columns])
+            yield writer.weighted_vectors(vector.tolist(), rows, result, own_bias)
 
 
 def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
@@ -148,15 +142,11 @@ def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
         token = scene.token_name(scene.trace.tokens if name == "query" else scene.keys, row)
         angles = positions.rotation_angles(row + 1, width, base)[row].tolist()
         for group, heads in scene.head_groups(len(before), scene.written_heads).items():
-            for pair, angle in enumerate(angles[: None if scene.options.full else sums.MAX_TERMS]):
+            for pair, angle in enumerate(angles[: None if scene.options.full else MAX_TERMS]):
                 cells = positions.pair_indices(pair, width, halves=halves)
-                yield sums.rotation_sum(
-                    f"{name}{scene.group_suffix(heads)}({token}), pair {pair + 1}",
-                    before[group, row, cells].tolist(),
-                    angle,
-                    after[group, row, cells].tolist(),
-                    scene.style,
-                )
+                writer = scene.write(f"{name}{scene.group_suffix(heads)}({token}), pair {pair + 1}")
+                numbers, rotated = (each[group, row, cells].tolist() for each in (before, after))
+                yield writer.rotation(numbers, angle, rotated)
 
 
 @_if_followed
@@ -165,14 +155,12 @@ def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    assert layer.queries is not None
-    keys, row = layer.keys_of_heads, scene.followed_query
-    assert keys is not None
-    for head, key, left_side in _written_cells(scene, "score", scene.written_keys):
-        pair = layer.queries[head, row].tolist(), keys[head, key].tolist()
+    (queries, keys), row = layer.queries_and_keys, scene.followed_query
+    for head, key, writer in _written_cells(scene, "score", scene.written_keys):
+        pair = queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
         ends = scene.style.for_values(*results)
-        yield sums.dot_product_sum(left_side, *pair, results[key], scene.style, ends)
+        yield writer.dot_product(*pair, results[key], ends)
 
 
 @_if_followed
@@ -181,18 +169,14 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
-    assert queries is not None
-    assert keys is not None
+    (queries, keys), w_score = layer.queries_and_keys, layer.w_score
     assert w_score is not None
     row, weights = scene.followed_query, w_score.view(layer.heads, -1).tolist()
-    for head, key, left_side in _written_cells(scene, "score", scene.written_keys):
+    for head, key, writer in _written_cells(scene, "score", scene.written_keys):
         pair = queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
         ends = scene.style.for_values(*results)
-        yield sums.additive_score_sum(
-            left_side, weights[head], pair, results[key], scene.style, ends
-        )
+        yield writer.additive_score(weights[head], pair, results[key], ends)
 
 
 @_if_followed
@@ -205,9 +189,9 @@ def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     root = layer.head_dim**0.5 if variant.scaled else 1.0
     divisor = 1 / layer.scale if scene.trace.trained is not None else root * variant.temperature
     texts = divisor_texts(scene.trace, layer)
-    for head, key, left_side in _written_cells(scene, "scaled", scene.written_keys):
+    for head, key, writer in _written_cells(scene, "scaled", scene.written_keys):
         values, results = scene.stage_row("scores", head), scene.stage_row("scaled scores", head)
-        yield sums.quotient_sum(left_side, values, key, texts, divisor, results, scene.style)
+        yield writer.quotient(values, key, texts, divisor, results)
 
 
 @_if_followed
@@ -218,10 +202,10 @@ def soft_cap_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """
     cap = scene.trace.variant.soft_cap
     assert cap is not None
-    for head, key, left_side in _written_cells(scene, "capped", scene.written_keys):
+    for head, key, writer in _written_cells(scene, "capped", scene.written_keys):
         values = scene.stage_row("scaled scores", head)
         results = scene.stage_row("capped scores", head)
-        yield sums.capped_score_sum(left_side, values, key, cap, results, scene.style)
+        yield writer.capped_score(values, key, cap, results)
 
 
 @_if_followed
@@ -232,10 +216,10 @@ def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """
     row, slopes = scene.query_position, positions.alibi_slopes(layer.heads)
     stage = scene.stage_before("biased scores")
-    for head, key, left_side in _written_cells(scene, "biased", scene.written_keys):
+    for head, key, writer in _written_cells(scene, "biased", scene.written_keys):
         values, results = scene.stage_row(stage, head), scene.stage_row("biased scores", head)
         factors = slopes[head], abs(row - key)
-        yield sums.distance_penalty_sum(left_side, values, key, factors, results, scene.style)
+        yield writer.distance_penalty(values, key, factors, results)
 
 
 @_if_followed
@@ -264,10 +248,10 @@ def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> It
     `name` names the results, such as 'biased'.
     """
     before = scene.stage_before(stage)
-    for head, key, left_side in _written_cells(scene, name, scene.written_keys):
+    for head, key, writer in _written_cells(scene, name, scene.written_keys):
         values, results = scene.stage_row(before, head), scene.stage_row(stage, head)
         additions = head_mask(head, numbers)[scene.followed_query].tolist()
-        yield sums.addition_sum(left_side, values, key, additions, results, scene.style)
+        yield writer.addition(values, key, additions, results)
 
 
 @_if_followed
@@ -295,15 +279,14 @@ def _adjusted_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     if key is None or stage == "scaled scores":
         return
     cap = None if layer.attended.capped_scores is None else scene.trace.variant.soft_cap
-    for head, _, left_side in _written_cells(scene, ADJUSTED_NAMES[stage], [key]):
+    for head, _, writer in _written_cells(scene, ADJUSTED_NAMES[stage], [key]):
         if key in scene.masked_keys(head):
             continue
         rows = scene.stage_row("scaled scores", head), scene.stage_row(stage, head)
         first, last = (scene.style.for_values(*filter(isfinite, row)) for row in rows)
         addends = tuple(_addends(scene, layer, head, key))
-        yield sums.adjusted_score_sum(
-            left_side, rows[0][key], cap, addends, rows[1][key], (first, last)
-        )
+        first_writer = SumWriter(writer.left, first)
+        yield first_writer.adjusted_score(rows[0][key], cap, addends, rows[1][key], last)
 
 
 def _addends(scene: Scene, layer: Layer, head: int, key: int) -> Iterator[tuple[str, str, float]]:
@@ -332,12 +315,12 @@ def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     Masked keys are left out, except for mistakes. Nothing if no token is followed.
     """
     # weights written by hand may be above 0 where the mask hides a key from the softmax
-    for head, key, left_side in _written_cells(scene, "weight", scene.visible_keys):
+    for head, key, writer in _written_cells(scene, "weight", scene.visible_keys):
         if key in scene.masked_keys(head) and not layer.mistake:
             continue
         numbers, position = _softmax_exponents(scene, layer, head, key)
         result = scene.stage_row("weights", head)[key]
-        yield sums.softmax_sum(left_side, numbers, position, result, scene.style)
+        yield writer.softmax(numbers, position, result)
 
 
 def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple[list[float], int]:
@@ -369,17 +352,16 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     Keys without a shared feature or with a score of −∞ are left out, and all with a soft cap, after
     which a score is no longer a sum. Nothing if no token is followed.
     """
-    assert layer.queries is not None
-    keys, division = layer.keys_of_heads, (divisor_texts(scene.trace, layer), 1 / layer.scale)
-    assert keys is not None
-    for head, key, left_side in _written_cells(scene, "match", scene.visible_keys):
+    queries, keys = layer.queries_and_keys
+    division = divisor_texts(scene.trace, layer), 1 / layer.scale
+    for head, key, writer in _written_cells(scene, "match", scene.visible_keys):
         names = dimension_names(scene.trace, layer, "width", head)
-        pair = layer.queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
+        pair = queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
         shared = [feature for feature in zip(names, *pair, strict=True) if all(feature[1:])]
         result = scene.stage_row("masked scores", head)[key]
         if shared and isfinite(result) and layer.attended.capped_scores is None:
             added = result - scene.stage_row("scaled scores", head)[key]
-            yield sums.named_products_sum(left_side, shared, division, added, result, scene.style)
+            yield writer.named_products(shared, division, added, result)
 
 
 @_if_followed
@@ -389,19 +371,19 @@ def dropout_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     Nothing if no token is followed.
     """
     keep_factor, is_given = 1 / (1 - scene.trace.variant.dropout), "kept" in layer.given
-    for head, key, left_side in _written_cells(scene, "kept", scene.visible_keys):
+    for head, key, writer in _written_cells(scene, "kept", scene.visible_keys):
         weight, result = scene.stage_row("weights", head)[key], scene.stage_row("mixing", head)[key]
         factor = result / weight if is_given and weight else keep_factor
-        yield sums.product_sum(left_side, weight, factor if result else 0.0, result, scene.style)
+        yield writer.product(weight, factor if result else 0.0, result)
 
 
 @_if_followed
 def weighted_value_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """Write the value of each key times its weight.||Nothing if no token is followed."""
-    for head, key, left_side in _written_cells(scene, "weighted", scene.visible_keys):
+    for head, key, writer in _written_cells(scene, "weighted", scene.visible_keys):
         weight, value = scene.stage_row("mixing", head)[key], layer.values_of_heads[head, key]
         result = scene.weighted_values[head, key].tolist()
-        yield sums.scaled_vector_sum(left_side, weight, value.tolist(), result, scene.style)
+        yield writer.weighted_vectors([weight], [value.tolist()], result, shares=True)
 
 
 @_if_followed
@@ -411,27 +393,26 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     A head that is off or reads nothing has no terms; one replaced by its mean is written as a mean.
     Nothing if no token is followed.
     """
-    row, style, matrices = scene.followed_query, scene.style, layer.projections
-    read_keys = scene.read_keys
+    row, read_keys, matrices = scene.followed_query, scene.read_keys, layer.projections
     for head in scene.written_heads:
         all_weights = scene.stage_row("mixing", head)
         weights = [all_weights[key] for key in read_keys]
         values = MatrixRows(layer.values_of_heads[head, read_keys])
-        left_side = f"context{scene.head_suffix(head)}({scene.query_name})"
+        writer = scene.write(f"context{scene.head_suffix(head)}({scene.query_name})")
         result = layer.attended.contexts[head, row].tolist()
         if layer.off.get(head) == "mean":
             mixed_values = arithmetic.mix_values(layer.attended.mixing, layer.values_of_heads)[head]
-            yield sums.vector_mean_sum(left_side, MatrixRows(mixed_values), result, style)
+            yield writer.vector_mean(MatrixRows(mixed_values), result)
         elif read_keys and head not in layer.off:
-            yield sums.weighted_vectors_sum(left_side, weights, values, result, style, shares=True)
+            yield writer.weighted_vectors(weights, values, result, shares=True)
         else:
-            yield Sum(left_side, sums.vector_text(result, style.for_values(*result)), "", True)
+            yield writer.vector_alone(result)
     if matrices is not None and matrices.w_out is not None:
         joined = join_heads(layer.attended.contexts)[row].tolist()
         bias = None if matrices.b_out is None else matrices.b_out.tolist()
         rows, result = MatrixRows(matrices.w_out), layer.context[row].tolist()
-        left_side = f"output({scene.query_name})"
-        yield sums.weighted_vectors_sum(left_side, joined, rows, result, style, bias=bias)
+        writer = scene.write(f"output({scene.query_name})")
+        yield writer.weighted_vectors(joined, rows, result, bias)
 
 
 @_if_followed
@@ -439,32 +420,26 @@ def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
     """Write x + f(x), and in a post-norm block its LayerNorm.||Nothing if no token is followed."""
     row = scene.followed_query
     terms = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
-    left_side = f"sum({scene.query_name})"
-    yield sums.added_vectors_sum(left_side, terms, residual.added[row].tolist(), scene.style)
+    writer = scene.write(f"sum({scene.query_name})")
+    yield writer.added_vectors(terms, residual.added[row].tolist())
     post = scene.layer.block is not None and scene.layer.block.norm_placement == "post"
     if residual.norm is not None and post:
-        yield from _layer_norm_sums(scene, residual.added, residual.outputs, residual.norm)
+        yield from norm_sums(scene, residual.added, residual.outputs, residual.norm)
 
 
 @_if_followed
 def norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Write the mean, the variance and the result of a LayerNorm.
-
-    Nothing if no token is followed.
+    """Write the mean, the variance and the result of a LayerNorm; a gain of 1 with a shift of 0 is
+    left out. Nothing if no token is followed.
     """
-    yield from _layer_norm_sums(scene, before, after, norm)
-
-
-def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Yield mean, variance and result; a gain of 1 with a shift of 0 is left out."""
-    vector, name, style = before[scene.followed_query], scene.query_name, scene.style
+    vector, name = before[scene.followed_query], scene.query_name
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[scene.followed_query].tolist()
-    yield sums.mean_sum(f"mean({name})", numbers, mean, style)
-    yield sums.variance_sum(f"variance({name})", numbers, mean, variance, style)
+    yield scene.write(f"mean({name})").mean(numbers, mean)
+    yield scene.write(f"variance({name})").variance(numbers, mean, variance)
     gain_and_shift = (norm.gain.tolist(), norm.shift.tolist()) if has_learned_norm(norm) else None
-    spread, left_side = (variance, NORM_EPSILON), f"normed({name})"
-    yield sums.layer_norm_sum(left_side, numbers, mean, spread, result, style, gain_and_shift)
+    writer, spread = scene.write(f"normed({name})"), (variance, NORM_EPSILON)
+    yield writer.layer_norm(numbers, mean, spread, result, gain_and_shift)
 
 
 @_if_followed
@@ -473,7 +448,7 @@ def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    feed_forward, row, style = block.required_feed_forward, scene.followed_query, scene.style
+    feed_forward, row = block.required_feed_forward, scene.followed_query
     parameters, name, residual = feed_forward.parameters, scene.query_name, feed_forward.residual
     inputs, outputs = (
         residual.sublayer_inputs[row].tolist(),
@@ -482,9 +457,9 @@ def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
     hidden = feed_forward.hidden[row].tolist()
     w_1, b_1 = MatrixRows(parameters.w_1), _nonzero_bias(parameters.b_1)
     w_2, b_2 = MatrixRows(parameters.w_2), _nonzero_bias(parameters.b_2)
-    activation = parameters.activation
-    yield sums.activation_sum(f"hidden({name})", activation, inputs, w_1, b_1, hidden, style)
-    yield sums.weighted_vectors_sum(f"output({name})", hidden, w_2, outputs, style, bias=b_2)
+    writer = scene.write(f"hidden({name})")
+    yield writer.activation(parameters.activation, inputs, w_1, b_1, hidden)
+    yield scene.write(f"output({name})").weighted_vectors(hidden, w_2, outputs, b_2)
 
 
 @_if_followed
@@ -495,14 +470,14 @@ def answer_score_sums(
 
     Nothing if no token is followed.
     """
-    row, style = scene.followed_query, scene.style
-    vector, ends = scoring.vectors[row].tolist(), style.for_values(*prediction.logits[row].tolist())
+    row = scene.followed_query
+    vector, scores = scoring.vectors[row].tolist(), prediction.logits[row].tolist()
+    ends = scene.style.for_values(*scores)
     for answer in answers:
-        left_side = f"score({scene.query_name}, {prediction.answers[answer]})"
+        writer = scene.write(f"score({scene.query_name}, {prediction.answers[answer]})")
         column = scoring.w_answers[:, answer].tolist()
-        result = prediction.logits[row, answer].item()
         bias = None if scoring.b_answers is None else scoring.b_answers[answer].item()
-        yield sums.dot_product_sum(left_side, vector, column, result, style, ends, bias)
+        yield writer.dot_product(vector, column, scores[answer], ends, bias)
 
 
 @_if_followed
@@ -517,9 +492,9 @@ def answer_probability_sums(
     order = [*answers, *(index for index in range(len(scores)) if index not in answers)]
     ordered = [scores[index] for index in order]
     for index, answer in enumerate(answers):
-        left_side = f"probability({scene.query_name}, {prediction.answers[answer]})"
+        writer = scene.write(f"probability({scene.query_name}, {prediction.answers[answer]})")
         result = prediction.probabilities[row, answer].item()
-        yield sums.softmax_sum(left_side, ordered, index, result, scene.style)
+        yield writer.softmax(ordered, index, result)
 
 
 def _nonzero_bias(bias: Tensor) -> list[float] | None:
@@ -527,12 +502,13 @@ def _nonzero_bias(bias: Tensor) -> list[float] | None:
     return numbers if any(numbers) else None
 
 
-def _written_cells(scene: Scene, name: str, keys: Any) -> Iterator[tuple[int, int, str]]:
-    """Yield head, key and left side, `score H1(it, cat)`, for each cell of the followed row.
+def _written_cells(scene: Scene, name: str, keys: Any) -> Iterator[tuple[int, int, SumWriter]]:
+    """Yield head, key and the writer of a sum, `score H1(it, cat) = …`, for each cell of the
+    followed row.
 
     Only heads that are written out, and the keys in `keys`.
     """
     for head in scene.written_heads:
         for key in keys:
-            key_name = scene.token_name(scene.keys, key)
-            yield head, key, f"{name}{scene.head_suffix(head)}({scene.query_name}, {key_name})"
+            cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
+            yield head, key, scene.write(f"{name}{scene.head_suffix(head)}{cell}")

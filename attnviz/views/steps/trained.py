@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import model_error
 from attnviz.traces.settings import ROTARY_POSITIONS
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
 from attnviz.traces.trained.model_in_memory import refuse_changed_model
@@ -57,11 +57,10 @@ def refuse_walk_without_vectors(trace: Trace) -> None:
     refuse_changed_model(trace)
     refuse_weights_only(trace, "steps show how vectors become weights", "step")
     if trace.trained is not None and trace.trained.fallback:
-        raise AttnvizError(
+        raise model_error(
             f"the model '{trace.trained.name}' ({trace.trained.kind}) returns "
             "attention weights only, so there are no steps to show",
             "use attnviz inspect to see the weights",
-            about="model",
         )
 
 
