@@ -499,7 +499,7 @@ def test_an_exported_class_says_what_it_needs(exported: type) -> None:
     name = exported.__name__
     for arguments in ((), (3,) * 20):
         with pytest.raises(AttnvizError) as error:
-            getattr(attnviz, name)(*arguments)
+            exported(*arguments)
         assert str(error.value).startswith((f"{name}() needs ", f"{name}() takes "))
 
 
@@ -610,7 +610,7 @@ def test_keywords_are_the_fields_of_the_options(keywords: type, options: type) -
     annotations = {name: each.__forward_arg__ for name, each in keywords.__annotations__.items()}
     narrower = {"layer": {"str"}}  # a text of numbers is for command lines
 
-    assert [*annotations] == [*names]
+    assert {*annotations} == {*names}
     for name, types in names.items():
         missing = set(types.split(" | ")) - set(re.split(r" \| ", annotations[name]))
         assert not missing - narrower.get(name, set()) or annotations[name] == "Any", name

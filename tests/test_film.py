@@ -130,7 +130,8 @@ def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> N
 
 def test_a_title_of_ones_own_stands_over_every_frame() -> None:
     view = make_learned().view()
-    view_with_title = type(view)(**{**vars(view), "headline": "Heads at school", "has_chosen_title": True})
+    title = {"headline": "Heads at school", "has_chosen_title": True}
+    view_with_title = type(view)(**{**vars(view), **title})
 
     for layout in layouts_of(view_with_title, Look()):
         assert "Heads at school" in [word.text for word in layout.words]

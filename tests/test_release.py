@@ -23,7 +23,7 @@ WORKFLOWS = ROOT / ".github" / "workflows"
 CHECK_TAG = ROOT / ".ci" / "check-tag"
 ADDRESS_PLACEHOLDER = "<the project's address>"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-INSTALLS_TORCH = re.compile(r"(?<!uv )pip install (?!--no-deps|pre-commit)\S")
+INSTALLS_TORCH = re.compile(r"(?<!uv )pip install (?!--no-deps|pre-commit|jsonschema)\S")
 WITHOUT_CUDA_LINK = "#without-cuda"
 NEARBY_LINES = 6
 

@@ -96,7 +96,7 @@ def print_schema(
         ),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of the documents that --json and -o numbers.json write."""
+    """Print the JSON Schema of what --json and -o x.json write."""
     from attnviz.views.documents import all_documents_schema, document_kinds, document_schema
 
     if kind is None:

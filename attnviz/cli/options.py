@@ -33,7 +33,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.machine.atomic_files import refuse_overwriting
 from attnviz.traces.models.shipped import load_card
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, Settings
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options, option_name
 
@@ -254,10 +254,11 @@ def model_options_beside(trace: str | None, typed: Mapping[str, Any]) -> dict[st
 def refuse_model_conflicts(model: str | None, options: Mapping[str, Any]) -> None:
     """Refuse typed options that contradict what a small model was made with.
 
-    A trained transformer, or no model, refuses nothing here.
+    A trained transformer, or no model, refuses nothing here; nor are options refused here that only
+    trained models have.
     """
     if model is not None and not is_trained(model):
-        names = Settings.__dataclass_fields__.keys() & options
+        names = Settings.__dataclass_fields__.keys() - TRAINED_ONLY_SETTINGS
         load_card(model).refuse_other_settings({n: v for n, v in options.items() if n in names})
 
 
