@@ -7,12 +7,12 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 # Before torch is imported: a second thread for matrices of three rows would only wait for a core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,6 +40,36 @@ SHAPED = (
     "attnviz.traces.weights",
 )
 install_import_hook(SHAPED, "beartype.beartype")
+
+
+class ShapeChecks(type(config)):  # type: ignore[misc]
+    """The configuration of jaxtyping, with which the first calls of each test are checked.
+
+    Thousands more of the same functions would find nothing new, and take a fifth of the time.
+    """
+
+    FIRST_CALLS = 200
+    left = FIRST_CALLS
+    is_off = False
+
+    @property
+    def jaxtyping_disable(self) -> bool:
+        """Read by jaxtyping at every call of a function whose shapes it may check."""
+        if self.is_off or self.left == 0:
+            return True
+        self.left -= 1
+        return False
+
+    @jaxtyping_disable.setter
+    def jaxtyping_disable(self, is_off: bool) -> None:
+        self.is_off = is_off
+
+    def begin_test(self, is_off: bool) -> None:
+        self.left, self.is_off = self.FIRST_CALLS, is_off
+
+
+config.__class__ = ShapeChecks
+shape_checks = cast(ShapeChecks, config)
 
 from attnviz.cli.app import run_command_line  # noqa: E402
 from attnviz.renderers.picture import glyphs  # noqa: E402
@@ -131,10 +161,9 @@ def quick() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def shapes_checked_in_quick_tests(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Slow cases call the same functions as quick ones: checked again, they take a fifth longer."""
-    with unchecked() if request.node.get_closest_marker("slow") else nullcontext():
-        yield
+def shapes_checked_in_quick_tests(request: pytest.FixtureRequest) -> None:
+    """Slow cases call the same functions as quick ones."""
+    shape_checks.begin_test(is_off=request.node.get_closest_marker("slow") is not None)
 
 
 UNSET = (*COLORS, "COLUMNS", "LINES", "PAGER", "LESS", "ATTNVIZ_THEME")
