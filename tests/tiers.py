@@ -54,6 +54,13 @@ def mark_slow_cases(items: Sequence[pytest.Item]) -> None:
 
 
 def _slow_cases(items: list[pytest.Function]) -> Iterator[tuple[str, Iterable[pytest.Function]]]:
+    """Yield kinds of slow cases with their cases; refuse a marker with a kind that is none."""
+    for case in items:
+        for marker in (*case.iter_markers("slow"), *case.iter_markers("slow_table")):
+            if marker.args[0] not in SLOW_KINDS:
+                raise pytest.UsageError(
+                    f"{case.nodeid}: '{marker.args[0]}' is no kind of slow test"
+                )
     for _, group in groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
         cases = [*group]
         if table := cases[0].get_closest_marker("slow_table"):
@@ -98,6 +105,7 @@ def _is_later_draw(case: pytest.Function) -> bool:
 
 SLOW_SECONDS = 1.0
 SLOW_BEFORE = "attnviz/slow"  # in pytest's cache
+MOST_TESTS = 5000  # fewer are a part of the suite
 
 
 class SlowCases:
@@ -105,21 +113,25 @@ class SlowCases:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.seconds: dict[str, float] = defaultdict(float)
+        self.seconds: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A fixture is set up for the first case that needs it, so only the test itself counts."""
-        if report.when == "call" and report.passed and "slow" not in report.keywords:
-            self.seconds[report.nodeid] += report.duration
+        """A fixture is set up for the first case that needs it, so only the test itself counts.
+
+        Random examples do not count: in `make test` they are few.
+        """
+        if report.when == "call" and not {"slow", "hypothesis"} & {*report.keywords}:
+            self.seconds[report.nodeid] = report.duration
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.config.option.markexpr or self.config.cache is None or len(self.seconds) < 1000:
-            return  # only the whole suite tells
+        cache = getattr(self.config, "cache", None)
+        if cache is None or len(self.seconds) < MOST_TESTS:
+            return
         slow = {case: took for case, took in self.seconds.items() if took > SLOW_SECONDS}
-        before = self.config.cache.get(SLOW_BEFORE, [])
-        self.config.cache.set(SLOW_BEFORE, sorted(slow))
+        before = cache.get(SLOW_BEFORE, [])
+        cache.set(SLOW_BEFORE, sorted(slow))
         if twice := sorted(slow.keys() & before):
-            terminalreporter.section("cases of `make test` over a second, twice in a row")
+            terminalreporter.section("cases of `make test` that took over a second, twice in a row")
             for case in twice:
                 terminalreporter.line(f"{slow[case]:.1f} s {case}")
             terminalreporter.line("Mark them as slow (tests/tiers.py), or make them cheaper.")
