@@ -139,7 +139,7 @@ def compare_learning(
     """Train a model for each value and seed on the same sentences, and compare how they learn.
 
     `by` is the setting that is varied, and the `settings` default to the task's. Training ends when
-    every model has learned the task, and after `steps` in any case. `changes` replace fields of the
+    every model has learned the task, and after `steps` in any case. Keywords replace fields of the
     choices. `named` is what the command calls the task, if that is not its name.
 
     >>> from attnviz import compare_learning

@@ -154,7 +154,7 @@ def pairs(
 
     `source` is a file with a pair on each line, or rows of five strings: sentence A, sentence B, a
     token that is in both, candidate 1 (which it means in A) and candidate 2 (in B). A candidate may
-    be several words; `it#2` is the second `it`. `changes` replace fields of the settings, such as
+    be several words; `it#2` is the second `it`. Keywords replace fields of the settings, such as
     `model` (which may be a loaded one, with its `tokenizer`); `seed` draws the flips of signs of
     more than 14 pairs. Refuses a model that is no transformer, pairs whose sentences do not have
     the same number of tokens or have the words in other places, and pairs in which the token can

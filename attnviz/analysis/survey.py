@@ -217,7 +217,7 @@ def survey(
     `texts` are strings, or the path or name of a file with one text per line; they are read one
     after another, so that there may be millions. Blank ones are left out and counted, and so are
     those whose end is left out because the model has no positions for it. Ctrl-C ends the survey,
-    which then has the texts that were read so far. `changes` replace fields of the settings, such
+    which then has the texts that were read so far. Keywords replace fields of the settings, such
     as `model`, which may be a loaded one with its `tokenizer`; `seed` draws the sample of lines and
     the random tokens. `track` is called with the numbers of the lines as they are done, to report
     progress. Refuses a single string, texts that are all blank (before the model is loaded), and a

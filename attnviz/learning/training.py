@@ -298,7 +298,7 @@ def learn(
 
     Training ends when the model is accurate, or after the last step. `settings` and `choices`
     default to those of the task, and `watch` to the sentence of the task whose attention is
-    recorded; `changes` replace fields of the choices. Refuses a training that needs more memory
+    recorded; keywords replace fields of the choices. Refuses a training that needs more memory
     than there is.
 
     >>> from attnviz import learn

@@ -73,7 +73,7 @@ def trace(
 ) -> Trace:
     """Compute attention on a text and return every step as a Trace.
 
-    `text` is a string, or the Path of a file with it. `changes` replace fields of the settings:
+    `text` is a string, or the Path of a file with it. Keywords replace fields of the settings:
     `trace("I am learning this", variant="causal")`. `given` matrices, or those of the file it
     names, replace drawn and computed ones; `vectors` replace the embeddings. `mistake` names a
     common mistake to make on purpose. `kept`: indices of the layers of a trained model to capture;

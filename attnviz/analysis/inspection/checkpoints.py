@@ -187,7 +187,7 @@ def compare_checkpoints(
 
     `checkpoints` is a pattern of folders, or several folders; they are put in the order of their
     steps. `layer` and `head` choose heads, and `query` ranks heads by that token's rows alone;
-    `changes` replace fields of the settings. `track` is called with the checkpoints, to report
+    Keywords replace fields of the settings. `track` is called with the checkpoints, to report
     progress. One model at a time is in memory. Refuses fewer than two folders, those without a
     model or a step, and models that have other heads, or cut the sentence into other tokens, than
     the first.

@@ -155,7 +155,7 @@ def head_effects(
 
     `texts` are strings, or the path or name of a file with one on each line; they are read one
     after another, so that there may be any number. Ctrl-C ends the measurement, which then has the
-    texts that were read so far. `changes` replace settings (`model="minilm"`, which is the default;
+    texts that were read so far. Keywords replace settings (`model="minilm"`, which is the default;
     `model` may be a loaded model of transformers, with its `tokenizer`) and options: `layer` and
     `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
     head that is off writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the

@@ -190,7 +190,7 @@ def inspect(
 ) -> Inspection:
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
-    `text` is a string, the Path of a file with it, or a Trace. `changes` replace fields of the
+    `text` is a string, the Path of a file with it, or a Trace. Keywords replace fields of the
     settings (`model="minilm"`, which is the default) and of `InspectOptions`; `model` may be a
     loaded model of transformers, with its `tokenizer`. Several heads are a list, a slice or names:
     `layer=[4, 5]`, `head="L5H11"`; `heads=[1, 11]` is `head=[1, 11]`. Heads are ranked by lift: the

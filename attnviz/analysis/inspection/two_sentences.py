@@ -170,7 +170,7 @@ def compare_models(
     divergence of their rows. If the models cut the sentence into different tokens, they are
     compared by word. `names` are what the models are called: by default their own names, with
     folders where these are equal. `layer` and `head` choose heads, `query` compares one token's
-    rows only, and `changes` replace fields of the settings. Refuses models that find different
+    rows only, and keywords replace fields of the settings. Refuses models that find different
     words in the sentence, and models with different heads, unless a head that both have is chosen.
 
     >>> from attnviz import compare_models
@@ -226,7 +226,7 @@ def compare_sentences(
 ) -> TraceComparison:
     """Compare two sentences in a model: `compare_sentences("too tired", "too wide")`
 
-    `changes` replace fields of the settings, such as `model`, which is MiniLM by default; beside a
+    Keywords replace fields of the settings, such as `model`, which is MiniLM by default; beside a
     Trace, a text is read by the Trace's model. `names`, `layer`, `head` and `query` are those of
     `compare_models`. Refuses equal texts, sentences without a common token, and Traces with
     different heads.

@@ -208,7 +208,7 @@ def steps(
 ) -> Walk:
     """Return every number on the way, step by step, of a text or of an existing Trace.
 
-    `changes` replace fields of the settings that a text is traced with; with a Trace they are
+    Keywords replace fields of the settings that a text is traced with; with a Trace they are
     refused.
 
     >>> from attnviz import steps
