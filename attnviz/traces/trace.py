@@ -195,9 +195,8 @@ class Layer:
         """The keys of each head, repeated for heads that share them; None if there are no keys."""
         return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
-    @property
-    def queries_and_keys(self) -> tuple[Tensor, Tensor]:
-        """The queries and the keys of each head, of a layer that has both."""
+    def queries_with_keys(self) -> tuple[Tensor, Tensor]:
+        """Return the queries and the keys of each head, of a layer that has both."""
         queries, keys = self.queries, self.keys_of_heads
         assert queries is not None
         assert keys is not None

@@ -225,7 +225,7 @@ def _shown_with_token(question: Question) -> tuple[Grid, ...]:
 
 def _vector_grids(row: AttentionRow) -> tuple[Grid, ...]:
     """Return the query as one row, and the keys of all tokens."""
-    queries, keys = row.layer.queries_and_keys
+    queries, keys = row.layer.queries_with_keys()
     columns = vector_axis(row.trace, row.layer, "width", row.layer.head_dim, row.head)
     name = plain_axis("token", [row.trace.tokens.labels[row.query]])
     query = queries[row.head, row.query : row.query + 1]

@@ -105,7 +105,7 @@ def _pair_title(scene: Scene, key: int) -> str:
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
-    queries, keys = scene.layer.queries_and_keys
+    queries, keys = scene.layer.queries_with_keys()
     return queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
 
 

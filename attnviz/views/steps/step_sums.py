@@ -155,7 +155,7 @@ def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    (queries, keys), row = layer.queries_and_keys, scene.followed_query
+    (queries, keys), row = layer.queries_with_keys(), scene.followed_query
     for head, key, writer in _written_cells(scene, "score", scene.written_keys):
         pair = queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
@@ -169,7 +169,7 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing if no token is followed.
     """
-    (queries, keys), w_score = layer.queries_and_keys, layer.w_score
+    (queries, keys), w_score = layer.queries_with_keys(), layer.w_score
     assert w_score is not None
     row, weights = scene.followed_query, w_score.view(layer.heads, -1).tolist()
     for head, key, writer in _written_cells(scene, "score", scene.written_keys):
@@ -352,7 +352,7 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     Keys without a shared feature or with a score of −∞ are left out, and all with a soft cap, after
     which a score is no longer a sum. Nothing if no token is followed.
     """
-    queries, keys = layer.queries_and_keys
+    queries, keys = layer.queries_with_keys()
     division = divisor_texts(scene.trace, layer), 1 / layer.scale
     for head, key, writer in _written_cells(scene, "match", scene.visible_keys):
         names = dimension_names(scene.trace, layer, "width", head)

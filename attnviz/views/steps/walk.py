@@ -118,7 +118,7 @@ def _query_and_keys(
     scene: Scene, head: int
 ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "key width"]]:
     """Return the followed query's vector and the vectors of all keys in a head."""
-    queries, keys = scene.layer.queries_and_keys
+    queries, keys = scene.layer.queries_with_keys()
     return tensor_to_numpy(queries[head, scene.followed_query]), tensor_to_numpy(keys[head])
 
 
