@@ -40,6 +40,7 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.view import VIEW_FUNCTIONS, View
 from attnviz.wording.commands import COMMAND_OPTIONS, options_as_keywords
 from attnviz.wording.keywords import LookKeywords
+from tests import not_none
 from tests.conftest import ROOT
 from tests.small_transformers import OF_GPT, byte_level
 
@@ -851,8 +852,7 @@ def test_without_pandas_there_is_the_text_of_a_csv(monkeypatch: pytest.MonkeyPat
 
     assert str(error.value) == "a DataFrame needs pandas, which is not installed"
     assert error.value.hint.startswith("pip install pandas; or to_csv()")
-    text = small_trace().to_csv()
-    assert text is not None
+    text = not_none(small_trace().to_csv())
     assert small_trace().to_csv("weights.csv") is None
     assert Path("weights.csv").read_text("utf-8") == text
     assert len(text.splitlines()) == 1 + small_trace().weights.numel()

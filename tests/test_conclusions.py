@@ -33,6 +33,7 @@ from attnviz.views.conclusions.findings import (
     most_different_pair,
 )
 from attnviz.wording.numbers import significant_text
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.tiers import examples
 
@@ -41,9 +42,7 @@ NUMBER = r"(\d[\d.e+-]*)"
 
 
 def repeat_over_seeds(comparison: Comparison, repeats: int) -> Repeats:
-    result = measure_repeats(comparison, repeats)
-    assert result is not None
-    return result
+    return not_none(measure_repeats(comparison, repeats))
 
 
 def read_conclusion(text: str = TEXT, repeats: int = 20, **options: Any) -> str:

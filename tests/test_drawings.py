@@ -25,6 +25,7 @@ from attnviz.renderers.picture.text import lettering
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.views.view import View
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of
 from tests.learned_by_hand import BEFORE, SUBJECT, WORDS, make_learned, task
@@ -226,8 +227,7 @@ def test_a_sentence_has_every_word_in_the_colour_of_what_is_read_of_it() -> None
     for word, weight, hidden in zip(
         highlighted_words, weights, sentence.grid.hidden[0], strict=True
     ):
-        assert word.background is not None
-        assert word.background.value == (None if hidden else pytest.approx(weight))
+        assert not_none(word.background).value == (None if hidden else pytest.approx(weight))
         assert word.faint == hidden
 
 

@@ -20,7 +20,7 @@ from attnviz.renderers.picture.items import Block, Layout, Words
 from attnviz.renderers.picture.page_frame import Captions, words_have_room
 from attnviz.traces.settings import Settings
 from attnviz.views.quiz.quiz_view import view
-from tests import LONGEST
+from tests import LONGEST, not_none
 
 LONG_WORDS = "a head that reads " + "very " * 30 + "far"
 course = cache(lambda: build_quiz(read_course()))
@@ -43,8 +43,7 @@ def long_quiz() -> Quiz:
 
 def pages_of(quiz: Quiz, look: Look, *, answers: bool) -> list[Layout]:
     quiz_view = view(quiz, answers=answers)
-    sheet = quiz_view.sheet
-    assert sheet is not None
+    sheet = not_none(quiz_view.sheet)
     captions = Captions(quiz_view.headline, quiz_view.picture.caveat, quiz_view.settings)
     with fixed_settings(sheet.exercises, captions):
         return exercise_layouts(sheet, captions, look)

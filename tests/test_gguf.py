@@ -36,6 +36,7 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.inspection.generated import generated_text_notes
 from attnviz.views.survey import view as view_of_survey
 from attnviz.wording.words import counted
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.gguf_files import (
     CORPUS,
@@ -546,8 +547,7 @@ def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -
 
 @pytest.mark.slow("models")
 def test_smollm2_is_the_model_in_its_wheel() -> None:
-    location = locate_transformer("smollm2")
-    assert location is not None
+    location = not_none(locate_transformer("smollm2"))
     assert location.file is not None
     header, transformer = read_gguf(location.file), load_transformer(Settings(model="smollm2"))
 

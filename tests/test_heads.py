@@ -31,6 +31,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.head_ranking import ranking_sentences
+from tests import not_none
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained_model
 
@@ -80,9 +81,8 @@ def test_the_accuracy_is_that_of_runs_with_the_head_off(
             trace_without_head = trace(
                 " ".join(words[each] for each in ids), model=model_folder, without=head.name
             )
-            assert trace_without_head.prediction is not None
             assert torch.equal(
-                likeliest_answers(trace_without_head.prediction.logits, answers),
+                likeliest_answers(not_none(trace_without_head.prediction).logits, answers),
                 answers_without_head(ranking, head, ids),
             )
 

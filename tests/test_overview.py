@@ -32,6 +32,7 @@ from attnviz.renderers.terminal.small_maps import overview_lines
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Overview
 from attnviz.views.inspection.heatmap import _overview_patch, heads_overview
+from tests import not_none
 from tests.hand import HOSTILE, PANEL_SUFFIXES, view_of
 from tests.overviews import KINDS, overview_by_hand
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, find_overlaps, layout_of
@@ -258,13 +259,11 @@ def test_every_cell_has_the_colour_of_its_number() -> None:
     expected_colors = color_values(np.sqrt(overview.values[0]), 0, 1, anchors)
     for place, style in enumerate(letters):
         line, column = divmod(place, 5)
-        assert style.color is not None
-        assert tuple(style.color.get_truecolor()) == tuple(
+        assert tuple(not_none(style.color).get_truecolor()) == tuple(
             expected_colors[2 * line, column].tolist()
         )
         if line < 2:
-            assert style.bgcolor is not None
-            assert tuple(style.bgcolor.get_truecolor()) == tuple(
+            assert tuple(not_none(style.bgcolor).get_truecolor()) == tuple(
                 expected_colors[2 * line + 1, column]
             )
 

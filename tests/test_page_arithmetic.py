@@ -25,6 +25,7 @@ from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.explorer import HeadVectors
 from attnviz.views.trace_data import explore_trace
+from tests import not_none
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 from tests.tiers import examples
@@ -114,9 +115,8 @@ def value_of(expression: str) -> float:
 
 def expected_numbers(layer: Layer, head: int, query: int, key: int) -> dict[str, float]:
     """The same numbers, from queries and keys."""
-    assert layer.queries is not None
     assert layer.keys_of_heads is not None
-    query_vector, key_vector = layer.queries[head, query], layer.keys_of_heads[head, key]
+    query_vector, key_vector = not_none(layer.queries)[head, query], layer.keys_of_heads[head, key]
     stages = layer.attended
     numbers = {"q · k": torch.dot(query_vector, key_vector).item()}
     if layer.w_score is not None:
@@ -217,8 +217,7 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
         page.keyboard.press("Escape")
         wait_until(page, lambda: not panel.is_visible())
         wait_until(page, lambda: "cell" not in page.url)
-        frame = page.locator(".matrix-frame").bounding_box()
-        assert frame is not None
+        frame = not_none(page.locator(".matrix-frame").bounding_box())
         corner = frame["x"] + frame["width"] - 20, frame["y"] + frame["height"] - 20
         page.mouse.click(*corner)
         wait_until(page, lambda: page.url.endswith("#cell=4-4"))
@@ -272,9 +271,7 @@ def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path)
 def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_path: Path) -> None:
     trace = library.trace(TEXT, dim=128)
     layer = trace.layers[0]
-    assert layer.queries is not None
-    assert layer.keys is not None
-    products = (layer.queries[0, 1] * layer.keys[0, 2]).numpy()
+    products = (not_none(layer.queries)[0, 1] * not_none(layer.keys)[0, 2]).numpy()
     with page_of(trace, chromium, tmp_path, "#cell=2-3") as page:
         wait_until(page, lambda: page.locator(".square").count() == 3 * 128)
         largest = abs(products).argsort()[::-1][:3]
@@ -290,8 +287,7 @@ def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
 ) -> None:
     training = library.learn("reverse", steps=20)
     view = training.view()
-    assert view.heads is not None
-    has_vectors = [head.vectors is not None for head in view.heads.heads]
+    has_vectors = [head.vectors is not None for head in not_none(view.heads).heads]
     assert has_vectors[-1]
     assert not has_vectors[0]
     path = write_page(view, tmp_path)

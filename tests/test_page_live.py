@@ -17,6 +17,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script,
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
+from tests import not_none
 from tests.browser import page_in_browser, without_script
 from tests.conftest import Attnviz
 from tests.pages_by_hand import wait_for_frames, wait_until
@@ -578,8 +579,7 @@ def test_a_complete_list_has_no_next_number_and_an_arrow_can_be_typed(
     chromium: Browser, tmp_path: Path
 ) -> None:
     trace = library.trace("5 2 8 1 -> 1 2 5 8", model="sort")
-    assert trace.prediction is not None
-    assert trace.prediction.asked_positions == (4, 5, 6, 7)
+    assert not_none(trace.prediction).asked_positions == (4, 5, 6, 7)
     path = tmp_path / "live.html"
     path.write_bytes(live_page("5 2 8 1 → 1 2 5 8", model="sort"))
     with page_in_browser(chromium, path) as session:

@@ -23,6 +23,7 @@ from attnviz.views.inspection.map_numbers import format_map_value
 from attnviz.views.view import Page as Shown
 from attnviz.views.view import View
 from attnviz.wording.numbers import fixed_text, share_text
+from tests import not_none
 from tests.browser import page_in_browser
 
 if TYPE_CHECKING:
@@ -240,8 +241,7 @@ def test_arrows_move_the_cell_and_enter_follows_its_row(page: Page) -> None:
 
 def test_a_click_follows_a_row_or_a_column_until_it_is_clicked_again(page: Page) -> None:
     frame = page.locator(".matrix-stuck")
-    box = frame.bounding_box()
-    assert box is not None
+    box = not_none(frame.bounding_box())
     frame.click(position={"x": box["width"] / 2, "y": box["height"] - 12})  # in the last row
     page.mouse.move(1, 1)
     assert cell_line(page) == "Following ⁨[SEP]⁩; Esc to stop"
@@ -325,8 +325,7 @@ def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, heads_path
         wait_until_ready(session.page)
         assert session.page.evaluate("document.documentElement.scrollWidth") == 360
         assert session.page.locator(".overview [tabindex='0']").count() == 1
-        box = session.page.locator(".matrix-stuck").bounding_box()
-        assert box is not None
+        box = not_none(session.page.locator(".matrix-stuck").bounding_box())
         session.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 9)
         assert cell_of(cell_line(session.page))[0] == COUNT - 1
         until(session.page, "location.hash.includes('query=7')")

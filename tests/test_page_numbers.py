@@ -18,6 +18,7 @@ from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable
 from attnviz.views.grids.explorer import HeadMap
+from tests import not_none
 from tests.browser import page_in_browser, without_script
 from tests.pages_by_hand import wait_until
 
@@ -61,8 +62,7 @@ def run_script_on_page(
 
 
 def heads_of(result: Showable) -> tuple[HeadMap, ...]:
-    explorer = result.view().heads
-    assert explorer is not None
+    explorer = not_none(result.view().heads)
     return explorer.heads
 
 

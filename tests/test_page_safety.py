@@ -19,6 +19,7 @@ from attnviz.renderers.data import SPREADSHEET_FORMULA
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.view import View
 from attnviz.wording.printable import printable_text
+from tests import not_none
 from tests.browser import page_in_browser
 from tests.conftest import ROOT, Attnviz
 from tests.test_gate import CODE_POINTS, fill_with_hostile_text, views
@@ -89,22 +90,20 @@ def hostile_view() -> View:
     """A run whose tokens, heads, title and command are all hostile."""
     heads = library.trace(" ".join(ATTACKS), tokenizer="spaces", layers=2, heads=2)
     view = heads.view(query="5")
-    assert view.provenance is not None
     return replace(
         view,
         headline=TITLE,
         title=TITLE,
         has_chosen_title=True,
         closing=(TITLE, *ATTACKS),
-        provenance=replace(view.provenance, command=TITLE),
+        provenance=replace(not_none(view.provenance), command=TITLE),
         head_explorer=lambda: _with_hostile_names(view),
     )
 
 
 def _with_hostile_names(view: View) -> HeadExplorer:
     """Heads that are named like attacks, as those of given weights may be."""
-    explorer = view.heads
-    assert explorer is not None
+    explorer = not_none(view.heads)
     heads_with_names = zip(explorer.heads, ATTACKS, strict=False)
     return replace(
         explorer, heads=tuple(replace(head, name=name) for head, name in heads_with_names)
@@ -159,8 +158,7 @@ def test_hostile_tokens_titles_and_commands_are_shown_as_text(
         assert page.title() == " ".join(view.headline.split())
         closing = page.locator("#closing p").all_text_contents()
         assert closing == [printable_text(each) for each in ATTACKS]
-        assert view.heads is not None
-        labels = list(view.heads.heads[0].key_axis.labels)
+        labels = list(not_none(view.heads).heads[0].key_axis.labels)
         page.locator("#table tbody th").first.wait_for(state="attached")
         assert page.locator("#table tbody th").all_text_contents() == labels
         assert labels[0] == ATTACKS[0]

@@ -15,6 +15,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.explorer import arrange_heads
 from attnviz.views.trace_data import explore_trace
+from tests import not_none
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_for_frames, wait_until, write_page
 
@@ -91,8 +92,7 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         assert max(box[2] for box in boxes) <= 1280
         assert max(box[3] for box in boxes) <= 800
         assert len({box[1] for box in boxes}) == 12
-        matrix = page.locator("#matrix .matrix-frame").bounding_box()
-        assert matrix is not None
+        matrix = not_none(page.locator("#matrix .matrix-frame").bounding_box())
         assert matrix["y"] + matrix["height"] <= 800
         page.focus("#overview [tabindex='0']")
         page.keyboard.press("ArrowRight")

@@ -14,6 +14,7 @@ import pytest
 from attnviz.analysis.quiz.lesson import read_course
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.views.quiz.quiz_view import view
+from tests import not_none
 from tests.browser import PageSession, page_in_browser
 
 if TYPE_CHECKING:
@@ -147,9 +148,8 @@ def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_to
             quiz.page.keyboard.press(key)
             quiz.page.keyboard.press("Enter")
             verdict = quiz.page.locator(".verdict:visible").bounding_box()
-            button = quiz.page.locator("button.next:visible").bounding_box()
+            button = not_none(quiz.page.locator("button.next:visible").bounding_box())
             assert verdict is not None
-            assert button is not None
             assert verdict["y"] >= 0
             assert verdict["y"] <= 20 or button["y"] + button["height"] <= 800
             quiz.page.keyboard.press("Enter")

@@ -17,6 +17,7 @@ from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.items import ColorBar, Layout, Stroke, scale_item
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
+from tests import not_none
 from tests.test_slides import SIZES, corners, find_overlaps, layout_of, overlaps_any
 
 TEXT = "I am learning this"
@@ -255,10 +256,9 @@ def test_where_sums_do_not_fit_it_is_said_how_many_are_left() -> None:
         re.fullmatch(r"… and (\d+) more", text) for text in page_texts if "more" in text[-4:]
     )
 
-    assert remaining is not None
-    assert sum(text.startswith("score(") for text in page_texts) + int(remaining[1]) == len(
-        section.sums
-    )
+    assert sum(text.startswith("score(") for text in page_texts) + int(
+        not_none(remaining)[1]
+    ) == len(section.sums)
 
 
 @pytest.mark.slow_table("pictures", keep=1)

@@ -11,6 +11,7 @@ import pytest
 from attnviz import trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import THEMES
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE
 
@@ -41,8 +42,7 @@ def test_it_holds_the_command_the_table_and_what_made_it(theme: str) -> None:
     assert "random vectors: this shows the mechanism, not what the words mean" in words
     assert "1.0" in texts(svg)
     assert f'fill="{THEMES[theme].paper}"' in svg.decode()
-    metadata = parse_svg(svg).find(f"{SVG}metadata")
-    assert metadata is not None
+    metadata = not_none(parse_svg(svg).find(f"{SVG}metadata"))
     assert json.loads(metadata.text or "")["seed"] == 42
 
 
