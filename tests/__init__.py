@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import subprocess
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
@@ -13,3 +15,10 @@ def not_none(value: Value | None) -> Value:
     """The value, which a test can only use if there is one."""
     assert value is not None
     return value
+
+
+def run_process(words: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command, which has to succeed; what it prints is kept."""
+    return subprocess.run(
+        words, capture_output=True, text=True, check=True, timeout=LONGEST, **options
+    )

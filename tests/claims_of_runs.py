@@ -1483,7 +1483,8 @@ def false_claims(statement: Statement) -> Iterator[str]:
         for match in pattern.finditer(statement.text):
             claimed_spans.append(match.span())
             if not claim(statement, match):
-                yield f"{claim.__name__}: {statement.text}"
+                name = claim.__name__ if claim.__name__ != "<lambda>" else pattern.pattern
+                yield f"{name}: {statement.text}"
     for part in SENTENCE.finditer(statement.text):
         words, (start, end) = part[0].strip(" ·"), part.span()
         has_claim = any(one < end and start < other for one, other in claimed_spans)

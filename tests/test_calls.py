@@ -523,12 +523,6 @@ def test_an_exported_class_says_what_it_needs(exported: type) -> None:
             'give a sentence, such as: trace("I am learning this")',
         ),
         (
-            lambda: rank("minilm"),
-            "'minilm' is a trained transformer, whose heads are ranked on your own texts",
-            'give a file with a text on each line: head_effects(Path("texts.txt"), '
-            'model="minilm"); for one text, inspect("…", model="minilm", by="effect")',
-        ),
-        (
             lambda: attnviz.compare(animal_trace()),
             "the trained model 'minilm' decides how it attends, so nothing can be compared by "
             "scale",

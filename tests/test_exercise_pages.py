@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from attnviz.renderers.picture.items import Block, Layout, Words
 from attnviz.renderers.picture.page_frame import Captions, words_have_room
 from attnviz.traces.settings import Settings
 from attnviz.views.quiz.quiz_view import view
-from tests import LONGEST, not_none
+from tests import not_none, run_process
 
 LONG_WORDS = "a head that reads " + "very " * 30 + "far"
 course = cache(lambda: build_quiz(read_course()))
@@ -98,13 +97,7 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
     for answers in (False, True):
         path = tmp_path / "quiz.pdf"
         view(course(), answers=answers).save(path)
-        process = subprocess.run(
-            ["pdftotext", "-layout", str(path), "-"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=LONGEST,
-        )
+        process = run_process(["pdftotext", "-layout", str(path), "-"])
         texts.append(process.stdout)
     sheet, key = texts
 

@@ -11,7 +11,7 @@ import json
 import re
 import types
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from html.parser import HTMLParser
@@ -246,6 +246,11 @@ def every_text(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from every_text(getattr(value, each.name), name)
 
 
+def raw_texts(texts: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """What cannot be printed in texts, by the field in which it stands."""
+    return {path: raw for path, text in texts if (raw := unprintable_characters(text))}
+
+
 def fill_with_hostile_text(value: Any, hint: object = None) -> Any:
     """The same value with hostile text in place of every text that can be any."""
     if isinstance(value, str):
@@ -313,9 +318,7 @@ def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(index: int)
     texts = dict.fromkeys(every_text(view))
 
     assert sum("owned" in text for _, text in texts) > 10
-    assert {
-        path: unprintable_characters(text) for path, text in texts if unprintable_characters(text)
-    } == {}
+    assert raw_texts(texts) == {}
 
 
 def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
@@ -325,9 +328,7 @@ def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
     texts = dict.fromkeys(every_text(replace(learned_view, film=lambda: tuple(shots)).shots))
 
     assert sum("owned" in text for _, text in texts) > 3
-    assert {
-        path: unprintable_characters(text) for path, text in texts if unprintable_characters(text)
-    } == {}
+    assert raw_texts(texts) == {}
 
 
 @pytest.mark.slow_table("formats", keep=4)
@@ -626,8 +627,4 @@ def test_a_section_that_is_shown_alone_is_clean_as_well() -> None:
     section_view = view.of_section(next(iter(view.sections)))
 
     assert isinstance(section_view.sections[0], Section)
-    assert {
-        path: unprintable_characters(text)
-        for path, text in every_text(section_view)
-        if unprintable_characters(text)
-    } == {}
+    assert raw_texts(every_text(section_view)) == {}

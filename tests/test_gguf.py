@@ -274,9 +274,11 @@ PRE_TOKENIZERS_BY_NAME = {
 SAMPLES = st.text("aeht .,'\n\r\t2é🙂tired" + "THE", max_size=30)
 
 
-def _write_vocabulary(path: Path, tokenizer: Tokenizer, pre: str, **facts: Any) -> Path:
+def _write_vocabulary(
+    path: Path, tokenizer: Tokenizer, pre: str, merge_count: int = 0, **facts: Any
+) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
-    add_byte_vocabulary(writer, tokenizer, pre)
+    add_byte_vocabulary(writer, tokenizer, pre, merge_count)
     for name, value in facts.items():
         getattr(writer, f"add_{name}")(value)
     writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
@@ -302,10 +304,8 @@ def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Pat
 def test_a_word_that_is_a_token_needs_no_merges_in_llama_3(
     pre: str, is_whole: bool, tmp_path: Path
 ) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
-    add_byte_vocabulary(writer, GPT2_TOKENIZER, pre, merge_count=1)
-    writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
-    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
+    path = _write_vocabulary(tmp_path / "v.gguf", GPT2_TOKENIZER, pre, merge_count=1)
+    tokenizer = build_tokenizer(read_gguf(path))
     vocabulary = GPT2_TOKENIZER.get_vocab()
     word = max((token for token in vocabulary if token.isalpha() and token.isascii()), key=len)
 
@@ -328,7 +328,7 @@ def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) ->
 
 def test_special_tokens_ends_and_the_chat_template_are_those_of_the_file(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-    facts = {
+    facts: dict[str, Any] = {
         "bos_token_id": 5,
         "add_bos_token": True,
         "add_eos_token": True,

@@ -354,10 +354,6 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
 
 
 def test_training_takes_one_thread_and_gives_the_others_back() -> None:
-
-    from attnviz.learning.choices import Choices
-    from attnviz.learning.lookup import task_of
-
     thread_count = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

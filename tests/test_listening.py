@@ -190,7 +190,7 @@ def test_after_listening_the_model_attends_as_before(small_transformer: Saved) -
 
 
 @pytest.mark.parametrize("name", KINDS_WITHOUT_CAPTURE)
-def test_a_model_outside_the_interface_tells_its_weights_itself(
+def test_a_model_outside_the_interface_tells_its_weights_itself_and_only_they_are_checked(
     name: str, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
@@ -206,14 +206,7 @@ def test_a_model_outside_the_interface_tells_its_weights_itself(
         assert layer.queries is None
         assert layer.keys is None
         assert layer.values.shape[-1] == 0  # they are not known
-
-
-@pytest.mark.parametrize("name", KINDS_WITHOUT_CAPTURE)
-def test_of_weights_that_a_model_tells_only_that_is_checked(
-    name: str, small_transformer: Saved
-) -> None:
-    checks = verify_trace(trace(TEXT, model=str(small_transformer(name))))
-
+    checks = verify_trace(model_trace)
     assert all(each.passed for each in checks)
     assert [each.claim for each in checks] == ["the weights are the model's own"]
 

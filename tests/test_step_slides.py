@@ -18,7 +18,14 @@ from attnviz.renderers.picture.items import ColorBar, Layout, Stroke, scale_item
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
 from tests import not_none
-from tests.test_slides import SIZES, corners, find_overlaps, layout_of, overlaps_any
+from tests.test_slides import (
+    SIZES,
+    assert_words_stand_on_page,
+    corners,
+    find_overlaps,
+    layout_of,
+    overlaps_any,
+)
 
 TEXT = "I am learning this"
 NINE_TOKENS = "The animal did not cross the street because it"
@@ -88,10 +95,8 @@ def assert_readable(layout: Layout) -> None:
         )
     ]
     for word in layout.words:
-        box = corners(word)
-        assert not overlaps_any(box, boxes), word.text
-        assert box.min() >= 0, word.text
-        assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
+        assert not overlaps_any(corners(word), boxes), word.text
+    assert_words_stand_on_page(layout)
 
 
 SHORTEST_ARROW = 0.4  # inches

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-import attnviz
+from attnviz import AttnvizError, Comparison, Trace, compare, example, steps, trace
 from attnviz.renderers import FORMATS, Look, render
 from attnviz.renderers.saving import save_view
+from attnviz.traces.matrices import parse_matrices
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import View
@@ -46,8 +47,6 @@ def save_both_ways(
 def test_a_trace_saves_the_bytes_that_the_command_line_writes(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    from attnviz import trace
-
     command_bytes, library_bytes = save_both_ways(
         attnviz, tmp_path, monkeypatch, trace(TEXT).view(), f"x{suffix}", "run", TEXT
     )
@@ -85,8 +84,6 @@ def test_whatever_is_chosen_the_bytes_are_the_same(
     choices: dict[str, Any],
     words: str,
 ) -> None:
-    from attnviz import Comparison, Trace, compare, trace
-
     result: Trace | Comparison
     result = trace(TEXT, **settings) if command == "run" else compare(TEXT, **settings)
 
@@ -108,8 +105,6 @@ def test_whatever_is_chosen_the_bytes_are_the_same(
 def test_steps_and_examples_do_so_too(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnviz import example, steps
-
     steps_view = steps(TEXT, step="5-8", digits=3).view()
     example_view = example("simplified").view()
 
@@ -126,8 +121,6 @@ def test_steps_and_examples_do_so_too(
 def test_a_comparison_saves_the_bytes_that_the_command_line_writes(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    from attnviz import compare
-
     view = compare(TEXT, by="heads").view(repeats=3)
 
     words = ["compare", TEXT, "--by", "heads", "--repeats", "3"]
@@ -135,8 +128,6 @@ def test_a_comparison_saves_the_bytes_that_the_command_line_writes(
 
 
 def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) -> None:
-    from attnviz import trace
-
     trace("I am", dim=4).view().save(
         tmp_path / "a.json", theme="dark", size=(8, 5), colors="greys", transparent=True
     )
@@ -149,9 +140,6 @@ def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) 
 
 
 def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
-    from attnviz import trace
-    from attnviz.traces.matrices import parse_matrices
-
     given_trace = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
     given_trace.view().save(tmp_path / "a.json")
 
@@ -159,8 +147,6 @@ def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
 
 
 def test_a_picture_of_the_library_has_title_description_and_provenance() -> None:
-    from attnviz import trace
-
     svg = render(trace(TEXT, variant="causal").view(show=["weights"]), ".svg").decode()
 
     assert ">Each token attends only to itself and earlier tokens</title>" in svg
@@ -169,8 +155,6 @@ def test_a_picture_of_the_library_has_title_description_and_provenance() -> None
 
 
 def test_a_file_for_each_step_is_saved_where_its_name_has_a_place_for_it(tmp_path: Path) -> None:
-    from attnviz import steps
-
     save_view(steps(TEXT, step="5-8").view(), tmp_path / "{step}.txt")
 
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -179,7 +163,7 @@ def test_a_file_for_each_step_is_saved_where_its_name_has_a_place_for_it(tmp_pat
 
 @pytest.mark.parametrize("suffix", [".md", ".txt"])
 def test_a_conclusion_stands_below_the_heading_of_a_text_and_is_said_once(suffix: str) -> None:
-    view = attnviz.compare(TEXT, by="mask").view(repeats=2)
+    view = compare(TEXT, by="mask").view(repeats=2)
     lines = [line for line in view.render(suffix).decode().split("\n") if line]
 
     assert lines[0].removeprefix("# ") == view.headline
@@ -188,8 +172,6 @@ def test_a_conclusion_stands_below_the_heading_of_a_text_and_is_said_once(suffix
 
 
 def test_of_several_files_all_are_written_or_none(tmp_path: Path) -> None:
-    from attnviz import AttnvizError, trace
-
     with pytest.raises(AttnvizError, match=r"no renderer for '\.xyz'"):
         trace(TEXT).view().save(tmp_path / "a.txt", tmp_path / "b.xyz")
 
@@ -197,8 +179,6 @@ def test_of_several_files_all_are_written_or_none(tmp_path: Path) -> None:
 
 
 def test_of_several_layers_each_is_named_though_no_block_is_around_them() -> None:
-    from attnviz import trace
-
     result = trace(TEXT)
     three_layers = replace(
         result, layers=tuple(replace(result.layers[0], layer=layer) for layer in range(3))
@@ -215,8 +195,6 @@ PANEL_NAMES = (("weights", "H0"), ("context vectors", ""))
 
 
 def test_every_result_has_a_view_with_words_and_panels() -> None:
-    from attnviz import compare, example, steps, trace
-
     results = (trace(TEXT), compare(TEXT), steps(TEXT), example("illustrated"))
     for view in (result.view() for result in results):
         assert view.title
@@ -230,8 +208,6 @@ def test_every_result_has_a_view_with_words_and_panels() -> None:
 
 
 def test_a_step_alone_is_a_view_of_its_own() -> None:
-    from attnviz import steps
-
     view = steps(TEXT, query="am").view()
     section = view.sections[4]
     step_view = view.of_section(section)
@@ -262,14 +238,12 @@ def test_a_look_has_nothing_to_say() -> None:
     ],
 )
 def test_a_look_that_nobody_can_draw_is_refused(looks: dict[str, Any], problem: str) -> None:
-    with pytest.raises(attnviz.AttnvizError, match=problem):
+    with pytest.raises(AttnvizError, match=problem):
         Look(**looks)
 
 
 @pytest.mark.slow("films")
 def test_only_a_command_with_a_pace_is_told_one(tmp_path: Path) -> None:
-    from attnviz import steps, trace
-
     for result in (trace("I am"), steps("I am", step="5")):
         result.view().save(tmp_path / "a.gif", seconds=1.0, dpi=30)
         has_pace = b"--seconds-per-step 1.0" in (tmp_path / "a.gif").read_bytes()
