@@ -13,7 +13,7 @@ import types
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -389,24 +389,12 @@ def _replace_field(value: Any, name: str, hint: object) -> Any:
     return replace(value, **{name: (HOSTILE, HOSTILE, "=1+1") if is_sequence else HOSTILE})
 
 
-def _view_with_tokens(name: str, hint: object) -> View:
+def _view_with_part(part: str, name: str, hint: object) -> View:
+    """A view of a trace of which this part has hostile text in a field."""
     trace = _plain_trace()
-    tokens = _replace_field(trace.tokens, name, hint)
-    return replace(trace, tokens=tokens, keys=tokens).view()
-
-
-def _view_with_provenance(name: str, hint: object) -> View:
-    trace = _plain_trace()
-    return replace(trace, provenance=_replace_field(trace.provenance, name, hint)).view()
-
-
-def _view_with_variant(name: str, hint: object) -> View:
-    trace = _plain_trace()
-    return replace(trace, variant=_replace_field(trace.variant, name, hint)).view()
-
-
-def _view_with_trace(name: str, hint: object) -> View:
-    return _replace_field(_plain_trace(), name, hint).view()  # type: ignore[no-any-return]
+    hostile_part = _replace_field(getattr(trace, part), name, hint)
+    keys = {"keys": hostile_part} if part == "tokens" else {}
+    return replace(trace, **{part: hostile_part}, **keys).view()
 
 
 def _view_with_matrices(name: str, hint: object) -> View:
@@ -433,10 +421,10 @@ VIEW_WITH_FIELD: dict[type, Callable[[str, object], View]] = {
     Settings: _view_with_settings,
     Matrices: _view_with_matrices,
     Example: _view_with_example,
-    Tokens: _view_with_tokens,
-    Variant: _view_with_variant,
-    Trace: _view_with_trace,
-    Provenance: _view_with_provenance,
+    Tokens: partial(_view_with_part, "tokens"),
+    Variant: partial(_view_with_part, "variant"),
+    Trace: lambda name, hint: _replace_field(_plain_trace(), name, hint).view(),
+    Provenance: partial(_view_with_part, "provenance"),
 }
 REFUSED_WHEN_READ = {(Example, "mistake")}  # a file that names another is refused when it is read
 TEXT_FIELDS = [
