@@ -156,7 +156,7 @@ def test_the_options_of_less_that_somebody_has_chosen_are_kept(counting_pager: s
         ("true", "was shown\n"),  # who quits early has had enough
     ],
 )
-def test_without_a_pager_that_works_a_text_is_printed(command: str, output: str) -> None:
+def test_a_text_is_printed_unless_a_pager_took_it(command: str, output: str) -> None:
     text, status = show_text_in_pager(PAGER=command)
 
     assert text == output or (command in BROKEN_PAGERS and text.endswith(output))
