@@ -223,7 +223,8 @@ def one_token_is_visible(evidence: Evidence, match: re.Match[str]) -> None:
 @claim("Scaling changes nothing here: queries and keys are not compared, so all scores are 0\\.")
 def all_scores_are_zero(evidence: Evidence, match: re.Match[str]) -> None:
     for alternative in scaling_alternatives(evidence):
-        require(not not_none(alternative.layer).attended.scores.any(), match[0])
+        scores = not_none(alternative.layer).attended.scores
+        require(not scores.any(), match[0])
     require(largest_scaling_change(evidence) == 0, match[0])
 
 

@@ -1167,7 +1167,8 @@ def no_token_asks(statement: Statement, match: re.Match[str]) -> bool:
         each for each in re.split(", | and | ", match[1] or "") if each not in ("", "…")
     ]
     words_ask = all(model.vocabulary.asked([model.vocabulary.ids[each]]) for each in asking_words)
-    return words_ask and not not_none(statement.trace.prediction).asked_positions
+    prediction = not_none(statement.trace.prediction)
+    return words_ask and not prediction.asked_positions
 
 
 @claims(r"^only (.+) asks? for an answer$")

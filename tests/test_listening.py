@@ -58,7 +58,7 @@ def test_every_kind_is_heard_as_its_own_eager_attention_computes(
     outputs = unchanged_output(folder, model_trace, output_attentions=True)
     eager_weights = [each[0] for each in outputs.attentions if each is not None]
 
-    assert not not_none(model_trace.trained).fallback
+    assert not_none(model_trace.trained).fallback is False
     assert len(model_trace.layers) == len(eager_weights)
     for layer, weights in zip(model_trace.layers, eager_weights, strict=True):
         assert (layer.attended.weights - weights).abs().max() <= 1e-5
