@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +18,6 @@ CONTROLS = "<input value=text><select><option>text</select>"  # as every page ha
 # The script of a page is unpacked after it has loaded, where the browser can.
 IS_STARTED = "!window.DecompressionStream || !document.querySelector('script#program[type]')"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-@dataclass
-class PageSession:
-    """A page in a browser, with its messages on the console and the addresses it requested."""
-
-    page: Page
-    messages: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
 
 
 def without_script(page: bytes) -> bytes:
@@ -57,18 +47,20 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def page_in_browser(
     started: Browser, path: Path, address: str = "", **context: object
-) -> Iterator[PageSession]:
+) -> Iterator[Page]:
     """A page from a file, which may write nothing to the console and request nothing but itself."""
     browser_context = started.new_context(**context)  # type: ignore[arg-type]
-    session = PageSession(browser_context.new_page())
-    session.page.set_default_timeout(10_000)  # milliseconds
-    session.page.on("console", lambda message: session.messages.append(message.text))
-    session.page.on("pageerror", lambda error: session.messages.append(str(error)))
-    session.page.on("request", lambda request: session.requests.append(request.url))
-    session.page.goto(f"{path.as_uri()}{address}")
+    page, messages = browser_context.new_page(), list[str]()
+    requests: list[tuple[str, bool]] = []  # addresses, each with whether a page was opened
+    page.set_default_timeout(10_000)  # milliseconds
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda each: requests.append((each.url, each.is_navigation_request())))
+    page.goto(f"{path.as_uri()}{address}")
     if context.get("java_script_enabled", True):
-        session.page.wait_for_function(IS_STARTED)
-    yield session
+        page.wait_for_function(IS_STARTED)
+    yield page
     browser_context.close()
-    assert session.messages == [], session.messages
-    assert [each for each in session.requests if not each.startswith(("data:", "blob:"))][1:] == []
+    assert messages == [], messages
+    others = [each for each in requests if each != (path.as_uri(), True)]
+    assert [each for each in others if not each[0].startswith(("data:", "blob:"))] == []

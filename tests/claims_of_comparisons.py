@@ -19,6 +19,7 @@ from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.view import View
+from tests import not_none
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 NUMBER = r"-?(?:\d[\d,]*)?\.?\d+(?:e[+-]\d+)?"
@@ -222,8 +223,8 @@ def one_token_is_visible(evidence: Evidence, match: re.Match[str]) -> None:
 @claim("Scaling changes nothing here: queries and keys are not compared, so all scores are 0\\.")
 def all_scores_are_zero(evidence: Evidence, match: re.Match[str]) -> None:
     for alternative in scaling_alternatives(evidence):
-        assert alternative.layer is not None
-        require(not alternative.layer.attended.scores.any(), match[0])
+        scores = not_none(alternative.layer).attended.scores
+        require(not scores.any(), match[0])
     require(largest_scaling_change(evidence) == 0, match[0])
 
 
@@ -668,8 +669,7 @@ def mistake_is_described(evidence: Evidence, match: re.Match[str]) -> None:
     mistake, alternative = MISTAKES[match[1]], evidence.alternative(f"✗ {match[1]}")
     require(match[2] in (mistake.cause, mistake.about), match[0])
     assert alternative.layer is not None
-    assert alternative.trace is not None
-    require(match[1] != "model-scale" or alternative.trace.variant.scaled, match[0])
+    require(match[1] != "model-scale" or not_none(alternative.trace).variant.scaled, match[0])
     if match[2] == mistake.about:
         require_effect(evidence, alternative, match)
 

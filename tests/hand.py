@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, Page, View
 
+SVG = "{http://www.w3.org/2000/svg}"
 PANEL_SUFFIXES = suffixes("document", "arrays", "rows")  # in formats that need no data, only panels
 HOSTILE = tuple(
     (
@@ -90,3 +92,9 @@ def vectors(rows: int = 3, columns: int = 4) -> Grid:
 
 def many_words(count: int) -> Grid:
     return causal_weights("weights", *(f"word{number}" for number in range(count)))
+
+
+def texts_of_svg(svg: bytes) -> list[str]:
+    """The texts that a picture draws as text."""
+    elements = ElementTree.fromstring(svg).iter(f"{SVG}text")
+    return ["".join(each.itertext()) for each in elements]

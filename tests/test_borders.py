@@ -17,6 +17,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import Group, Page, View
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, save
 
@@ -89,8 +90,7 @@ def test_a_picture_has_both_lines() -> None:
 
 
 def test_what_a_model_wrote_is_behind_the_line(generated_trace: Trace, tmp_path: Path) -> None:
-    prompt = generated_trace.prompt
-    assert prompt is not None
+    prompt = not_none(generated_trace.prompt)
     assert len(generated_trace.tokens) == prompt + 3
     (section,) = steps(generated_trace, layer=1, head=0, step="softmax").sections
     for grid in (section.grids[0], generated_trace.view(show=["weights"]).screen.panels[0]):

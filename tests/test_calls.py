@@ -40,6 +40,7 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.view import VIEW_FUNCTIONS, View
 from attnviz.wording.commands import COMMAND_OPTIONS, options_as_keywords
 from attnviz.wording.keywords import LookKeywords
+from tests import not_none
 from tests.conftest import ROOT
 from tests.small_transformers import OF_GPT, byte_level
 
@@ -522,12 +523,6 @@ def test_an_exported_class_says_what_it_needs(exported: type) -> None:
             'give a sentence, such as: trace("I am learning this")',
         ),
         (
-            lambda: rank("minilm"),
-            "'minilm' is a trained transformer, whose heads are ranked on your own texts",
-            'give a file with a text on each line: head_effects(Path("texts.txt"), '
-            'model="minilm"); for one text, inspect("…", model="minilm", by="effect")',
-        ),
-        (
             lambda: attnviz.compare(animal_trace()),
             "the trained model 'minilm' decides how it attends, so nothing can be compared by "
             "scale",
@@ -851,8 +846,7 @@ def test_without_pandas_there_is_the_text_of_a_csv(monkeypatch: pytest.MonkeyPat
 
     assert str(error.value) == "a DataFrame needs pandas, which is not installed"
     assert error.value.hint.startswith("pip install pandas; or to_csv()")
-    text = small_trace().to_csv()
-    assert text is not None
+    text = not_none(small_trace().to_csv())
     assert small_trace().to_csv("weights.csv") is None
     assert Path("weights.csv").read_text("utf-8") == text
     assert len(text.splitlines()) == 1 + small_trace().weights.numel()

@@ -265,8 +265,7 @@ def test_the_slider_of_a_page_leads_from_step_to_step(
     comparison: CheckpointComparison, tmp_path: Path, chromium: Browser
 ) -> None:
     top = comparison.ranking[0].name
-    with page_in_browser(chromium, write_page(comparison.view(), tmp_path)) as page_session:
-        page = page_session.page
+    with page_in_browser(chromium, write_page(comparison.view(), tmp_path)) as page:
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")
         page.keyboard.press("Home")

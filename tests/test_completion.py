@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from attnviz.examples.example_names import example_titles
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES, STEP_REQUIREMENTS
-from tests import LONGEST
+from tests import run_process
 from tests.conftest import ROOT, Attnviz
 
 
@@ -31,14 +30,8 @@ def completions(shell: str, line: str, **environment: str) -> list[str]:
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    process = subprocess.run(
-        [sys.executable, "-m", "attnviz"],
-        env={**os.environ, **protocol, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        timeout=LONGEST,
+    process = run_process(
+        [sys.executable, "-m", "attnviz"], env={**os.environ, **protocol, **environment}, cwd=ROOT
     )
     assert process.stderr == ""
     return process.stdout.splitlines()
@@ -102,14 +95,8 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
     )
     protocol = {"_ATTNVIZ_COMPLETE": "complete_bash", "COMP_WORDS": line}
     cursor = {"COMP_CWORD": str(len(line.split(" ")) - 1)}
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **protocol, **cursor},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        timeout=LONGEST,
+    process = run_process(
+        [sys.executable, "-c", code], env={**os.environ, **protocol, **cursor}, cwd=ROOT
     )
     assert process.stdout.splitlines()[-1] == ""
     assert len(process.stdout.splitlines()) > 1
@@ -190,13 +177,8 @@ def test_a_real_bash_completes(tmp_path: Path, attnviz: Attnviz) -> None:
         ]
     )
     search_path = f"{tmp_path}:{os.environ['PATH']}"
-    process = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, "PATH": search_path, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LONGEST,
+    process = run_process(
+        ["bash", "-c", script], env={**os.environ, "PATH": search_path, "PYTHONPATH": str(ROOT)}
     )
 
     assert (process.stdout, process.stderr) == ("multi-head\n", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from attnviz.views.conclusions.findings import (
     most_different_pair,
 )
 from attnviz.wording.numbers import significant_text
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.tiers import examples
 
@@ -41,9 +41,7 @@ NUMBER = r"(\d[\d.e+-]*)"
 
 
 def repeat_over_seeds(comparison: Comparison, repeats: int) -> Repeats:
-    result = measure_repeats(comparison, repeats)
-    assert result is not None
-    return result
+    return not_none(measure_repeats(comparison, repeats))
 
 
 def read_conclusion(text: str = TEXT, repeats: int = 20, **options: Any) -> str:
@@ -58,40 +56,29 @@ def mean_effective_tokens(weights: torch.Tensor) -> float:
     return float((2**bits).mean())
 
 
-def pair(before: Sequence[float], after: Sequence[float]) -> Pair:
-    return Pair(torch.tensor(before), torch.tensor(after))
-
-
 # Which claims are allowed
 
-
-def test_a_direction_is_claimed_where_all_seeds_go_that_way() -> None:
-    values = [float(number) for number in range(20)]
-
-    assert pair(values, [each + 1 for each in values]).direction == 1
-    assert pair(values, [each - 1 for each in values]).direction == -1
+RISING = [float(number) for number in range(20)]
+FEWEST = MIN_SEEDS_TO_CONCLUDE
 
 
-def test_no_direction_is_claimed_where_seeds_go_either_way() -> None:
-    values = [float(number) for number in range(20)]
-    moved_both_ways = [each + (1 if each % 2 else -1) for each in values]
-
-    assert pair(values, moved_both_ways).direction == 0
-    assert pair(values, values).direction == 0
-
-
-def test_one_seed_of_20_may_go_the_other_way_but_not_three() -> None:
-    before, after = [0.0] * 20, [1.0] * 20
-
-    assert pair(before, [-1.0, *after[1:]]).direction == 1
-    assert pair(before, [-1.0, -1.0, -1.0, *after[3:]]).direction == 0
-
-
-def test_of_few_seeds_nothing_is_claimed() -> None:
-    too_few = MIN_SEEDS_TO_CONCLUDE - 1
-
-    assert pair([0.0] * too_few, [1.0] * too_few).direction == 0
-    assert pair([0.0] * MIN_SEEDS_TO_CONCLUDE, [1.0] * MIN_SEEDS_TO_CONCLUDE).direction == 1
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        (RISING, [each + 1 for each in RISING], 1),
+        (RISING, [each - 1 for each in RISING], -1),
+        (RISING, [each + (1 if each % 2 else -1) for each in RISING], 0),
+        (RISING, RISING, 0),
+        ([0.0] * 20, [-1.0] + [1.0] * 19, 1),
+        ([0.0] * 20, [-1.0] * 3 + [1.0] * 17, 0),
+        ([0.0] * (FEWEST - 1), [1.0] * (FEWEST - 1), 0),
+        ([0.0] * FEWEST, [1.0] * FEWEST, 1),
+    ],
+)
+def test_a_direction_is_claimed_where_enough_seeds_and_nearly_all_of_them_go_that_way(
+    before: list[float], after: list[float], direction: int
+) -> None:
+    assert Pair(torch.tensor(before), torch.tensor(after)).direction == direction
 
 
 @given(

@@ -25,17 +25,19 @@ from attnviz.renderers.picture.text import lettering
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.views.view import View
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of
 from tests.learned_by_hand import BEFORE, SUBJECT, WORDS, make_learned, task
 from tests.test_slides import (
     SIZES,
-    SLIDE_WIDTH,
+    assert_words_stand_on_page,
     boxes,
     corners,
     find_overlaps,
     layout_of,
     overlaps_any,
+    smallest_points,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
@@ -154,10 +156,7 @@ def test_no_two_texts_overlap(name: str, size: str) -> None:
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
     layout = layout_named(name, size)
     page = np.array(layout.size)
-    for word in layout.words:
-        box = corners(word)
-        assert box.min() >= 0, word.text
-        assert (box.max(axis=0) <= page).all(), word.text
+    assert_words_stand_on_page(layout)
     for left, bottom, width, height in [
         *boxes(layout),
         *(each.box for each in layout.items_of(Block)),
@@ -173,11 +172,7 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
 @every_size
 @every_view
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = layout_named(name, size)
-    sizes = [word.size for word in layout.words]
-    sizes += [panel.number_size for panel in layout.panels if panel.number_size]
-
-    assert min(sizes) * SLIDE_WIDTH / layout.size[0] >= 10 - 1e-6
+    assert smallest_points(layout_named(name, size)) >= 10 - 1e-6
 
 
 @every_size
@@ -226,8 +221,7 @@ def test_a_sentence_has_every_word_in_the_colour_of_what_is_read_of_it() -> None
     for word, weight, hidden in zip(
         highlighted_words, weights, sentence.grid.hidden[0], strict=True
     ):
-        assert word.background is not None
-        assert word.background.value == (None if hidden else pytest.approx(weight))
+        assert not_none(word.background).value == (None if hidden else pytest.approx(weight))
         assert word.faint == hidden
 
 

@@ -17,6 +17,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.view import View
+from tests import not_none
 from tests.overviews import overview_by_hand
 from tests.small_transformers import TEXT, Saved
 
@@ -32,8 +33,7 @@ def test_a_picture_without_a_head_ranks_the_tokens_whose_vectors_move() -> None:
     view = inspection.view()
     ((bars,),) = (group.panels for group in view.picture.groups)
     assert isinstance(bars, RankedBars)
-    table = vector_shift_table(inspection.trace)
-    assert table is not None
+    table = not_none(vector_shift_table(inspection.trace))
     assert sorted(table.values[:, 0], reverse=True) == bars.grid.values[:, 0].tolist()
     most_moved = int(table.values[:, 0].argmax())
     assert bars.grid.rows.names[0] == table.rows.names[most_moved]
@@ -84,8 +84,7 @@ def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved
         for each in group.panels
         if isinstance(each, Overview)
     )
-    assert generated_trace.prompt is not None
-    share = generated_trace.prompt / len(generated_trace.tokens)
+    share = not_none(generated_trace.prompt) / len(generated_trace.tokens)
     layout = Layout(SIZE, tuple(HeadsDrawing(overview).items((0.0, 0.0, *SIZE), lettering(SIZE))))
     (maps,) = layout.items_of(Maps)
     left, bottom, width, height = maps.boxes[0]

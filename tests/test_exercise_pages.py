@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from attnviz.renderers.picture.items import Block, Layout, Words
 from attnviz.renderers.picture.page_frame import Captions, words_have_room
 from attnviz.traces.settings import Settings
 from attnviz.views.quiz.quiz_view import view
-from tests import LONGEST
+from tests import not_none, run_process
 
 LONG_WORDS = "a head that reads " + "very " * 30 + "far"
 course = cache(lambda: build_quiz(read_course()))
@@ -43,8 +42,7 @@ def long_quiz() -> Quiz:
 
 def pages_of(quiz: Quiz, look: Look, *, answers: bool) -> list[Layout]:
     quiz_view = view(quiz, answers=answers)
-    sheet = quiz_view.sheet
-    assert sheet is not None
+    sheet = not_none(quiz_view.sheet)
     captions = Captions(quiz_view.headline, quiz_view.picture.caveat, quiz_view.settings)
     with fixed_settings(sheet.exercises, captions):
         return exercise_layouts(sheet, captions, look)
@@ -99,13 +97,7 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
     for answers in (False, True):
         path = tmp_path / "quiz.pdf"
         view(course(), answers=answers).save(path)
-        process = subprocess.run(
-            ["pdftotext", "-layout", str(path), "-"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=LONGEST,
-        )
+        process = run_process(["pdftotext", "-layout", str(path), "-"])
         texts.append(process.stdout)
     sheet, key = texts
 

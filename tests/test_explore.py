@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -24,7 +23,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.style import Style
 
-from attnviz import trace
+from attnviz import from_weights, trace
 from attnviz.cli import explore
 from attnviz.cli.explorer import subject
 from attnviz.cli.explorer.application import Explorer
@@ -46,7 +45,7 @@ from attnviz.traces.inputs import build_source
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.wording.commands import parse_command
-from tests import LONGEST
+from tests import LONGEST, not_none, run_process
 from tests.conftest import ROOT, Attnviz
 from tests.terminals import reply_once, run_on_terminal
 
@@ -184,12 +183,11 @@ def test_only_the_answers_that_change_are_named_each_with_its_position() -> None
         each.prediction for each in (session.subject.trace, session.subject.base)
     )
     assert prediction is not None
-    assert base_prediction is not None
     changes = []
     for position in prediction.asked_positions:
         old_answer, new_answer = (
             each.answers[int(each.probabilities[position].argmax())]
-            for each in (base_prediction, prediction)
+            for each in (not_none(base_prediction), prediction)
         )
         if old_answer != new_answer:
             changes.append(
@@ -204,8 +202,7 @@ def test_only_the_answers_that_change_are_named_each_with_its_position() -> None
 
 def test_a_change_of_less_than_a_thousandth_is_not_said_to_be_one() -> None:
     session = open_session()
-    prediction = session.subject.trace.prediction
-    assert prediction is not None
+    prediction = not_none(session.subject.trace.prediction)
     earlier_prediction = replace(prediction, probabilities=prediction.probabilities - 0.0005)
     tokens = session.subject.trace.tokens
 
@@ -410,20 +407,13 @@ def test_zoom_goes_from_numbers_to_half_blocks_and_back() -> None:
     assert forms == ["numbers", "blocks", "halves", "halves", "blocks", "numbers"]
 
 
-def test_a_click_on_a_cell_follows_it() -> None:
-    session = open_session()
-    frame = session.frame()
-    line = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
-    column = frame.lines[line].plain.index(".00")
-    session.click(column, line)
-
-    assert (session.place.query, session.place.key) == (3, 0)
-
-
-def test_a_click_on_a_name_goes_to_its_row_or_its_column() -> None:
+def test_a_click_follows_a_cell_and_on_a_name_goes_to_its_row_or_its_column() -> None:
     session = open_session()
     frame = session.frame()
     row = next(number for number in frame.body if frame.lines[number].plain.startswith("4 near"))
+    session.click(frame.lines[row].plain.index(".00"), row)
+    assert (session.place.query, session.place.key) == (3, 0)
+    session = open_session()
     session.click(2, row)
     assert (session.place.query, session.place.key) == (3, 2)
     session.click(screen_lines(session)[frame.body.start].index("old"), frame.body.start)
@@ -469,9 +459,8 @@ def test_a_click_on_a_key_of_the_last_line_presses_it() -> None:
     assert session.place.scroll == 1
     click("Esc back")
     click("e edit")
-    assert session.prompt is not None
     click("Ctrl-U")
-    assert session.prompt.text == ""
+    assert not_none(session.prompt).text == ""
     click("Esc leave")
     assert session.prompt is None
     click("q quit")
@@ -490,8 +479,7 @@ def test_no_word_of_a_message_is_lost_and_the_next_key_gives_the_room_back(
     is_typing = is_typing and pane != "?"  # where there is nothing to type
     if is_typing:
         press(session, "e")
-        assert session.prompt is not None
-        session.prompt = replace(session.prompt, problem=message)
+        session.prompt = replace(not_none(session.prompt), problem=message)
     else:
         session.message = message
     lines = screen_lines(session)
@@ -507,8 +495,7 @@ def test_no_word_of_a_message_is_lost_and_the_next_key_gives_the_room_back(
 def test_a_long_problem_stands_below_the_line_that_is_typed() -> None:
     session = open_session()
     press(session, "e", "ctrl+u", *"the unheardof", "enter")
-    assert session.prompt is not None
-    problem = session.prompt.problem
+    problem = not_none(session.prompt).problem
     lines = screen_lines(session)
 
     assert len(problem) > 80
@@ -700,10 +687,8 @@ def test_a_head_that_is_switched_off_changes_the_answer_as_without_does() -> Non
     session = open_session()
     lines = press(session, "x")
     trace_without = cached_trace(model="agreement", without="L1H0")
-    assert trace_without.prediction is not None
-    expected = trace_without.prediction.probabilities
-    prediction = session.subject.trace.prediction
-    assert prediction is not None
+    expected = not_none(trace_without.prediction).probabilities
+    prediction = not_none(session.subject.trace.prediction)
 
     assert torch.equal(prediction.probabilities, expected)
     assert lines[0] == 'In L1H0, "?" gives "dogs" 100 % of its attention'
@@ -721,9 +706,8 @@ def test_scale_mask_and_temperature_compute_what_torch_computes() -> None:
     session = open_session("I am learning this", seed=42)
     press(session, "s", "m", "t", "t")
     layer = session.subject.trace.layers[0]
-    assert layer.queries is not None
     assert layer.keys is not None
-    scores = layer.queries[0] @ layer.keys[0].T / 4  # two temperatures of 2, and no √8
+    scores = not_none(layer.queries)[0] @ layer.keys[0].T / 4  # two temperatures of 2, and no √8
     expected = scores.masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1)
 
     torch.testing.assert_close(torch.from_numpy(weights(session.subject, 0)), expected)
@@ -745,14 +729,6 @@ def test_an_edited_sentence_is_what_a_run_shows() -> None:
 
     torch.testing.assert_close(session.subject.trace.weights, expected.weights)
     assert screen_lines(session)[-2] == 'At "?" the model answers: is (over 99.9 %)'
-
-
-def test_a_word_that_the_model_does_not_know_is_named_and_nothing_changes() -> None:
-    session = open_session()
-    lines = press(session, "e", *" cow", "enter")
-
-    assert "never seen 'cow'" in last_lines(lines)
-    assert session.subject.trace is session.subject.base
 
 
 def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> None:
@@ -893,8 +869,7 @@ def test_a_free_name_is_suggested_and_replaced_by_the_first_letter(
     assert "write to heads-2.png" in press(session, "o", "w")[-3]
     assert "write to x.png" in press(session, *"x.png")[-3]
     press(session, "escape", "w", "left", "left", "left", "left", "X")
-    assert session.prompt is not None
-    assert session.prompt.text == "heads-2X.png"
+    assert not_none(session.prompt).text == "heads-2X.png"
 
 
 def test_a_line_is_edited_as_in_a_shell() -> None:
@@ -911,8 +886,7 @@ def test_a_line_is_edited_as_in_a_shell() -> None:
 def test_tab_completes_a_word_that_the_model_knows() -> None:
     session = open_session()
     press(session, "e", "ctrl+u", *"the cab", "tab")
-    assert session.prompt is not None
-    assert session.prompt.text == "the cabinet"
+    assert not_none(session.prompt).text == "the cabinet"
     assert press(session, "tab")[-1] == "cabinet cabinets"
     assert press(session, *" qq", "tab")[-1].startswith("Enter do it")
 
@@ -931,8 +905,7 @@ def test_the_caret_is_behind_the_unknown_word() -> None:
 def test_the_copied_command_makes_the_same_weights() -> None:
     session = open_session("I am learning this", seed=42)
     press(session, "s", "t", "y")
-    command = parse_command(session.copied)
-    assert command is not None
+    command = not_none(parse_command(session.copied))
     assert command.name == "run"
     expected = trace("I am learning this", scale=False, temperature=2.0)
     torch.testing.assert_close(
@@ -985,8 +958,7 @@ def start_slow_job(session: Session, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job that a key sets on a model that takes long."""
     monkeypatch.setattr(Subject, "is_quick", False)
     session.press("x")
-    assert session.job is not None
-    return session.job
+    return not_none(session.job)
 
 
 def test_a_job_is_named_and_keys_go_on_working(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1020,8 +992,6 @@ def test_an_error_of_a_job_is_shown_and_a_bug_is_raised(monkeypatch: pytest.Monk
 
 
 def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
-    from attnviz import from_weights
-
     given_weights = from_weights(np.full((2, 2, 3, 3), 1 / 3), ["a", "b", "c"])
     session = Session(*open_subject(given_weights), Screen(80, 24), PictureOptions())
     subject_before = session.subject
@@ -1112,13 +1082,13 @@ def test_while_a_line_is_typed_the_last_line_has_its_keys() -> None:
 def test_a_sentence_that_is_refused_is_corrected_and_not_typed_again() -> None:
     session = open_session()
     assert "never seen 'boor' (did you mean" in last_lines(press(session, "e", *" boor", "enter"))
+    assert session.subject.trace is session.subject.base
 
     press(session, "backspace", "k", *["left"] * 3, "backspace", "b", "enter")
     assert session.subject.trace.text == f"{SENTENCE} ? book"
 
     press(session, "e", *" cow", "enter", "escape", "e")
-    assert session.prompt is not None
-    assert session.prompt.text == f"{SENTENCE} ? book"
+    assert not_none(session.prompt).text == f"{SENTENCE} ? book"
 
 
 def run_in_thread(coroutine: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -1210,10 +1180,7 @@ class Tmux:
         self("new-session", "-d", "-x", "90", "-y", "26", "env PS1='$ ' bash --norc")
 
     def __call__(self, *arguments: str) -> str:
-        process = subprocess.run(
-            [*self.words, *arguments], capture_output=True, text=True, check=True, timeout=LONGEST
-        )
-        return process.stdout
+        return run_process([*self.words, *arguments]).stdout
 
     def wait_for(self, text: str) -> str:
         deadline = time.monotonic() + LONGEST

@@ -21,6 +21,7 @@ from attnviz.views.grids.explorer import HeadExplorer, HeadMap, find_telling_row
 from attnviz.views.grids.overview import Flag
 from attnviz.views.inspection.explored import most_telling_head
 from attnviz.views.inspection.head_kinds import head_flags
+from tests import not_none
 from tests.learned_by_hand import make_learned
 from tests.small_transformers import Saved
 
@@ -40,8 +41,7 @@ def explore_again(minilm: Inspection, **options: Any) -> HeadExplorer:
 
 def explorer_of(result: Any, **options: Any) -> HeadExplorer:
     explorer: HeadExplorer | None = result.view(**options).heads
-    assert explorer is not None
-    return explorer
+    return not_none(explorer)
 
 
 def head_names(explorer: HeadExplorer) -> list[str]:
@@ -53,8 +53,7 @@ def first_head_name(explorer: HeadExplorer) -> str:
 
 
 def values_and_hidden(cells: Cells | None) -> tuple[np.ndarray, np.ndarray]:
-    assert cells is not None
-    patch = cells.window(FULL_SLICE, FULL_SLICE)
+    patch = not_none(cells).window(FULL_SLICE, FULL_SLICE)
     return patch.values, patch.hidden
 
 

@@ -11,9 +11,9 @@ import json
 import re
 import types
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -246,6 +246,11 @@ def every_text(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from every_text(getattr(value, each.name), name)
 
 
+def raw_texts(texts: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """What cannot be printed in texts, by the field in which it stands."""
+    return {path: raw for path, text in texts if (raw := unprintable_characters(text))}
+
+
 def fill_with_hostile_text(value: Any, hint: object = None) -> Any:
     """The same value with hostile text in place of every text that can be any."""
     if isinstance(value, str):
@@ -313,9 +318,7 @@ def test_a_view_lets_nothing_raw_through_whatever_field_it_stands_in(index: int)
     texts = dict.fromkeys(every_text(view))
 
     assert sum("owned" in text for _, text in texts) > 10
-    assert {
-        path: unprintable_characters(text) for path, text in texts if unprintable_characters(text)
-    } == {}
+    assert raw_texts(texts) == {}
 
 
 def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
@@ -325,9 +328,7 @@ def test_frames_that_are_made_when_they_are_wanted_pass_the_gate() -> None:
     texts = dict.fromkeys(every_text(replace(learned_view, film=lambda: tuple(shots)).shots))
 
     assert sum("owned" in text for _, text in texts) > 3
-    assert {
-        path: unprintable_characters(text) for path, text in texts if unprintable_characters(text)
-    } == {}
+    assert raw_texts(texts) == {}
 
 
 @pytest.mark.slow_table("formats", keep=4)
@@ -388,24 +389,12 @@ def _replace_field(value: Any, name: str, hint: object) -> Any:
     return replace(value, **{name: (HOSTILE, HOSTILE, "=1+1") if is_sequence else HOSTILE})
 
 
-def _view_with_tokens(name: str, hint: object) -> View:
+def _view_with_part(part: str, name: str, hint: object) -> View:
+    """A view of a trace of which this part has hostile text in a field."""
     trace = _plain_trace()
-    tokens = _replace_field(trace.tokens, name, hint)
-    return replace(trace, tokens=tokens, keys=tokens).view()
-
-
-def _view_with_provenance(name: str, hint: object) -> View:
-    trace = _plain_trace()
-    return replace(trace, provenance=_replace_field(trace.provenance, name, hint)).view()
-
-
-def _view_with_variant(name: str, hint: object) -> View:
-    trace = _plain_trace()
-    return replace(trace, variant=_replace_field(trace.variant, name, hint)).view()
-
-
-def _view_with_trace(name: str, hint: object) -> View:
-    return _replace_field(_plain_trace(), name, hint).view()  # type: ignore[no-any-return]
+    hostile_part = _replace_field(getattr(trace, part), name, hint)
+    keys = {"keys": hostile_part} if part == "tokens" else {}
+    return replace(trace, **{part: hostile_part}, **keys).view()
 
 
 def _view_with_matrices(name: str, hint: object) -> View:
@@ -432,10 +421,10 @@ VIEW_WITH_FIELD: dict[type, Callable[[str, object], View]] = {
     Settings: _view_with_settings,
     Matrices: _view_with_matrices,
     Example: _view_with_example,
-    Tokens: _view_with_tokens,
-    Variant: _view_with_variant,
-    Trace: _view_with_trace,
-    Provenance: _view_with_provenance,
+    Tokens: partial(_view_with_part, "tokens"),
+    Variant: partial(_view_with_part, "variant"),
+    Trace: lambda name, hint: _replace_field(_plain_trace(), name, hint).view(),
+    Provenance: partial(_view_with_part, "provenance"),
 }
 REFUSED_WHEN_READ = {(Example, "mistake")}  # a file that names another is refused when it is read
 TEXT_FIELDS = [
@@ -626,8 +615,4 @@ def test_a_section_that_is_shown_alone_is_clean_as_well() -> None:
     section_view = view.of_section(next(iter(view.sections)))
 
     assert isinstance(section_view.sections[0], Section)
-    assert {
-        path: unprintable_characters(text)
-        for path, text in every_text(section_view)
-        if unprintable_characters(text)
-    } == {}
+    assert raw_texts(every_text(section_view)) == {}

@@ -236,16 +236,16 @@ def test_a_page_has_a_button_for_each_new_token(
     text_trace, prompt_length = generated_inspection.trace, generated_inspection.trace.prompt
     assert prompt_length is not None
     path = write_page(generated_inspection.view(), tmp_path)
-    with page_in_browser(chromium, path) as opened_page:
-        buttons = opened_page.page.locator(".generated button")
+    with page_in_browser(chromium, path) as page:
+        buttons = page.locator(".generated button")
         assert buttons.count() == 5
         assert buttons.first.get_attribute("aria-pressed") == "true"
-        assert opened_page.page.inner_text(".says").startswith("mean of ")
+        assert page.inner_text(".says").startswith("mean of ")
 
         buttons.nth(2).click()
         label = text_trace.tokens.labels[prompt_length + 2]
         expected = f'next, the model wrote "{label}"'
-        wait_until(opened_page.page, lambda: expected in opened_page.page.inner_text(".says"))
+        wait_until(page, lambda: expected in page.inner_text(".says"))
         assert buttons.nth(2).get_attribute("aria-pressed") == "true"
         assert buttons.first.get_attribute("aria-pressed") == "false"
 

@@ -36,6 +36,7 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.inspection.generated import generated_text_notes
 from attnviz.views.survey import view as view_of_survey
 from attnviz.wording.words import counted
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.gguf_files import (
     CORPUS,
@@ -273,9 +274,11 @@ PRE_TOKENIZERS_BY_NAME = {
 SAMPLES = st.text("aeht .,'\n\r\t2é🙂tired" + "THE", max_size=30)
 
 
-def _write_vocabulary(path: Path, tokenizer: Tokenizer, pre: str, **facts: Any) -> Path:
+def _write_vocabulary(
+    path: Path, tokenizer: Tokenizer, pre: str, merge_count: int = 0, **facts: Any
+) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
-    add_byte_vocabulary(writer, tokenizer, pre)
+    add_byte_vocabulary(writer, tokenizer, pre, merge_count)
     for name, value in facts.items():
         getattr(writer, f"add_{name}")(value)
     writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
@@ -301,10 +304,8 @@ def test_a_text_is_cut_as_the_original_tokenizer_cuts_it(pre: str, tmp_path: Pat
 def test_a_word_that_is_a_token_needs_no_merges_in_llama_3(
     pre: str, is_whole: bool, tmp_path: Path
 ) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
-    add_byte_vocabulary(writer, GPT2_TOKENIZER, pre, merge_count=1)
-    writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
-    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
+    path = _write_vocabulary(tmp_path / "v.gguf", GPT2_TOKENIZER, pre, merge_count=1)
+    tokenizer = build_tokenizer(read_gguf(path))
     vocabulary = GPT2_TOKENIZER.get_vocab()
     word = max((token for token in vocabulary if token.isalpha() and token.isascii()), key=len)
 
@@ -327,7 +328,7 @@ def test_qwens_vocabulary_is_cut_as_its_own_tokenizer_cuts_it(tmp_path: Path) ->
 
 def test_special_tokens_ends_and_the_chat_template_are_those_of_the_file(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-    facts = {
+    facts: dict[str, Any] = {
         "bos_token_id": 5,
         "add_bos_token": True,
         "add_eos_token": True,
@@ -546,8 +547,7 @@ def test_smollm2_says_paris_and_that_its_weights_have_4_bits(attnviz: Attnviz) -
 
 @pytest.mark.slow("models")
 def test_smollm2_is_the_model_in_its_wheel() -> None:
-    location = locate_transformer("smollm2")
-    assert location is not None
+    location = not_none(locate_transformer("smollm2"))
     assert location.file is not None
     header, transformer = read_gguf(location.file), load_transformer(Settings(model="smollm2"))
 

@@ -23,6 +23,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained import matrix_recognition, model_attention, model_state
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
+from tests import not_none
 from tests.small_transformers import TEXT, TOKENIZERS, Saved
 
 OTHER_TEXT = TEXT.replace("tired", "wide")
@@ -95,11 +96,9 @@ def test_changed_weights_are_used_and_nothing_is_loaded_again(llama: ModelAndTok
 
     assert torch.equal(trace_before.weights[0], trace_after.weights[0])
     assert not torch.allclose(trace_before.weights[1], trace_after.weights[1], atol=1e-2)
-    projections = trace_after.layers[1].projections
-    assert projections is not None
+    projections = not_none(trace_after.layers[1].projections)
     matrix = llama["model"].model.layers[1].self_attn.q_proj.weight.T
-    assert projections.w_query is not None
-    assert torch.equal(projections.w_query, matrix)
+    assert torch.equal(not_none(projections.w_query), matrix)
 
 
 @pytest.mark.parametrize("is_failing", [False, True])
@@ -369,19 +368,15 @@ def test_what_is_changed_between_two_calls_is_noticed(llama: ModelAndTokenizer) 
     hooked_trace = trace(TEXT, **llama)
     hook.remove()
     keys = [each_trace.layers[0].keys for each_trace in (first_trace, hooked_trace)]
-    assert keys[0] is not None
-    assert keys[1] is not None
-    assert not torch.equal(keys[0], keys[1])
+    assert not torch.equal(not_none(keys[0]), not_none(keys[1]))
     assert "keys" in hooked_trace.layers[0].given
     assert "keys" not in first_trace.layers[0].given
 
     output_width, input_width = attention.o_proj.weight.shape
     attention.o_proj = torch.nn.Linear(input_width, output_width, bias=False)
     trace_with_other_matrix = trace(TEXT, **llama)
-    projections = trace_with_other_matrix.layers[0].projections
-    assert projections is not None
-    assert projections.w_out is not None
-    assert torch.equal(projections.w_out, attention.o_proj.weight.T)
+    projections = not_none(trace_with_other_matrix.layers[0].projections)
+    assert torch.equal(not_none(projections.w_out), attention.o_proj.weight.T)
 
     model.set_attn_implementation("sdpa")
     model.train()

@@ -23,6 +23,7 @@ from attnviz.views.conclusions.learning_findings import moment_title, training_s
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.learned.head_roles import LearnedHeads
 from attnviz.views.learned.view import film_moments, halving_moments
+from tests import not_none
 from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, make_learned, task
 
@@ -321,8 +322,7 @@ def test_the_weights_of_a_text_are_those_of_the_last_moment(reverse_training: Le
 def test_the_command_says_what_differs_from_the_task_of_its_own() -> None:
     training = learn(task_of("reverse"), None, Choices(steps=3, until=math.inf, rate=0.5), "b a d")
 
-    command = training.view().command
-    assert command is not None
+    command = not_none(training.view().command)
     assert command.line == "attnviz learn reverse --steps 3 --rate 0.5 --watch 'b a d'"
 
 
@@ -346,8 +346,7 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     label_widths = {panel.rows.reserved_labels for panel in panels}  # type: ignore[union-attr]
     assert len(label_widths) == 1  # so that nothing moves from one moment to the next
     last = training.moments[-1].answers[0]
-    prediction = LearnedHeads(training).trace.prediction
-    assert prediction is not None
+    prediction = not_none(LearnedHeads(training).trace.prediction)
     assert prediction.answers[prediction.best(last.place, 1)[0]] == last.word
     assert float(prediction.probabilities[last.place].max()) == pytest.approx(
         last.probability, abs=1e-5
@@ -355,10 +354,6 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
 
 
 def test_training_takes_one_thread_and_gives_the_others_back() -> None:
-
-    from attnviz.learning.choices import Choices
-    from attnviz.learning.lookup import task_of
-
     thread_count = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import linecache
 import re
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from attnviz import Settings
 from attnviz.analysis.head_accuracy import rank
 from attnviz.errors import Note
 from attnviz.wording.keywords import replace_choices
-from tests import LONGEST
+from tests import run_process
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "attnviz"
@@ -334,12 +333,6 @@ inside["made"]()
 
 
 def test_it_is_said_at_the_line_that_asked_for_it() -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", NOTE_SCRIPT],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LONGEST,
-    )
+    process = run_process([sys.executable, "-c", NOTE_SCRIPT])
 
     assert process.stderr.splitlines()[0] == "<string>:5: Note: so it is"

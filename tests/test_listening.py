@@ -18,6 +18,7 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.capture import Listener, capturing_attention
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.small_transformers import (
     KINDS,
@@ -57,14 +58,12 @@ def test_every_kind_is_heard_as_its_own_eager_attention_computes(
     outputs = unchanged_output(folder, model_trace, output_attentions=True)
     eager_weights = [each[0] for each in outputs.attentions if each is not None]
 
-    assert model_trace.trained is not None
-    assert not model_trace.trained.fallback
+    assert not_none(model_trace.trained).fallback is False
     assert len(model_trace.layers) == len(eager_weights)
     for layer, weights in zip(model_trace.layers, eager_weights, strict=True):
         assert (layer.attended.weights - weights).abs().max() <= 1e-5
         assert weights.max() > 3 * weights.mean()  # and they are not all alike
-        assert layer.projections is not None
-        assert layer.projections.w_out is not None
+        assert not_none(layer.projections).w_out is not None
         assert layer.inputs.shape == (len(model_trace.tokens), 16)
     assert model_trace.outputs is not None
     assert (model_trace.outputs.vectors - outputs.last_hidden_state[0]).abs().max() <= 1e-5
@@ -80,8 +79,7 @@ def test_grouped_queries_keep_the_heads_of_keys_and_values_apart(small_transform
 
     assert (model_trace.variant.heads, model_trace.variant.kv_heads) == (4, 2)
     assert model_trace.layers[0].kv_heads == 2
-    assert model_trace.layers[0].keys is not None
-    assert model_trace.layers[0].keys.shape[0] == 2
+    assert not_none(model_trace.layers[0].keys).shape[0] == 2
 
 
 def test_a_sliding_window_hides_what_is_far(small_transformer: Saved) -> None:
@@ -98,8 +96,7 @@ def test_gemma_bends_scores_and_sees_far_in_every_other_layer(small_transformer:
     near_layer, far_layer = model_trace.layers
 
     assert model_trace.variant.soft_cap == 1.5
-    assert near_layer.attended.capped_scores is not None
-    assert near_layer.attended.capped_scores.abs().max() <= 1.5
+    assert not_none(near_layer.attended.capped_scores).abs().max() <= 1.5
     assert near_layer.visible.sum(-1).max() == 5
     assert far_layer.visible.sum(-1).max() == len(model_trace.tokens)
 
@@ -108,9 +105,8 @@ def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transforme
     model_trace = trace(TEXT, model=str(small_transformer("gpt-oss")))
     stages = model_trace.layers[0].attended
 
-    assert stages.sink is not None
     logits = stages.logits.masked_fill(~model_trace.layers[0].visible, -torch.inf).exp().sum(-1)
-    left_shares = logits / (logits + stages.sink.exp()[:, None])
+    left_shares = logits / (logits + not_none(stages.sink).exp()[:, None])
     assert torch.allclose(stages.weights.sum(-1), left_shares, atol=1e-5)
     assert left_shares.min() < 0.9
     assert any(
@@ -143,8 +139,7 @@ def test_a_position_bias_stands_beside_scores_that_are_not_scaled(small_transfor
 
     assert model_trace.layers[0].scale == 1
     assert not model_trace.variant.scaled
-    assert model_trace.layers[0].attended.bias is not None
-    assert model_trace.layers[0].attended.bias.abs().max() > 0
+    assert not_none(model_trace.layers[0].attended.bias).abs().max() > 0
 
 
 def test_shared_layers_are_counted_as_often_as_a_text_passes_them(small_transformer: Saved) -> None:
@@ -154,9 +149,7 @@ def test_shared_layers_are_counted_as_often_as_a_text_passes_them(small_transfor
     assert model_trace.layers[0].projections is not None
     assert model_trace.layers[1].projections is not None
     first, second = model_trace.layers[0].projections.w_out, model_trace.layers[1].projections.w_out
-    assert first is not None
-    assert second is not None
-    assert torch.equal(first, second)
+    assert torch.equal(not_none(first), not_none(second))
 
 
 def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
@@ -197,7 +190,7 @@ def test_after_listening_the_model_attends_as_before(small_transformer: Saved) -
 
 
 @pytest.mark.parametrize("name", KINDS_WITHOUT_CAPTURE)
-def test_a_model_outside_the_interface_tells_its_weights_itself(
+def test_a_model_outside_the_interface_tells_its_weights_itself_and_only_they_are_checked(
     name: str, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
@@ -213,14 +206,7 @@ def test_a_model_outside_the_interface_tells_its_weights_itself(
         assert layer.queries is None
         assert layer.keys is None
         assert layer.values.shape[-1] == 0  # they are not known
-
-
-@pytest.mark.parametrize("name", KINDS_WITHOUT_CAPTURE)
-def test_of_weights_that_a_model_tells_only_that_is_checked(
-    name: str, small_transformer: Saved
-) -> None:
-    checks = verify_trace(trace(TEXT, model=str(small_transformer(name))))
-
+    checks = verify_trace(model_trace)
     assert all(each.passed for each in checks)
     assert [each.claim for each in checks] == ["the weights are the model's own"]
 
@@ -266,8 +252,7 @@ def test_a_model_whose_arithmetic_is_another_than_ours_is_not_believed(
     monkeypatch.setattr(Listener, "attend", attend_without_sinks)
     model_trace = trace(TEXT, model=str(small_transformer("gpt-oss")))
 
-    assert model_trace.trained is not None
-    assert model_trace.trained.fallback
+    assert not_none(model_trace.trained).fallback
 
 
 def test_a_layer_that_there_is_not_is_refused_by_how_many_there_are(

@@ -136,18 +136,18 @@ def test_the_still_picture_is_seen_only_where_the_frame_is_not(
 ) -> None:
     notebook = page_of_cells(tmp_path / "notebook.html", trace("I am learning", variant="causal"))
     for theme in ("light", "dark"):
-        with page_in_browser(chromium, notebook, color_scheme=theme) as session:
-            session.page.frames[1].locator("#matrix canvas").first.wait_for()
-            assert drawn_elements(session.page) == {"IFRAME"}
-            background = session.page.frames[1].evaluate(
+        with page_in_browser(chromium, notebook, color_scheme=theme) as page:
+            page.frames[1].locator("#matrix canvas").first.wait_for()
+            assert drawn_elements(page) == {"IFRAME"}
+            background = page.frames[1].evaluate(
                 "getComputedStyle(document.documentElement).backgroundColor"
             )
             assert re.fullmatch(r"rgb\(.*\)", background)  # nothing shines through
     for left_out in SANITIZED:
         notebook.write_text(re.sub(left_out, "", notebook.read_text("utf-8")), "utf-8")
-        with page_in_browser(chromium, notebook) as session:
-            assert drawn_elements(session.page) == {"IMG"}
-            assert session.page.locator("img").evaluate("(image) => image.naturalWidth") == SIZE[0]
+        with page_in_browser(chromium, notebook) as page:
+            assert drawn_elements(page) == {"IMG"}
+            assert page.locator("img").evaluate("(image) => image.naturalWidth") == SIZE[0]
 
 
 # As strict as notebooks are: frames inherit it.
@@ -168,21 +168,21 @@ def test_a_frame_is_pulled_higher_and_its_links_stay_within_it(
     size = {"width": 900, "height": 1000}
     notebook = page_of_cells(tmp_path / "notebook.html", steps(trace("I am", variant="causal")))
 
-    with page_in_browser(chromium, notebook, viewport=size) as session:
-        session.page.frames[1].locator("nav.steps a").nth(3).click()
-        session.page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
-        box = session.page.locator("div").first.bounding_box()
+    with page_in_browser(chromium, notebook, viewport=size) as page:
+        page.frames[1].locator("nav.steps a").nth(3).click()
+        page.frames[1].wait_for_function("document.activeElement.id.startsWith('step-4')")
+        box = page.locator("div").first.bounding_box()
         assert box
         right, bottom = box["x"] + box["width"] - 5, box["y"] + box["height"] - 5
-        session.page.mouse.move(right, bottom)
-        session.page.mouse.down()
-        session.page.mouse.move(right, bottom + 100)
-        session.page.mouse.up()
-        frame = session.page.locator("iframe").bounding_box()
+        page.mouse.move(right, bottom)
+        page.mouse.down()
+        page.mouse.move(right, bottom + 100)
+        page.mouse.up()
+        frame = page.locator("iframe").bounding_box()
 
         assert frame
         assert frame["height"] == 860
-        assert session.page.frames[1].url == "about:srcdoc"
+        assert page.frames[1].url == "about:srcdoc"
 
 
 TRY_OWN_ORIGIN = """() => [() => parent.document, () => localStorage].map((reach) => {
@@ -194,8 +194,8 @@ def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -
     traces = [trace("I am learning", variant="causal", seed=seed) for seed in (1, 2)]
     notebook = page_of_cells(tmp_path / "notebook.html", *traces)
 
-    with page_in_browser(chromium, notebook) as session:
-        first_frame, second_frame = session.page.frames[1:]
+    with page_in_browser(chromium, notebook) as page:
+        first_frame, second_frame = page.frames[1:]
         for frame in (first_frame, second_frame):
             frame.locator("#matrix canvas").first.wait_for()
         text_before = second_frame.locator("#matrix").inner_text()
@@ -207,7 +207,7 @@ def test_two_cells_of_a_notebook_never_meet(chromium: Browser, tmp_path: Path) -
         assert any(abs(float(weight_line[1]) - each) < 1e-4 for each in traces[0].weights.flatten())
         assert second_frame.locator("#matrix").inner_text() == text_before
         first_frame.locator("#copying summary").click()
-        with session.page.expect_download() as download:
+        with page.expect_download() as download:
             first_frame.get_by_label("save: Matrix as PNG").click()
         assert download.value.path().read_bytes().startswith(b"\x89PNG")
         assert first_frame.evaluate(TRY_OWN_ORIGIN) == ["SecurityError", "SecurityError"]

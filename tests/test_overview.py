@@ -32,9 +32,19 @@ from attnviz.renderers.terminal.small_maps import overview_lines
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Overview
 from attnviz.views.inspection.heatmap import _overview_patch, heads_overview
+from tests import not_none
 from tests.hand import HOSTILE, PANEL_SUFFIXES, view_of
 from tests.overviews import KINDS, overview_by_hand
-from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, find_overlaps, layout_of
+from tests.test_slides import (
+    SIZES,
+    SLIDE_WIDTH,
+    assert_words_stand_on_page,
+    boxes,
+    corners,
+    find_overlaps,
+    layout_of,
+    smallest_points,
+)
 from tests.tiers import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
@@ -258,13 +268,11 @@ def test_every_cell_has_the_colour_of_its_number() -> None:
     expected_colors = color_values(np.sqrt(overview.values[0]), 0, 1, anchors)
     for place, style in enumerate(letters):
         line, column = divmod(place, 5)
-        assert style.color is not None
-        assert tuple(style.color.get_truecolor()) == tuple(
+        assert tuple(not_none(style.color).get_truecolor()) == tuple(
             expected_colors[2 * line, column].tolist()
         )
         if line < 2:
-            assert style.bgcolor is not None
-            assert tuple(style.bgcolor.get_truecolor()) == tuple(
+            assert tuple(not_none(style.bgcolor).get_truecolor()) == tuple(
                 expected_colors[2 * line + 1, column]
             )
 
@@ -361,9 +369,7 @@ def test_no_two_texts_overlap(name: str, size: str) -> None:
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
     layout = layout_of_overview(name, size)
     page = np.array(layout.size)
-    for word in layout.words:
-        assert corners(word).min() >= 0, word.text
-        assert (corners(word).max(axis=0) <= page).all(), word.text
+    assert_words_stand_on_page(layout)
     maps = [box for maps in layout.items_of(Maps) for box in maps.boxes]
     for left, bottom, width, height in [
         *boxes(layout),
@@ -377,9 +383,7 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
 @for_every_size
 @for_every_overview
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = layout_of_overview(name, size)
-
-    assert min(word.size for word in layout.words) * SLIDE_WIDTH / layout.size[0] >= 10 - 1e-6
+    assert smallest_points(layout_of_overview(name, size)) >= 10 - 1e-6
 
 
 @for_every_size

@@ -25,6 +25,7 @@ from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.explorer import HeadVectors
 from attnviz.views.trace_data import explore_trace
+from tests import not_none
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
 from tests.tiers import examples
@@ -76,12 +77,12 @@ def number_in(text: str) -> float:
 def page_of(trace: Trace, chromium: Browser, folder: Path, address: str = "") -> Iterator[Page]:
     with page_in_browser(
         chromium, write_page(trace.view(), folder), address, viewport=WIDE_VIEWPORT
-    ) as session:
+    ) as page:
         wait_until(
-            session.page,
-            lambda: session.page.locator(".matrix-title strong").first.inner_text() != "",
+            page,
+            lambda: page.locator(".matrix-title strong").first.inner_text() != "",
         )
-        yield session.page
+        yield page
 
 
 def show_cell(page: Page, head: int, query: int, key: int) -> dict[str, str]:
@@ -114,9 +115,8 @@ def value_of(expression: str) -> float:
 
 def expected_numbers(layer: Layer, head: int, query: int, key: int) -> dict[str, float]:
     """The same numbers, from queries and keys."""
-    assert layer.queries is not None
     assert layer.keys_of_heads is not None
-    query_vector, key_vector = layer.queries[head, query], layer.keys_of_heads[head, key]
+    query_vector, key_vector = not_none(layer.queries)[head, query], layer.keys_of_heads[head, key]
     stages = layer.attended
     numbers = {"q · k": torch.dot(query_vector, key_vector).item()}
     if layer.w_score is not None:
@@ -217,8 +217,7 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
         page.keyboard.press("Escape")
         wait_until(page, lambda: not panel.is_visible())
         wait_until(page, lambda: "cell" not in page.url)
-        frame = page.locator(".matrix-frame").bounding_box()
-        assert frame is not None
+        frame = not_none(page.locator(".matrix-frame").bounding_box())
         corner = frame["x"] + frame["width"] - 20, frame["y"] + frame["height"] - 20
         page.mouse.click(*corner)
         wait_until(page, lambda: page.url.endswith("#cell=4-4"))
@@ -245,10 +244,10 @@ def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path)
     grants = ["clipboard-read", "clipboard-write"]
     with page_in_browser(
         chromium, path, "#cell=2-3", viewport=WIDE_VIEWPORT, permissions=grants
-    ) as session:
-        session.page.get_by_role("button", name="copy: the arithmetic as text").click()
-        wait_until(session.page, lambda: "copied" in (session.page.text_content("#said") or ""))
-        lines = session.page.evaluate("navigator.clipboard.readText()").splitlines()
+    ) as page:
+        page.get_by_role("button", name="copy: the arithmetic as text").click()
+        wait_until(page, lambda: "copied" in (page.text_content("#said") or ""))
+        lines = page.evaluate("navigator.clipboard.readText()").splitlines()
     assert "\u2068" not in "".join(lines)
     assert lines[0] == 'Head 0: "am" reads "learning": weight .14'
     table, stages, softmax, weight = (
@@ -272,9 +271,7 @@ def test_the_arithmetic_can_be_copied_as_text(chromium: Browser, tmp_path: Path)
 def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_path: Path) -> None:
     trace = library.trace(TEXT, dim=128)
     layer = trace.layers[0]
-    assert layer.queries is not None
-    assert layer.keys is not None
-    products = (layer.queries[0, 1] * layer.keys[0, 2]).numpy()
+    products = (not_none(layer.queries)[0, 1] * not_none(layer.keys)[0, 2]).numpy()
     with page_of(trace, chromium, tmp_path, "#cell=2-3") as page:
         wait_until(page, lambda: page.locator(".square").count() == 3 * 128)
         largest = abs(products).argsort()[::-1][:3]
@@ -290,20 +287,17 @@ def test_a_page_of_a_training_has_the_arithmetic_of_its_end(
 ) -> None:
     training = library.learn("reverse", steps=20)
     view = training.view()
-    assert view.heads is not None
-    has_vectors = [head.vectors is not None for head in view.heads.heads]
+    has_vectors = [head.vectors is not None for head in not_none(view.heads).heads]
     assert has_vectors[-1]
     assert not has_vectors[0]
     path = write_page(view, tmp_path)
     with page_in_browser(
         chromium, path, f"#head={len(has_vectors) - 1}&cell=1-1", viewport=WIDE_VIEWPORT
-    ) as session:
-        wait_until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
-        session.page.evaluate("location.hash = 'head=0&cell=1-1'")
-        wait_until(
-            session.page, lambda: "no queries and keys" in session.page.inner_text("#arithmetic")
-        )
-        assert "only the last moment has them" in session.page.inner_text("#arithmetic")
+    ) as page:
+        wait_until(page, lambda: page.locator("#arithmetic dl").count() == 1)
+        page.evaluate("location.hash = 'head=0&cell=1-1'")
+        wait_until(page, lambda: "no queries and keys" in page.inner_text("#arithmetic"))
+        assert "only the last moment has them" in page.inner_text("#arithmetic")
 
 
 @pytest.mark.parametrize("width", [320, 360])
@@ -317,13 +311,13 @@ def test_on_a_phone_the_arithmetic_fits_into_the_page(
         "has_touch": True,
         "is_mobile": True,
     }
-    with page_in_browser(chromium, path, "#cell=3-2", **phone) as session:
-        wait_until(session.page, lambda: session.page.locator("#arithmetic dl").count() == 1)
-        assert session.page.evaluate("document.documentElement.scrollWidth") == width
+    with page_in_browser(chromium, path, "#cell=3-2", **phone) as page:
+        wait_until(page, lambda: page.locator("#arithmetic dl").count() == 1)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
         find_cut_squares = (
             "[...document.querySelectorAll('.square')].filter(e => e.scrollWidth > e.clientWidth)"
         )
-        assert session.page.evaluate(f"{find_cut_squares}.length") == 0
+        assert page.evaluate(f"{find_cut_squares}.length") == 0
 
 
 REASONS: dict[str, tuple[dict[str, Any], tuple[int, int], str]] = {
@@ -367,27 +361,25 @@ def test_mistakes_have_the_arithmetic_of_their_softmax(chromium: Browser, tmp_pa
         n: each.mistake.axis for n, each in vectors.items() if each and each.mistake
     }
     assert set(axes_of_mistakes.values()) == {"row", "column", "matrix"}
-    with page_in_browser(chromium, write_page(view, tmp_path), viewport=WIDE_VIEWPORT) as session:
+    with page_in_browser(chromium, write_page(view, tmp_path), viewport=WIDE_VIEWPORT) as page:
         for place in axes_of_mistakes:
             weights = view.heads.heads[place].weights.window(slice(None), slice(None))
             for query, key in [(3, 1), (1, 3)]:
-                results = show_cell(session.page, place, query, key)
+                results = show_cell(page, place, query, key)
                 weight = float(weights.values[query, key])
                 assert number_in(results["weight"]) == pytest.approx(weight, abs=0.005)
-                panel_text = session.page.inner_text("#arithmetic")
+                panel_text = page.inner_text("#arithmetic")
                 assert "The mistake:" in panel_text
                 assert "no queries and keys" not in panel_text
                 if results.get("softmax") is None and weight > 0.01:
-                    line = session.page.locator("#arithmetic dd").last.inner_text()
+                    line = page.locator("#arithmetic dd").last.inner_text()
                     quotient = re.search(r"(\S+) / (\S+) [=≈] \S+$", line)
                     assert quotient
                     share = number_in(quotient[1]) / number_in(quotient[2])
                     assert share == pytest.approx(weight, abs=0.01), line
         difference = next(n for n, head in enumerate(view.heads.heads) if head.signed)
-        session.page.evaluate(f"location.hash = 'head={difference}&cell=2-1'")
-        wait_until(
-            session.page, lambda: "difference of two" in session.page.inner_text("#arithmetic")
-        )
+        page.evaluate(f"location.hash = 'head={difference}&cell=2-1'")
+        wait_until(page, lambda: "difference of two" in page.inner_text("#arithmetic"))
 
 
 def test_a_key_opens_the_arithmetic_and_its_title_has_the_focus(

@@ -34,8 +34,8 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
     trace = library.trace("<b> & 'am' <b>", tokenizer="spaces", heads=2)
     path = write_page(library.steps(trace).view(), tmp_path)
     blank = chromium.new_page()
-    with page_in_browser(chromium, path) as session:
-        page, tokens = session.page, session.page.locator("#sentence .token")
+    with page_in_browser(chromium, path) as page:
+        page, tokens = page, page.locator("#sentence .token")
         for place in (0, 2):
             tokens.nth(place).click()
             wait_until(page, lambda n=place: page.input_value("#query")[0] == str(n + 1))  # type: ignore[misc]
@@ -52,11 +52,11 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
     monkeypatch.setattr(html_page, "MAX_STEP_LETTERS", 1)
     with page_in_browser(
         chromium, write_page(library.steps(trace, query="3").view(), tmp_path)
-    ) as session:
-        session.page.locator("#sentence .token").nth(1).click()
-        lacks = session.page.locator(".lacks")
-        wait_until(session.page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
-        assert session.page.inner_text("h1").startswith("How \"'am'\" gets")
+    ) as page:
+        page.locator("#sentence .token").nth(1).click()
+        lacks = page.locator(".lacks")
+        wait_until(page, lambda: "--query 2 has them" in (lacks.text_content() or ""))
+        assert page.inner_text("h1").startswith("How \"'am'\" gets")
 
 
 def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
@@ -69,8 +69,8 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         query="cabinet",
     )
     path = write_page(sentences.view(), tmp_path)
-    with page_in_browser(chromium, path, viewport={"width": 1440, "height": 900}) as session:
-        page, lines = session.page, session.page.locator("#both .matrix-line")
+    with page_in_browser(chromium, path, viewport={"width": 1440, "height": 900}) as page:
+        page, lines = page, page.locator("#both .matrix-line")
         wait_until(page, lambda: "cabinet" in lines.nth(1).inner_text())
         names = page.locator("#both .matrix-title strong").all_inner_texts()
         assert [each.split(" · ")[1] for each in names] == ["first", "second"]

@@ -36,11 +36,11 @@ FIND_FOCUS = """() => {
 def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
     chromium: Browser, page_path: Path
 ) -> None:
-    with page_in_browser(chromium, page_path, viewport={"width": 1280, "height": 800}) as session:
+    with page_in_browser(chromium, page_path, viewport={"width": 1280, "height": 800}) as page:
         names: list[str] = []
         for _ in range(60):
-            session.page.keyboard.press("Tab")
-            name, has_ring = session.page.evaluate(FIND_FOCUS)
+            page.keyboard.press("Tab")
+            name, has_ring = page.evaluate(FIND_FOCUS)
             if name == "BODY" or name in names[:1]:
                 break
             assert has_ring, name
@@ -54,8 +54,7 @@ def test_tab_comes_to_everything_in_its_order_and_one_sees_where_it_is(
 
 
 def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_path: Path) -> None:
-    with page_in_browser(chromium, page_path) as session:
-        page = session.page
+    with page_in_browser(chromium, page_path) as page:
         page.keyboard.press("?")
         assert page.locator("#help dd").first.is_visible()
         page.click("#copying summary")
@@ -69,8 +68,7 @@ def test_menus_close_with_escape_and_keys_are_explained(chromium: Browser, page_
 def test_the_table_says_the_numbers_of_what_is_followed(
     chromium: Browser, page_path: Path, four_heads: Any
 ) -> None:
-    with page_in_browser(chromium, page_path, "#head=L1H0&query=none") as session:
-        page = session.page
+    with page_in_browser(chromium, page_path, "#head=L1H0&query=none") as page:
         page.click("#table summary")
         page.wait_for_selector("#table td")
         assert page.text_content("#table caption") == ("Weight in L1H0: rows attend to columns")
@@ -96,8 +94,7 @@ def test_a_phone_shows_one_view_at_a_time_and_nothing_is_wider_than_it(
     phone = {"width": 360, "height": 740}
     with page_in_browser(
         chromium, page_path, f"#view={view}&query=2&cell=2-1", viewport=phone
-    ) as session:
-        page = session.page
+    ) as page:
         wait_for_frames(page, 100)
         assert visible_ids(page, *VIEWS) == [view]
         assert page.is_visible("#arithmetic dl") == (view == "matrix")
@@ -124,8 +121,7 @@ def test_on_paper_stand_all_views_one_after_another_and_it_is_light(
 ) -> None:
     with page_in_browser(
         chromium, page_path, "#theme=dark&view=lines", color_scheme="dark"
-    ) as session:
-        page = session.page
+    ) as page:
         wait_until(page, lambda: "lines" in (page.text_content("#lines .lines-says") or ""))
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -164,12 +160,10 @@ def test_every_word_that_is_seen_can_be_read(
 ) -> None:
     with page_in_browser(
         chromium, page_path, "#query=5&view=lines&cell=5-2", color_scheme=scheme
-    ) as session:
-        wait_for_frames(session.page, 100)
-        session.page.evaluate(
-            "document.querySelectorAll('details').forEach(e => { e.open = true })"
-        )
-        words = session.page.evaluate(FIND_COLORS)
+    ) as page:
+        wait_for_frames(page, 100)
+        page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
+        words = page.evaluate(FIND_COLORS)
 
         assert len(words) > 80
         assert [each for each in words if contrast(*map(_hex, each[1:])) < 4.5] == []
@@ -183,30 +177,26 @@ def _hex(color: str) -> str:
 def test_without_scripts_words_and_tables_are_there_and_it_says_what_is_missing(
     chromium: Browser, page_path: Path
 ) -> None:
-    with page_in_browser(chromium, page_path, java_script_enabled=False) as session:
-        assert session.page.locator("noscript p").is_visible()
-        assert session.page.locator("#panels table").first.is_visible()
-        assert not session.page.locator("#controls").is_visible()
+    with page_in_browser(chromium, page_path, java_script_enabled=False) as page:
+        assert page.locator("noscript p").is_visible()
+        assert page.locator("#panels table").first.is_visible()
+        assert not page.locator("#controls").is_visible()
 
 
 def test_a_page_offers_nothing_that_does_nothing(chromium: Browser, tmp_path: Path) -> None:
     view = library.trace("I am here", tokenizer="words").view()
     one_head_path = write_page(view, tmp_path)
-    with page_in_browser(
-        chromium, one_head_path, viewport={"width": 1280, "height": 800}
-    ) as session:
+    with page_in_browser(chromium, one_head_path, viewport={"width": 1280, "height": 800}) as page:
         choosers = ("choose-head", "choose-view", "choose-special", "choose-scale", "choose-query")
-        assert visible_ids(session.page, *choosers) == ["choose-scale", "choose-query"]
-        assert visible_ids(session.page, *VIEWS) == ["sentence", "matrix", "lines"]
-        assert session.page.locator("[value=overview]").count() == 0
+        assert visible_ids(page, *choosers) == ["choose-scale", "choose-query"]
+        assert visible_ids(page, *VIEWS) == ["sentence", "matrix", "lines"]
+        assert page.locator("[value=overview]").count() == 0
     path_without_explorer = write_page(replace(view, head_explorer=None), tmp_path)
-    with page_in_browser(chromium, path_without_explorer) as session:
-        assert visible_ids(session.page, "explorer", "copying", "help", "reset", "theme") == [
-            "theme"
-        ]
-        session.page.select_option("#theme", "dark")
-        wait_for_frames(session.page)
-        color = session.page.evaluate("getComputedStyle(document.documentElement).color")
+    with page_in_browser(chromium, path_without_explorer) as page:
+        assert visible_ids(page, "explorer", "copying", "help", "reset", "theme") == ["theme"]
+        page.select_option("#theme", "dark")
+        wait_for_frames(page)
+        color = page.evaluate("getComputedStyle(document.documentElement).color")
         assert color == "rgb(236, 239, 244)"
 
 
@@ -215,17 +205,17 @@ def test_a_coloured_text_says_the_number_of_each_token_by_keys_and_pointer(
 ) -> None:
     path = tmp_path / "text.html"
     library.trace("I am learning this", causal=True).view(show=["received"]).save(path)
-    with page_in_browser(chromium, path) as session:
-        token_text = session.page.locator(".whole-text + .says")
-        session.page.focus(".whole-text [data-place='0']")
-        session.page.keyboard.press("ArrowRight")
+    with page_in_browser(chromium, path) as page:
+        token_text = page.locator(".whole-text + .says")
+        page.focus(".whole-text [data-place='0']")
+        page.keyboard.press("ArrowRight")
         assert (token_text.inner_text(), token_text.get_attribute("aria-live")) == (
             "2 am: 49.05 % of all attention",
             "polite",
         )
-        session.page.keyboard.press("End")
+        page.keyboard.press("End")
         assert token_text.inner_text() == "4 this: 3.23 % of all attention"
-        session.page.hover(".whole-text [data-place='2']")
+        page.hover(".whole-text [data-place='2']")
         assert (token_text.inner_text(), token_text.get_attribute("aria-live")) == (
             "3 learning: 11.17 % of all attention",
             "off",

@@ -18,7 +18,7 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.trace_data import explore_trace
 from tests.browser import page_in_browser
-from tests.pages_by_hand import wait_for_frames
+from tests.pages_by_hand import wait_for_frames, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -40,8 +40,8 @@ def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory
     path.write_bytes(
         replace(trace.view(), head_explorer=lambda: _mark_first_special(trace)).render(".html")
     )
-    with page_in_browser(chromium, path, "#view=lines") as session:
-        yield session.page
+    with page_in_browser(chromium, path, "#view=lines") as page:
+        yield page
 
 
 def _mark_first_special(trace: Any) -> HeadExplorer:
@@ -289,14 +289,12 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
     trace = library.trace("a b c d", tokenizer="words")
     side = explore_trace(trace).heads[0].query_axis
     maps = [("", name, _map(name, side, rows)) for name, rows in BY_HAND.items()]
-    path = tmp_path / "x.html"
-    path.write_bytes(
-        replace(trace.view(), head_explorer=lambda: arrange_heads(maps)).render(".html")
-    )
-    with page_in_browser(chromium, path) as session:
+    view = replace(trace.view(), head_explorer=lambda: arrange_heads(maps))
+    path = write_page(view, tmp_path)
+    with page_in_browser(chromium, path) as page:
         for (name, end, place), sentence in SENTENCES.items():
-            _go_to(session.page, f"&head={name}&{end}={place + 1}")
-            assert _sentence_text(session.page) == f"{name}: {sentence}"
+            _go_to(page, f"&head={name}&{end}={place + 1}")
+            assert _sentence_text(page) == f"{name}: {sentence}"
 
 
 def _map(name: str, side: Axis, rows: list[list[float]]) -> HeadMap:
@@ -311,11 +309,9 @@ def _map(name: str, side: Axis, rows: list[list[float]]) -> HeadMap:
 
 def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: Path) -> None:
     trace = library.trace(" ".join(f"w{n}" for n in range(160)), tokenizer="words", causal=True)
-    path = tmp_path / "x.html"
-    path.write_bytes(trace.view().render(".html"))
+    path = write_page(trace.view(), tmp_path)
     sizes = np.sort(_weights(trace)[0][np.tril_indices(160)])[::-1]
-    with page_in_browser(chromium, path, "#view=lines&query=none") as session:
-        page = session.page
+    with page_in_browser(chromium, path, "#view=lines&query=none") as page:
         page.wait_for_selector(".line-word")
         assert len(_drawn_lines(page)) == 2000
         note = page.inner_text(".lines-says")
@@ -338,12 +334,10 @@ def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: P
 
 def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_path: Path) -> None:
     trace = library.trace("I am here", memory="du bist nicht da", tokenizer="words")
-    path = tmp_path / "x.html"
-    path.write_bytes(trace.view().render(".html"))
+    path = write_page(trace.view(), tmp_path)
     names = [each.name for each in explore_trace(trace).heads]
     weights = _weights(trace)[1]
-    with page_in_browser(chromium, path, f"#view=lines&head={names[1]}&query=2") as session:
-        page = session.page
+    with page_in_browser(chromium, path, f"#view=lines&head={names[1]}&query=2") as page:
         page.wait_for_selector(".line-word")
         query_tokens, key_tokens = (
             page.locator("#sentence .text").nth(n).locator(".token") for n in (0, 1)

@@ -17,6 +17,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script,
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
+from tests import not_none
 from tests.browser import page_in_browser, without_script
 from tests.conftest import Attnviz
 from tests.pages_by_hand import wait_for_frames, wait_until
@@ -63,13 +64,19 @@ def compute_in_page(
     """What the scripts compute for some texts, on a page without its own script."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
-    with page_in_browser(chromium, path) as session:
+    with page_in_browser(chromium, path) as opened_page:
         function = f"async ([texts, choices]) => {{ {SCRIPT_OF_COMPUTING} {COMPUTE_TEXTS} }}"
-        return session.page.evaluate(function, [list(texts), choices])
+        return opened_page.evaluate(function, [list(texts), choices])
 
 
 def live_page(text: str, **settings: Any) -> bytes:
     return library.trace(text, **settings).view(live=True).render(".html")
+
+
+def write_live_page(folder: Path, text: str, **settings: Any) -> Path:
+    path = folder / "live.html"
+    path.write_bytes(live_page(text, **settings))
+    return path
 
 
 def texts_of(name: str) -> list[str]:
@@ -240,8 +247,8 @@ def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path:
     path.write_bytes(without_script(page))
     weights = """return live.original.results.map(({ heads }) =>
       heads.map((layer) => layer.map(({ weights }) => weights.map((row) => [...row]))));"""
-    with page_in_browser(chromium, path) as session:
-        weights_of_moments = session.page.evaluate(
+    with page_in_browser(chromium, path) as opened_page:
+        weights_of_moments = opened_page.evaluate(
             f"async () => {{ {SCRIPT_OF_COMPUTING} await unpackModel(); {weights} }}"
         )
 
@@ -261,9 +268,7 @@ SENTENCE = "the keys near the cabinet are"
 
 @pytest.fixture(scope="module")
 def live_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("live") / "live.html"
-    path.write_bytes(live_page(SENTENCE, model="agreement"))
-    return path
+    return write_live_page(tmp_path_factory.mktemp("live"), SENTENCE, model="agreement")
 
 
 def type_text(page: Page, text: str) -> None:
@@ -281,8 +286,7 @@ NUMBERS_SELECTOR = "#table .frame"
 def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
     chromium: Browser, live_path: Path
 ) -> None:
-    with page_in_browser(chromium, live_path) as session:
-        page = session.page
+    with page_in_browser(chromium, live_path) as page:
         first_title = plain_title(page)
         page.click("#table summary")
         page.keyboard.press("Escape")
@@ -317,8 +321,7 @@ def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(
 def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
     chromium: Browser, live_path: Path
 ) -> None:
-    with page_in_browser(chromium, live_path) as session:
-        page = session.page
+    with page_in_browser(chromium, live_path) as page:
         answers_before = page.inner_text(".live-answers")
         for name in ("L1H0", "L1H1"):
             page.focus(f".live-heads input[value={name}]")
@@ -344,17 +347,16 @@ def test_what_is_switched_changes_the_answer_and_reset_brings_it_back(
         assert page.inner_text(".live-answers") == answers_before
         assert page.is_checked("#live-causal")
         assert not page.is_visible("#of-original")
-    with page_in_browser(chromium, live_path, address) as session:
-        wait_for_frames(session.page)
-        assert session.page.inner_text(".live-answers") == answers
+    with page_in_browser(chromium, live_path, address) as page:
+        wait_for_frames(page)
+        assert page.inner_text(".live-answers") == answers
 
 
 def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
     chromium: Browser, live_path: Path
 ) -> None:
     link = "#text=the+dogs+under+the+old+tree+%3F&placed=off&query=2&off=L0H1%3Dmean"
-    with page_in_browser(chromium, live_path, link) as session:
-        page = session.page
+    with page_in_browser(chromium, live_path, link) as page:
         wait_for_frames(page)
         assert page.input_value("#text") == "the dogs under the old tree ?"
         assert page.input_value("#query") == "2 dogs"
@@ -371,8 +373,7 @@ def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
 def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_anew(
     chromium: Browser, live_path: Path
 ) -> None:
-    with page_in_browser(chromium, live_path, "#text=the+dog+%3F") as session:
-        page = session.page
+    with page_in_browser(chromium, live_path, "#text=the+dog+%3F") as page:
         wait_for_frames(page, 300)
         assert page.input_value("#query") == "3 ?"
         caveat = page.text_content("#caveat") or ""
@@ -387,8 +388,7 @@ def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_a
 def test_a_page_that_computes_tells_what_it_found_once_one_stops_typing(
     chromium: Browser, live_path: Path
 ) -> None:
-    with page_in_browser(chromium, live_path, viewport={"width": 480, "height": 900}) as session:
-        page = session.page
+    with page_in_browser(chromium, live_path, viewport={"width": 480, "height": 900}) as page:
         page.get_by_label("Your sentence").press("End")
         page.keyboard.type(" and")
         assert page.text_content("#live-status") == ""
@@ -479,20 +479,19 @@ def test_heads_that_are_switched_off_by_click_or_address_change_the_answer_as_in
 ) -> None:
     text, model = TEXTS_BY_MODEL[name], library.trace(TEXTS_BY_MODEL[name], model=name)
     names = [f"L{each.layer}H{head}" for each in model.layers for head in range(each.heads)]
-    path = tmp_path / "live.html"
-    path.write_bytes(live_page(text, model=name))
+    path = write_live_page(tmp_path, text, model=name)
     prediction_without = library.trace(text, model=name, without=",".join(names)).prediction
     assert prediction_without is not None
 
-    with page_in_browser(chromium, path) as session:
+    with page_in_browser(chromium, path) as page:
         for each in names:
-            session.page.click(f".live-heads input[value={each}]")
-        wait_for_frames(session.page)
-        by_click = session.page.inner_text(".live-answers li:first-child")
-        followed_position = int(session.page.input_value("#query").split()[0]) - 1
-    with page_in_browser(chromium, path, f"#off={','.join(names)}") as session:
-        wait_for_frames(session.page)
-        assert session.page.inner_text(".live-answers li:first-child") == by_click
+            page.click(f".live-heads input[value={each}]")
+        wait_for_frames(page)
+        by_click = page.inner_text(".live-answers li:first-child")
+        followed_position = int(page.input_value("#query").split()[0]) - 1
+    with page_in_browser(chromium, path, f"#off={','.join(names)}") as page:
+        wait_for_frames(page)
+        assert page.inner_text(".live-answers li:first-child") == by_click
     asked_positions = prediction_without.asked_positions
     place = followed_position if followed_position in asked_positions else asked_positions[-1]
     best = prediction_without.best(place, 1)[0]
@@ -509,15 +508,13 @@ def test_heads_that_are_switched_off_by_click_or_address_change_the_answer_as_in
 def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    path = tmp_path / "live.html"
-    path.write_bytes(live_page("maplemaple", model="induction"))
+    path = write_live_page(tmp_path, "maplemaple", model="induction")
     assert len(path.read_bytes()) <= 400_000
 
     def question_text() -> str:
         return re.sub("[\u2068\u2069]", "", page.inner_text(".live-answers p"))
 
-    with page_in_browser(chromium, path) as session:
-        page = session.page
+    with page_in_browser(chromium, path) as page:
         page.click("#text")
         page.keyboard.press("Control+A")
         page.keyboard.type("abcabcab")
@@ -538,8 +535,7 @@ def test_the_answer_is_that_of_the_last_token_unless_somebody_chose_another(
 def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
     chromium: Browser, live_path: Path
 ) -> None:
-    with page_in_browser(chromium, live_path) as session:
-        page = session.page
+    with page_in_browser(chromium, live_path) as page:
         type_text(page, "the old kezs near the cabinet are")
         problem = page.inner_text("#live-problem")
         page.click("#live-causal")
@@ -554,8 +550,7 @@ def test_a_switch_keeps_the_sentence_that_is_being_typed_and_its_problem(
 def test_nothing_jumps_or_complains_while_a_word_is_typed(
     chromium: Browser, live_path: Path
 ) -> None:
-    with page_in_browser(chromium, live_path, viewport={"width": 1280, "height": 900}) as session:
-        page = session.page
+    with page_in_browser(chromium, live_path, viewport={"width": 1280, "height": 900}) as page:
         find_top = "document.querySelector('#matrix').getBoundingClientRect().top"
         wait_for_frames(page)
         top_before = page.evaluate(find_top)
@@ -578,41 +573,36 @@ def test_a_complete_list_has_no_next_number_and_an_arrow_can_be_typed(
     chromium: Browser, tmp_path: Path
 ) -> None:
     trace = library.trace("5 2 8 1 -> 1 2 5 8", model="sort")
-    assert trace.prediction is not None
-    assert trace.prediction.asked_positions == (4, 5, 6, 7)
-    path = tmp_path / "live.html"
-    path.write_bytes(live_page("5 2 8 1 → 1 2 5 8", model="sort"))
-    with page_in_browser(chromium, path) as session:
+    assert not_none(trace.prediction).asked_positions == (4, 5, 6, 7)
+    path = write_live_page(tmp_path, "5 2 8 1 → 1 2 5 8", model="sort")
+    with page_in_browser(chromium, path) as page:
 
         def question_texts() -> list[str]:
-            texts = session.page.locator(".live-answers p").all_inner_texts()
+            texts = page.locator(".live-answers p").all_inner_texts()
             return [re.sub("[\u2068\u2069]", "", text) for text in texts]
 
         complete_note = "The answer is as long as the question: it is complete."
         assert question_texts() == ['What follows "5" (8)', complete_note]
-        assert session.page.input_value("#query") == "8 5", "it opens at the token that asks"
-        type_text(session.page, "7 3 9 -> 3")
+        assert page.input_value("#query") == "8 5", "it opens at the token that asks"
+        type_text(page, "7 3 9 -> 3")
         assert question_texts() == ['What follows "3" (5)']
-        type_text(session.page, "7 3 9 -> 3 7 9")
+        type_text(page, "7 3 9 -> 3 7 9")
         assert question_texts() == ['What follows "7" (6)', complete_note]
 
 
 def test_the_temperature_is_there_only_where_scores_are_divided(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    path = tmp_path / "live.html"
-    path.write_bytes(live_page("I am", variant="average", tokenizer="words"))
-    with page_in_browser(chromium, path) as session:
-        assert session.page.locator("#temperature").count() == 0
+    path = write_live_page(tmp_path, "I am", variant="average", tokenizer="words")
+    with page_in_browser(chromium, path) as page:
+        assert page.locator("#temperature").count() == 0
 
 
 def test_the_arithmetic_that_was_open_comes_back_with_its_tokens_and_was_is_of_one_question(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    path = tmp_path / "live.html"
-    path.write_bytes(live_page("a b c d e f g h", model="reverse"))
-    with page_in_browser(chromium, path, "#cell=3-2") as session:
-        page = session.page
+    path = write_live_page(tmp_path, "a b c d e f g h", model="reverse")
+    with page_in_browser(chromium, path, "#cell=3-2") as page:
         wait_for_frames(page, 200)
         page.click("#text")
         page.keyboard.press("Control+A")

@@ -23,6 +23,7 @@ from attnviz.views.inspection.map_numbers import format_map_value
 from attnviz.views.view import Page as Shown
 from attnviz.views.view import View
 from attnviz.wording.numbers import fixed_text, share_text
+from tests import not_none
 from tests.browser import page_in_browser
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ def heads_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def open_page(chromium: Browser, heads_path: Path) -> Iterator[Page]:
-    with page_in_browser(chromium, heads_path, viewport={"width": 1280, "height": 900}) as session:
-        wait_until_ready(session.page)
-        yield session.page
+    with page_in_browser(chromium, heads_path, viewport={"width": 1280, "height": 900}) as page:
+        wait_until_ready(page)
+        yield page
 
 
 @pytest.fixture
@@ -240,8 +241,7 @@ def test_arrows_move_the_cell_and_enter_follows_its_row(page: Page) -> None:
 
 def test_a_click_follows_a_row_or_a_column_until_it_is_clicked_again(page: Page) -> None:
     frame = page.locator(".matrix-stuck")
-    box = frame.bounding_box()
-    assert box is not None
+    box = not_none(frame.bounding_box())
     frame.click(position={"x": box["width"] / 2, "y": box["height"] - 12})  # in the last row
     page.mouse.move(1, 1)
     assert cell_line(page) == "Following ⁨[SEP]⁩; Esc to stop"
@@ -321,32 +321,31 @@ def focused_label(page: Page) -> str:
 
 def test_a_finger_reads_a_cell_and_follows_its_row(chromium: Browser, heads_path: Path) -> None:
     phone = {"width": 360, "height": 740}
-    with page_in_browser(chromium, heads_path, viewport=phone, has_touch=True) as session:
-        wait_until_ready(session.page)
-        assert session.page.evaluate("document.documentElement.scrollWidth") == 360
-        assert session.page.locator(".overview [tabindex='0']").count() == 1
-        box = session.page.locator(".matrix-stuck").bounding_box()
-        assert box is not None
-        session.page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 9)
-        assert cell_of(cell_line(session.page))[0] == COUNT - 1
-        until(session.page, "location.hash.includes('query=7')")
+    with page_in_browser(chromium, heads_path, viewport=phone, has_touch=True) as page:
+        wait_until_ready(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        assert page.locator(".overview [tabindex='0']").count() == 1
+        box = not_none(page.locator(".matrix-stuck").bounding_box())
+        page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 9)
+        assert cell_of(cell_line(page))[0] == COUNT - 1
+        until(page, "location.hash.includes('query=7')")
 
 
 def test_a_dark_page_is_printed_light(chromium: Browser, heads_path: Path) -> None:
-    with page_in_browser(chromium, heads_path, color_scheme="dark") as session:
-        wait_until_ready(session.page)
-        dark_picture = session.page.locator(".matrix-stuck canvas").first.evaluate(
+    with page_in_browser(chromium, heads_path, color_scheme="dark") as page:
+        wait_until_ready(page)
+        dark_picture = page.locator(".matrix-stuck canvas").first.evaluate(
             "each => each.toDataURL()"
         )
-        session.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        paper_canvas = session.page.locator(".matrix-stuck .for-paper").first
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        paper_canvas = page.locator(".matrix-stuck .for-paper").first
         assert paper_canvas.evaluate("each => each.toDataURL()") != dark_picture
-        session.page.evaluate("dispatchEvent(new Event('afterprint'))")
-        picture_after = session.page.locator(".matrix-stuck canvas").first.evaluate(
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        picture_after = page.locator(".matrix-stuck canvas").first.evaluate(
             "each => each.toDataURL()"
         )
         assert picture_after == dark_picture
-        assert session.page.locator(".for-paper").count() == 0
+        assert page.locator(".for-paper").count() == 0
 
 
 def test_numbers_are_written_as_everywhere_else(open_page: Page) -> None:

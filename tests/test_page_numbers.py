@@ -18,6 +18,7 @@ from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable
 from attnviz.views.grids.explorer import HeadMap
+from tests import not_none
 from tests.browser import page_in_browser, without_script
 from tests.pages_by_hand import wait_until
 
@@ -56,13 +57,12 @@ def run_script_on_page(
     """The result of a script on a page without its own script, which would read first."""
     path = folder / "page.html"
     path.write_bytes(without_script(page))
-    with page_in_browser(chromium, path) as session:
-        return session.page.evaluate(f"async () => {{ {READING_SCRIPT} {script} }}")
+    with page_in_browser(chromium, path) as opened_page:
+        return opened_page.evaluate(f"async () => {{ {READING_SCRIPT} {script} }}")
 
 
 def heads_of(result: Showable) -> tuple[HeadMap, ...]:
-    explorer = result.view().heads
-    assert explorer is not None
+    explorer = not_none(result.view().heads)
     return explorer.heads
 
 
@@ -189,26 +189,26 @@ def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_o
     weights = np.tril(np.random.default_rng(0).exponential(size=(60, 60)))
     weights /= weights.sum(axis=1, keepdims=True)
     path.write_bytes(render(from_weights(weights, words).view(query="7"), ".html"))
-    with page_in_browser(chromium, path) as session:
-        says = session.page.locator("#sentence .says")
-        wait_until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
+    with page_in_browser(chromium, path) as page:
+        says = page.locator("#sentence .says")
+        wait_until(page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
         most_read = int(np.argmax(weights[6]))
         name_of_most_read = (
             f'"\u2068word{most_read}\u2069" most' if most_read != 6 else "itself most"
         )
         assert name_of_most_read in says.inner_text()
         assert "--query" not in says.inner_text()
-        session.page.fill("#query", "9")  # one row in 4 is there, and this is none of them
-        session.page.keyboard.press("Enter")
-        wait_until(session.page, lambda: "--query 9" in says.inner_text())
+        page.fill("#query", "9")  # one row in 4 is there, and this is none of them
+        page.keyboard.press("Enter")
+        wait_until(page, lambda: "--query 9" in says.inner_text())
         assert says.inner_text().startswith("tokens 7–9 read")
-        session.page.focus(".matrix-frame")
-        session.page.keyboard.press("Control+Home")
-        line = session.page.locator("#matrix-line")
-        wait_until(session.page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
+        page.focus(".matrix-frame")
+        page.keyboard.press("Control+Home")
+        line = page.locator("#matrix-line")
+        wait_until(page, lambda: line.inner_text().startswith("tokens 1–3 read tokens 1–3"))
         for _ in range(2):
-            session.page.keyboard.press("ArrowDown")
-        wait_until(session.page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
+            page.keyboard.press("ArrowDown")
+        wait_until(page, lambda: '"\u2068word6\u2069" reads' in says.inner_text())
 
 
 def test_heads_that_were_not_looked_at_for_long_are_forgotten_and_read_again(

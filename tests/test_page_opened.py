@@ -36,8 +36,7 @@ def _address(page: Page) -> str:
 def test_what_is_chosen_is_shown_and_stands_in_the_address(
     chromium: Browser, page_path: Path
 ) -> None:
-    with page_in_browser(chromium, page_path) as session:
-        page = session.page
+    with page_in_browser(chromium, page_path) as page:
         assert visible_ids(page, *VIEWS) == ["sentence", "matrix", "overview"]
         assert page.input_value("#query") == FIRST_QUERY
         page.select_option("#layer", label="L1")
@@ -76,8 +75,7 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(
 
 
 def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, page_path: Path) -> None:
-    with page_in_browser(chromium, page_path, "#keys=off&head=L0H1") as session:
-        page = session.page
+    with page_in_browser(chromium, page_path, "#keys=off&head=L0H1") as page:
         page.keyboard.press("]")
         page.click("#help summary")
         assert page.input_value("#head") == "1"
@@ -90,8 +88,7 @@ def test_a_link_opens_what_was_seen_and_nonsense_in_it_is_ignored(
     chromium: Browser, page_path: Path
 ) -> None:
     link = "#view=lines&head=L1H1&query=3&key=none&least=0.1&log=on&special=off&together=L0H0"
-    with page_in_browser(chromium, page_path, link) as session:
-        page = session.page
+    with page_in_browser(chromium, page_path, link) as page:
         assert page.input_value("#head") == "1"
         assert page.input_value("#query") == "3 here"
         assert visible_ids(page, *VIEWS) == ["sentence", "lines", "overview"]
@@ -125,8 +122,7 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
 ) -> None:
     """`theme=constructor` is nonsense like any other, for all that can stand in an address."""
     keys = ["view", "head", "query", "key", "least", "log", "special", "keys", "theme", "together"]
-    with page_in_browser(chromium, page_path) as session:
-        page = session.page
+    with page_in_browser(chromium, page_path) as page:
         wait_for_frames(page)
         first_state = page.evaluate(FIND_CONTROLS)
         for name in page.evaluate("() => Object.getOwnPropertyNames(Object.prototype)"):
@@ -140,10 +136,10 @@ def test_what_every_object_has_is_no_value_of_anything_in_an_address(
 def test_keys_that_every_object_has_press_nothing(chromium: Browser, page_path: Path) -> None:
     press_key_everywhere = """name => document.querySelectorAll("body *").forEach(
       each => each.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true })))"""
-    with page_in_browser(chromium, page_path) as session:
+    with page_in_browser(chromium, page_path) as page:
         for name in ("constructor", "toString", "__proto__"):
-            session.page.evaluate(press_key_everywhere, name)
-        assert _address(session.page) == ""
+            page.evaluate(press_key_everywhere, name)
+        assert _address(page) == ""
 
 
 def _save_file(page: Page, label: str) -> tuple[str, bytes]:
@@ -155,8 +151,8 @@ def _save_file(page: Page, label: str) -> tuple[str, bytes]:
 
 
 def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_heads: Any) -> None:
-    with page_in_browser(chromium, page_path, "#head=L1H1&query=3") as session:
-        name, numbers = _save_file(session.page, "Numbers as CSV")
+    with page_in_browser(chromium, page_path, "#head=L1H1&query=3") as page:
+        name, numbers = _save_file(page, "Numbers as CSV")
         assert name == "attention-L1H1-numbers.csv"
         rows = list(csv.DictReader(io.StringIO(numbers.decode())))
         weights = four_heads.layers[1].attended.weights[1]
@@ -170,7 +166,7 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_
             assert row["visible"] == str(key <= query).lower()
             assert (row["weight"] == "") == (key > query)
             assert key > query or float(row["weight"]) == float(weights[query, key])
-        _, drawing = _save_file(session.page, "Matrix as SVG")
+        _, drawing = _save_file(page, "Matrix as SVG")
         svg = ElementTree.fromstring(drawing)
         words = ["".join(each.itertext()).strip() for each in svg.iter(f"{SVG}text")]
         assert {"I", "=1+1", "1 I", "4 =1+1"} <= set(words)
@@ -179,21 +175,20 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_
             each for each in svg.iter(f"{SVG}rect") if each.get("fill", "").startswith("#")
         ]
         assert len(filled_rects) == visible + 2  # the paper, and the tile of what is hidden
-        _, picture = _save_file(session.page, "Matrix as PNG")
+        _, picture = _save_file(page, "Matrix as PNG")
         size = Image.open(io.BytesIO(picture)).size
         assert size == tuple(2 * int(svg.get(side, "")) for side in ("width", "height"))
         colors = Image.open(io.BytesIO(picture)).convert("RGB").getcolors(2**16)
         assert colors is not None
         assert len(colors) > visible
-        _, lines = _save_file(session.page, "Lines as SVG")
+        _, lines = _save_file(page, "Lines as SVG")
         assert ElementTree.fromstring(lines).find(f".//{SVG}path") is not None
-        assert session.page.text_content("#said") == "saved as attention-L1H1-lines.svg."
+        assert page.text_content("#said") == "saved as attention-L1H1-lines.svg."
 
 
 def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) -> None:
     permissions = ["clipboard-read", "clipboard-write"]
-    with page_in_browser(chromium, page_path, "#head=L0H1", permissions=permissions) as session:
-        page = session.page
+    with page_in_browser(chromium, page_path, "#head=L0H1", permissions=permissions) as page:
         page.evaluate("document.getElementById('copying').open = true")
         for label, message in (
             ("Numbers as CSV", "Numbers of L0H1: copied as CSV."),
@@ -221,14 +216,14 @@ def test_in_a_frame_of_a_notebook_it_works_without_an_address_or_a_clipboard(
         '<!doctype html><iframe width="1200" height="700" sandbox="allow-scripts allow-downloads">'
         f"</iframe><script>document.querySelector('iframe').srcdoc = {page_as_json};</script>"
     )
-    with page_in_browser(chromium, outer_page) as session:
-        frame = session.page.frame_locator("iframe")
+    with page_in_browser(chromium, outer_page) as page:
+        frame = page.frame_locator("iframe")
         frame.locator("#next").click()
-        wait_for_frames(session.page, 300)
+        wait_for_frames(page, 300)
         assert frame.locator("#head").input_value() == "1"
         frame.locator("#copying summary").click()
         assert frame.get_by_label("copy: link to this view").count() == 0
-        with session.page.expect_download() as download:
+        with page.expect_download() as download:
             frame.get_by_label("copy: Numbers as CSV").click()
         assert download.value.suggested_filename == "attention-L0H1-numbers.csv"
         message = frame.locator("#said").text_content()

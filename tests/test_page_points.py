@@ -20,8 +20,7 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
 ) -> None:
     survey = mixed_survey()
     path = write_page(survey.view(), tmp_path)
-    with page_in_browser(chromium, path, "#across=previous+token&up=distance") as session:
-        page = session.page
+    with page_in_browser(chromium, path, "#across=previous+token&up=distance") as page:
         assert page.locator("circle.point[role=button]").count() == len(survey.heads)
         circle = page.locator("circle[aria-label^='L0H2,']")
         mean = survey["L0H2"].estimates["previous token"].mean
@@ -58,6 +57,5 @@ def test_heads_are_points_where_their_numbers_put_them_and_show_examples(
 
 def test_an_address_opens_the_head_that_it_names(chromium: Browser, tmp_path: Path) -> None:
     path = write_page(mixed_survey().view(), tmp_path)
-    with page_in_browser(chromium, path, "#point=L4H5&up=no+such+measure") as session:
-        assert heading(session.page) == "L4H5"
-        assert session.requests == [path.as_uri()]
+    with page_in_browser(chromium, path, "#point=L4H5&up=no+such+measure") as page:
+        assert heading(page) == "L4H5"

@@ -19,6 +19,7 @@ from attnviz.renderers.data import SPREADSHEET_FORMULA
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.view import View
 from attnviz.wording.printable import printable_text
+from tests import not_none
 from tests.browser import page_in_browser
 from tests.conftest import ROOT, Attnviz
 from tests.test_gate import CODE_POINTS, fill_with_hostile_text, views
@@ -89,22 +90,20 @@ def hostile_view() -> View:
     """A run whose tokens, heads, title and command are all hostile."""
     heads = library.trace(" ".join(ATTACKS), tokenizer="spaces", layers=2, heads=2)
     view = heads.view(query="5")
-    assert view.provenance is not None
     return replace(
         view,
         headline=TITLE,
         title=TITLE,
         has_chosen_title=True,
         closing=(TITLE, *ATTACKS),
-        provenance=replace(view.provenance, command=TITLE),
+        provenance=replace(not_none(view.provenance), command=TITLE),
         head_explorer=lambda: _with_hostile_names(view),
     )
 
 
 def _with_hostile_names(view: View) -> HeadExplorer:
     """Heads that are named like attacks, as those of given weights may be."""
-    explorer = view.heads
-    assert explorer is not None
+    explorer = not_none(view.heads)
     heads_with_names = zip(explorer.heads, ATTACKS, strict=False)
     return replace(
         explorer, heads=tuple(replace(head, name=name) for head, name in heads_with_names)
@@ -150,8 +149,7 @@ def test_hostile_tokens_titles_and_commands_are_shown_as_text(
     chromium: Browser, hostile_path: Path
 ) -> None:
     view = hostile_view()
-    with page_in_browser(chromium, hostile_path) as session:
-        page = session.page
+    with page_in_browser(chromium, hostile_path) as page:
         visit_all_views(page)
 
         assert_all_is_text(page)
@@ -159,8 +157,7 @@ def test_hostile_tokens_titles_and_commands_are_shown_as_text(
         assert page.title() == " ".join(view.headline.split())
         closing = page.locator("#closing p").all_text_contents()
         assert closing == [printable_text(each) for each in ATTACKS]
-        assert view.heads is not None
-        labels = list(view.heads.heads[0].key_axis.labels)
+        labels = list(not_none(view.heads).heads[0].key_axis.labels)
         page.locator("#table tbody th").first.wait_for(state="attached")
         assert page.locator("#table tbody th").all_text_contents() == labels
         assert labels[0] == ATTACKS[0]
@@ -177,10 +174,10 @@ def test_every_field_of_every_kind_of_view_can_be_hostile(
         all_views[8],
     ):  # others have no panels but those of these
         path.write_bytes(render(fill_with_hostile_text(view), ".html"))
-        with page_in_browser(chromium, path) as session:
-            visit_all_views(session.page)
-            assert_all_is_text(session.page)
-            assert "<&>" in (session.page.locator("h1").text_content() or "")
+        with page_in_browser(chromium, path) as page:
+            visit_all_views(page)
+            assert_all_is_text(page)
+            assert "<&>" in (page.locator("h1").text_content() or "")
 
 
 def test_names_of_files_and_what_is_typed_are_shown_as_text(
@@ -196,26 +193,26 @@ def test_names_of_files_and_what_is_typed_are_shown_as_text(
     )  # fmt: skip
 
     assert (result.status, result.err) == (0, f"wrote {name}.html\n")
-    with page_in_browser(chromium, tmp_path / f"{name}.html") as session:
-        visit_all_views(session.page)
-        assert_all_is_text(session.page)
-        assert session.page.title() == "</title><script>hit()</script>"
-        assert "<img src=x onerror=hit()>" in (session.page.locator("footer").text_content() or "")
+    with page_in_browser(chromium, tmp_path / f"{name}.html") as page:
+        visit_all_views(page)
+        assert_all_is_text(page)
+        assert page.title() == "</title><script>hit()</script>"
+        assert "<img src=x onerror=hit()>" in (page.locator("footer").text_content() or "")
 
 
 def test_what_an_address_says_is_never_more_than_a_choice(
     chromium: Browser, hostile_path: Path
 ) -> None:
-    with page_in_browser(chromium, hostile_path) as session:
+    with page_in_browser(chromium, hostile_path) as page:
         for address in ADDRESSES:
-            session.page.evaluate("(address) => { location.hash = address; }", address)
-            session.page.evaluate(WAIT_TWO_FRAMES)
-            assert session.page.evaluate("() => ({}).polluted") is None
-        assert_all_is_text(session.page)
+            page.evaluate("(address) => { location.hash = address; }", address)
+            page.evaluate(WAIT_TWO_FRAMES)
+            assert page.evaluate("() => ({}).polluted") is None
+        assert_all_is_text(page)
     for address in ADDRESSES[:2]:
-        with page_in_browser(chromium, hostile_path, f"#{address}") as session:
-            session.page.evaluate(WAIT_TWO_FRAMES)
-            assert session.page.locator("#matrix").is_visible()
+        with page_in_browser(chromium, hostile_path, f"#{address}") as page:
+            page.evaluate(WAIT_TWO_FRAMES)
+            assert page.locator("#matrix").is_visible()
 
 
 INJECT_MARKUP = """() => {
@@ -291,8 +288,7 @@ def test_no_script_reads_text_as_anything_else(script: Path) -> None:
 
 
 def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, hostile_path: Path) -> None:
-    with page_in_browser(chromium, hostile_path) as session:
-        page = session.page
+    with page_in_browser(chromium, hostile_path) as page:
         visit_all_views(page)
         for kind in ("Matrix as SVG", "Lines as SVG"):
             drawing = list(ElementTree.fromstring(save_file(page, kind)).iter())

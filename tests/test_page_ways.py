@@ -15,6 +15,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.explorer import arrange_heads
 from attnviz.views.trace_data import explore_trace
+from tests import not_none
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_for_frames, wait_until, write_page
 
@@ -32,31 +33,29 @@ def test_ways_of_one_head_stand_side_by_side_and_differences_are_not_read(
     path.write_bytes(render(ways.view(), ".html"))
     with page_in_browser(
         chromium, path, "#head=2", viewport={"width": 1280, "height": 800}
-    ) as session:
-        assert "All ways" in session.page.inner_text("#overview")
-        maps = session.page.locator("#overview [role=gridcell]")
-        wait_until(
-            session.page, lambda: (box := maps.last.bounding_box()) is not None and box["x"] > 0
-        )
+    ) as page:
+        assert "All ways" in page.inner_text("#overview")
+        maps = page.locator("#overview [role=gridcell]")
+        wait_until(page, lambda: (box := maps.last.bounding_box()) is not None and box["x"] > 0)
         boxes = [box for each in maps.all() if (box := each.bounding_box())]
         assert len(boxes) == 3
         assert len({box["y"] for box in boxes}) == 1
         assert boxes == sorted(boxes, key=lambda box: box["x"])
 
         maps.first.focus()
-        session.page.keyboard.press("ArrowRight")
-        assert session.page.evaluate("document.activeElement.dataset.head") == "1"
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement.dataset.head") == "1"
 
         tokens, says = (
-            session.page.locator("#sentence .token"),
-            session.page.locator("#sentence .says"),
+            page.locator("#sentence .token"),
+            page.locator("#sentence .says"),
         )
         boxes_before = [each.bounding_box() for each in tokens.all()]
         tokens.last.hover()
-        wait_until(session.page, lambda: "by difference" in says.inner_text())
+        wait_until(page, lambda: "by difference" in says.inner_text())
         assert says.inner_text().endswith("by difference: all are 0")
         tokens.nth(1).hover()
-        wait_until(session.page, lambda: "most" in says.inner_text())
+        wait_until(page, lambda: "most" in says.inner_text())
         assert [each.bounding_box() for each in tokens.all()] == boxes_before
 
 
@@ -80,8 +79,8 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
 ) -> None:
     desktop, phone = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
     path = page_of_many_heads(four_heads, 24, 5, tmp_path)
-    with page_in_browser(chromium, path, "#head=L0H4", viewport=desktop) as session:
-        page, maps = session.page, session.page.locator("#overview [role=gridcell]")
+    with page_in_browser(chromium, path, "#head=L0H4", viewport=desktop) as page:
+        maps = page.locator("#overview [role=gridcell]")
         wait_until(
             page, lambda: page.locator("[data-head='4']").evaluate("e => e.offsetWidth") > 10
         )
@@ -91,18 +90,17 @@ def test_of_very_many_heads_all_are_in_the_first_sight_and_keys_lead_from_part_t
         assert max(box[2] for box in boxes) <= 1280
         assert max(box[3] for box in boxes) <= 800
         assert len({box[1] for box in boxes}) == 12
-        matrix = page.locator("#matrix .matrix-frame").bounding_box()
-        assert matrix is not None
+        matrix = not_none(page.locator("#matrix .matrix-frame").bounding_box())
         assert matrix["y"] + matrix["height"] <= 800
         page.focus("#overview [tabindex='0']")
         page.keyboard.press("ArrowRight")
         assert page.evaluate(FOCUSED_LABEL).startswith("L12H0")
         page.keyboard.press("Enter")
         wait_until(page, lambda: "head=L12H0" in page.url)
-    with page_in_browser(chromium, path, "#view=overview", viewport=phone) as session:
-        maps = session.page.locator("#overview [role=gridcell]")
-        wait_until(session.page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
-        assert session.page.evaluate("document.documentElement.scrollWidth") == 400
+    with page_in_browser(chromium, path, "#view=overview", viewport=phone) as page:
+        maps = page.locator("#overview [role=gridcell]")
+        wait_until(page, lambda: maps.first.evaluate("e => e.offsetWidth") > 24)
+        assert page.evaluate("document.documentElement.scrollWidth") == 400
         assert len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 24
 
 
@@ -112,8 +110,8 @@ def test_a_film_of_many_heads_shows_those_of_one_moment_by_layer(
     text = "it was late"
     runs = [library.trace(text, layers=3, heads=6, dim=12, seed=seed) for seed in (1, 2)]
     path, phone = write_page(library.film(runs).view(), tmp_path), {"width": 400, "height": 800}
-    with page_in_browser(chromium, path, "#view=overview", viewport=phone) as session:
-        page, maps = session.page, session.page.locator("#overview [role=gridcell]:visible")
+    with page_in_browser(chromium, path, "#view=overview", viewport=phone) as page:
+        maps = page.locator("#overview [role=gridcell]:visible")
         wait_until(page, lambda: maps.count() == 18)
         assert page.evaluate("document.documentElement.scrollWidth") == 400
         wait_until(page, lambda: len(set(maps.evaluate_all(f"{FIND_BOXES} top)"))) == 3)

@@ -29,6 +29,7 @@ from attnviz.renderers.picture.items import Block
 from attnviz.renderers.picture.page_frame import words_have_room
 from attnviz.renderers.picture.panel_labels import PanelStyle, row_ticks
 from attnviz.views.view import View
+from tests import not_none
 from tests.conftest import ROOT, Attnviz
 from tests.test_slides import layout_of
 
@@ -71,8 +72,7 @@ def test_letters_of_a_pdf_have_the_points_that_are_asked_for_whatever_its_size(
     assert has_truetype_alone(pdf)
     assert b"DejaVuSerif" in pdf
     width, height = (72 * side for side in parse_picture_size(size))
-    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
-    assert box is not None
+    box = not_none(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf))
     assert [float(each) for each in box.groups()] == pytest.approx([width, height], abs=0.01)
 
 
@@ -279,8 +279,7 @@ def axes() -> Axes:
 
 def labels_as_drawn(ax: Axes) -> Iterator[tuple[list[str], list[Any]]]:
     """The labels of each axis as drawn, and the boxes in pixels of those that are not slanted."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+    figure = not_none(ax.get_figure(root=True))
     FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
         visible_labels = [each for each in labels if each.get_text()]
@@ -308,8 +307,7 @@ def test_labels_in_axes_of_ones_own_never_overlap(size: tuple[float, float]) -> 
 def test_labels_fit_again_when_the_figure_grows(axes: Axes) -> None:
     attnviz.trace(LONG_SENTENCE, variant="causal").heatmap(ax=axes)
     counts_when_small = [len(texts) for texts, _ in labels_as_drawn(axes)]
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = not_none(axes.get_figure(root=True))
     figure.set_size_inches(14, 9)
     counts_when_large = [len(texts) for texts, _ in labels_as_drawn(axes)]
 
@@ -334,8 +332,7 @@ def test_axes_of_ones_own_keep_their_letters_and_their_background(one_head: attn
 def test_the_image_maps_every_weight_for_a_colour_bar(one_head: attnviz.Trace, axes: Axes) -> None:
     image = one_head.heatmap(ax=axes, colors="coolwarm", norm=LogNorm(1e-3, 1), title="Ours")
     weights = one_head.weights[0, 0].numpy()
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = not_none(axes.get_figure(root=True))
     bar: Any = figure.colorbar(image, ax=axes)
 
     assert axes.get_title() == "Ours"

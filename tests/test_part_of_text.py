@@ -497,8 +497,7 @@ def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
 def test_a_click_on_a_row_of_the_map_shows_an_exact_row(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     needle_trace(resolution=60).view().save(path)
-    with page_in_browser(chromium, path) as session:
-        page = session.page
+    with page_in_browser(chromium, path) as page:
         page.get_by_label("Follow").fill("46")
         page.keyboard.press("Enter")
         row = page.locator(".walk h2")

@@ -34,6 +34,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.views.quiz.question_words import WORDS, build_exercise
 from attnviz.views.quiz.quiz_view import view
+from tests import not_none
 from tests.conftest import Attnviz
 from tests.tiers import examples
 
@@ -71,14 +72,13 @@ def weights_by_torch(row: AttentionRow, *, scale: float | None = None) -> np.nda
     """The row's weights, as torch's own attention mixes the rows of a unit matrix."""
     layer = row.layer
     queries, keys = layer.queries, layer.keys_of_heads
-    assert queries is not None
     assert keys is not None
     visible = (
         layer.visible if layer.visible.ndim == 2 else layer.visible[row.head % len(layer.visible)]
     )
     ones = torch.eye(keys.shape[-2], dtype=torch.float64)[None, None]
     outputs = scaled_dot_product_attention(
-        queries[row.head].double()[None, None],
+        not_none(queries)[row.head].double()[None, None],
         keys[row.head].double()[None, None],
         ones,
         attn_mask=visible[None, None],
@@ -89,8 +89,7 @@ def weights_by_torch(row: AttentionRow, *, scale: float | None = None) -> np.nda
 
 def assert_right_answer(question: Question) -> None:
     """Recompute the answer of a question."""
-    row = question.row
-    assert row is not None
+    row = not_none(question.row)
     weights = weights_by_torch(row)
     hidden_keys = [key for key in range(len(weights)) if not row.visible[key]]
     labels = [row.keys.labels[key].casefold() for key in range(len(weights))]
@@ -162,9 +161,8 @@ def test_of_two_heads_the_right_one_shows_the_pattern_and_the_other_does_not(nam
 
     assert questions
     for question in questions:
-        assert question.pattern is not None
         maps = [trace_weights(text_trace, row) for row in question.heads]
-        if question.pattern.name == "previous token":
+        if not_none(question.pattern).name == "previous token":
             shares = [float(np.mean(np.diagonal(each, -1)[1:])) for each in maps]
             assert shares[question.answer] > shares[1 - question.answer] + 0.3
         right_score, other_score = (
@@ -225,8 +223,7 @@ def test_every_question_has_words_with_distinct_answers_and_true_numbers(
 
 def assert_true_reason(question: Question, reason: str) -> None:
     """Compare the numbers in the reason for an answer with the weights."""
-    row = question.row
-    assert row is not None
+    row = not_none(question.row)
     if question.kind == "token":
         first, second = np.sort(row.weights)[::-1][:2]
         shares = [float(each) for each in re.findall(r"([\d.]+)\xa0%", reason)]
@@ -368,8 +365,7 @@ def test_words_in_a_right_to_left_script_are_shown_without_codes() -> None:
 
 
 def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic() -> None:
-    sheet = view(build_quiz(read_course()), answers=True).sheet
-    assert sheet is not None
+    sheet = not_none(view(build_quiz(read_course()), answers=True).sheet)
 
     letters = sheet.right_letters.replace("\u00a0", " ")
     assert letters == "1 b · 2 c · 3 b · 4 d · 5 a · 6 b · 7 a · 8 a"
@@ -392,8 +388,7 @@ def test_own_questions_in_lines_are_shown_on_one_and_are_about_no_weights(tmp_pa
     )
     quiz_view = view(build_quiz(read_lesson(path)))
 
-    assert quiz_view.sheet is not None
-    assert quiz_view.sheet.exercises[0].question.title == "What now?"
+    assert not_none(quiz_view.sheet).exercises[0].question.title == "What now?"
     assert quiz_view.settings == "1 question"
     assert quiz_view.screen.caveat == ""
 

@@ -15,6 +15,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
 from attnviz.views.quiz.question_words import build_exercise
+from tests import not_none
 from tests.conftest import Attnviz
 
 FOX = "the quick brown fox sees a lazy dog"
@@ -56,8 +57,7 @@ def test_no_row_is_asked_about_twice_and_no_map_answers_a_later_question(
     shown_rows = set[tuple[str, int]]()  # rows that a question or a solution has shown
     masked_queries = set[int]()  # queries whose hidden keys were shown
     for question in questions:
-        row = question.row
-        assert row is not None
+        row = not_none(question.row)
         heads = question.heads or (row,)
         shows_whole_map = bool(question.heads) or (
             question.shows_map and question.kind in ("token", "mask")

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attnviz.analysis.quiz.lesson import read_course
+from attnviz.analysis.quiz.lesson import Lesson, LessonText, read_course
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
+from attnviz.traces.settings import Settings
 from attnviz.views.quiz.quiz_view import view
-from tests.browser import PageSession, page_in_browser
+from tests import not_none
+from tests.browser import page_in_browser
+from tests.pages_by_hand import write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -24,16 +27,13 @@ RIGHT_ANSWERS = "bcbdabaa"  # the answers of the course
 
 @pytest.fixture(scope="module")
 def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("quiz") / "quiz.html"
-    path.write_bytes(view(build_quiz(read_course())).render(".html"))
-    return path
+    return write_page(view(build_quiz(read_course())), tmp_path_factory.mktemp("quiz"))
 
 
 @pytest.fixture
-def quiz(chromium: Browser, page_path: Path) -> Iterator[PageSession]:
-    with page_in_browser(
-        chromium, page_path, viewport={"width": 900, "height": 800}
-    ) as opened_page:
+def page(chromium: Browser, page_path: Path) -> Iterator[Page]:
+    viewport = {"width": 900, "height": 800}
+    with page_in_browser(chromium, page_path, viewport=viewport) as opened_page:
         yield opened_page
 
 
@@ -57,9 +57,8 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
 
 
 def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(
-    quiz: PageSession,
+    page: Page,
 ) -> None:
-    page = quiz.page
     keys = [*"2cc", "4", *"abaa"]  # the third question has no answer c, and gets a wrong one
 
     for number, key in enumerate(keys, 1):
@@ -81,9 +80,7 @@ def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(
     assert page.locator("#marks li").nth(2).inner_text().endswith("✗ wrong")
 
 
-def test_radio_buttons_answer_too_and_a_button_checks_them(quiz: PageSession) -> None:
-    page = quiz.page
-
+def test_radio_buttons_answer_too_and_a_button_checks_them(page: Page) -> None:
     page.locator("button.check:visible").click()
     assert page.locator(".verdict:visible").inner_text() == "Choose an answer first."
     page.locator("input:visible").first.focus()
@@ -101,8 +98,7 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
 ) -> None:
     with page_in_browser(
         chromium, page_path, permissions=["clipboard-read", "clipboard-write"]
-    ) as quiz:
-        page = quiz.page
+    ) as page:
         answer_all(page, "acbdabaa")
         page.locator("#copy").click()
         page.get_by_text("The results are copied.").wait_for()
@@ -122,12 +118,10 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
 
 
 def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the_score(
-    quiz: PageSession,
+    page: Page,
 ) -> None:
-    page = quiz.page
     answer_all(page, "ac")
     page.reload()
-    del quiz.requests[1:]  # the page itself, once more
 
     assert page.locator("h2:visible").inner_text().startswith("3 ")
     assert page.locator("button.place").first.inner_text() == "1 ✗"
@@ -142,41 +136,39 @@ def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the
 def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_top(
     chromium: Browser, page_path: Path
 ) -> None:
-    with page_in_browser(chromium, page_path, viewport={"width": 1280, "height": 800}) as quiz:
+    with page_in_browser(chromium, page_path, viewport={"width": 1280, "height": 800}) as page:
         for key in RIGHT_ANSWERS:
-            quiz.page.keyboard.press(key)
-            quiz.page.keyboard.press("Enter")
-            verdict = quiz.page.locator(".verdict:visible").bounding_box()
-            button = quiz.page.locator("button.next:visible").bounding_box()
+            page.keyboard.press(key)
+            page.keyboard.press("Enter")
+            verdict = page.locator(".verdict:visible").bounding_box()
+            button = not_none(page.locator("button.next:visible").bounding_box())
             assert verdict is not None
-            assert button is not None
             assert verdict["y"] >= 0
             assert verdict["y"] <= 20 or button["y"] + button["height"] <= 800
-            quiz.page.keyboard.press("Enter")
+            page.keyboard.press("Enter")
 
 
 def test_keys_with_a_modifier_choose_nothing_and_a_question_is_read_out_once(
-    quiz: PageSession,
+    page: Page,
 ) -> None:
     for key in ("Shift+B", "Control+b", "Alt+2"):
-        quiz.page.keyboard.press(key)
+        page.keyboard.press(key)
 
-    assert quiz.page.locator("input:checked").count() == 0
-    assert "attend" not in quiz.page.locator("legend").first.inner_text()
+    assert page.locator("input:checked").count() == 0
+    assert "attend" not in page.locator("legend").first.inner_text()
 
 
 @pytest.mark.parametrize("width", [320, 480, 1200])
 def test_nothing_is_wider_than_the_screen(chromium: Browser, page_path: Path, width: int) -> None:
-    with page_in_browser(chromium, page_path, viewport={"width": width, "height": 800}) as quiz:
+    with page_in_browser(chromium, page_path, viewport={"width": width, "height": 800}) as page:
         for key in RIGHT_ANSWERS:
-            quiz.page.keyboard.press(key)
-            quiz.page.keyboard.press("Enter")
-            assert quiz.page.evaluate("document.documentElement.scrollWidth") <= width
-            quiz.page.keyboard.press("Enter")
+            page.keyboard.press(key)
+            page.keyboard.press("Enter")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.keyboard.press("Enter")
 
 
-def test_on_paper_all_questions_stand_without_their_solutions(quiz: PageSession) -> None:
-    page = quiz.page
+def test_on_paper_all_questions_stand_without_their_solutions(page: Page) -> None:
     page.keyboard.press("a")
     page.keyboard.press("Enter")
     page.emulate_media(media="print")
@@ -186,18 +178,14 @@ def test_on_paper_all_questions_stand_without_their_solutions(quiz: PageSession)
 
 
 def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path) -> None:
-    from attnviz.analysis.quiz.lesson import Lesson, LessonText
-    from attnviz.traces.settings import Settings
-
     text = '<img src=x onerror=alert(1)> </script><b>x</b> "&amp; it'
     settings = Settings(tokenizer="spaces", heads=4, dim=16)
     quiz = build_quiz(Lesson((LessonText(text, settings),), title="<i>a</i>"))
-    path = tmp_path / "quiz.html"
-    path.write_bytes(view(quiz).render(".html"))
+    path = write_page(view(quiz), tmp_path)
 
     with page_in_browser(chromium, path) as opened_page:
-        opened_page.page.keyboard.press("1")
-        opened_page.page.keyboard.press("Enter")
-        assert opened_page.page.locator("img, b, i").count() == 0
-        assert opened_page.page.locator("h1").inner_text() == "<i>a</i>"
-        assert "<img" in opened_page.page.locator("main").inner_text()
+        opened_page.keyboard.press("1")
+        opened_page.keyboard.press("Enter")
+        assert opened_page.locator("img, b, i").count() == 0
+        assert opened_page.locator("h1").inner_text() == "<i>a</i>"
+        assert "<img" in opened_page.locator("main").inner_text()

@@ -32,16 +32,17 @@ from attnviz.views.view import Group, View, build_page
 from tests.hand import (
     HOSTILE,
     PANEL_SUFFIXES,
+    SVG,
     causal_weights,
     many_words,
     provenance_with,
+    texts_of_svg,
     vectors,
     view_of,
 )
 
 # In tests no installed font is found: conftest.py replaces this function.
 find_installed_fonts = glyphs._installed_fonts.__wrapped__
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(autouse=True)
@@ -53,12 +54,6 @@ def ignore_font_notes() -> None:
 def picture_pixels(panel: Drawable, **looks: Any) -> np.ndarray:
     content = render(view_of(panel), ".png", **looks)
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGBA"))
-
-
-def texts(svg: bytes) -> list[str]:
-    return [
-        "".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")
-    ]
 
 
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
@@ -75,7 +70,7 @@ def test_hostile_tokens_are_drawn_as_they_are(suffix: str, theme: str) -> None:
 
     assert len(content) > 1000
     if suffix == ".svg":
-        labels = texts(content)
+        labels = texts_of_svg(content)
         for label in (
             "[red]",
             "$x$",
@@ -190,7 +185,7 @@ def test_an_svg_has_a_title_a_description_and_text_that_is_text() -> None:
     assert (root.get("role"), root[0].get("id")) == ("img", f"title-{root[1].get('id', '')[-8:]}")
     assert root.get("aria-labelledby") == f"{root[0].get('id')} {root[1].get('id')}"
     assert {"I", "am", "learning", "this", "query (reads)", "key (is read)", ".67"} <= set(
-        texts(content)
+        texts_of_svg(content)
     )
 
 
@@ -206,7 +201,7 @@ def test_heads_share_one_colour_bar() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
 
     layout = lay_out(possible_orders(heads), None, Captions())
-    labels = texts(render(view_of(*heads), ".svg"))
+    labels = texts_of_svg(render(view_of(*heads), ".svg"))
 
     assert len(layout.items_of(ColorBar)) == 1
     assert labels.count("weight") == 1
@@ -239,19 +234,19 @@ def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
 
 
 def test_a_word_that_stands_twice_has_its_numbers() -> None:
-    labels = texts(render(view_of(causal_weights("weights", "the", "cat", "the")), ".svg"))
+    labels = texts_of_svg(render(view_of(causal_weights("weights", "the", "cat", "the")), ".svg"))
 
     assert {"1 the", "3 the", "cat"} <= set(labels)
 
 
 def test_numbers_are_written_while_they_fit_and_not_when_unwanted() -> None:
-    assert ".67" in texts(render(view_of(causal_weights()), ".svg"))
-    assert ".67" not in texts(render(view_of(causal_weights()), ".svg", numbers=False))
-    assert ".67" not in texts(render(view_of(many_words(64)), ".svg"))
+    assert ".67" in texts_of_svg(render(view_of(causal_weights()), ".svg"))
+    assert ".67" not in texts_of_svg(render(view_of(causal_weights()), ".svg", numbers=False))
+    assert ".67" not in texts_of_svg(render(view_of(many_words(64)), ".svg"))
 
 
 def test_a_picture_of_more_cells_than_pixels_says_what_it_pooled() -> None:
-    labels = texts(render(view_of(many_words(500)), ".svg", dpi=30))
+    labels = texts_of_svg(render(view_of(many_words(500)), ".svg", dpi=30))
 
     assert any("one cell = 5 × 5 tokens" in text for text in labels)
 
@@ -272,7 +267,7 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
         content = render(view_of(causal_weights("weights", "a", "ⵣⵣ")), ".svg")
 
     assert len(notes) == 1
-    assert "U+2D63U+2D63" in texts(content)
+    assert "U+2D63U+2D63" in texts_of_svg(content)
 
 
 def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.settings_line import settings_line
+from tests import not_none
 from tests.small_transformers import KINDS, KINDS_WITHOUT_CAPTURE, MORE_KINDS, Saved, save
 
 TEXT = "The animal was too tired"
@@ -144,14 +145,12 @@ def test_every_settings_line_is_true_of_the_model(name: str, small_transformer: 
     result = trace(TEXT, model=str(folder))
     model_run, line = ModelRun(folder, result.tokens.ids), settings_line(result)
     parts, numbers = line.split(" · "), [each.layer for each in result.layers]
-    card = result.trained
-    assert card is not None
+    card = not_none(result.trained)
 
     width = (
         model_run.queries.shape[-1] // model_run.heads if model_run.queries is not None else None
     )
-    size_match = re.search(r"(\d+) layers? × (\d+) heads?(?: of width (\d+))?", line)
-    assert size_match is not None
+    size_match = not_none(re.search(r"(\d+) layers? × (\d+) heads?(?: of width (\d+))?", line))
     assert (int(size_match[1]), int(size_match[2])) == (len(model_run.weights), model_run.heads)
     assert (size_match[3] is None) == card.fallback
     assert size_match[3] is None or width is None or int(size_match[3]) == width

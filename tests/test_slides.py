@@ -183,21 +183,28 @@ def test_no_text_stands_in_a_panel_or_leaves_the_page(name: str, size: str) -> N
         for x, y, width, height in boxes(layout)
     ]
     for word in layout.words:
-        box = corners(word)
-        assert not overlaps_any(box, panels), word.text
-        assert box.min() >= 0, word.text
-        assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
+        assert not overlaps_any(corners(word), panels), word.text
+    assert_words_stand_on_page(layout)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:
-    layout = named_layout(name, size)
-    slide_scale = SLIDE_WIDTH / layout.size[0]
+    assert smallest_points(named_layout(name, size)) >= 10 - 1e-6
+
+
+def smallest_points(layout: Layout) -> float:
+    """The size of the smallest letters or numbers, if the page is shown as a slide."""
     sizes = [word.size for word in layout.words]
     sizes += [panel.number_size for panel in layout.panels if panel.number_size]
+    return min(sizes) * SLIDE_WIDTH / layout.size[0]
 
-    assert min(sizes) * slide_scale >= 10 - 1e-6
+
+def assert_words_stand_on_page(layout: Layout) -> None:
+    for word in layout.words:
+        box = corners(word)
+        assert box.min() >= 0, word.text
+        assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
 
 
 @pytest.mark.parametrize("name", ["four tokens", "causal", "two heads", "compare by scale"])

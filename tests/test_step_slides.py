@@ -17,7 +17,15 @@ from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.items import ColorBar, Layout, Stroke, scale_item
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
-from tests.test_slides import SIZES, corners, find_overlaps, layout_of, overlaps_any
+from tests import not_none
+from tests.test_slides import (
+    SIZES,
+    assert_words_stand_on_page,
+    corners,
+    find_overlaps,
+    layout_of,
+    overlaps_any,
+)
 
 TEXT = "I am learning this"
 NINE_TOKENS = "The animal did not cross the street because it"
@@ -87,10 +95,8 @@ def assert_readable(layout: Layout) -> None:
         )
     ]
     for word in layout.words:
-        box = corners(word)
-        assert not overlaps_any(box, boxes), word.text
-        assert box.min() >= 0, word.text
-        assert (box.max(axis=0) <= np.array(layout.size)).all(), word.text
+        assert not overlaps_any(corners(word), boxes), word.text
+    assert_words_stand_on_page(layout)
 
 
 SHORTEST_ARROW = 0.4  # inches
@@ -255,10 +261,9 @@ def test_where_sums_do_not_fit_it_is_said_how_many_are_left() -> None:
         re.fullmatch(r"… and (\d+) more", text) for text in page_texts if "more" in text[-4:]
     )
 
-    assert remaining is not None
-    assert sum(text.startswith("score(") for text in page_texts) + int(remaining[1]) == len(
-        section.sums
-    )
+    assert sum(text.startswith("score(") for text in page_texts) + int(
+        not_none(remaining)[1]
+    ) == len(section.sums)
 
 
 @pytest.mark.slow_table("pictures", keep=1)

@@ -4,6 +4,7 @@ shortcut solves them."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -288,23 +289,19 @@ def answer_contexts(examples: Examples, before: int) -> tuple[np.ndarray, np.nda
 
 @pytest.mark.slow_table("training", keep=1)
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("window", [1, 2])
-@pytest.mark.parametrize("name", ["reverse", "sort"])
-def test_a_model_that_sees_no_further_does_not_learn_it(name: str, window: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes", "steps"),
+    [
+        *((name, {"window": window}, 100) for name in ("reverse", "sort") for window in (1, 2)),
+        ("induction", {"layers": 1}, 60),  # it takes a head that reads what another wrote
+    ],
+)
+def test_a_model_that_sees_no_further_or_has_one_layer_does_not_learn_it(
+    name: str, changes: dict[str, Any], steps: int
+) -> None:
     """In as many steps as one that sees everything needs to get every answer right."""
     task = task_of(name)
 
-    result = learn(task, replace(task.settings, window=window), Choices(steps=100, batch=32))
-
-    assert result.moments[-1].accuracy < 0.4
-
-
-@pytest.mark.slow("training")
-@pytest.mark.usefixtures("quick")
-def test_one_layer_does_not_learn_induction() -> None:
-    """It takes a head that reads what another wrote."""
-    task = task_of("induction")
-
-    result = learn(task, replace(task.settings, layers=1), Choices(steps=60, batch=32))
+    result = learn(task, replace(task.settings, **changes), Choices(steps=steps, batch=32))
 
     assert result.moments[-1].accuracy < 0.4

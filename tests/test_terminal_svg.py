@@ -11,10 +11,9 @@ import pytest
 from attnviz import trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import THEMES
+from tests import not_none
 from tests.conftest import Attnviz
-from tests.hand import HOSTILE
-
-SVG = "{http://www.w3.org/2000/svg}"
+from tests.hand import HOSTILE, SVG, texts_of_svg
 
 
 @pytest.fixture(autouse=True)
@@ -26,23 +25,18 @@ def parse_svg(svg: bytes) -> ElementTree.Element:
     return ElementTree.fromstring(svg)
 
 
-def texts(svg: bytes) -> list[str]:
-    return ["".join(each.itertext()) for each in parse_svg(svg).iter(f"{SVG}text")]
-
-
 @pytest.mark.parametrize("theme", THEMES)
 def test_it_holds_the_command_the_table_and_what_made_it(theme: str) -> None:
     view = trace("I am learning this", variant="causal").view(show=["weights"], as_="terminal")
     svg = view.render(".svg", theme=theme)
-    words = " ".join(texts(svg))
+    words = " ".join(texts_of_svg(svg))
 
     assert "$ attnviz run 'I am learning this' --variant causal --show weights" in words
     assert "--as" not in words
     assert "random vectors: this shows the mechanism, not what the words mean" in words
-    assert "1.0" in texts(svg)
+    assert "1.0" in texts_of_svg(svg)
     assert f'fill="{THEMES[theme].paper}"' in svg.decode()
-    metadata = parse_svg(svg).find(f"{SVG}metadata")
-    assert metadata is not None
+    metadata = not_none(parse_svg(svg).find(f"{SVG}metadata"))
     assert json.loads(metadata.text or "")["seed"] == 42
 
 
@@ -58,7 +52,7 @@ def test_each_visible_cell_has_its_colour_behind_it() -> None:
 def test_hostile_tokens_do_not_break_it(token: str) -> None:
     svg = trace(f"a {token} b").view(as_="terminal").render(".svg")
 
-    assert texts(svg)
+    assert texts_of_svg(svg)
 
 
 def test_other_formats_stay_what_they_are() -> None:

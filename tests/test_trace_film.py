@@ -159,8 +159,7 @@ def test_a_head_that_no_trace_has_is_refused(film: attnviz.Film) -> None:
 def test_the_slider_of_a_page_leads_from_trace_to_trace(
     film: attnviz.Film, tmp_path: Path, chromium: Browser
 ) -> None:
-    with page_in_browser(chromium, write_page(film.view(), tmp_path)) as opened_page:
-        page = opened_page.page
+    with page_in_browser(chromium, write_page(film.view(), tmp_path)) as page:
         assert page.inner_text("#moment-says") == "step 100"
         page.focus("#layer")
         page.keyboard.press("Home")

@@ -19,6 +19,7 @@ from attnviz.traces.settings import POSITIONS
 from attnviz.traces.trace import Trace
 from attnviz.views import comparison as views
 from attnviz.views.view import View
+from tests import not_none
 from tests.claims_of_comparisons import (
     ROUNDING,
     Evidence,
@@ -223,8 +224,7 @@ def check_measures(comparison_view: Evidence, view: View) -> None:
 
 def check_settings(comparison_view: Evidence, view: View) -> None:
     """Check that the settings line says which weights are compared, where there are others."""
-    layer = comparison_view.comparison.base.layer
-    assert layer is not None
+    layer = not_none(comparison_view.comparison.base.layer)
     has_given_weights, has_dropout = "weights" in layer.given, layer.attended.mixed_by == "dropout"
     require(
         ("before the given ones" in view.settings)

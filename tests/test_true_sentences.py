@@ -30,6 +30,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import cosine_between, open_panels
 from attnviz.views.steps.walk import steps
 from attnviz.wording.sums import MAX_TERMS
+from tests import not_none
 from tests.claims_of_runs import false_sentences
 from tests.conftest import Attnviz
 from tests.drawn_runs import MATRICES, ROWS, WEIGHTS, Run, RunGenerator, given_matrices
@@ -265,8 +266,7 @@ def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> 
     assert layer.block is not None
     gain, shift = torch.tensor([2.0, -0.5]), torch.tensor([0.25, 1.0])
     residual = layer.block.attention
-    assert residual.norm is not None
-    norm = replace(residual.norm, gain=gain, shift=shift)
+    norm = replace(not_none(residual.norm), gain=gain, shift=shift)
     outputs = residual.sublayer_inputs * gain + shift
     changed_residual = replace(residual, norm=norm, sublayer_inputs=outputs)
     block = replace(layer.block, attention=changed_residual)
