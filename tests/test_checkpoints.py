@@ -38,6 +38,7 @@ from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
 from tests.pages_by_hand import wait_until, write_page
+from tests.refusals import assert_refused
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
 from tests.test_gguf import FACTS, SIZES
@@ -476,10 +477,7 @@ def test_what_are_no_checkpoints_is_refused_in_two_lines(
     shutil.copytree(run, tmp_path / "run")
     change(tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
-    result = attnviz("compare", TEXT, "--checkpoints", *words)
-
-    assert (result.status, result.out) == (2, "")
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert_refused(attnviz("compare", TEXT, "--checkpoints", *words), problem, hint)
 
 
 def test_adapters_are_compared_after_the_command_that_the_refusal_names(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from attnviz.views import received
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.received import received_attention, text_parts
 from tests.conftest import Attnviz
+from tests.refusals import assert_refused
 from tests.test_long_views import needle_trace
 
 STORY = Path("sample_texts/story.txt")
@@ -197,9 +198,7 @@ def test_cross_attention_colours_the_text_that_is_read() -> None:
 def test_what_cannot_be_shown_with_it_is_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    result = attnviz("run", "I am learning this", *arguments)
-
-    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert_refused(attnviz("run", "I am learning this", *arguments), problem, hint)
 
 
 def test_negative_weights_are_no_shares() -> None:
@@ -331,9 +330,9 @@ def test_what_takes_too_long_to_draw_is_refused_before_anything_is_computed(
     hint: str,
 ) -> None:
     monkeypatch.setattr("attnviz.traces.from_text.trace", None)
-    result = attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments)
-
-    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert_refused(
+        attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments), problem, hint
+    )
 
 
 @pytest.mark.parametrize("show", [["weights", "context"], ["context"], ["weights"]])

@@ -19,6 +19,7 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.settings import format_head_id, parse_heads_off
 from attnviz.views.grids.words_and_bars import RankedBars
 from tests.conftest import Attnviz
+from tests.refusals import refusal_of
 from tests.test_saved import save_and_read
 
 TEXT = "I am learning this"
@@ -104,11 +105,10 @@ def test_names_of_heads_are_read_as_they_are_written(heads_off: dict[tuple[int, 
     ],
 )
 def test_what_names_no_head_is_refused(head_names: str, problem: str) -> None:
-    with pytest.raises(AttnvizError) as error:
-        Settings(without=head_names)
-
-    assert str(error.value) == problem
-    assert error.value.hint == 'try without="L1H1" (layer 1, head 1), or without="L0H0=mean"'
+    assert refusal_of(lambda: Settings(without=head_names)) == (
+        problem,
+        'try without="L1H1" (layer 1, head 1), or without="L0H0=mean"',
+    )
 
 
 @pytest.mark.parametrize(
