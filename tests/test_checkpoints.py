@@ -246,11 +246,9 @@ def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
 
 @pytest.mark.parametrize(("count", "columns"), [(5, [0, 1, 2, 3, 4]), (3, [0, 2, 4]), (2, [0, 4])])
 def test_steps_that_have_room_are_evenly_chosen(count: int, columns: list[int]) -> None:
-    axis, cells, scale = (
-        plain_axis("token", ["it"]),
-        unmasked_cells(np.zeros((1, 1))),
-        Scale("", 0, 1),
-    )
+    axis = plain_axis("token", ["it"])
+    cells = unmasked_cells(np.zeros((1, 1)))
+    scale = Scale("", 0, 1)
     grids = [Grid(str(number), axis, axis, cells, scale) for number in range(10)]
     titles = tuple(PanelTitle(f"step {n}") for n in range(5))
     group = Group("course", tuple(grids), column_count=5, panel_titles=titles)

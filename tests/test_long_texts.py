@@ -77,7 +77,8 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def view_long_text(decoder: Path, **choices: Any) -> LargestTensor:
     """The largest tensors of a view of many tokens."""
-    with LargestTensor() as largest:  # type: ignore[no-untyped-call]
+    largest = LargestTensor()  # type: ignore[no-untyped-call]
+    with largest:
         inspection = inspect(TEXT, model=str(decoder), truncate=True, **choices)
         inspection.view().render(".txt")
     assert len(inspection.trace.tokens) == TOKENS

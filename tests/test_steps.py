@@ -485,16 +485,8 @@ def test_bad_input_gets_two_lines(attnviz: Attnviz, name: str) -> None:
 
 
 def test_a_file_for_each_step(attnviz: Attnviz, tmp_path: Path) -> None:
-    result = attnviz(
-        "steps",
-        TEXT,
-        "--positions",
-        "rotary",
-        "--step",
-        "4-5",
-        "-o",
-        str(tmp_path / "s-{step}.txt"),
-    )
+    options = ["--positions", "rotary", "--step", "4-5", "-o"]
+    result = attnviz("steps", TEXT, *options, str(tmp_path / "s-{step}.txt"))
 
     assert result.status == 0
     names = ["s-04-queries.txt", "s-04b-rotary.txt", "s-05-scores.txt"]

@@ -339,7 +339,7 @@ GIVE_TEXTS = 'give a file with one text per line: Path("texts.txt")'
     ],
 )  # fmt: skip
 def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) -> None:
-    assert refusal_of(lambda: survey(texts)) == (problem, hint)
+    assert refusal_of(lambda: survey(texts)) == (problem, hint)  # type: ignore[arg-type]
 
 
 def test_blank_texts_are_refused_before_the_model_is_loaded(
