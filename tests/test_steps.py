@@ -469,6 +469,21 @@ REFUSED_OPTIONS = {
         "did you mean 'relu'?",
     ),
     "layers": (["--layers", "0"], "--layers is 0, and must be from 1 to 1,000", "try --layers 1"),
+    "key alone": (
+        ["--key", "am"],
+        "--key needs a --query: a score has a query and a key",
+        "add --query TOKEN",
+    ),
+    "unknown key": (
+        ["--query", "am", "--key", "thsi"],
+        "no token of the sentence is 'thsi'",
+        "did you mean 'this'?",
+    ),
+    "key that is not compared": (
+        ["--query", "am", "--key", "am", "-v", "average"],
+        "'average' attention does not compare queries with keys",
+        "use --variant scaled, or leave out --key",
+    ),
 }
 
 
