@@ -11,7 +11,7 @@ import torch
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.traces.trained import ablation
+from attnviz.traces.trained import ablation as ablation_module
 from attnviz.traces.trained.ablation import BlockOutputs, HeadAblation, HeadSet
 from attnviz.traces.trained.answers import PassResult
 from attnviz.traces.trained.forward_pass import capture_pass
@@ -22,7 +22,9 @@ from tests.small_transformers import TEXT, Saved
 KINDS = (  # plain; with groups and a soft cap; with a sink; without layer_idx; one block for all
     "gpt2", "gemma2", "gpt-oss", "distilbert", "albert", "jamba", "modernbert", "esm",
 )  # fmt: skip
-DECODER_KINDS = (("t5", "self"), ("t5", "decoder"), ("t5", "cross"), ("bart", "cross"))
+DECODER_KINDS = (
+    ("t5", "self", None), ("t5", "decoder", None), ("t5", "cross", None), ("bart", "cross", None),
+)  # fmt: skip
 
 
 def run_of(folder: str, attention: Any = None, **settings: Any) -> ModelRun:
@@ -60,10 +62,20 @@ def single_heads(ablation: HeadAblation) -> list[HeadSet]:
 
 
 @pytest.mark.slow_table("models", keep=3)
-@pytest.mark.parametrize(("kind", "attention"), [*((kind, None) for kind in KINDS), *DECODER_KINDS])
+@pytest.mark.parametrize(
+    ("kind", "attention", "cells_at_once"),
+    [*((kind, None, None) for kind in KINDS), *DECODER_KINDS, ("bart", "cross", 1)],
+)
 def test_passes_begun_at_a_layer_are_what_whole_ones_are(
-    kind: str, attention: str | None, small_transformer: Saved
+    kind: str,
+    attention: str | None,
+    cells_at_once: int | None,
+    small_transformer: Saved,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also of long texts, which are attended to in parts."""
+    if cells_at_once:
+        monkeypatch.setattr(ablation_module, "CAPTURED_CELLS_AT_ONCE", cells_at_once)
     run = run_of(str(small_transformer(kind)), attention)
     ablation = ablation_of(run)
     first, last = ablation.head_ids[0], ablation.head_ids[-1]
@@ -143,27 +155,15 @@ def test_batches_are_as_small_as_the_memory_asks(
 ) -> None:
     run = run_of(str(small_transformer("gpt2")))
     expected = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]
-    monkeypatch.setattr(ablation, limit, 1)
-    copies, attend = list[int](), ablation.AblationListener.attend
+    monkeypatch.setattr(ablation_module, limit, 1)
+    copies, attend = list[int](), ablation_module.AblationListener.attend
 
     def noting(self: Any, module: Any, query: torch.Tensor, *others: Any) -> torch.Tensor:
         copies.append(len(query))
         return attend(self, module, query, *others)
 
-    monkeypatch.setattr(ablation.AblationListener, "attend", noting)
+    monkeypatch.setattr(ablation_module.AblationListener, "attend", noting)
     results = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]
     assert max(copies) <= 2  # one, and at first one to check
     for ours, theirs in zip(results, expected, strict=True):
         assert_same(ours, theirs)
-
-
-@pytest.mark.slow("models")
-def test_long_texts_are_attended_to_in_parts(
-    small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = run_of(str(small_transformer("bart")), "cross")
-    monkeypatch.setattr(ablation, "CAPTURED_CELLS_AT_ONCE", 1)
-    chunked_ablation = ablation_of(run)
-    for heads, result in chunked_ablation.results_without(single_heads(chunked_ablation)):
-        assert_same(result, separate_pass(run, heads))
-    assert not chunked_ablation.checks.is_unsafe

@@ -38,6 +38,7 @@ from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model
 from tests.pages_by_hand import wait_until, write_page
+from tests.refusals import assert_refused
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
 from tests.test_gguf import FACTS, SIZES
@@ -245,11 +246,9 @@ def test_names_of_checkpoints_have_one_size_and_stand_on_the_page(
 
 @pytest.mark.parametrize(("count", "columns"), [(5, [0, 1, 2, 3, 4]), (3, [0, 2, 4]), (2, [0, 4])])
 def test_steps_that_have_room_are_evenly_chosen(count: int, columns: list[int]) -> None:
-    axis, cells, scale = (
-        plain_axis("token", ["it"]),
-        unmasked_cells(np.zeros((1, 1))),
-        Scale("", 0, 1),
-    )
+    axis = plain_axis("token", ["it"])
+    cells = unmasked_cells(np.zeros((1, 1)))
+    scale = Scale("", 0, 1)
     grids = [Grid(str(number), axis, axis, cells, scale) for number in range(10)]
     titles = tuple(PanelTitle(f"step {n}") for n in range(5))
     group = Group("course", tuple(grids), column_count=5, panel_titles=titles)
@@ -475,10 +474,7 @@ def test_what_are_no_checkpoints_is_refused_in_two_lines(
     shutil.copytree(run, tmp_path / "run")
     change(tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
-    result = attnviz("compare", TEXT, "--checkpoints", *words)
-
-    assert (result.status, result.out) == (2, "")
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert_refused(attnviz("compare", TEXT, "--checkpoints", *words), problem, hint)
 
 
 def test_adapters_are_compared_after_the_command_that_the_refusal_names(tmp_path: Path) -> None:

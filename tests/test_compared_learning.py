@@ -361,21 +361,9 @@ def test_the_command_writes_what_was_found_and_how_to_find_it_again(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = (
-        "compare",
-        "--learn",
-        "reverse",
-        "--by",
-        "layers",
-        "--repeats",
-        "2",
-        "--steps",
-        "3",
-    )
+    command = "compare --learn reverse --by layers --repeats 2 --steps 3 --batch 4"
 
-    assert (
-        attnviz(*arguments, "--batch", "4", "-o", "a.json", "-o", "a.csv", "-o", "a.md").status == 0
-    )
+    assert attnviz(*f"{command} -o a.json -o a.csv -o a.md".split()).status == 0
 
     document = json.loads(Path("a.json").read_text())
     assert [each["name"] for each in document["ways"]] == ["1", "2"]

@@ -20,6 +20,7 @@ from attnviz.traces.models.folder import model_files
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
+from tests.refusals import assert_refused, refusal_of
 from tests.small_transformers import KINDS, save
 
 KEYS = "the old keys near the small cabinet"
@@ -272,10 +273,7 @@ REFUSED = [
 def test_what_cannot_be_compared_is_refused_in_two_lines(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    result = attnviz("compare", KEYS, *arguments)
-
-    assert (result.status, result.out) == (2, "")
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert_refused(attnviz("compare", KEYS, *arguments), problem, hint)
 
 
 def test_words_that_one_model_does_not_know_are_refused_with_its_name(attnviz: Attnviz) -> None:
@@ -395,10 +393,7 @@ def test_the_page_of_words_has_maps_of_words(tokenizers: dict[str, Path]) -> Non
 
 def test_other_words_are_refused_by_the_first_that_differs() -> None:
     words_trace, spaces_trace = (trace("a b. c", tokenizer=name) for name in ("words", "spaces"))
-    with pytest.raises(AttnvizError) as error:
-        compare(words_trace, spaces_trace)
-
-    assert (str(error.value), error.value.hint) == (
+    assert refusal_of(lambda: compare(words_trace, spaces_trace)) == (
         "the sentence is cut into different words, first 'b' in words and 'b.' in spaces",
         "compare models whose tokenizers find the same words in the sentence",
     )

@@ -32,6 +32,7 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.measure_tables import measures_table
 from tests.conftest import Attnviz
+from tests.refusals import assert_refused
 
 TEXT = "I am learning this"
 
@@ -499,10 +500,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
 def test_bad_comparisons_are_refused(attnviz: Attnviz, name: str) -> None:
     arguments, problem, hint = REFUSED[name]
 
-    result = attnviz("compare", TEXT, *arguments)
-
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
-    assert (result.status, result.out) == (2, "")
+    assert_refused(attnviz("compare", TEXT, *arguments), problem, hint)
 
 
 def test_run_refuses_a_mistake(attnviz: Attnviz) -> None:

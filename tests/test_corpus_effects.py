@@ -115,10 +115,8 @@ def test_two_answers_are_compared_by_their_logits(
         GAP, model=folder, by="effect", toward=answers[0], instead_of=answers[1]
     ).effects
     gap_trace = trace(GAP, model=folder)
-    transformer, mask_position = (
-        load_transformer(gap_trace.origin.settings),
-        gap_trace.tokens.labels.index("[MASK]"),
-    )
+    transformer = load_transformer(gap_trace.origin.settings)
+    mask_position = gap_trace.tokens.labels.index("[MASK]")
     ids = transformer.tokenizer.convert_tokens_to_ids([*answers])
     with torch.no_grad():
         logits = transformer.model(input_ids=torch.tensor([gap_trace.tokens.ids])).logits[

@@ -417,10 +417,8 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     weights_and_bars = [(int(bar[1]), int(bar[3]), bar[2]) for bar in bars if bar]
 
     assert len(weights_and_bars) >= 5
-    reach, room = (
-        max(max(pair[:2]) for pair in weights_and_bars),
-        max(len(bar) for *_, bar in weights_and_bars),
-    )
+    reach = max(max(pair[:2]) for pair in weights_and_bars)
+    room = max(len(bar) for *_, bar in weights_and_bars)
     for weight, others, bar in weights_and_bars:
         drawn_bar = re.sub(r"│(?=[█▏▎▍▌▋▊▉])", "█", bar).rstrip(" │")
         assert abs(len(drawn_bar) - weight / reach * room) <= 2

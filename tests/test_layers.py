@@ -70,10 +70,8 @@ def weighted_sum(outputs: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_gradients_flow_through_all_layers(name: str) -> None:
     plan = plan_of(8, **SETTINGS_BY_KIND[name])
-    inputs, memory = (
-        random_tensor(4, 8).requires_grad_(),
-        random_tensor(3, 8, seed=1).requires_grad_(),
-    )
+    inputs = random_tensor(4, 8).requires_grad_()
+    memory = random_tensor(3, 8, seed=1).requires_grad_()
 
     sources = [inputs, memory] if plan.settings.memory else [inputs]
     for gradient in torch.autograd.grad(weighted_sum(outputs_of(plan, inputs, memory)), sources):
@@ -85,10 +83,8 @@ def test_gradients_flow_through_all_layers(name: str) -> None:
 @pytest.mark.parametrize("name", SETTINGS_BY_KIND)
 def test_gradients_are_those_of_small_differences(name: str) -> None:
     plan = plan_of(4, **SETTINGS_BY_KIND[name])
-    inputs, memory = (
-        random_tensor(3, 4).requires_grad_(),
-        random_tensor(2, 4, seed=1).requires_grad_(),
-    )
+    inputs = random_tensor(3, 4).requires_grad_()
+    memory = random_tensor(2, 4, seed=1).requires_grad_()
 
     assert gradcheck(lambda *vectors: outputs_of(plan, *vectors), (inputs, memory))
 
@@ -122,10 +118,8 @@ def test_a_batch_is_projected_and_split_as_each_item_alone(
     batch: tuple[int, ...], sizes: Sizes
 ) -> None:
     heads, tokens, dim, width = sizes
-    inputs, matrix = (
-        random_tensor(*batch, tokens, dim),
-        random_tensor(*batch, dim, heads * width, seed=1),
-    )
+    inputs = random_tensor(*batch, tokens, dim)
+    matrix = random_tensor(*batch, dim, heads * width, seed=1)
     shared_matrix, bias = matrix[(0,) * len(batch)], random_tensor(heads * width, seed=2)
 
     assert_as_alone(arithmetic.project, batch, inputs, matrix)
@@ -144,14 +138,10 @@ def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
     heads, tokens, keys, width = sizes
     variant = replace(VARIANTS["scaled"], causal=causal)
     visible = arithmetic.visible_cells(variant, tokens, torch.device("cpu"), keys)
-    queries, key_vectors = (
-        random_tensor(*batch, heads, tokens, width),
-        random_tensor(*batch, heads, keys, width, seed=1),
-    )
-    scores, values = (
-        arithmetic.similarity(queries, key_vectors),
-        random_tensor(*batch, heads, keys, 2, seed=2),
-    )
+    queries = random_tensor(*batch, heads, tokens, width)
+    key_vectors = random_tensor(*batch, heads, keys, width, seed=1)
+    scores = arithmetic.similarity(queries, key_vectors)
+    values = random_tensor(*batch, heads, keys, 2, seed=2)
 
     assert_as_alone(arithmetic.similarity, batch, queries, key_vectors)
     assert_as_alone(lambda x: arithmetic.attention_weights(x, visible), batch, scores)
@@ -167,10 +157,8 @@ def test_a_batch_attends_as_each_item_alone(
     """With a bias, and with what dropout leaves, of each item's own or the same for all."""
     heads, tokens, keys, width = sizes
     shape = (heads, tokens, keys)
-    scores, values = (
-        random_tensor(*batch, *shape),
-        random_tensor(*batch, heads, keys, width, seed=1),
-    )
+    scores = random_tensor(*batch, *shape)
+    values = random_tensor(*batch, heads, keys, width, seed=1)
     visible = torch.ones(tokens, keys, dtype=torch.bool)
     bias, factors = (
         random_tensor(*(() if is_shared else batch), *shape, seed=seed) for seed in (2, 3)
@@ -244,10 +232,8 @@ def test_a_batch_goes_through_all_layers_as_each_item_alone(name: str) -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str | None) -> None:
     settings = Settings(variant="multi-head", layers=3, memory=memory)
-    right_layers, wrong_layers = (
-        trace(TEXT, settings).layers,
-        trace(TEXT, settings, mistake=name).layers,
-    )
+    right_layers = trace(TEXT, settings).layers
+    wrong_layers = trace(TEXT, settings, mistake=name).layers
 
     assert [layer.mistake for layer in wrong_layers] == [name] * 3
     assert torch.equal(right_layers[0].inputs, wrong_layers[0].inputs)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -412,19 +413,26 @@ def test_a_fused_call_that_is_missing_or_wrong_is_not_used(
     assert_same(random_attention(33, 40, mask=MaskRule(after=0)))
 
 
+@contextmanager
+def threads(monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[None]:
+    """Let this many threads of torch compute a summary; checks that torch still has as many."""
+    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
+    thread_count = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+        assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(thread_count)
+
+
 def test_several_threads_give_the_same_numbers_and_leave_torch_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attention = random_attention(40, 40, mask=MaskRule(after=0))
     summary_of_one_thread = attention.summarize()
-    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
-    thread_count = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
+    with threads(monkeypatch, 3):
         summary_of_threads = attention.summarize()
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(thread_count)
 
     for name, value in vars(summary_of_threads).items():
         if isinstance(value, Tensor):
@@ -435,15 +443,8 @@ def test_an_interrupted_summary_ends_its_threads(monkeypatch: pytest.MonkeyPatch
     def interrupt(done: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
-    thread_count = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            random_attention(400, 400).summarize(progress=interrupt)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(thread_count)
+    with threads(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
+        random_attention(400, 400).summarize(progress=interrupt)
 
 
 def test_an_error_in_one_thread_ends_the_others_after_their_tile(
@@ -463,14 +464,8 @@ def test_an_error_in_one_thread_ends_the_others_after_their_tile(
 
     monkeypatch.setattr(tiles.QueryBlock, "logits", logits)
     monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", {"cpu": 200})
-    monkeypatch.setattr(long_attention, "CELLS_FOR_THREADS", 0)
-    thread_count = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            random_attention(400, 400).summarize()
-    finally:
-        torch.set_num_threads(thread_count)
+    with threads(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
+        random_attention(400, 400).summarize()
 
     assert len(tiles_computed) < 400 // 12  # tiles of the other block
 

@@ -24,7 +24,8 @@ from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.long_map import LongMap
 from attnviz.views.long_comparison import compared_sides, row_measure_means
 from tests.conftest import Attnviz
-from tests.test_long_texts import LargestFloatTensor
+from tests.refusals import assert_refused
+from tests.test_long_texts import MANY_WORDS, LargestTensor
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 2
 CHOICES_BY_COMPARISON: dict[str, dict[str, Any]] = {
@@ -98,12 +99,11 @@ def test_a_row_is_compared_as_it_is_in_the_whole_text() -> None:
 
 
 def test_no_matrix_of_a_long_text_is_made() -> None:
-    text = " ".join(f"w{number % 50}" for number in range(2500))
-    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
-        comparison = compare(text, by="mask", tokenizer="spaces", stream=True, resolution=64)
+    with LargestTensor() as largest:  # type: ignore[no-untyped-call]
+        comparison = compare(MANY_WORDS, by="mask", tokenizer="spaces", stream=True, resolution=64)
         assert comparison.view().render(".txt")
 
-    assert 2**16 < largest.numbers < 2500**2 / 4
+    assert 2**16 < largest.floats < 2500**2 / 4
 
 
 def test_the_title_says_how_much_moves_and_what_becomes_of_the_entropy() -> None:
@@ -231,9 +231,7 @@ def test_comparisons_are_streamed_from_the_memory_budget_on() -> None:
 def test_what_cannot_be_streamed_is_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    result = attnviz("compare", "I am", *arguments)
-
-    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert_refused(attnviz("compare", "I am", *arguments), problem, hint)
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnviz import AttnvizError, Trace, inspect, trace
 from attnviz.attention import long_attention, tiles
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.traces.long_weights import StreamedWeights, reporting_progress
-from attnviz.traces.trace import Layer
 from attnviz.traces.trained import band_masks, captured_attention
 from attnviz.traces.trained.band_masks import BandMasks, MaskRuleLost, find_band
 from tests.conftest import Attnviz
-from tests.small_transformers import KINDS, TEXT, Saved, save
+from tests.small_transformers import TEXT, Saved
 
 BANDS: dict[str, list[tuple[int | None, int | None]]] = {  # before and after, of each layer
     "llama": [(None, 0)] * 2,
@@ -36,8 +34,6 @@ BANDS: dict[str, list[tuple[int | None, int | None]]] = {  # before and after, o
     "bert": [(None, None)] * 2,
     "modernbert": [(None, None), (3, 3)],
 }
-TOKENS = 240
-LONG_TEXT = "the animal was too tired " * TOKENS
 SENTENCE = "The animal didn't cross the street because it was too tired"
 
 
@@ -70,11 +66,20 @@ def assert_same(short_trace: Trace, streamed_trace: Trace) -> None:
             assert torch.allclose(received, expected[head].sum(0), atol=1e-5)
     assert (streamed_trace.prediction is None) == (short_trace.prediction is None)
     if short_trace.prediction is not None and streamed_trace.prediction is not None:
-        probabilities, expected = (
-            streamed_trace.prediction.probabilities,
-            short_trace.prediction.probabilities,
-        )
+        probabilities = streamed_trace.prediction.probabilities
+        expected = short_trace.prediction.probabilities
         assert torch.allclose(probabilities, expected, atol=1e-5, equal_nan=True)
+
+
+def trace_both_ways(
+    request: pytest.FixtureRequest, folder: Path, **settings: Any
+) -> tuple[Trace, Trace]:
+    """The Trace of a short text and that of the same as a long one; checks that both are alike."""
+    short_trace = trace(TEXT, model=str(folder), **settings)
+    request.getfixturevalue("long_way")
+    streamed_trace = trace(TEXT, model=str(folder), stream=True, **settings)
+    assert_same(short_trace, streamed_trace)
+    return short_trace, streamed_trace
 
 
 @pytest.mark.slow_table("models", keep=2)
@@ -82,12 +87,7 @@ def assert_same(short_trace: Trace, streamed_trace: Trace) -> None:
 def test_a_model_computes_the_same_the_long_way(
     kind: str, small_transformer: Saved, request: pytest.FixtureRequest
 ) -> None:
-    folder = str(small_transformer(kind))
-    short_trace = trace(TEXT, model=folder)
-    request.getfixturevalue("long_way")
-    streamed_trace = trace(TEXT, model=folder, stream=True)
-
-    assert_same(short_trace, streamed_trace)
+    short_trace, streamed_trace = trace_both_ways(request, small_transformer(kind))
     rules = [layer.mask_rule for layer in streamed_trace.layers]
     assert [(rule.before, rule.after) for rule in rules] == BANDS[kind]
     assert all(rule.matrix is None for rule in rules)
@@ -100,23 +100,14 @@ def test_a_model_computes_the_same_the_long_way(
 def test_an_encoder_decoder_computes_the_same_the_long_way(
     kind: str, attention: Any, small_transformer: Saved, request: pytest.FixtureRequest
 ) -> None:
-    options = {"model": str(small_transformer(kind)), "attention": attention}
-    if attention != "self":
-        options["target"] = "It slept on the street"
-    short = trace(TEXT, **options)
-    request.getfixturevalue("long_way")
-
-    assert_same(short, trace(TEXT, stream=True, **options))
+    target = {} if attention == "self" else {"target": "It slept on the street"}
+    trace_both_ways(request, small_transformer(kind), attention=attention, **target)
 
 
 def test_heads_are_switched_off_the_long_way(
     small_transformer: Saved, request: pytest.FixtureRequest
 ) -> None:
-    options: Any = {"model": str(small_transformer("llama")), "without": "L0H1,L1H0=mean"}
-    short = trace(TEXT, **options)
-    request.getfixturevalue("long_way")
-
-    assert_same(short, trace(TEXT, stream=True, **options))
+    trace_both_ways(request, small_transformer("llama"), without="L0H1,L1H0=mean")
 
 
 def test_a_mask_that_a_model_changes_is_built_as_a_matrix(
@@ -199,59 +190,6 @@ def test_a_band_is_found_as_it_is(
 def test_a_mask_that_is_no_band_stays_a_matrix(band: Band) -> None:
     sizes = {"batch_size": 1, "q_length": 10, "kv_length": 10}
     assert find_band(band.build, sizes) is None
-
-
-class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The number of numbers of the largest tensor that torch computes, whatever its type."""
-
-    numbers = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for each in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(each, torch.Tensor):
-                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.itemsize)
-        return result
-
-
-VIEWS: dict[str, dict[str, Any]] = {
-    "all heads": {},
-    "one head": {"layer": 1, "head": 2},
-    "one token": {"query": "150"},
-    "one token in one head": {"query": "150", "layer": 0, "head": 1},
-    "a layer": {"layer": 1},
-}
-
-
-@pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("models") / "long"
-    return str(save(KINDS["llama"], folder, max_position_embeddings=TOKENS))
-
-
-@pytest.mark.slow_table("long texts", keep=2)
-@pytest.mark.filterwarnings("ignore:left out")
-@pytest.mark.parametrize("name", VIEWS)
-def test_no_view_of_a_long_text_makes_a_matrix_of_all_tokens(
-    decoder: str, name: str, long_way: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(band_masks, "CELLS_AT_ONCE", 2**13)
-    monkeypatch.setitem(tiles.KEYS_PER_TILE, "cpu", 80)
-    monkeypatch.setitem(long_attention.ROWS_AT_ONCE, "cpu", 80)
-    monkeypatch.setattr("attnviz.cells.CELLS_PER_BAND", 2**13)
-    monkeypatch.setattr("attnviz.analysis.inspection.patterns.PATTERN_CELLS_AT_ONCE", 2**16)
-    monkeypatch.setattr(Layer, "visible", property(lambda layer: pytest.fail("a matrix is made")))
-    with LargestTensor() as largest:  # type: ignore[no-untyped-call]
-        choices: Any = {"resolution": 24} if "layer" in VIEWS[name] else {}
-        inspection = inspect(
-            LONG_TEXT, model=decoder, truncate=True, stream=True, **choices, **VIEWS[name]
-        )
-        inspection.view().render(".txt")
-
-    assert len(inspection.trace.tokens) == TOKENS
-    assert largest.numbers < TOKENS**2 / 2
 
 
 @pytest.mark.slow("models")

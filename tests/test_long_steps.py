@@ -17,20 +17,10 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.section import Section
 from tests.conftest import Attnviz
-from tests.test_long_texts import LargestFloatTensor
+from tests.test_long_library import STREAMED_SETTINGS, TEXT
+from tests.test_long_texts import MANY_WORDS, LargestTensor
 
-TEXT = "the quick brown fox jumps over the lazy dog and runs away from all the others " * 3
-SETTINGS_BY_KIND: dict[str, dict[str, Any]] = {
-    "scaled": {},
-    "causal with ALiBi and a cap": {
-        "causal": True, "heads": 2, "positions": "alibi", "soft_cap": 2.0,
-    },
-    "additive": {"scoring": "additive", "heads": 2},
-    "rotary, heads share keys": {"positions": "rotary", "heads": 4, "kv_heads": 2, "dim": 16},
-    "average": {"variant": "average"},
-    "layers with a head off": {"layers": 2, "heads": 2, "without": "L0H1"},
-    "in 64 bits": {"dtype": "float64", "window": 4},
-}  # fmt: skip
+SETTINGS_BY_KIND = {**STREAMED_SETTINGS, "average": {"variant": "average"}}
 NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 
 
@@ -146,15 +136,14 @@ def test_steps_without_a_token_are_refused_before_anything_is_computed(attnviz: 
 
 
 def test_no_matrix_is_made_for_the_steps_of_a_token() -> None:
-    text = " ".join(f"w{number % 50}" for number in range(2500))
-    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
-        walk = steps(text, tokenizer="spaces", stream=True, query=2000)
+    with LargestTensor() as largest:  # type: ignore[no-untyped-call]
+        walk = steps(MANY_WORDS, tokenizer="spaces", stream=True, query=2000)
         assert walk.view().render(".txt")
 
     weights = walk.trace.layers[0].weights_on_demand
     assert isinstance(weights, LongWeights)
     assert "summary" not in vars(weights)  # only contexts were needed
-    assert largest.numbers < 2500**2 / 4
+    assert largest.floats < 2500**2 / 4
 
 
 @pytest.mark.slow("formats")

@@ -11,13 +11,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnviz import cells, from_weights, inspect, trace
+from attnviz.attention import long_attention, tiles
 from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces import weights
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.trained import captured_attention
+from attnviz.traces.trace import Layer
+from attnviz.traces.trained import band_masks, captured_attention
 from attnviz.traces.weights import Stage
+from tests.refusals import refusal_of
 from tests.small_transformers import KINDS, save
 
 TOKENS = 240
@@ -30,6 +33,14 @@ VIEWS: dict[str, dict[str, Any]] = {
     "in words": {"layer": 1, "head": 2, "words": True},
     "merged": {"layer": 1, "merge": "mean"},
 }
+STREAMED_VIEWS: dict[str, dict[str, Any]] = {
+    "all heads": {},
+    "one head": {"layer": 1, "head": 2, "resolution": 24},
+    "one token": {"query": "150"},
+    "one token in one head": {"query": "150", "layer": 0, "head": 1, "resolution": 24},
+    "a layer": {"layer": 1, "resolution": 24},
+}
+MANY_WORDS = " ".join(f"w{number % 50}" for number in range(2500))
 
 
 def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
@@ -39,18 +50,21 @@ def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
         monkeypatch.setattr(module, "CELLS_PER_BAND", cells_at_once)
 
 
-class LargestFloatTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records how many numbers the largest floating-point tensor has that torch computes."""
+class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records how many numbers the largest tensors have, of any type and of floating point."""
 
-    numbers: int = 0
+    numbers = 0
+    floats = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         for each in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(each, torch.Tensor) and each.is_floating_point():
-                self.numbers = max(self.numbers, each.numel())
+            if isinstance(each, torch.Tensor):
+                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.itemsize)
+                if each.is_floating_point():
+                    self.floats = max(self.floats, each.numel())
         return result
 
 
@@ -61,6 +75,16 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(KINDS["llama"], folder, max_position_embeddings=TOKENS)
 
 
+def view_long_text(decoder: Path, **choices: Any) -> LargestTensor:
+    """The largest tensors of a view of many tokens."""
+    largest = LargestTensor()  # type: ignore[no-untyped-call]
+    with largest:
+        inspection = inspect(TEXT, model=str(decoder), truncate=True, **choices)
+        inspection.view().render(".txt")
+    assert len(inspection.trace.tokens) == TOKENS
+    return largest
+
+
 @pytest.mark.slow_table("long texts", keep=2)
 @pytest.mark.filterwarnings("ignore:left out")
 @pytest.mark.parametrize("name", VIEWS)
@@ -69,12 +93,26 @@ def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
 ) -> None:
     """At most one of a single head, where all of it is asked for."""
     _read_in_bands(monkeypatch, 2**13)  # as if the text were longer
-    with LargestFloatTensor() as largest:  # type: ignore[no-untyped-call]
-        inspection = inspect(TEXT, model=str(decoder), truncate=True, **VIEWS[name])
-        inspection.view().render(".txt")
 
-    assert len(inspection.trace.tokens) == TOKENS
-    assert 2**12 < largest.numbers <= TOKENS**2
+    assert 2**12 < view_long_text(decoder, **VIEWS[name]).floats <= TOKENS**2
+
+
+@pytest.mark.slow_table("long texts", keep=2)
+@pytest.mark.filterwarnings("ignore:left out")
+@pytest.mark.parametrize("name", STREAMED_VIEWS)
+def test_no_view_of_a_streamed_text_makes_a_matrix_of_all_tokens(
+    decoder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(band_masks, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr(band_masks, "CELLS_AT_ONCE", 2**13)
+    monkeypatch.setattr(captured_attention, "CAPTURED_CELLS_AT_ONCE", 1)
+    monkeypatch.setitem(tiles.KEYS_PER_TILE, "cpu", 80)
+    monkeypatch.setitem(long_attention.ROWS_AT_ONCE, "cpu", 80)
+    monkeypatch.setattr(cells, "CELLS_PER_BAND", 2**13)
+    monkeypatch.setattr("attnviz.analysis.inspection.patterns.PATTERN_CELLS_AT_ONCE", 2**16)
+    monkeypatch.setattr(Layer, "visible", property(lambda layer: pytest.fail("a matrix is made")))
+
+    assert view_long_text(decoder, stream=True, **STREAMED_VIEWS[name]).numbers < TOKENS**2 / 2
 
 
 WORDS = "one two three four five six seven eight " * 3
@@ -162,13 +200,10 @@ def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     long_trace = trace(WORDS, stream=True)
     monkeypatch.setattr(memory, "free_bytes", lambda: 4999)
 
-    with pytest.raises(AttnvizError) as error:
-        long_trace.layers[0].attended.weights.sum()
-
-    assert str(error.value) == (
-        "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free"
+    assert refusal_of(lambda: long_trace.layers[0].attended.weights.sum()) == (
+        "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free",
+        "give a shorter text, or ask for the row of one token: --query 1",
     )
-    assert error.value.hint == ("give a shorter text, or ask for the row of one token: --query 1")
 
 
 def test_scores_of_streamed_texts_are_refused() -> None:

@@ -32,6 +32,7 @@ from attnviz.views.grids.grid import pool_grid
 from attnviz.views.grids.long_map import LongMap, round_positions, thinned_marks
 from attnviz.views.long_text import LongHead, paragraph_starts, passage
 from tests.conftest import Attnviz
+from tests.refusals import assert_refused
 
 STORY = Path("sample_texts/story.txt")
 TOKENS = 600
@@ -144,9 +145,7 @@ def test_the_budget_is_1_gb_or_a_quarter_of_what_is_free() -> None:
 def test_odd_options_are_refused(
     attnviz: Attnviz, arguments: list[str], problem: str, hint: str
 ) -> None:
-    result = attnviz("run", "I am learning this", *arguments)
-
-    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert_refused(attnviz("run", "I am learning this", *arguments), problem, hint)
 
 
 @pytest.mark.slow("formats")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-import attnviz as library
 from attnviz import trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.analysis.measures import measure_weights
@@ -25,6 +23,7 @@ from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
+from tests.test_saved import assert_comes_back
 
 LOW = -1e9
 ONE_BLIND_ROW = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
@@ -77,10 +76,8 @@ def test_a_mask_of_numbers_is_added_as_torch_adds_it(heads: int, tokens: int, se
 def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
     contents, mask = random_vectors(2, 3), np.array(ONE_BLIND_ROW)
 
-    shared_trace, trace_by_head = (
-        trace_of({**contents, "visible": mask}),
-        trace_of({**contents, "visible": np.stack([mask, mask])}),
-    )
+    shared_trace = trace_of({**contents, "visible": mask})
+    trace_by_head = trace_of({**contents, "visible": np.stack([mask, mask])})
 
     assert shared_trace.layers[0].visible.shape == (3, 3)
     assert trace_by_head.layers[0].visible.shape == (2, 3, 3)
@@ -113,10 +110,8 @@ def test_a_mask_is_added_after_scaling_and_hides_beside_a_causal_one() -> None:
 def test_what_is_hidden_is_the_opposite_of_what_is_visible() -> None:
     contents, hidden = random_vectors(2, 3), np.triu(np.ones((3, 3)), 1)
 
-    trace_with_hidden, trace_with_visible = (
-        trace_of({**contents, "hidden": hidden}),
-        trace_of({**contents, "visible": 1 - hidden}),
-    )
+    trace_with_hidden = trace_of({**contents, "hidden": hidden})
+    trace_with_visible = trace_of({**contents, "visible": 1 - hidden})
 
     assert torch.equal(trace_with_hidden.layers[0].visible, trace_with_visible.layers[0].visible)
     assert_close(trace_with_hidden.layers[0].context, trace_with_visible.layers[0].context)
@@ -214,18 +209,11 @@ def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
     saved_trace = trace_of(
         {**random_vectors(2, 3), "mask": mask, "visible": [ONE_BLIND_ROW, np.tri(3).tolist()]}
     )
-    path = tmp_path / f"trace{suffix}"
-    saved_trace.view().save(path)
 
-    read_trace = library.load(str(path))
+    read_trace = assert_comes_back(saved_trace, tmp_path, suffix)
 
-    for name in ("visible", "context"):
-        assert torch.equal(
-            getattr(read_trace.layers[0], name), getattr(saved_trace.layers[0], name)
-        )
     assert read_trace.layers[0].attended.mask is not None
-    assert torch.equal(read_trace.layers[0].attended.logits, saved_trace.layers[0].attended.logits)
-    assert "Infinity" not in path.read_text("latin-1")
+    assert "Infinity" not in (tmp_path / f"numbers{suffix}").read_text("latin-1")
     assert [check.passed for check in verify_trace(read_trace)] == [True] * 3
 
 
@@ -262,27 +250,24 @@ def _all_notes(masked_trace: Trace) -> str:
     return " ".join([*notes, *step_notes, *(each.about for each in sections)])
 
 
-def scores_with_low_mask() -> dict[str, Any]:
-    """Scores and a mask as models have it: no cell is hidden, but -1e9 leaves it no weight."""
-    return {"scores": [[1.5, 2.25], [3.125, 0.5]], "mask": [[0, -1e9], [0, 0]]}
-
-
-def test_what_a_mask_added_is_shown_as_masked_scores(attnviz: Attnviz, tmp_path: Path) -> None:
+@pytest.fixture
+def low_mask(tmp_path: Path) -> str:
+    """A file with a mask as models have it: no cell is hidden, but -1e9 leaves it no weight."""
     path = tmp_path / "far.json"
-    path.write_text(json.dumps(scores_with_low_mask()))
+    path.write_text('{"scores": [[1.5, 2.25], [3.125, 0.5]], "mask": [[0, -1e9], [0, 0]]}')
+    return str(path)
 
-    output = attnviz("run", "--given", str(path), "--show", "masked").out
+
+def test_what_a_mask_added_is_shown_as_masked_scores(attnviz: Attnviz, low_mask: str) -> None:
+    output = attnviz("run", "--given", low_mask, "--show", "masked").out
 
     assert "masked scores" in output
     assert "1 x1       1.50 -1.00e+09" in output  # each number in as many digits as it needs
     assert "2 x2       3.12      0.50" in output
 
 
-def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Path) -> None:
-    path = tmp_path / "far.json"
-    path.write_text(json.dumps(scores_with_low_mask()))
-
-    output = attnviz("steps", "--given", str(path), "--step", "mask").out
+def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, low_mask: str) -> None:
+    output = attnviz("steps", "--given", low_mask, "--step", "mask").out
 
     assert "Nothing else is masked: the mask has already been added to the scores." in output
     assert "may read every other" not in output

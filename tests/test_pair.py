@@ -159,37 +159,6 @@ def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
     assert "--query 2 --key 4 --step 5" in view.command.line
 
 
-BAD_OPTIONS = {
-    "alone": (
-        ["--key", "am"],
-        "--key needs a --query: a score has a query and a key",
-        "add --query TOKEN",
-    ),
-    "unknown": (
-        ["--query", "am", "--key", "thsi"],
-        "no token of the sentence is 'thsi'",
-        "did you mean 'this'?",
-    ),
-    "average": (
-        ["--query", "am", "--key", "am", "-v", "average"],
-        "'average' attention does not compare queries with keys",
-        "use --variant scaled, or leave out --key",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_OPTIONS)
-def test_a_key_that_meets_no_query_gets_two_lines(attnviz: Attnviz, name: str) -> None:
-    options, problem, hint = BAD_OPTIONS[name]
-
-    result = attnviz("steps", TEXT, *options)
-
-    assert (result.status, result.out) == (2, "")
-    first, second = result.err.splitlines()
-    assert first.startswith(f"error: {problem}")
-    assert second.startswith(f" hint: {hint}")
-
-
 def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) -> None:
     result = attnviz("steps", "a b a", "-t", "words", "--query", "b", "--key", "a")
 

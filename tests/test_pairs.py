@@ -20,6 +20,7 @@ from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces.trace import Provenance
 from attnviz.views.minimal_pairs import pair_sentences
 from tests.conftest import Attnviz
+from tests.refusals import assert_refused
 from tests.small_transformers import Saved
 
 SAMPLE = Path(__file__).parent.parent / "sample_texts" / "pairs.tsv"
@@ -327,9 +328,7 @@ def test_a_bad_pair_is_refused_with_its_line(
     content, problem, hint = BAD_FILES[name]
     monkeypatch.chdir(tmp_path)
     Path("bad.tsv").write_text(content, "utf-8")
-    result = attnviz("pairs", "bad.tsv")
-    assert (result.status, result.out) == (2, "")
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert_refused(attnviz("pairs", "bad.tsv"), problem, hint)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "two sentences": {"memory": "you are here"},
     "layers": {"layers": 2},
     "shared keys and values": {"heads": 4, "kv_heads": 2},
+    "capped": {"soft_cap": 1.5},
 }
 
 
@@ -135,6 +136,7 @@ def test_scores_beside_weights_are_those_that_the_softmax_received(kind: str) ->
         ("scaled", "scores scaled"),
         ("causal", "scores scaled, masked"),
         ("alibi", "scores scaled, lowered by distance, masked"),
+        ("capped", "scores scaled, capped"),
     ],
 )
 def test_the_title_of_scores_says_what_was_done_to_them(kind: str, title: str) -> None:

@@ -35,6 +35,7 @@ from attnviz.errors import AttnvizError
 from benchmarks.ranks import core_seconds, cost, cost_table
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
+from tests.refusals import refusal_of
 from tests.test_long_attention import join_parts
 
 STORY = ROOT / "sample_texts" / "story.txt"
@@ -269,10 +270,7 @@ def test_variables_that_torchrun_did_not_set_are_refused(
 ) -> None:
     variables = {name: value for name, value in (VARIABLES | changes).items() if value is not None}
 
-    with pytest.raises(AttnvizError) as error:
-        read_place(variables)
-
-    assert (str(error.value), error.value.hint) == (problem, HINT)
+    assert refusal_of(lambda: read_place(variables)) == (problem, HINT)
 
 
 def test_the_variables_of_torchrun_are_read() -> None:
@@ -489,10 +487,7 @@ def test_processes_do_not_share_a_gpu(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "set_device", gpus_taken.append)
 
-    with pytest.raises(AttnvizError) as error:
-        torchrun._take_gpu(PLACE, device)
-
-    assert (str(error.value), error.value.hint) == (problem, hint)
+    assert refusal_of(lambda: torchrun._take_gpu(PLACE, device)) == (problem, hint)
     torchrun._take_gpu(PLACE, "cpu")
     assert gpus_taken == []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -28,6 +28,7 @@ from attnviz.views import received
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.received import received_attention, text_parts
 from tests.conftest import Attnviz
+from tests.refusals import assert_refused
 from tests.test_long_views import needle_trace
 
 STORY = Path("sample_texts/story.txt")
@@ -171,37 +172,6 @@ def test_cross_attention_colours_the_text_that_is_read() -> None:
     assert names == [("L0H0", "a b c"), ("L0 cross H0", "d e")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem", "hint"),
-    [
-        (
-            ["--show", "received", "--query", "1"],
-            "--show received colours the text by what all tokens together attend to, and --query "
-            "shows something else",
-            "leave out --query, or --show received",
-        ),
-        (
-            ["--show", "received", "--as", "heatmap"],
-            "--show received colours the text by what all tokens together attend to, and --as "
-            "shows something else",
-            "leave out --as, or --show received",
-        ),
-        (
-            ["--show", "received,weights"],
-            "--show received colours the text, and shows no tables beside it",
-            "ask for --show received alone, or leave it out",
-        ),
-    ],
-    ids=["query", "as", "weights"],
-)
-def test_what_cannot_be_shown_with_it_is_refused(
-    attnviz: Attnviz, arguments: list[str], problem: str, hint: str
-) -> None:
-    result = attnviz("run", "I am learning this", *arguments)
-
-    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
-
-
 def test_negative_weights_are_no_shares() -> None:
     matrices = Matrices(weights=torch.tensor([[[1.5, -0.5], [0.5, 0.5]]]))
 
@@ -309,6 +279,23 @@ def test_a_small_picture_says_how_many_tokens_it_leaves_out() -> None:
     ("arguments", "problem", "hint"),
     [
         (
+            ["--show", "received", "--query", "1"],
+            "--show received colours the text by what all tokens together attend to, and --query "
+            "shows something else",
+            "leave out --query, or --show received",
+        ),
+        (
+            ["--show", "received", "--as", "heatmap"],
+            "--show received colours the text by what all tokens together attend to, and --as "
+            "shows something else",
+            "leave out --as, or --show received",
+        ),
+        (
+            ["--show", "received,weights"],
+            "--show received colours the text, and shows no tables beside it",
+            "ask for --show received alone, or leave it out",
+        ),
+        (
             ["--as", "arcs", "-o", "a.png"],
             "--as arcs draws each token of a text, and 1,200 are too many to read (at most 1,000)",
             "--query 1 lists what a token attends to most, --show received colours what is read "
@@ -321,9 +308,9 @@ def test_a_small_picture_says_how_many_tokens_it_leaves_out() -> None:
             "leave --stream out, or show something else, such as --show received",
         ),
     ],
-    ids=["arcs", "scores"],
+    ids=["query", "as", "weights", "arcs", "scores"],
 )
-def test_what_takes_too_long_to_draw_is_refused_before_anything_is_computed(
+def test_what_cannot_be_shown_is_refused_before_anything_is_computed(
     attnviz: Attnviz,
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
@@ -331,9 +318,9 @@ def test_what_takes_too_long_to_draw_is_refused_before_anything_is_computed(
     hint: str,
 ) -> None:
     monkeypatch.setattr("attnviz.traces.from_text.trace", None)
-    result = attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments)
-
-    assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+    assert_refused(
+        attnviz("run", "a b c " * 400, "--tokenizer", "spaces", *arguments), problem, hint
+    )
 
 
 @pytest.mark.parametrize("show", [["weights", "context"], ["context"], ["weights"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import TRACE_FILE_SUFFIXES
 from tests.conftest import Attnviz
 from tests.tiers import examples
+from tests.untrained import trace_model, untrained_model
 
 TEXT = "I am learning this"
 
@@ -38,6 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pre-norm": {"layers": 2, "norm": "pre", "variant": "multi-head"},
     "memory": {"memory": "you are teaching it", "layers": 2},
     "bytes": {"tokenizer": "bytes"},
+    "soft cap": {"soft_cap": 1.5, "layers": 1, "memory": "it rains"},
+    "a head off": {"heads": 2, "without": "L0H1=mean"},
 }
 GIVEN_MATRICES: dict[str, dict[str, Any]] = {
     "scores": {"scores": [[2, 4, 4], [4, 16, 12], [4, 12, 10]]},
@@ -99,52 +103,37 @@ def unexpected_differences(places: list[str]) -> list[str]:
     return [place for place in places if not place.startswith(ignored_paths)]
 
 
+def assert_comes_back(original: Trace, folder: Path, suffix: str) -> Trace:
+    """Check that the Trace that is read is the one that was written; returns it."""
+    loaded_trace = save_and_read(original, folder, suffix)
+    assert unexpected_differences(find_differences(original, loaded_trace)) == []
+    return loaded_trace
+
+
 @pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
-    original = trace(TEXT, **SETTINGS[name])
-
-    assert (
-        unexpected_differences(
-            find_differences(original, save_and_read(original, tmp_path, suffix))
-        )
-        == []
-    )
+    assert_comes_back(trace(TEXT, **SETTINGS[name]), tmp_path, suffix)
 
 
 @pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 @pytest.mark.parametrize("name", GIVEN_MATRICES)
 def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
     original = trace(None, given=parse_matrices(GIVEN_MATRICES[name]))
-
-    assert (
-        unexpected_differences(
-            find_differences(original, save_and_read(original, tmp_path, suffix))
-        )
-        == []
-    )
+    assert_comes_back(original, tmp_path, suffix)
 
 
 @pytest.mark.slow_table("documentation", keep=8)
 @pytest.mark.parametrize("name", example_names.example_names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
-    original = example_names.example(name).trace()
-
-    assert (
-        unexpected_differences(
-            find_differences(original, save_and_read(original, tmp_path, ".npz"))
-        )
-        == []
-    )
+    assert_comes_back(example_names.example(name).trace(), tmp_path, ".npz")
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
     original = trace(TEXT, variant="causal", heads=2, mistake=name)
 
-    loaded_trace = save_and_read(original, tmp_path, ".json")
-    assert unexpected_differences(find_differences(original, loaded_trace)) == []
-    assert loaded_trace.layers[0].mistake == name
+    assert assert_comes_back(original, tmp_path, ".json").layers[0].mistake == name
 
 
 @settings(max_examples=examples(40))
@@ -322,77 +311,69 @@ def test_a_trace_and_how_to_make_one_are_not_both_given(attnviz: Attnviz, tmp_pa
     assert (text_result.status, option_result.status) == (2, 2)
 
 
-def damage_file(path: Path, change: str) -> None:
-    """Change the file as somebody might who edits it by hand."""
-    document = json.loads(path.read_text("utf-8"))
-    layer = document["layers"][0]
-    if change == "a row too few":
-        layer["weights"][0].pop()
-    elif change == "ragged":
-        layer["values"][0][1].pop()
-    elif change == "words":
-        layer["queries"] = "no numbers"
-    elif change == "nothing":
-        del layer["contexts"]
-    elif change == "a comparison":
-        document["ways"] = []
-    elif change == "an older file":
-        del document["trace"]
-    elif change == "settings":
-        document["trace"]["origin"]["settings"]["heads"] = 0
-    elif change == "a list":
-        document["trace"] = []
-    elif change == "a token too few":
-        document["tokens"]["ids"].pop()
-    elif change == "a vector too few":
-        document["embeddings"].pop()
-    elif change == "a word for a number":
-        document["trace"]["variant"]["temperature"] = "warm"
-    elif change == "infinity":
-        layer["queries"][0][0][0] = 1e300  # beyond float32
-    elif change == "NaN":
-        layer["scores"][0][0][0] = float("nan")
-    elif change == "no layers":
-        document["layers"] = []
-    elif change == "no such mixing":
-        document["trace"]["layers"][0]["mixed_by"] = "a spoon"
-    path.write_text(json.dumps(document), "utf-8")
-
-
-DAMAGED_FILES = {
-    "a row too few": "'weights' in '{}' is 3 × 4, but should be 4 × 4",
-    "ragged": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
-    "words": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
-    "nothing": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
-    "a comparison": "'{}' holds a comparison, not a trace",
-    "an older file": "'{}' holds no trace that can be read again",
-    "settings": "heads is 0, and must be from 1 to 65,536",
-    **dict.fromkeys(
-        (
-            "a list",
-            "a token too few",
-            "a vector too few",
-            "a word for a number",
-            "infinity",
-            "NaN",
-            "no layers",
-            "no such mixing",
-        ),
-        "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
-    ),
+NOT_AS_WRITTEN = "'{}' is not as attnviz wrote it: something in it is missing or of another kind"
+KINDS_TO_DAMAGE: dict[str, Callable[[], Trace]] = {
+    "numbers": lambda: trace(TEXT),
+    "a prediction": lambda: trace_model(untrained_model()),
+    "a long text": lambda: trace(TEXT, stream=True),
 }
+# What somebody might change who edits such a file by hand: a place, and what is written there
+# (None: it is deleted).
+DAMAGES: list[tuple[str, str, Any, str]] = [
+    ("numbers", "layers/0/weights/0/3", None, "'weights' in '{}' is 3 × 4, but should be 4 × 4"),
+    ("numbers", "layers/0/values/0/1/7", None, NOT_AS_WRITTEN),
+    ("numbers", "layers/0/queries", "no numbers", NOT_AS_WRITTEN),
+    ("numbers", "layers/0/contexts", None, NOT_AS_WRITTEN),
+    ("numbers", "ways", [], "'{}' holds a comparison, not a trace"),
+    ("numbers", "trace", None, "'{}' holds no trace that can be read again"),
+    ("numbers", "trace/origin/settings/heads", 0, "heads is 0, and must be from 1 to 65,536"),
+    ("numbers", "trace", [], NOT_AS_WRITTEN),
+    ("numbers", "tokens/ids/3", None, NOT_AS_WRITTEN),
+    ("numbers", "embeddings/3", None, NOT_AS_WRITTEN),
+    ("numbers", "trace/variant/temperature", "warm", NOT_AS_WRITTEN),
+    ("numbers", "layers/0/queries/0/0/0", 1e300, NOT_AS_WRITTEN),  # beyond float32
+    ("numbers", "layers/0/scores/0/0/0", float("nan"), NOT_AS_WRITTEN),
+    ("numbers", "layers", [], NOT_AS_WRITTEN),
+    ("numbers", "trace/layers/0/mixed_by", "a spoon", NOT_AS_WRITTEN),
+    ("a prediction", "prediction/answers", ["is"], NOT_AS_WRITTEN),
+    ("a prediction", "prediction/logits/0", None, "'logits' in '{}' is 5 × 4, but should be 6 × 4"),
+    ("a prediction", "prediction/asked", [99], NOT_AS_WRITTEN),
+    ("a long text", "maps/L0/received", [[1.0]], NOT_AS_WRITTEN),
+    ("a long text", "maps/L0/entropy/0/0", float("nan"), NOT_AS_WRITTEN),
+    ("a long text", "trace/layers/0/streamed/slopes", [1.0, 2.0], NOT_AS_WRITTEN),
+    ("a long text", "trace/layers/0/streamed/before", "far", NOT_AS_WRITTEN),
+    ("a long text", "trace/layers/0/streamed/pool", None, NOT_AS_WRITTEN),
+    (
+        "a long text",
+        "layers/0/keys",
+        [[[1.0, 2.0]]],
+        "'keys' in '{}' is 1 × 2, but should be 1 × 8",
+    ),
+]
 
 
-@pytest.mark.parametrize("change", DAMAGED_FILES)
-def test_a_file_that_was_changed_is_refused(change: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "place", "value", "problem"), DAMAGES, ids=[f"{row[1]}={row[2]}" for row in DAMAGES]
+)
+def test_a_file_that_was_changed_is_refused(
+    kind: str, place: str, value: object, problem: str, tmp_path: Path
+) -> None:
     path = tmp_path / "a.json"
-    trace(TEXT).view().save(path)
-    damage_file(path, change)
+    KINDS_TO_DAMAGE[kind]().view().save(path)
+    document = part = json.loads(path.read_text("utf-8"))
+    *parents, name = [int(each) if each.isdigit() else each for each in place.split("/")]
+    for parent in parents:
+        part = part[parent]
+    if value is None:
+        del part[name]
+    else:
+        part[name] = value
+    path.write_text(json.dumps(document), "utf-8")
 
     with pytest.raises(AttnvizError) as error:
         load(str(path))
 
-    assert str(error.value) == DAMAGED_FILES[change].format(path)
+    assert str(error.value) == problem.format(path)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,17 +172,16 @@ def test_steps_on_a_screen(check_golden: Golden, width: int) -> None:
     check_golden(f"sections_{width}.txt", screen_of(width, *example_steps()))
 
 
-def test_steps_in_a_text_file(check_golden: Golden) -> None:
-    check_golden("sections_file.txt", render(example_view(), ".txt").decode())
-
-
-def test_steps_in_markdown(check_golden: Golden) -> None:
-    check_golden("sections.md", render(example_view(), ".md").decode())
-
-
-def test_hostile_labels_in_markdown(check_golden: Golden) -> None:
-    view = view_of(scores_section(HOSTILE[:10]))
-    check_golden("sections_hostile.md", render(view, ".md").decode())
+@pytest.mark.parametrize(
+    ("name", "build_view"),
+    [
+        ("sections_file.txt", example_view),
+        ("sections.md", example_view),
+        ("sections_hostile.md", lambda: view_of(scores_section(HOSTILE[:10]))),
+    ],
+)
+def test_steps_in_files(check_golden: Golden, name: str, build_view: Callable[[], View]) -> None:
+    check_golden(name, render(build_view(), Path(name).suffix).decode())
 
 
 @given(width=st.integers(1, 200), count=st.integers(1, 12), has_colors=st.booleans())

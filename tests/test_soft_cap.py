@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-import attnviz as library
 from attnviz import trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.traces.settings import SOFT_CAP_RANGE, Dtype
@@ -88,27 +86,6 @@ def test_it_is_a_step_to_ask_for_where_there_is_one(attnviz: Attnviz) -> None:
 
     assert result.status == 0
     assert refusal.err.splitlines()[1] == " hint: it needs --soft-cap 50"
-
-
-def test_scores_beside_weights_are_those_that_the_softmax_received(attnviz: Attnviz) -> None:
-    result = attnviz("run", TEXT, "--soft-cap", "1.5", "--show", "scores,weights")
-
-    assert "scores scaled, capped" in result.out
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".json"])
-def test_capped_scores_come_back(tmp_path: Path, suffix: str) -> None:
-    result = trace(TEXT, soft_cap=1.5, layers=1, memory="it rains")
-    result.view().save(tmp_path / f"trace{suffix}")
-
-    loaded_trace = library.load(str(tmp_path / f"trace{suffix}"))
-
-    assert loaded_trace.variant.soft_cap == 1.5
-    for loaded_layer, layer in zip(
-        loaded_trace.attention_layers, result.attention_layers, strict=True
-    ):
-        assert loaded_layer.attended.capped_scores is not None
-        assert torch.equal(loaded_layer.attended.logits, layer.attended.logits)
 
 
 def test_curves_and_seeds_have_the_cap(attnviz: Attnviz) -> None:

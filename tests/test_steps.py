@@ -469,6 +469,21 @@ REFUSED_OPTIONS = {
         "did you mean 'relu'?",
     ),
     "layers": (["--layers", "0"], "--layers is 0, and must be from 1 to 1,000", "try --layers 1"),
+    "key alone": (
+        ["--key", "am"],
+        "--key needs a --query: a score has a query and a key",
+        "add --query TOKEN",
+    ),
+    "unknown key": (
+        ["--query", "am", "--key", "thsi"],
+        "no token of the sentence is 'thsi'",
+        "did you mean 'this'?",
+    ),
+    "key that is not compared": (
+        ["--query", "am", "--key", "am", "-v", "average"],
+        "'average' attention does not compare queries with keys",
+        "use --variant scaled, or leave out --key",
+    ),
 }
 
 
@@ -485,16 +500,8 @@ def test_bad_input_gets_two_lines(attnviz: Attnviz, name: str) -> None:
 
 
 def test_a_file_for_each_step(attnviz: Attnviz, tmp_path: Path) -> None:
-    result = attnviz(
-        "steps",
-        TEXT,
-        "--positions",
-        "rotary",
-        "--step",
-        "4-5",
-        "-o",
-        str(tmp_path / "s-{step}.txt"),
-    )
+    options = ["--positions", "rotary", "--step", "4-5", "-o"]
+    result = attnviz("steps", TEXT, *options, str(tmp_path / "s-{step}.txt"))
 
     assert result.status == 0
     names = ["s-04-queries.txt", "s-04b-rotary.txt", "s-05-scores.txt"]

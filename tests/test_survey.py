@@ -31,6 +31,7 @@ from attnviz.traces.trained import batches
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.survey import survey_headline
 from tests.conftest import Attnviz
+from tests.refusals import refusal_of
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",
@@ -338,9 +339,7 @@ GIVE_TEXTS = 'give a file with one text per line: Path("texts.txt")'
     ],
 )  # fmt: skip
 def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) -> None:
-    with pytest.raises(AttnvizError) as error:
-        survey(texts)  # type: ignore[arg-type]
-    assert (str(error.value), error.value.hint) == (problem, hint)
+    assert refusal_of(lambda: survey(texts)) == (problem, hint)  # type: ignore[arg-type]
 
 
 def test_blank_texts_are_refused_before_the_model_is_loaded(

@@ -18,6 +18,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.view import View
 from tests.browser import page_in_browser
 from tests.pages_by_hand import wait_until, write_page
+from tests.refusals import refusal_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -143,10 +144,7 @@ REFUSED_FILMS: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
 def test_what_is_no_film_is_refused_in_two_lines(
     traces: list[Any], options: dict[str, Any], problem: str, hint: str
 ) -> None:
-    with pytest.raises(attnviz.AttnvizError) as error:
-        attnviz.film(traces, **options)
-
-    assert (str(error.value), error.value.hint) == (problem, hint)
+    assert refusal_of(lambda: attnviz.film(traces, **options)) == (problem, hint)
 
 
 def test_a_head_that_no_trace_has_is_refused(film: attnviz.Film) -> None:

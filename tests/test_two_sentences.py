@@ -214,19 +214,8 @@ def test_the_view_knows_its_command() -> None:
 
 
 def test_both_sentences_are_in_the_data(attnviz: Attnviz, samples: Path) -> None:
-    attnviz(
-        "compare",
-        FIRST_TEXT,
-        SECOND_TEXT,
-        "-o",
-        "a.json",
-        "-o",
-        "a.csv",
-        "-o",
-        "a.png",
-        "-o",
-        "a.md",
-    )
+    outputs = ["-o", "a.json", "-o", "a.csv", "-o", "a.png", "-o", "a.md"]
+    attnviz("compare", FIRST_TEXT, SECOND_TEXT, *outputs)
     document = json.loads(Path("a.json").read_text(encoding="utf-8"))
     with Path("a.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -14,7 +14,6 @@ from attnviz import AttnvizError, load, trace
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.maps import Map
-from attnviz.cells import FULL_SLICE
 from attnviz.traces.trained import captured_attention
 from attnviz.traces.trained.gradients import answer_gradients
 from attnviz.traces.trained.loading import load_transformer
@@ -22,12 +21,9 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.inspection.heatmap import weighing_sentences
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
+from tests.test_looking import map_values
 
 MASKED_TEXT = "The animal [MASK] the street because it was too tired"
-
-
-def map_values(head_map: Map) -> np.ndarray:
-    return head_map.cells.window(FULL_SLICE, FULL_SLICE).values
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "bert"])
