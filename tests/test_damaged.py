@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import struct
-import zipfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +16,7 @@ from attnviz import trace
 from attnviz.errors import AttnvizError
 from attnviz.traces import matrices
 from tests.conftest import Attnviz
+from tests.hostile.files import npy_file, npz_archive, tensor_file, zip_archive
 from tests.refusals import refusal_lines
 
 NINES = "9" * 5000
@@ -208,90 +207,73 @@ def test_an_odd_file_is_refused_in_two_lines(attnviz: Attnviz, tmp_path: Path, n
     assert hint.startswith("".join(expected_hint))
 
 
-def npy_header(shape: str, kind: str = "<f8") -> bytes:
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-
-
-def zip_archive(
-    member: bytes, *, name: str = "scores.npy", encryption_flag: int = 0, method: int = 0
-) -> bytes:
-    """An archive of one member, whose headers say that it is encrypted, or how it is compressed."""
-    file = BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(name, member)
-    content = bytearray(file.getvalue())
-    central = content.rfind(b"PK\x01\x02")
-    for central_offset, local_offset, value in ((8, 6, encryption_flag), (10, 8, method)):
-        content[central + central_offset] |= value
-        content[local_offset] |= value
-    return bytes(content)
-
-
-def safetensors_file(kind: str, size: int) -> bytes:
-    text = json.dumps({"scores": {"dtype": kind, "shape": [2, 2], "data_offsets": [0, size]}})
-    return struct.pack("<Q", len(text)) + text.encode() + bytes(size)
-
-
-def npz_archive(value: Any, name: str = "scores") -> bytes:
-    file = BytesIO()
-    arrays: dict[str, Any] = {name: value}
-    np.savez(file, **arrays)
-    return file.getvalue()
-
-
 ODD_ARCHIVES: dict[str, tuple[bytes, str]] = {  # .npz where the name does not say otherwise
     "encrypted": (
-        zip_archive(npy_header("(1, 1)") + bytes(8), encryption_flag=1),
+        zip_archive(npy_file("(1, 1)"), encryption_flag=1),
         "'scores' in '{}' is encr",
     ),
     "packed somehow": (
-        zip_archive(npy_header("(1, 1)") + bytes(8), method=99),
+        zip_archive(npy_file("(1, 1)"), method=99),
         "'scores' in '{}' is compressed in a way that Python does not know",
     ),
     "a name without an array": (zip_archive(b"hello"), "'{}' is not a NumPy file"),
     "a text": (zip_archive(b"hello", name="readme.txt"), "'{}' is not a NumPy file"),
-    "too small": (zip_archive(npy_header("(2, 2)") + bytes(30)), "'scores' in '{}' is damaged"),
+    "too small": (zip_archive(npy_file("(2, 2)", 30)), "'scores' in '{}' is damaged"),
     "7 terabytes": (
-        zip_archive(npy_header("(1000000, 1000000)") + bytes(8)),
+        zip_archive(npy_file("(1000000, 1000000)")),
         "'scores' in '{}' is d",
     ),
     "beyond 64 bits": (
-        zip_archive(npy_header(f"({10**20},)") + bytes(8)),
+        zip_archive(npy_file(f"({10**20},)")),
         "'scores' in '{}' is dam",
     ),
     "less than nothing": (
-        zip_archive(npy_header("(-1, -1)") + bytes(8)),
+        zip_archive(npy_file("(-1, -1)")),
         "'scores' in '{}' is dama",
     ),
-    "half a header": (zip_archive(npy_header("((((") + bytes(8)), "'{}' is not a NumPy file"),
-    "complex numbers": (npz_archive(np.ones((2, 2), complex)), "'{}' holds complex128 where"),
-    "dates": (npz_archive(np.array([["2020-01-01"]], "M8[D]")), "'{}' holds datetime64[D] where"),
-    "bytes": (npz_archive(np.array([[b"a"]])), "'{}' holds |S1 where numbers are needed"),
-    "records": (npz_archive(np.ones((2, 2), [("a", int)])), "'{}' holds [('a', '<i8')] where"),
-    "words": (npz_archive(np.array([["a"]])), "'scores' in '{}' is not a matrix of numbers"),
-    "no numbers": (npz_archive(np.ones((0, 2))), "'scores' in '{}' is not a matrix of numbers"),
-    "a long double": (npz_archive(np.array([[np.longdouble("1e4000")]])), "'scores' in '{}' has i"),
-    "two vocabularies": (npz_archive(np.array([1, 2]), "vocabulary"), "'vocabulary' in '{}' is no"),
-    "a word for a number": (npz_archive(np.array("x"), "vocabulary"), "'vocabulary' in '{}' is no"),
+    "half a header": (zip_archive(npy_file("((((")), "'{}' is not a NumPy file"),
+    "complex numbers": (
+        npz_archive(scores=np.ones((2, 2), complex)),
+        "'{}' holds complex128 where",
+    ),
+    "dates": (
+        npz_archive(scores=np.array([["2020-01-01"]], "M8[D]")),
+        "'{}' holds datetime64[D] where",
+    ),
+    "bytes": (npz_archive(scores=np.array([[b"a"]])), "'{}' holds |S1 where numbers are needed"),
+    "records": (
+        npz_archive(scores=np.ones((2, 2), [("a", int)])),
+        "'{}' holds [('a', '<i8')] where",
+    ),
+    "words": (npz_archive(scores=np.array([["a"]])), "'scores' in '{}' is not a matrix of numbers"),
+    "no numbers": (
+        npz_archive(scores=np.ones((0, 2))),
+        "'scores' in '{}' is not a matrix of numbers",
+    ),
+    "a long double": (
+        npz_archive(scores=np.array([[np.longdouble("1e4000")]])),
+        "'scores' in '{}' has i",
+    ),
+    "two vocabularies": (npz_archive(vocabulary=np.array([1, 2])), "'vocabulary' in '{}' is no"),
+    "a word for a number": (npz_archive(vocabulary=np.array("x")), "'vocabulary' in '{}' is no"),
     "NaN ids": (
-        npz_archive(np.array(np.nan), "vocabulary"),
+        npz_archive(vocabulary=np.array(np.nan)),
         "'vocabulary' in '{}' is not a number",
     ),
     "4 bits.safetensors": (
-        safetensors_file("F4", 2),
+        tensor_file("F4", 2),
         "'scores' in '{}' is not a tensor of plain numbers",
     ),
     "complex tensors.safetensors": (
-        safetensors_file("C64", 32),
+        tensor_file("C64", 32),
         "'scores' in '{}' is not a tensor of plain",
     ),
-    "unheard of.safetensors": (safetensors_file("Q7", 8), "'{}' is not a safetensors file"),
+    "unheard of.safetensors": (tensor_file("Q7", 8), "'{}' is not a safetensors file"),
     "too few bytes.safetensors": (
-        safetensors_file("F32", 16)[:-1],
+        tensor_file("F32", 16)[:-1],
         "'{}' is not a safetensors file",
     ),
-    "yes and no.safetensors": (safetensors_file("BOOL", 4), "'scores' in '{}' has true or false"),
+    "yes and no.safetensors": (tensor_file("BOOL", 4), "'scores' in '{}' has true or false"),
     "empty.safetensors": (b"", "'{}' is not a safetensors file"),
 }
 
@@ -312,7 +294,7 @@ def test_an_odd_archive_is_refused_in_two_lines(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize("number", [np.array([10]), np.array(10), np.array(10.0)])
 def test_one_number_is_a_vocabulary_however_it_is_saved(tmp_path: Path, number: Any) -> None:
     path = tmp_path / "a.npz"
-    path.write_bytes(npz_archive(number, "vocabulary"))
+    path.write_bytes(npz_archive(vocabulary=number))
 
     assert matrices.read_matrices(str(path)).vocabulary == 10
 
@@ -325,25 +307,20 @@ CONTENTS: dict[str, Any] = {
 }
 
 
-def whole_archive(save: Callable[..., Any]) -> bytes:
+def packed_archive() -> bytes:
     file = BytesIO()
-    save(file, **{name: np.array(each) for name, each in CONTENTS.items()})
-    return file.getvalue()
-
-
-def npy_matrix() -> bytes:
-    file = BytesIO()
-    np.save(file, np.ones((2, 2)))
+    arrays: dict[str, Any] = {name: np.array(each) for name, each in CONTENTS.items()}
+    np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
 UNDAMAGED_FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "npz": (".npz", lambda: whole_archive(np.savez)),
-    "compressed": (".npz", lambda: whole_archive(np.savez_compressed)),
-    "safetensors": (".safetensors", lambda: safetensors_file("F32", 16)),
+    "npz": (".npz", lambda: npz_archive(**CONTENTS)),
+    "compressed": (".npz", packed_archive),
+    "safetensors": (".safetensors", lambda: tensor_file("F32", 16)),
     "json": (".json", lambda: json.dumps(CONTENTS).encode()),
     "toml": (".toml", lambda: "".join(f"{k} = {v!r}\n" for k, v in CONTENTS.items()).encode()),
-    "npy": (".npy", npy_matrix),
+    "npy": (".npy", lambda: npy_file("(2, 2)", 32)),
     "words": (".txt", lambda: b"a 1 2 3\nb 4 5 6\nthe 1 1 1\n"),
 }
 ODD_BYTES = (b"[", b"]", b"nan", b"1e999", b'"', b"{", b"9" * 30, b"\xff", b"true", b"null", b"")
@@ -421,8 +398,6 @@ DISAGREEING_SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", DISAGREEING_SHAPES)
 def test_shapes_that_agree_in_name_agree_in_number(tmp_path: Path, name: str) -> None:
-    from attnviz.traces.matrices import parse_matrices
-
     contents, settings, problem = DISAGREEING_SHAPES[name]
     path = tmp_path / "a.txt"
     path.write_text("a 1 2\nb 3 4\n")
@@ -432,15 +407,13 @@ def test_shapes_that_agree_in_name_agree_in_number(tmp_path: Path, name: str) ->
     text = "a b" if "embeddings" in options else None
 
     with pytest.raises(AttnvizError) as refusal:
-        trace(text, tokenizer="words", given=parse_matrices(contents, "a.toml"), **options)
+        trace(text, tokenizer="words", given=matrices.parse_matrices(contents, "a.toml"), **options)
 
     assert str(refusal.value) == problem
 
 
 def test_two_heads_of_scores_have_values_with_any_width() -> None:
-    from attnviz.traces.matrices import parse_matrices
-
-    scores = parse_matrices({"scores": np.ones((2, 3, 3))}, heads=2)
+    scores = matrices.parse_matrices({"scores": np.ones((2, 3, 3))}, heads=2)
 
     for dim in (1, 2, 3, 8):
         assert trace(None, given=scores, dim=dim).layers[0].context.shape == (

@@ -1,16 +1,13 @@
-"""Models: `--model` in run, steps and compare, what it refuses, and folders that are damaged."""
+"""Models: `--model` in run, steps and compare, and what it refuses."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import struct
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -24,9 +21,7 @@ from attnviz.traces.models.card import (
     CHANGEABLE_SETTINGS,
     FIXED_SETTING_REASONS,
     RUN_SETTINGS,
-    VOCABULARY_FILE,
 )
-from attnviz.traces.models.folder import TENSORS_FILE
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.model_names import CONFIG_FILE, shipped_names
 from attnviz.traces.models.shipped import load_model
@@ -308,7 +303,7 @@ def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() 
     assert UNSEEN_LENGTH not in view.screen.caveat
 
 
-# Models that do not exist, and damaged folders.
+# Models that do not exist.
 
 
 @pytest.mark.parametrize(
@@ -352,126 +347,6 @@ def test_a_well_known_model_is_named_with_its_owner(
     assert HUB_NAME.fullmatch(full_name)
 
 
-def change_config(**changes: Any) -> Callable[[Path], None]:
-    return change_json(CONFIG_FILE, changes)
-
-
-def change_vocabulary(**changes: Any) -> Callable[[Path], None]:
-    return change_json(VOCABULARY_FILE, changes)
-
-
-def change_json(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        config = json.loads((place / name).read_text()) | changes
-        (place / name).write_text(json.dumps(config))
-
-    return change
-
-
-def change_settings(**changes: Any) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        config = json.loads((place / CONFIG_FILE).read_text())
-        config["settings"] |= changes
-        (place / CONFIG_FILE).write_text(json.dumps(config))
-
-    return change
-
-
-def replace_file(name: str, contents: bytes) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        (place / name).write_bytes(contents)
-
-    return change
-
-
-def cut_off_tensors(place: Path) -> None:
-    (place / TENSORS_FILE).write_bytes((place / TENSORS_FILE).read_bytes()[:-100])
-
-
-def delete_file(name: str) -> Callable[[Path], None]:
-    return lambda place: (place / name).unlink()
-
-
-def change_tensors(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path], None]:
-    def change_file(place: Path) -> None:
-        from safetensors.numpy import load, save
-
-        tensors = load((place / TENSORS_FILE).read_bytes())
-        change(tensors)
-        (place / TENSORS_FILE).write_bytes(save(tensors))
-
-    return change_file
-
-
-def link_tensors_to_themselves(place: Path) -> None:
-    (place / TENSORS_FILE).unlink()
-    (place / TENSORS_FILE).symlink_to(TENSORS_FILE)
-
-
-def make_config_a_folder(place: Path) -> None:
-    (place / CONFIG_FILE).unlink()
-    (place / CONFIG_FILE).mkdir()
-
-
-DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut off": (cut_off_tensors, "is not a safetensors file"),
-    "empty": (replace_file(TENSORS_FILE, b""), "is not a safetensors file"),
-    "a pickle": (replace_file(TENSORS_FILE, b"\x80\x04]\x94."), "is not a safetensors file"),
-    "a huge header": (
-        replace_file(TENSORS_FILE, struct.pack("<Q", 2**62)),
-        "is not a safetensors file",
-    ),
-    "no numbers": (delete_file(TENSORS_FILE), "it has no file model.safetensors"),
-    "no words": (delete_file(VOCABULARY_FILE), "it has no file vocabulary.json"),
-    "no config": (delete_file(CONFIG_FILE), "it has no file config.json"),
-    "a link to itself": (link_tensors_to_themselves, "it has no file model.safetensors"),
-    "a folder for a config": (make_config_a_folder, "it has no file config.json"),
-    "no JSON": (replace_file(CONFIG_FILE, b"{"), "is not valid JSON"),
-    "a list": (replace_file(CONFIG_FILE, b"[]"), "contains no names"),
-    "no UTF-8": (replace_file(VOCABULARY_FILE, b"\xff"), "is not UTF-8"),
-    "nested": (replace_file(CONFIG_FILE, b"[" * 100_000), "is nested too deep"),
-    "of somebody else": (
-        replace_file(CONFIG_FILE, b'{"model_type": "bert"}'),
-        "of the model's weights",
-    ),
-    "another format": (change_config(format=2), "is not the config of an attnviz model"),
-    "a number for a name": (change_config(name=3), "is not as attnviz wrote it"),
-    "no settings": (change_config(settings=[]), "is not as attnviz wrote it"),
-    "an unknown setting": (change_settings(depth=3), "is not as attnviz wrote it"),
-    "an odd setting": (change_settings(norm="between"), "there is no place for the norm 'between'"),
-    "a width of text": (change_settings(dim="32"), "is not as attnviz wrote it"),
-    "heads that do not fit": (change_settings(heads=3), "does not split into 3 equal heads"),
-    "a head switched off": (change_settings(without="L0H0"), "is not as attnviz wrote it"),
-    "a text in the settings": (change_settings(memory="a b"), "is not as attnviz wrote it"),
-    "positions without end": (change_config(longest=None), "is not as attnviz wrote it"),
-    "more positions": (change_config(longest=9), "'positions' in"),
-    "heads of numbers": (change_config(heads={"L0H0": 3}), "is not as attnviz wrote it"),
-    "words that are no list": (change_vocabulary(words="abc"), "is not as attnviz wrote it"),
-    "words that are numbers": (change_vocabulary(words=[1, 2]), "is not as attnviz wrote it"),
-    "a word twice": (change_vocabulary(words=["a", "a"]), "is not as attnviz wrote it"),
-    "more words than rows": (change_vocabulary(words=[*"abcdefghijk"]), "'embeddings' in"),
-    "an answer more": (change_vocabulary(answers=[*"abcdefghijk"]), "'w_answers' in"),
-    "spelled as nothing": (change_vocabulary(spelled={"x": "y"}), "is not as attnviz wrote it"),
-    "asked with nothing": (change_vocabulary(asks="y"), "is not as attnviz wrote it"),
-    "an unknown tokenizer": (change_vocabulary(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
-    "a wider model": (change_settings(dim=64), "but config.json and vocabulary.json require [64"),
-    "a deeper model": (change_settings(layers=2), "has no 'layers.1.w_query'"),
-    "a matrix less": (change_tensors(lambda tensors: tensors.pop("w_key")), "has no 'w_key'"),
-    "a matrix more": (
-        change_tensors(lambda tensors: tensors.update(w_1=np.ones((2, 2), np.float32))),
-        "has a 'w_1', which the settings in config.json do not use",
-    ),
-    "not a number": (
-        change_tensors(lambda tensors: tensors["w_key"].fill(np.nan)),
-        "'w_key' in",
-    ),
-    "yes and no": (
-        change_tensors(lambda tensors: tensors.update(w_key=tensors["w_key"] > 0)),
-        "'w_key' in",
-    ),
-}
-
-
 def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved_folder: Path) -> None:
     config = json.loads((saved_folder / CONFIG_FILE).read_text())
     config |= {"heads": {"L0H0": "reads the opposite letter"}}
@@ -510,21 +385,6 @@ def test_no_name_is_no_model(attnviz: Attnviz) -> None:
 
     assert output.startswith("error: there is no model ''\n hint: known: toy, reverse, ")
     assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in output
-
-
-@pytest.mark.slow_table("calls", keep=6)
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_folder_is_refused_in_two_lines(
-    attnviz: Attnviz, saved_folder: Path, damage: str
-) -> None:
-    change, problem = DAMAGES[damage]
-    change(saved_folder)
-    result = attnviz("run", LETTERS, "--model", str(saved_folder))
-
-    assert result.status == 2
-    assert problem in result.err
-    assert result.err.startswith("error: ")
-    assert len(result.err.splitlines()) == 2
 
 
 # What steps and comparisons say.

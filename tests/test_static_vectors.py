@@ -58,10 +58,8 @@ def rows(*pieces: str) -> np.ndarray:
     return table()[[vocabulary()[piece] for piece in pieces]]
 
 
-@pytest.fixture(scope="module")
-def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_byte_model(path: Path) -> Path:
     """A model as GPT-2 is saved: pieces that hold the space before them; bfloat16, in two files."""
-    path = tmp_path_factory.mktemp("models") / "tiny"
     path.mkdir()
     (path / "config.json").write_text('{"model_type": "gpt2"}')
     words = {
@@ -92,6 +90,11 @@ def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = {"wpe.weight": "two.safetensors", "wte.weight": "one.safetensors"}
     (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
     return path
+
+
+@pytest.fixture(scope="module")
+def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_byte_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def test_a_word_has_the_row_of_the_models_table() -> None:
@@ -286,33 +289,6 @@ def test_without_tokenizers_the_extra_is_named(
         embedding_tables._read_tokenizer(byte_model, "tiny")
 
     assert error.value.hint == 'pip install "attnviz[models]"'
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("tokenizer.json", None, "there is no tokenizer.json in 'broken'"),
-        ("tokenizer.json", b"{", "is damaged, or of another version"),
-        ("model.safetensors.index.json", None, "there are no weights in safetensors in 'broken'"),
-        ("model.safetensors.index.json", b'{"weight_map": 3}', "does not say which file holds"),
-        ("model.safetensors.index.json", b'{"weight_map": {}}', "contain no table of embeddings"),
-        ("one.safetensors", b"cut sho", "cannot be read as safetensors"),
-        ("one.safetensors", None, "cannot be read as safetensors"),
-    ],
-)
-def test_a_folder_that_is_damaged_is_named(
-    byte_model: Path, tmp_path: Path, name: str, content: bytes | None, problem: str
-) -> None:
-    damaged_folder = tmp_path / "broken"
-    damaged_folder.mkdir()
-    for each in byte_model.iterdir():
-        (damaged_folder / each.name).write_bytes(each.read_bytes())
-    (damaged_folder / name).unlink() if content is None else (damaged_folder / name).write_bytes(
-        content
-    )
-
-    with pytest.raises(AttnvizError, match=problem):
-        vectors("cat", embeddings=str(damaged_folder))
 
 
 def test_a_name_on_a_hub_that_cannot_be_had_is_refused_in_two_lines(
