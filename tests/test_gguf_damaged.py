@@ -33,8 +33,8 @@ DAMAGED_ERROR = (
 CONVERT_HINT = "convert the model again, with a newer version of llama.cpp"
 CONVERT_LINE = f" hint: {CONVERT_HINT}\n"
 OTHER_KINDS_HINT = (
-    "use a model of one of these kinds: llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2 (Mistral is "
-    "llama); or a folder that transformers wrote"
+    "use a model of one of these kinds: llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2 (Mistral "
+    "is llama); or a folder that transformers wrote"
 )
 FACTS = {
     "embedding_length": 32,

@@ -28,6 +28,7 @@ from attnviz.traces.models.shipped import load_model
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.model_location import HUB_NAME
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 
 AGREEMENT = "the old keys near the small cabinet"
 LETTERS = "a b c d e f g h"
@@ -176,48 +177,28 @@ def test_the_command_makes_it_again(attnviz: Attnviz, saved_folder: Path) -> Non
 
 
 REFUSALS_OF_OPTIONS = {
-    ("--dim", "16"): ("--dim is 16, but the model 'reverse' has 32", "leave --dim out, or --model"),
-    ("--heads", "2"): (
-        "--heads is 2, but the model 'reverse' has 1",
-        "leave --heads out, or --model",
-    ),
-    ("--layers", "3"): (
-        "--layers is 3, but the model 'reverse' has 1",
-        "leave --layers out, or --model",
-    ),
-    ("--positions", "none"): (
-        "--positions is none, but the model 'reverse' has learned",
-        "leave --positions out, or --model",
-    ),
-    ("--tokenizer", "gpt2"): (
-        "--tokenizer is gpt2, but the model 'reverse' has words",
-        "leave --tokenizer out, or --model",
-    ),
-    ("--given", "x.toml"): (
-        "--given names matrices, but the model 'reverse' has its own",
-        "leave --given out, or --model",
-    ),
-    ("--embeddings", "x.npy"): (
-        "--embeddings names vectors, but the model 'reverse' has its own",
-        "leave --embeddings out, or --model",
-    ),
-    ("--memory", "a b"): (
-        "--memory is a second sentence, but the model 'reverse' reads only one",
-        "leave --memory out, or --model",
-    ),
+    "--dim=16": "is 16, but the model 'reverse' has 32",
+    "--heads=2": "is 2, but the model 'reverse' has 1",
+    "--layers=3": "is 3, but the model 'reverse' has 1",
+    "--positions=none": "is none, but the model 'reverse' has learned",
+    "--tokenizer=gpt2": "is gpt2, but the model 'reverse' has words",
+    "--given=x.toml": "names matrices, but the model 'reverse' has its own",
+    "--embeddings=x.npy": "names vectors, but the model 'reverse' has its own",
+    "--memory=a b": "is a second sentence, but the model 'reverse' reads only one",
 }
 
 
-@pytest.mark.parametrize("option", REFUSALS_OF_OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("option", REFUSALS_OF_OPTIONS)
 @pytest.mark.parametrize("command", ["run", "steps"])
 def test_what_a_model_has_decided_is_not_asked_for(
-    attnviz: Attnviz, command: str, option: tuple[str, str]
+    attnviz: Attnviz, command: str, option: str
 ) -> None:
-    problem, hint = REFUSALS_OF_OPTIONS[option]
-    result = attnviz(command, LETTERS, "--model", "reverse", *option)
+    name = option.partition("=")[0]
 
-    assert result.status == 2
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert refusal_lines(attnviz(command, LETTERS, "--model", "reverse", option)) == (
+        f"{name} {REFUSALS_OF_OPTIONS[option]}",
+        f"leave {name} out, or --model",
+    )
 
 
 def test_every_setting_is_decided_by_the_model_or_can_be_asked_of_it() -> None:

@@ -23,6 +23,7 @@ from attnviz.traces.trained.model_location import locate_embedding_model
 from attnviz.vectors import embedding_tables
 from attnviz.vectors.embedding_tables import principal_components
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 from tests.test_house import loaded_after
 
 SENTENCE = "the cat chased the dog"
@@ -179,12 +180,9 @@ def test_as_many_numbers_as_there_are_leave_the_rows_as_they_are() -> None:
 
 
 def test_more_numbers_than_the_model_has_are_refused(attnviz: Attnviz) -> None:
-    result = attnviz(*COMMAND, "--dim", "385")
-
-    assert result.status == 2
-    assert result.err == (
-        "error: --dim is 385, but the vectors of 'minilm' are 384 wide\n"
-        " hint: leave --dim out, or give at most 384\n"
+    assert refusal_lines(attnviz(*COMMAND, "--dim", "385")) == (
+        "--dim is 385, but the vectors of 'minilm' are 384 wide",
+        "leave --dim out, or give at most 384",
     )
 
 
