@@ -26,6 +26,7 @@ from attnviz.traces.trained.model_location import find_weights_dtype
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import ROOT, Attnviz
 from tests.hostile.files import update_json
+from tests.refusals import refusal_lines
 from tests.small_transformers import KINDS, TEXT, Saved, save
 from tests.test_damaged_folders import add_own_code
 
@@ -182,11 +183,7 @@ def test_what_a_hub_answers_is_said_in_two_lines(
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", answer)
 
-    result = attnviz("inspect", SHORT_TEXT, "--model", "o/n")
-
-    assert result.status == 2
-    assert message in result.err.splitlines()[0]
-    assert len(result.err.splitlines()) == 2
+    assert message in refusal_lines(attnviz("inspect", SHORT_TEXT, "--model", "o/n"))[0]
 
 
 def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
