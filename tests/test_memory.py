@@ -265,10 +265,7 @@ def test_no_memory_is_two_lines_whoever_says_so(
 
     monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
 
-    result = attnviz("run", "I am")
-
-    assert result.status == 2
-    assert result.err == "error: {}\n hint: {}\n".format(*NO_MEMORY_MESSAGE)
+    assert refusal_lines(attnviz("run", "I am")) == NO_MEMORY_MESSAGE
 
 
 def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

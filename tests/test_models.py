@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from attnviz.traces.models.shipped import load_model
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.model_location import HUB_NAME
 from tests.conftest import Attnviz
+from tests.hostile.files import update_json, write_files
 from tests.refusals import refusal_lines
 
 AGREEMENT = "the old keys near the small cabinet"
@@ -36,10 +36,7 @@ LETTERS = "a b c d e f g h"
 
 def write_model(model: Model, place: Path) -> Path:
     """Write a model into a new folder, as --save does."""
-    place.mkdir()
-    for name, content in folder.model_files(model).items():
-        (place / name).write_bytes(content)
-    return place
+    return write_files(place, folder.model_files(model))
 
 
 @pytest.fixture
@@ -324,11 +321,10 @@ def test_a_well_known_model_is_named_with_its_owner(
 
 
 def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved_folder: Path) -> None:
-    config = json.loads((saved_folder / CONFIG_FILE).read_text())
-    config |= {"heads": {"L0H0": "reads the opposite letter"}}
+    update_json(CONFIG_FILE, heads={"L0H0": "reads the opposite letter"})(saved_folder)
     for score, sentences in ((7.0, 128), (0.9, -3)):
-        config["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
-        (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
+        facts = {"scores": {"L0H0": score}, "sentences": sentences}
+        update_json(CONFIG_FILE, "facts", **facts)(saved_folder)
 
         assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved_folder)).out
 
@@ -346,9 +342,7 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
 def test_the_sentence_of_a_task_is_not_named_for_other_words(
     attnviz: Attnviz, saved_folder: Path
 ) -> None:
-    config = json.loads((saved_folder / CONFIG_FILE).read_text())
-    config["facts"]["task"] = "agreement"
-    (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
+    update_json(CONFIG_FILE, "facts", task="agreement")(saved_folder)
 
     assert (
         f"such as: attnviz run 'a b c' --model {saved_folder}"

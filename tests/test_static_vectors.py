@@ -29,9 +29,6 @@ from tests.test_house import loaded_after
 SENTENCE = "the cat chased the dog"
 MINILM: dict[str, Any] = {"variant": "plain", "embeddings": "minilm", "tokenizer": "words"}
 COMMAND = ("run", SENTENCE, "--variant", "plain", "--embeddings", "minilm")
-VOCABULARY = {"cat": 0, "Ġcat": 1, "Ġdog": 2, "Ġruns": 3, "s": 4, "c": 5, "a": 6, "t": 7, ".": 8,
-              "Ġ": 9, "d": 10, "o": 11, "g": 12}  # fmt: skip
-MERGES = ["c a", "ca t", "Ġ cat"]
 
 
 @cache
