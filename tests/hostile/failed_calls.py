@@ -47,7 +47,7 @@ def _lesson_that_draws(draws: str, given: str) -> Call:
     )
 
 
-def _scores_and(**arrays: Any) -> bytes:
+def _archive_with_scores(**arrays: Any) -> bytes:
     return npz_archive(scores=np.ones((2, 2)), **arrays)
 
 
@@ -88,7 +88,7 @@ WITH_MATRICES = (
     ),
     _call_with_matrices("scores = [[1]]\nb_out = [1, 2]", "--layers=1"),
     *(
-        _call_with_matrices(_scores_and(vocabulary=np.array(odd)), name="g.npz")
+        _call_with_matrices(_archive_with_scores(vocabulary=np.array(odd)), name="g.npz")
         for odd in ([10], "x", float("nan"), float("inf"))
     ),
     *(
@@ -98,8 +98,8 @@ WITH_MATRICES = (
             zip_archive(npy_file("(99999999999999999999,)", 0)),
             zip_archive(npy_file("(1, 1)"), encryption_flag=1),
             zip_archive(npy_file("(1, 1)"), method=99),  # compressed in an unknown way
-            _scores_and(values=np.array([1j, 2])),
-            _scores_and(values=np.array(["2026-01-01"], dtype="datetime64[D]")),
+            _archive_with_scores(values=np.array([1j, 2])),
+            _archive_with_scores(values=np.array(["2026-01-01"], dtype="datetime64[D]")),
         )
     ),
     _call_with_matrices(tensor_file("F4", 2), name="g.safetensors"),
