@@ -5,10 +5,8 @@ Work is counted, or memory; no test looks at a clock.
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
@@ -30,6 +28,15 @@ from attnviz.traces.models import by_hand
 from attnviz.traces.toml_reader import Table, TomlFile
 from attnviz.traces.trained.model_location import read_safetensors_header
 from tests.conftest import Attnviz
+from tests.hostile import damage
+from tests.hostile.files import (
+    npy_file,
+    places,
+    replace_value,
+    tensor_file,
+    tensors_of,
+    zip_archive,
+)
 from tests.small_transformers import Saved
 
 MB = 10**6
@@ -168,30 +175,18 @@ def test_json_that_there_is_no_room_for_is_refused_before_it_is_read(
     )
 
 
-def archive(shape: str, size: int, kind: str = "<f4", name: str = "scores") -> bytes:
-    """An archive with an array of `size` zero bytes, whose header gives this shape and type."""
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as members:
-        start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text + b"\n"
-        members.writestr(f"{name}.npy", start + bytes(size))
-    return file.getvalue()
-
-
-def tensors(size: int, shape: list[int], kind: str) -> bytes:
-    header = {"scores": {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + bytes(size)
+def tokens_archive(shape: str, kind: str) -> bytes:
+    return zip_archive(npy_file(shape, 0, kind), name="tokens.npy")
 
 
 ARRAYS: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "compressed": (".npz", lambda: archive("(1000, 4000)", 16 * MB)),
-    "of bytes": (".npz", lambda: archive("(4000, 4000)", 16 * MB, "|i1")),
-    "a tensor of bytes": (".safetensors", lambda: tensors(4 * MB, [2000, 2000], "I8")),
-    "words without letters": (".npz", lambda: archive("(2000000,)", 0, "<U0", "tokens")),
-    "rows of no words": (".npz", lambda: archive("(2000000, 0)", 0, "<U1", "tokens")),
-    "columns of nothing": (".npz", lambda: archive(f"(0, {10**18})", 0)),
-    "a header without an end": (".npz", lambda: archive("(" + " " * 60_000, 0)),
+    "compressed": (".npz", lambda: zip_archive(npy_file("(1000, 4000)", 16 * MB, "<f4"))),
+    "of bytes": (".npz", lambda: zip_archive(npy_file("(4000, 4000)", 16 * MB, "|i1"))),
+    "a tensor of bytes": (".safetensors", lambda: tensor_file("I8", 4 * MB, (2000, 2000))),
+    "words without letters": (".npz", lambda: tokens_archive("(2000000,)", "<U0")),
+    "rows of no words": (".npz", lambda: tokens_archive("(2000000, 0)", "<U1")),
+    "columns of nothing": (".npz", lambda: zip_archive(npy_file(f"(0, {10**18})", 0, "<f4"))),
+    "a header without an end": (".npz", lambda: zip_archive(npy_file("(" + " " * 60_000, 0))),
 }
 
 
@@ -313,28 +308,7 @@ def test_lines_are_held_out_without_comparing_all_with_all(monkeypatch: pytest.M
     assert CountedName.compared < 10 * len(rows)
 
 
-ODD_VALUES: tuple[Any, ...] = (
-    None, True, -1, 5, 1.5, 2**70, "", "ab", "[NO]", [], [1], ["x", 2], [None], [-5, 3], {},
-)  # fmt: skip
-
-
-def places(value: Any, *before: Any) -> Iterator[tuple[Any, ...]]:
-    """The paths of all values in a JSON value."""
-    yield before
-    inner = value.items() if isinstance(value, dict) else ()
-    for key, each in enumerate(value) if isinstance(value, list) else inner:
-        yield from places(each, *before, key)
-
-
-def replace_place(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    if not place:
-        return new
-    changed_value = json.loads(json.dumps(value))
-    inner = changed_value
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = new
-    return changed_value
+ODD_VALUES = (*damage.ODD_VALUES, 5, "ab", "[NO]", ["x", 2], [-5, 3])
 
 
 def test_an_odd_header_of_a_transformer_is_read_or_refused(tmp_path: Path) -> None:
@@ -347,8 +321,8 @@ def test_an_odd_header_of_a_transformer_is_read_or_refused(tmp_path: Path) -> No
     read_count = refused_count = 0
     for place in places(header):
         for new in ODD_VALUES:
-            text = json.dumps(replace_place(header, place, new)).encode()
-            path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(34))
+            changed_header = replace_value(header, place, new)
+            path.write_bytes(tensors_of(changed_header, bytes(34)))
             try:
                 header_read = read_safetensors_header(path)
             except AttnvizError:
@@ -381,7 +355,7 @@ def test_odd_files_of_a_transformer_are_read_or_refused(
     for name, place, new in cases:
         shutil.copytree(undamaged_folder, folder, dirs_exist_ok=True)
         value = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps(replace_place(value, place, new)))
+        (folder / name).write_text(json.dumps(replace_value(value, place, new)))
         try:
             weights = trace("The animal zzz 中", model=str(folder)).weights
         except AttnvizError:
@@ -430,8 +404,7 @@ def test_a_header_that_tells_of_more_than_its_file_holds_is_refused_without_a_wo
     tmp_path: Path, shape: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     path = tmp_path / "a.npy"
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    path.write_bytes(npy_file(shape, 0, "<f4"))
 
     with pytest.raises(AttnvizError, match="is not a NumPy file"):
         trace("I am", embeddings=str(path))

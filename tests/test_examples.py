@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
 from tests.evaluate import holds
+from tests.refusals import refusal_lines
 
 NAMES = example_names.example_names()
 
@@ -249,282 +251,180 @@ def test_minus_infinity_is_a_number_like_others() -> None:
 
 
 CLAIM = "[[expect]]\nclaim = 'loops agree'"
-BAD_FILES = {
-    "key": ('titel = "Mine"', 1, "there is no key 'titel'", "did you mean 'title'?"),
-    "no title": ('source = "me"', 1, "an example needs a title", "begin with: title ="),
-    "setting": (
-        "[settings]\nvariant = 'plain'\nhaeds = 2",
+# What follows the title: its line, the problem, and the hint where it is not to change a value.
+BAD_FILES: dict[str, tuple[Any, ...]] = {
+    'titel = "Mine"': (1, "there is no key 'titel'", "did you mean 'title'?"),
+    'source = "me"': (1, "an example needs a title", "begin with: title ="),
+    "[settings]\nvariant = 'plain'\nhaeds = 2": (
         4,
         "there is no setting 'haeds'",
         "did you mean 'heads'?",
     ),
-    "bad setting": (
-        "[settings]\nvariant = 'plian'",
-        3,
-        "there is no variant 'plian'",
-        "did you mean 'plain'?",
-    ),
-    "bad value": (
-        "[settings]\ndim = 'eight'",
-        3,
-        "'dim' is not a whole number",
-        "change its value",
-    ),
-    "yes": ("[settings]\nscale = 'no'", 3, "'scale' is not true or false", "change its value"),
-    "variant": (
-        "[settings]\nvariant = 3",
-        3,
-        "'variant' is not text in quotes",
-        "change its value",
-    ),
-    "draws": ("[recipe]\ndraws = 3", 3, "'draws' is not a list of draws", "change its value"),
-    "large seed": (
-        "[recipe]\nseed = 99999999999999999999",
-        3,
-        "'seed' is not a whole number",
-        "change its value",
-    ),
-    "skip": ("[recipe]\nskip = 9999999999", 3, "'skip' is not a whole number", "change its value"),
-    "large draw": (
-        "[recipe]\ndraws = [{ name = 'x', rand = [200000, 200000] }]",
+    "[settings]\nvariant = 'plian'": (3, "there is no variant 'plian'", "did you mean 'plain'?"),
+    "[settings]\ndim = 'eight'": (3, "'dim' is not a whole number"),
+    "[settings]\nscale = 'no'": (3, "'scale' is not true or false"),
+    "[settings]\nvariant = 3": (3, "'variant' is not text in quotes"),
+    "[recipe]\ndraws = 3": (3, "'draws' is not a list of draws"),
+    "[recipe]\nseed = 99999999999999999999": (3, "'seed' is not a whole number"),
+    "[recipe]\nskip = 9999999999": (3, "'skip' is not a whole number"),
+    "[recipe]\ndraws = [{ name = 'x', rand = [200000, 200000] }]": (
         3,
         "a draw of 40,000,000,000 numbers is too large",
         "at most 100,000,000",
     ),
-    "randint": (
-        "[recipe]\ndraws = [{ name = 'x', randint = [2], low = 5, high = 1 }]",
+    "[recipe]\ndraws = [{ name = 'x', randint = [2], low = 5, high = 1 }]": (
         3,
         "randint draws from low to high, but here from 5 to 1",
         "give low = 0",
     ),
-    "bias": (
-        "[recipe]\ndraws = [{ name = 'x', linear = [2, 2], bias = 3 }]",
+    "[recipe]\ndraws = [{ name = 'x', linear = [2, 2], bias = 3 }]": (
         3,
         "'bias' is not true or false",
-        "change its value",
     ),
-    "twice": (
-        "[recipe]\ndraws = [{ name = 'x', rand = [2] }, { name = 'x', rand = [2] }]",
+    "[recipe]\ndraws = [{ name = 'x', rand = [2] }, { name = 'x', rand = [2] }]": (
         3,
         "two draws are called 'x'",
         "give each a name of its own",
     ),
-    "misnamed": (
-        "[recipe]\ndraws = [{ name = 'embedings', rand = [2, 2] }]",
+    "[recipe]\ndraws = [{ name = 'embedings', rand = [2, 2] }]": (
         3,
         "the draw 'embedings' is not used",
         "did you mean 'embeddings'?",
     ),
-    "product": (
-        "[given]\nqueries = { product = 3 }",
+    "[given]\nqueries = { product = 3 }": (
         3,
         "'queries': this way to make a matrix is not known",
         "write { product",
     ),
-    "nan": (f"[given]\nscores = [[nan]]\n{CLAIM}", 3, "'scores' in", "make every number finite"),
-    "ragged given": (
-        f"[given]\nscores = [[1, 2], [3]]\n{CLAIM}",
-        3,
-        "row 2 of 'scores' in",
-        "give every row",
-    ),
-    "no tokens": (
-        "[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]",
+    f"[given]\nscores = [[nan]]\n{CLAIM}": (3, "'scores' in", "make every number finite"),
+    f"[given]\nscores = [[1, 2], [3]]\n{CLAIM}": (3, "row 2 of 'scores' in", "give every row"),
+    "[settings]\ndim = 4\n[[expect]]\nstep = 'scores'\nvalues = [[1]]": (
         None,
         "there is no text, and nothing in",
         "give a sentence",
     ),
-    "arithmetic": (
-        "[[expect]]\nstep = 'context'\narithmetic = 3",
+    "[[expect]]\nstep = 'context'\narithmetic = 3": (
         4,
         "'arithmetic' is not a list of sums in quotes",
-        "change its value",
     ),
-    "expected shape": (
-        "[[expect]]\nstep = 'scores'\nshape = 3",
-        4,
-        "'shape' is not a list of sizes",
-        "change its value",
-    ),
-    "with": (
-        "[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]",
-        4,
-        "'with' is not a table",
-        "change its value",
-    ),
-    "with dim": (
-        "[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]",
+    "[[expect]]\nstep = 'scores'\nshape = 3": (4, "'shape' is not a list of sizes"),
+    "[[expect]]\nstep = 'scores'\nwith = 3\nvalues = [1]": (4, "'with' is not a table"),
+    "[[expect]]\nstep = 'scores'\nwith = { dim = 'q' }\nvalues = [1]": (
         4,
         "'dim' is not a whole number",
-        "change its value",
     ),
-    "item": (
-        "[[expect]]\nstep = 'scores'\nitem = 'x'\nvalues = [1]",
+    "[[expect]]\nstep = 'scores'\nitem = 'x'\nvalues = [1]": (
         4,
         "'item' is not a whole number from 1",
-        "change its value",
     ),
-    "parameters": (
-        "[[expect]]\nstep = 'scores'\nparameters = 'x'",
+    "[[expect]]\nstep = 'scores'\nparameters = 'x'": (
         4,
         "'parameters' is not a whole number from 1",
-        "change its value",
     ),
-    "recipe": (
-        "[recipe]\nsede = 3",
-        3,
-        "there is no key of a recipe 'sede'",
-        "did you mean 'seed'?",
-    ),
-    "kind": (
-        "[recipe]\ndraws = [\n{ name = 'x', rnad = [2, 2] },\n]",
+    "[recipe]\nsede = 3": (3, "there is no key of a recipe 'sede'", "did you mean 'seed'?"),
+    "[recipe]\ndraws = [\n{ name = 'x', rnad = [2, 2] },\n]": (
         4,
         "there is no kind of draw 'rnad'",
         "did you mean 'rand'?",
     ),
-    "option": (
-        "[recipe]\ndraws = [\n{ name = 'x', rand = [2, 2], bias = true },\n]",
+    "[recipe]\ndraws = [\n{ name = 'x', rand = [2, 2], bias = true },\n]": (
         4,
         "there is no key of a draw with rand 'bias'",
         "known: name, rand",
     ),
-    "shape": (
-        "[recipe]\ndraws = [\n{ name = 'x', rand = 2 },\n]",
+    "[recipe]\ndraws = [\n{ name = 'x', rand = 2 },\n]": (
         4,
         "the draw 'x' has no shape",
         "rand = [4, 3]",
     ),
-    "seed": ("[recipe]\nseed = 'x'", 3, "'seed' is not a whole number", "change its value"),
-    "missing draw": (
-        "[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n"
-        "[given]\nembeddings = 'y'",
+    "[recipe]\nseed = 'x'": (3, "'seed' is not a whole number"),
+    "[recipe]\nseed = 1\ndraws = [\n{ name = 'x', rand = [2, 2] },\n]\n[given]\nembeddings = 'y'": (
         8,
         "'embeddings': there is no draw 'y'",
         "known: x",
     ),
-    "missing factor": (
-        "[recipe]\ndraws = [\n{ name = 'u', rand = [2, 2] },\n]\n"
-        "[given]\nqueries = { product = ['u', 'x'] }",
+    "[recipe]\ndraws = [\n{ name = 'u', rand = [2, 2] },\n]\n"
+    "[given]\nqueries = { product = ['u', 'x'] }": (
         7,
         "'queries': there is no draw 'x'",
         "known: u",
     ),
-    "given": (
-        "[given]\nw_kee = [[1]]",
-        3,
-        "there is no matrix to give 'w_kee'",
-        "did you mean 'w_key'?",
-    ),
-    "mistake": (
-        "mistake = 'softmax-thrice'",
+    "[given]\nw_kee = [[1]]": (3, "there is no matrix to give 'w_kee'", "did you mean 'w_key'?"),
+    "mistake = 'softmax-thrice'": (
         2,
         "there is no mistake 'softmax-thrice'",
         "did you mean 'softmax-twice'?",
     ),
-    "step": (
-        "[[expect]]\nstep = 'scroes'\nvalues = [1]",
+    "[[expect]]\nstep = 'scroes'\nvalues = [1]": (
         3,
         "there is no step to expect something of 'scroes'",
         "did you mean 'scores'?",
     ),
-    "second expectation": (
-        "[[expect]]\nstep = 'scores'\nvalues = [1]\n\n[[expect]]\nstep = 'keys'\nvlaues = [1]",
+    "[[expect]]\nstep = 'scores'\nvalues = [1]\n\n[[expect]]\nstep = 'keys'\nvlaues = [1]": (
         8,
         "there is no key of an expectation 'vlaues'",
         "did you mean 'values'?",
     ),
-    "nothing": ("[[expect]]\nstep = 'scores'", 3, "nothing is expected of 'scores'", "give one of"),
-    "no step": ("[[expect]]\nvalues = [1]", 2, "an expectation names no step", "step = one of"),
-    "claim": (
-        "[[expect]]\nclaim = 'rows sum to one'",
+    "[[expect]]\nstep = 'scores'": (3, "nothing is expected of 'scores'", "give one of"),
+    "[[expect]]\nvalues = [1]": (2, "an expectation names no step", "step = one of"),
+    "[[expect]]\nclaim = 'rows sum to one'": (
         3,
         "there is no claim 'rows sum to one'",
         "did you mean 'rows sum to 1'?",
     ),
-    "toml": ("given = [1, 2", None, "is not valid TOML", "write each line as name"),
-    "line of toml": ("query == 1", None, "(at line 2, column 8)", "write each line as name"),
+    "given = [1, 2": (None, "is not valid TOML", "write each line as name"),
+    "query == 1": (None, "(at line 2, column 8)", "write each line as name"),
 }
 
 
-@pytest.mark.parametrize("name", BAD_FILES)
-def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, name: str) -> None:
-    text, line, problem, hint = BAD_FILES[name]
+@pytest.mark.parametrize("text", BAD_FILES)
+def test_a_bad_file_is_refused_with_its_line(attnviz: Attnviz, tmp_path: Path, text: str) -> None:
+    line, expected_problem, *expected_hint = BAD_FILES[text]
     path = tmp_path / "bad.toml"
-    replaces_title = name in ("key", "no title")
-    path.write_text(text if replaces_title else f'title = "Bad"\n{text}\n')
+    path.write_text(text if line == 1 else f'title = "Bad"\n{text}\n')
 
     result = attnviz("example", "check", str(path))
+    problem, hint = refusal_lines(result, out=result.out)
 
-    assert result.status == 2, result.err
-    error_line, hint_line = result.err.splitlines()
-    assert problem in error_line
-    assert error_line.startswith(f"error: line {line}" if line else "error: ")
-    assert str(path) in error_line
-    assert hint_line.startswith(f" hint: {hint}")
+    assert result.out.endswith(f"✗ {path} is refused\n")
+    assert expected_problem in problem
+    assert problem.startswith(f"line {line}" if line else "")
+    assert str(path) in problem
+    assert hint.startswith(*expected_hint or ["change its value"])
 
 
-IMPOSSIBLE_EXPECTATIONS = {
-    "nothing dropped": (
-        "",
-        "step = 'dropout'\nvalues = [[1, 0], [0, 4]]",
-        13,
-        "'dropout' is expected, but this example has no such step",
-    ),
-    "one head": ("", "step = 'joined'\nvalues = [[1, 0], [0, 4]]", 13, "'joined' is expected"),
-    "nothing hidden": ("", "step = 'mask'\nvalues = [[1, 0], [0, 4]]", 13, "'mask' is expected"),
-    "no batch": (
-        "",
-        "step = 'scores'\nitem = 3\nvalues = [[1, 0], [0, 4]]",
-        None,
-        "there is no batch",
-    ),
-    "step that is not there": (
-        "keys = 1",
-        "step = 'b_query'\nvalues = [1]",
-        13,
-        "'b_query' is expected, but this example has no such step",
-    ),
-    "shape": (
-        "",
-        "step = 'scores'\nvalues = [[1, 0, 0], [0, 4, 0]]",
-        13,
-        "2 × 3 numbers are expected of 'scores', which is 2 × 2",
-    ),
-    "ragged": (
-        "",
-        "step = 'scores'\nvalues = [[1, 0], [0]]",
-        13,
-        "the rows expected of 'scores' differ in length",
-    ),
-    "word": (
-        "",
-        "step = 'scores'\nvalues = [[1, 0], [0, 'four']]",
-        13,
-        "'four' in row 2 column 2 is no",
-    ),
-    "query": (
-        "",
-        "step = 'scores'\nquery = 'c'\nvalues = [1, 0]",
-        None,
-        "no token of the sentence",
-    ),
+NO_SUCH_STEP = "is expected, but this example has no such step"
+IMPOSSIBLE_EXPECTATIONS = {  # after `step = `, in line 13 of the file
+    "'dropout'\nvalues = [[1, 0], [0, 4]]": f"'dropout' {NO_SUCH_STEP}",
+    "'joined'\nvalues = [[1, 0], [0, 4]]": "'joined' is expected",
+    "'mask'\nvalues = [[1, 0], [0, 4]]": "'mask' is expected",
+    "'b_query'\nvalues = [1]": f"'b_query' {NO_SUCH_STEP}",
+    "'scores'\nvalues = [[1, 0, 0], [0, 4, 0]]": "2 × 3 numbers are expected of 'scores', which is "
+    "2 × 2",
+    "'scores'\nvalues = [[1, 0], [0]]": "the rows expected of 'scores' differ in length",
+    "'scores'\nvalues = [[1, 0], [0, 'four']]": "'four' in row 2 column 2 is no",
+}
+IMPOSSIBLE_CHOICES = {  # whose lines are not known
+    "'scores'\nitem = 3\nvalues = [[1, 0], [0, 4]]": "there is no batch",
+    "'scores'\nquery = 'c'\nvalues = [1, 0]": "no token of the sentence",
 }
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE_EXPECTATIONS)
+@pytest.mark.parametrize("expectation", IMPOSSIBLE_EXPECTATIONS | IMPOSSIBLE_CHOICES)
 def test_an_expectation_that_cannot_be_held_against_anything_is_refused(
-    attnviz: Attnviz, lesson_file: Path, name: str
+    attnviz: Attnviz, lesson_file: Path, expectation: str
 ) -> None:
-    _, expectation, line, problem = IMPOSSIBLE_EXPECTATIONS[name]
-    lesson_file.write_text(
-        LESSON.partition("[[expect]]")[0] + f"# two\n# more\n[[expect]]\n{expectation}\n"
-    )
+    start = LESSON.partition("[[expect]]")[0]
+    lesson_file.write_text(f"{start}# two\n# more\n[[expect]]\nstep = {expectation}\n")
 
     result = attnviz("example", "check", str(lesson_file))
 
     assert result.status == 2, result.out
-    assert problem in result.err
-    assert line is None or f"line {line} of '{lesson_file}'" in result.err
+    if expectation in IMPOSSIBLE_CHOICES:
+        assert IMPOSSIBLE_CHOICES[expectation] in result.err
+    else:
+        problem = f"line 13 of '{lesson_file}': {IMPOSSIBLE_EXPECTATIONS[expectation]}"
+        assert result.err.startswith(f"error: {problem}")
 
 
 def test_an_example_that_is_not_there_is_refused(attnviz: Attnviz) -> None:
@@ -537,13 +437,10 @@ def test_an_example_that_is_not_there_is_refused(attnviz: Attnviz) -> None:
 
 
 def test_a_name_is_needed(attnviz: Attnviz) -> None:
-    result = attnviz("example", "show")
-
-    assert result.status == 2
-    assert result.err.splitlines() == [
-        "error: attnviz example show needs a NAME",
-        " hint: attnviz example list names them",
-    ]
+    assert refusal_lines(attnviz("example", "show")) == (
+        "attnviz example show needs a NAME",
+        "attnviz example list names them",
+    )
 
 
 def test_a_broken_file_does_not_keep_the_others_from_being_checked(

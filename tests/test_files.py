@@ -17,6 +17,7 @@ from attnviz import trace
 from attnviz.errors import MAX_QUOTED_PATH_LETTERS, AttnvizError, shorten_text
 from attnviz.machine import atomic_files, exit_handling, files
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 
 
 def half_written_content() -> Iterator[bytes]:
@@ -158,12 +159,9 @@ def test_a_file_cannot_be_in_a_file_that_is_written_with_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    result = attnviz("run", "a b", "-o", "c.json", "-o", "c.json/b.svg")
-
-    assert (result.status, result.err) == (
-        2,
-        "error: 'c.json' is to be a file, so 'c.json/b.svg' cannot be in it\n"
-        " hint: choose another folder\n",
+    assert refusal_lines(attnviz("run", "a b", "-o", "c.json", "-o", "c.json/b.svg")) == (
+        "'c.json' is to be a file, so 'c.json/b.svg' cannot be in it",
+        "choose another folder",
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -281,12 +279,9 @@ def test_a_folder_that_does_not_exist_is_asked_for_and_not_made(
     folder: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = attnviz(*arguments)
-
-    assert result.status == 2
-    assert result.err == (
-        f"error: there is no folder '{folder}'\n"
-        f" hint: make it with: mkdir -p {shlex.quote(folder)}\n"
+    assert refusal_lines(attnviz(*arguments)) == (
+        f"there is no folder '{folder}'",
+        f"make it with: mkdir -p {shlex.quote(folder)}",
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -334,12 +329,9 @@ def test_what_is_no_file_holds_no_matrices(
 ) -> None:
     occupy(tmp_path / "x.toml", kind)
 
-    result = attnviz("run", "--given", str(tmp_path / "x.toml"))
-
-    assert (result.status, result.err) == (
-        2,
-        f"error: '{tmp_path / 'x.toml'}' is {description}: there is nothing to take matrices from\n"
-        " hint: give the name of a file\n",
+    assert refusal_lines(attnviz("run", "--given", str(tmp_path / "x.toml"))) == (
+        f"'{tmp_path / 'x.toml'}' is {description}: there is nothing to take matrices from",
+        "give the name of a file",
     )
 
 

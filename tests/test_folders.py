@@ -7,10 +7,9 @@ import io
 import json
 import math
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
 
 from attnviz import trace
 from attnviz.cli.learn import LearnOptions, continue_training
@@ -34,6 +32,16 @@ from attnviz.traces.models import folder
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.trace import Trace
 from tests.conftest import Attnviz, unchecked
+from tests.hostile import damage
+from tests.hostile.files import (
+    change_json,
+    change_tensors,
+    places,
+    replace_value,
+    update_json,
+    value_at,
+)
+from tests.refusals import refusal_lines
 from tests.tiers import examples
 
 LETTERS = "a b c d e f g h"
@@ -86,16 +94,6 @@ def model_folder(first_progress: Progress, work_folder: Path) -> Path:
     return work_folder / "m"
 
 
-def change_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    contents = json.loads(path.read_text(encoding="utf-8"))
-    change(contents)
-    path.write_text(json.dumps(contents), encoding="utf-8")
-
-
-def update(changes: dict[str, Any], contents: dict[str, Any]) -> None:
-    contents.update(changes)
-
-
 def use_folder(model_folder: Path) -> Trace:
     """Continue a training for one step, as attnviz learn --from, and use it, as --model."""
     with unchecked():
@@ -115,19 +113,11 @@ def use_folder(model_folder: Path) -> Trace:
 
 def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, model_folder: Path) -> None:
     (model_folder / "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
-    change_json(
-        model_folder / "training.json",
-        lambda document: document.update(asked={"task": "m/evil.py"}),
-    )
+    update_json("training.json", asked={"task": "m/evil.py"})(model_folder)
 
-    result = attnviz("learn", "--from", "m", "--steps", "5")
-
-    assert (result.status, result.out, result.err) == (
-        2,
-        "",
-        "error: 'm' learns m/evil.py, a Python file, and no Python is run just because a folder "
-        "names it\n"
-        " hint: if you trust that file, give it as well: attnviz learn m/evil.py --from m\n",
+    assert refusal_lines(attnviz("learn", "--from", "m", "--steps", "5")) == (
+        "'m' learns m/evil.py, a Python file, and no Python is run just because a folder names it",
+        "if you trust that file, give it as well: attnviz learn m/evil.py --from m",
     )
     assert attnviz("learn", "mine.py", "--from", "m", "--steps", "5").err == (
         "error: 'm' learns m/evil.py, but mine.py is given\n hint: leave mine.py out, or --from\n"
@@ -206,7 +196,7 @@ def test_a_file_that_is_typed_again_has_the_words_that_the_model_learned(
         f"error: the words of {name} are not those that the model in 'm' learned\n"
         " hint: start a new training: "
     )
-    change_json(work_folder / "m" / "training.json", lambda document: document.pop("source"))
+    change_json("training.json", lambda document: document.pop("source"))(work_folder / "m")
     assert attnviz("learn", "--from", "m", "--steps", "3").err.startswith(
         "error: the training in 'm' is damaged\n"
     )
@@ -220,8 +210,7 @@ def test_what_stands_in_the_folder_is_bounded_and_checked(
         "a b\n" * 3_000_000: "what is learned from has more than 10 MB, the most that a text may",
         "one": "the task that 'm' holds is damaged: 'lines.txt': there is only one line",
     }.items():
-        changes = {"asked": choices, "source": source}
-        change_json(model_folder / "training.json", partial(update, changes))
+        update_json("training.json", asked=choices, source=source)(model_folder)
         assert attnviz("learn", "--from", "m").err.startswith(f"error: {problem}")
 
 
@@ -240,29 +229,6 @@ def names_opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for module, name in ((io, "open"), (builtins, "open"), (socket, "getaddrinfo")):
         monkeypatch.setattr(module, name, recording(getattr(module, name)))
     return names
-
-
-def value_paths(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The path of keys and indices to every value of a JSON document."""
-    yield at
-    if isinstance(value, dict | list):
-        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from value_paths(each, (*at, name))
-
-
-def value_at(root: Any, value_path: tuple[str | int, ...]) -> Any:
-    for name in value_path:
-        root = root[name]
-    return root
-
-
-def replace_value(value: Any, value_path: tuple[str | int, ...], new_value: Any) -> Any:
-    """A copy of the document with another value at one path."""
-    if not value_path:
-        return new_value
-    changed_copy = json.loads(json.dumps(value))
-    value_at(changed_copy, value_path[:-1])[value_path[-1]] = new_value
-    return changed_copy
 
 
 @pytest.mark.slow("calls")
@@ -285,7 +251,7 @@ def test_no_text_of_a_folder_opens_a_file_runs_it_or_asks_anybody(
         document = json.loads(content)
         texts = [
             value_path
-            for value_path in value_paths(document)
+            for value_path in places(document)
             if isinstance(value_at(document, value_path), str)
         ]
         for value_path, name in product(texts, names):
@@ -304,9 +270,7 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
     attnviz: Attnviz, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "none")
-    change_json(
-        model_folder / "vocabulary.json", lambda document: document.update(tokenizer="o200k_base")
-    )
+    update_json("vocabulary.json", tokenizer="o200k_base")(model_folder)
 
     assert attnviz("run", LETTERS, "--model", "m").err == (
         "error: the model's tokenizer is 'o200k_base', and tiktoken has no copy of it on this "
@@ -322,21 +286,7 @@ def test_a_tokenizer_that_a_model_names_is_not_downloaded(
 DEEP_LIST: Any = 1
 for _ in range(50):
     DEEP_LIST = [DEEP_LIST]
-NUMBERS: tuple[Any, ...] = (True, 0, -1, 0.5, math.inf, math.nan, 1e300, 10**400)
-ODD_VALUES: tuple[Any, ...] = (
-    None,
-    "",
-    "x",
-    "\ud800",
-    *NUMBERS,
-    [],
-    {},
-    {"a": [1]},
-    [8, [1]],
-    [[0.1]],
-    [[[0.1]]],
-    DEEP_LIST,
-)
+ODD_VALUES = (*damage.ODD_VALUES, "\ud800", 1e300, {"a": [1]}, [[0.1]], [[[0.1]]], DEEP_LIST)
 
 
 @pytest.mark.slow("calls")
@@ -350,7 +300,7 @@ def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
     for name, content in progress.files_with_digest(first_progress).items():
         (model_folder / name).write_bytes(content)
     document = json.loads((model_folder / file).read_text(encoding="utf-8"))
-    paths = [*value_paths(document)]
+    paths = [*places(document)]
     changes = replace_value(document, paths[index % len(paths)], odd_value)
     (model_folder / file).write_text(json.dumps(changes), encoding="utf-8")
 
@@ -365,127 +315,14 @@ def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
         assert torch.isfinite(weights).all()
 
 
-def change_moment(number: int, **changes: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda document: document["moments"][number].update(changes)
-
-
-HISTORY_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "scores of one head": change_moment(0, scores={"opposite": [[0.1], [0.2]]}),
-    "scores without a layer": change_moment(0, scores={"opposite": [[0.1, 0.2]]}),
-    "scores one deeper": change_moment(0, scores={"opposite": [[[0.1, 0.2], [0.1, 0.2]]]}),
-    "scores by no name": change_moment(1, scores={}),
-    "a score of 1e300": change_moment(0, scores={"opposite": [[1e300, 0.2], [0.1, 0.2]]}),
-    "an infinite loss": change_moment(0, loss=math.inf, accuracy=math.inf),
-    "an infinite accuracy": change_moment(1, accuracy=math.inf),
-    "a list of steps": change_moment(0, step=[1]),
-    "the same step again": change_moment(1, step=0),
-    "a list of accuracies": change_moment(1, accuracy=[1]),
-    "seconds in words": change_moment(1, seconds="x"),
-    "a moment less": lambda document: document["moments"].pop(),
-    "no moment": lambda document: document.update(moments=[]),
-    "a batch of 1e300": lambda document: document["choices"].update(batch=1e300),
-    "400 digits": lambda document: document["choices"].update(until=10**400),
-    "another sentence": lambda document: document.update(watch="a b"),
-    "two kinds of task": lambda document: document["asked"].update(file="x", tokenizer="words"),
-}
-
-
-@pytest.mark.slow_table("training", keep=4)
-@pytest.mark.parametrize("damage", HISTORY_CHANGES)
-def test_a_history_that_no_training_has_is_refused(
-    attnviz: Attnviz, model_folder: Path, damage: str
-) -> None:
-    change_json(model_folder / "training.json", HISTORY_CHANGES[damage])
-
-    assert attnviz("learn", "--from", "m", "--steps", "5").err == (
-        "error: the training in 'm' is damaged\n"
-        " hint: learn again, or use the model as it is: attnviz run TEXT --model m\n"
-    )
-
-
-def test_readings_that_the_task_does_not_have_are_refused(
-    attnviz: Attnviz, model_folder: Path
-) -> None:
-    def rename_readings(document: dict[str, Any]) -> None:
-        for each in document["moments"]:
-            each["scores"] = {"other": each["scores"]["opposite"]}
-
-    change_json(model_folder / "training.json", rename_readings)
-
-    assert attnviz("learn", "--from", "m", "--steps", "5").err == (
-        "error: the readings of reverse are not those that the model in 'm' learned\n"
-        " hint: start a new training: attnviz learn reverse\n"
-    )
-
-
-def change_tensors(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    """Change the tensors of a file and keep its metadata."""
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-    tensors_of_file = load_file(path)
-    change(tensors_of_file)
-    save_file(tensors_of_file, path, metadata)
-
-
-MOMENT_OF_QUERY_MATRIX = "optimizer exp_avg w_query"
-TENSOR_CHANGES: dict[str, Callable[[dict[str, torch.Tensor]], object]] = {
-    "another dtype": lambda tensors: tensors.update(
-        {MOMENT_OF_QUERY_MATRIX: tensors[MOMENT_OF_QUERY_MATRIX].half()}
-    ),
-    "another shape": lambda tensors: tensors.update(
-        {MOMENT_OF_QUERY_MATRIX: tensors[MOMENT_OF_QUERY_MATRIX][:3].clone()}
-    ),
-    "no finite number": lambda tensors: tensors[MOMENT_OF_QUERY_MATRIX].fill_(math.inf),
-    "one of its tensors is gone": lambda tensors: tensors.pop(MOMENT_OF_QUERY_MATRIX),
-    "another step": lambda tensors: tensors["optimizer step w_query"].fill_(9),
-    "weights above 1": lambda tensors: tensors["weights.0"].fill_(3),
-    "weights of fewer heads": lambda tensors: tensors.update(
-        {"weights.1": tensors["weights.1"][:, :1].clone()}
-    ),
-    "weights of fewer moments": lambda tensors: tensors.update(
-        {"weights.1": tensors["weights.1"][:1].clone()}
-    ),
-}
-
-
-@pytest.mark.parametrize("damage", TENSOR_CHANGES)
-def test_numbers_that_no_training_keeps_are_refused(model_folder: Path, damage: str) -> None:
-    change_tensors(model_folder / "training.safetensors", TENSOR_CHANGES[damage])
-
-    with pytest.raises(AttnvizError, match=r"the training in .* is damaged"):
-        progress.read_progress(model_folder)
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [{"tokens": [8, [1]]}, {"scores": {"L0H0": "x"}}, {"sentences": 1.5}, {"task": []}],
-    ids=str,
-)
-def test_facts_of_another_type_are_refused(
-    attnviz: Attnviz, model_folder: Path, facts: dict[str, Any]
-) -> None:
-    change_json(model_folder / "config.json", lambda document: document["facts"].update(facts))
-
-    assert attnviz("run", LETTERS, "--model", "m").err == (
-        "error: 'm/config.json' is not as attnviz wrote it: something in it is missing or of "
-        "another kind\n"
-        " hint: save it again: attnviz learn TASK --save FOLDER\n"
-    )
-
-
 def test_answers_that_overflow_are_refused(attnviz: Attnviz, model_folder: Path) -> None:
-    change_tensors(
-        model_folder / "model.safetensors", lambda tensors: tensors["w_answers"].fill_(3e38)
+    change_tensors("model.safetensors", lambda tensors: tensors["w_answers"].fill_(3e38))(
+        model_folder
     )
 
-    result = attnviz("run", LETTERS, "--model", "m", "--predict")
-
-    assert (result.status, result.err) == (
-        2,
-        "error: the scores of the answers are too large for float32, whose largest number is "
-        "3.4e+38\n"
-        " hint: try smaller numbers, or --dtype float64\n",
+    assert refusal_lines(attnviz("run", LETTERS, "--model", "m", "--predict")) == (
+        "the scores of the answers are too large for float32, whose largest number is 3.4e+38",
+        "try smaller numbers, or --dtype float64",
     )
 
 

@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -23,15 +24,17 @@ from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
 from tests.gguf_files import add_byte_vocabulary, close_file
+from tests.refusals import refusal_lines
 from tests.tiers import examples
 
 DAMAGED_ERROR = (
     "error: '{path}' is damaged or incomplete: {reason}\n hint: copy or download it again\n"
 )
-CONVERT_HINT = " hint: convert the model again, with a newer version of llama.cpp\n"
+CONVERT_HINT = "convert the model again, with a newer version of llama.cpp"
+CONVERT_LINE = f" hint: {CONVERT_HINT}\n"
 OTHER_KINDS_HINT = (
-    " hint: use a model of one of these kinds: llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2 "
-    "(Mistral is llama); or a folder that transformers wrote\n"
+    "use a model of one of these kinds: llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2 (Mistral "
+    "is llama); or a folder that transformers wrote"
 )
 FACTS = {
     "embedding_length": 32,
@@ -98,97 +101,71 @@ def _read_error(attnviz: Attnviz, path: Path) -> str:
     return result.err
 
 
-def test_a_truncated_file(write_model_file: Write, attnviz: Attnviz) -> None:
-    path = write_model_file()
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[:-4000])
-
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(
-        path=path,
-        reason=f"its tensor 'blk.0.ffn_down.weight' would end at byte {size:,}, and the file has "
-        f"{size - 4000:,}",
-    )
-    path.write_bytes(path.read_bytes()[:2000])
-    reason = "its header has 300 texts, too many for its 2,000 bytes"
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
-    path.write_bytes(path.read_bytes()[:100])
-    reason = "its header has 11 tensors, too many for its 100 bytes"
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
-
-
 HUGE = 2**60
-FALSE_COUNTS = {
-    "tensors": (8, "its header has {huge} tensors, too many for its {size} bytes"),
-    "metadata entries": (
-        16,
-        "its header has {huge} metadata entries, too many for its {size} bytes",
+QUERY_MATRIX = "blk.0.attn_q.weight"
+TYPE_OFFSET = 4 + 16  # from the end of a tensor's name, over its dimensions and its shape
+AFTER_TYPE = TYPE_OFFSET + 4
+Damage = Callable[[Path], object]
+
+
+def cut(end: int) -> Damage:
+    return lambda path: path.write_bytes(path.read_bytes()[:end])
+
+
+def put(position: int, value: int) -> Damage:
+    return lambda path: _overwrite(path, position, value)
+
+
+def put_after(name: str, offset: int, value: int, code: str = "<Q") -> Damage:
+    """Another number behind a name in the header."""
+    return lambda path: _overwrite(path, _position_after(path, name) + offset, value, code)
+
+
+DAMAGE_BY_REASON: dict[str, Damage] = {
+    "its tensor 'blk.0.ffn_down.weight' would end at byte {whole:,}, and the file has "
+    "{size:,}": cut(-4000),
+    "its header has 300 texts, too many for its 2,000 bytes": cut(2000),
+    "its header has 11 tensors, too many for its 100 bytes": cut(100),
+    "its header has {huge:,} tensors, too many for its {size:,} bytes": put(8, HUGE),
+    "its header has {huge:,} metadata entries, too many for its {size:,} bytes": put(16, HUGE),
+    "its header says that {huge:,} bytes follow byte 32, and the file has {size:,}": put(24, HUGE),
+    "its header has {huge:,} texts, too many for its {size:,} bytes": put_after(
+        "tokenizer.ggml.tokens", 8, HUGE
     ),
-    "the length of a name": (
-        24,
-        "its header says that {huge} bytes follow byte 32, and the file has {size}",
+    "its header says that {huge_list:,} bytes follow byte {start:,}, and the file has "
+    "{size:,}": put_after("tokenizer.ggml.token_type", 8, HUGE),
+    f"its tensor '{QUERY_MATRIX}' overlaps another one": put_after(QUERY_MATRIX, AFTER_TYPE, 0),
+    f"its tensor '{QUERY_MATRIX}' has 99 dimensions": put_after(QUERY_MATRIX, 0, 99, "<I"),
+    f"its tensor '{QUERY_MATRIX}' has rows of 32 numbers, which Q4_K cannot have": put_after(
+        QUERY_MATRIX, TYPE_OFFSET, 12, "<I"
     ),
 }
 
 
-@pytest.mark.parametrize("count_name", FALSE_COUNTS)
-def test_a_header_that_lies_about_a_count_allocates_nothing(
-    count_name: str, write_model_file: Write, attnviz: Attnviz
+@pytest.mark.parametrize("reason", DAMAGE_BY_REASON)
+def test_a_damaged_file_is_refused_and_what_it_says_is_not_allocated(
+    reason: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
-    path, (position, reason) = write_model_file(), FALSE_COUNTS[count_name]
-    _overwrite(path, position, HUGE)
+    path = write_model_file()
+    whole, start = path.stat().st_size, _position_after(path, "tokenizer.ggml.token_type") + 16
+    DAMAGE_BY_REASON[reason](path)
 
     tracemalloc.start()
     with pytest.raises(AttnvizError):
         read_gguf(path)
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
-    text = reason.format(huge=f"{HUGE:,}", size=f"{path.stat().st_size:,}")
+    numbers = {"huge": HUGE, "huge_list": 4 * HUGE, "whole": whole, "start": start}
+    text = reason.format(size=path.stat().st_size, **numbers)
     assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=text)
 
 
-def test_a_list_that_is_said_to_be_longer_than_the_file(
-    write_model_file: Write, attnviz: Attnviz
-) -> None:
+def test_a_tensor_beyond_the_file(write_model_file: Write, attnviz: Attnviz) -> None:
     path = write_model_file()
-    _overwrite(path, _position_after(path, "tokenizer.ggml.tokens") + 8, HUGE)
-
-    reason = f"its header has {HUGE:,} texts, too many for its {path.stat().st_size:,} bytes"
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
-    path = write_model_file()
-    position = _position_after(path, "tokenizer.ggml.token_type") + 8
-    _overwrite(path, position, HUGE)
-    reason = (
-        f"its header says that {4 * HUGE:,} bytes follow byte {position + 8:,}, and the file has "
-        f"{path.stat().st_size:,}"
+    put_after(QUERY_MATRIX, AFTER_TYPE, 2**50)(path)
+    assert f"its tensor '{QUERY_MATRIX}' would end at byte {2**50 // 10**12:,}," in _read_error(
+        attnviz, path
     )
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
-
-
-def test_a_tensor_beyond_the_file_or_on_top_of_another(
-    write_model_file: Write, attnviz: Attnviz
-) -> None:
-    path = write_model_file()
-    position = _position_after(path, "blk.0.attn_q.weight") + 4 + 16 + 4  # dimensions, shape, type
-    _overwrite(path, position, 2**50)
-    assert (
-        f"its tensor 'blk.0.attn_q.weight' would end at byte {2**50 // 10**12:,},"
-        in _read_error(attnviz, path)
-    )
-    _overwrite(path, position, 0)
-    reason = "its tensor 'blk.0.attn_q.weight' overlaps another one"
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
-
-
-def test_a_tensor_of_impossible_shape(write_model_file: Write, attnviz: Attnviz) -> None:
-    path = write_model_file()
-    position = _position_after(path, "blk.0.attn_q.weight")
-    _overwrite(path, position, 99, "<I")
-    reason = "its tensor 'blk.0.attn_q.weight' has 99 dimensions"
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
-    _overwrite(path, position, 2, "<I")
-    _overwrite(path, position + 4 + 16, 12, "<I")  # Q4_K, in blocks of 256
-    reason = "its tensor 'blk.0.attn_q.weight' has rows of 32 numbers, which Q4_K cannot have"
-    assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
 
 
 @pytest.mark.parametrize(("number", "name"), [(16, "IQ2_XXS"), (39, "MXFP4"), (99, "type 99")])
@@ -196,7 +173,7 @@ def test_an_unknown_block_type_is_refused_by_name(
     number: int, name: str, write_model_file: Write, attnviz: Attnviz
 ) -> None:
     path = write_model_file()
-    _overwrite(path, _position_after(path, "blk.0.attn_q.weight") + 4 + 16, number, "<I")
+    put_after(QUERY_MATRIX, TYPE_OFFSET, number, "<I")(path)
 
     assert _read_error(attnviz, path) == (
         f"error: '{path}' stores blk.0.attn_q.weight as {name}, which attnviz does not read\n"
@@ -228,7 +205,7 @@ def test_a_file_of_another_version_or_of_a_big_endian_machine(
     write_model_file: Write, attnviz: Attnviz
 ) -> None:
     path = write_model_file()
-    for version, hint in ((1, CONVERT_HINT), (9, " hint: pip install --upgrade attnviz\n")):
+    for version, hint in ((1, CONVERT_LINE), (9, " hint: pip install --upgrade attnviz\n")):
         _overwrite(path, 4, version, "<I")
         assert _read_error(attnviz, path) == (
             f"error: '{path}' is of version {version} of GGUF, and attnviz reads 2 and 3\n{hint}"
@@ -253,26 +230,90 @@ def test_a_vocabulary_without_merges(tmp_path: Path, attnviz: Attnviz) -> None:
 
     assert _read_error(attnviz, path) == (
         f"error: '{path}' has a vocabulary without merges, so no text can be cut into its tokens\n"
-        + CONVERT_HINT
+        + CONVERT_LINE
     )
 
 
-def test_a_vocabulary_of_an_unknown_kind(write_model_file: Write, attnviz: Attnviz) -> None:
-    path = write_model_file(pre="klingon")
-    assert _read_error(attnviz, path).startswith(
-        f"error: '{path}' cannot be read: its text is cut by the rule 'klingon', which attnviz "
-        "does not know\n hint: use a model with one of these rules (tokenizer.ggml.pre): default, "
-    )
-    path = write_model_file(shapes={"token_embd": (200, 32)})
-    assert _read_error(attnviz, path) == (
-        f"error: '{path}' (llama) has 300 tokens, and vectors for 200 of them\n"
-        " hint: copy or download it again\n"
-    )
-    path = write_model_file(bos_token_id=300)
-    assert _read_error(attnviz, path) == (
-        f"error: '{path}' gives 300 as its tokenizer.ggml.bos_token_id, and it must be a whole "
-        "number from 0 to 299\n" + CONVERT_HINT
-    )
+WIDTH = "the header of '{}' contradicts itself: the width of a head, "
+QUOTIENT = "embedding_length / attention.head_count = 32 /"
+RULES_HINT = "use a model with one of these rules (tokenizer.ggml.pre): default, "
+# By the hint and the problem: what is written in place of the usual.
+UNFIT_FILES: dict[str, dict[str, dict[str, Any]]] = {
+    RULES_HINT: {
+        "'{}' cannot be read: its text is cut by the rule 'klingon', which attnviz does not know": {
+            "pre": "klingon"
+        },
+    },
+    "copy or download it again": {
+        "'{}' (llama) has 300 tokens, and vectors for 200 of them": {
+            "shapes": {"token_embd": (200, 32)}
+        },
+        "'{}' (llama) lacks blk.0.attn_q.weight and output_norm.weight": {
+            "shapes": {"blk.0.attn_q": None, "output_norm": None}
+        },
+        "'{}' (llama) lacks blk.0.attn_k.weight, blk.0.attn_norm.weight, blk.0.attn_output.weight "
+        "and 2 more": {
+            "shapes": dict.fromkeys(name for name in SHAPES if name.startswith("blk.0.attn"))
+        },
+        "'{}' (llama) has blk.0.ssm_a.weight, which its kind of model does not have": {
+            "shapes": {"blk.0.ssm_a": (2,)}
+        },
+        "'{}' (llama) has blk.0.ffn_up.weight as 64 × 32, and its header says 32 × 32": {
+            "shapes": {"blk.0.ffn_up": (64, 32)}
+        },
+        "'{}' (llama) has tensors of 2 layers, and its header says 1": {
+            "shapes": {"blk.1.attn_q": (32, 32), "blk.1.attn_k": (32, 32)}
+        },
+    },
+    CONVERT_HINT: {
+        "'{}' gives 300 as its tokenizer.ggml.bos_token_id, and it must be a whole number from 0 "
+        "to 299": {"bos_token_id": 300},
+        f"{WIDTH}{QUOTIENT} 8 = 4, and rope.dimension_count is 16": {
+            "head_count": 8,
+            "rope_dimension_count": 16,
+        },
+        f"{WIDTH}{QUOTIENT} 3 is no whole number, and rope.dimension_count is 16": {
+            "head_count": 3,
+            "rope_dimension_count": 16,
+        },
+        f"{WIDTH}{QUOTIENT} 3 is no whole number": {"head_count": 3},
+        f"{WIDTH}attention.key_length is 8, and rope.dimension_count is 16": {
+            "key_length": 8,
+            "rope_dimension_count": 16,
+        },
+    },
+    OTHER_KINDS_HINT: {
+        "'{}' holds a model of the kind mamba, which attnviz does not read from GGUF files": {
+            "kind": "mamba"
+        },
+    },
+    "use a folder that transformers wrote": {
+        "'{}' holds a model (llama) with experts, which attnviz does not read from GGUF files": {
+            "expert_count": 8
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("hint", "problem"), [(hint, problem) for hint in UNFIT_FILES for problem in UNFIT_FILES[hint]]
+)
+def test_a_file_that_cannot_be_used_is_refused_in_two_lines(
+    hint: str, problem: str, write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file(**UNFIT_FILES[hint][problem])
+
+    lines = refusal_lines(attnviz("inspect", "it was", "--model", str(path)))
+
+    assert lines[0] == problem.format(path)
+    assert lines[1] == hint or (hint == RULES_HINT and lines[1].startswith(hint))
+
+
+def test_heads_that_rotate_only_in_part_are_refused(
+    write_model_file: Write, attnviz: Attnviz
+) -> None:
+    path = write_model_file(rope_dimension_count=8)  # of 16
+    assert "(llama) with heads that rotate only in part, which" in _read_error(attnviz, path)
 
 
 def test_a_split_file_with_missing_parts(
@@ -322,8 +363,8 @@ def test_a_part_under_another_parts_name_is_refused(
     assert _read_error(attnviz, first_part) == (
         f"error: '{second_part}' contains part 1\n hint: copy or download that part again\n"
     )
-    _overwrite(first_part, _position_after(first_part, "split.count") + 4, 5, "<H")
-    _overwrite(second_part, _position_after(second_part, "split.no") + 4, 1, "<H")
+    put_after("split.count", 4, 5, "<H")(first_part)
+    put_after("split.no", 4, 1, "<H")(second_part)
     assert _read_error(attnviz, first_part) == (
         f"error: '{first_part}' is one of 5 parts of a model, and its name says 2\n"
         " hint: give the parts their names again: model-00001-of-00003.gguf\n"
@@ -372,21 +413,6 @@ def test_a_gguf_file_that_is_not_a_language_model(
     )
 
 
-def test_other_kinds_of_models_are_refused_by_name(
-    write_model_file: Write, attnviz: Attnviz
-) -> None:
-    path = write_model_file("mamba")
-    assert _read_error(attnviz, path) == (
-        f"error: '{path}' holds a model of the kind mamba, which attnviz does not read from GGUF "
-        "files\n" + OTHER_KINDS_HINT
-    )
-    path = write_model_file(expert_count=8)
-    assert _read_error(attnviz, path) == (
-        f"error: '{path}' holds a model (llama) with experts, which attnviz does not read from "
-        "GGUF files\n hint: use a folder that transformers wrote\n"
-    )
-
-
 ODD_FACTS = {
     "block_count": (10**6, "1,000,000", "a whole number from 1 to 1,000"),
     "context_length": (2**31, "2,147,483,648", "a whole number from 1 to 2,147,483,647"),
@@ -403,83 +429,13 @@ def test_facts_that_make_no_sense(name: str, write_model_file: Write, attnviz: A
     path = write_model_file(**{name: value})
     assert _read_error(attnviz, path) == (
         f"error: '{path}' gives {printed_value} as its llama.{key}, and it must be {expected}\n"
-        + CONVERT_HINT
+        + CONVERT_LINE
     )
     path = write_model_file(**{name: None})
     assert (
         _read_error(attnviz, path)
-        == f"error: '{path}' does not give its llama.{key}\n" + CONVERT_HINT
+        == f"error: '{path}' does not give its llama.{key}\n" + CONVERT_LINE
     )
-
-
-OTHER_TENSORS: dict[str, tuple[dict[str, tuple[int, ...] | None], str]] = {
-    "missing": (
-        {"blk.0.attn_q": None, "output_norm": None},
-        "lacks blk.0.attn_q.weight and output_norm.weight",
-    ),
-    "missing in number": (
-        {name: None for name in SHAPES if name.startswith("blk.0.attn")},
-        "lacks blk.0.attn_k.weight, blk.0.attn_norm.weight, blk.0.attn_output.weight and 2 more",
-    ),
-    "unknown": (
-        {"blk.0.ssm_a": (2,)},
-        "has blk.0.ssm_a.weight, which its kind of model does not have",
-    ),
-    "of another shape": (
-        {"blk.0.ffn_up": (64, 32)},
-        "has blk.0.ffn_up.weight as 64 × 32, and its header says 32 × 32",
-    ),
-    "of another layer": (
-        {"blk.1.attn_q": (32, 32), "blk.1.attn_k": (32, 32)},
-        "has tensors of 2 layers, and its header says 1",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_TENSORS)
-def test_tensors_that_are_not_those_of_the_facts(
-    name: str, write_model_file: Write, attnviz: Attnviz
-) -> None:
-    shapes, fault = OTHER_TENSORS[name]
-    path = write_model_file(shapes=shapes)
-    assert _read_error(attnviz, path) == (
-        f"error: '{path}' (llama) {fault}\n hint: copy or download it again\n"
-    )
-
-
-CONTRADICTIONS: dict[str, tuple[dict[str, int], str]] = {
-    "more numbers rotate than a head has": (
-        {"head_count": 8, "rope_dimension_count": 16},
-        "embedding_length / attention.head_count = 32 / 8 = 4, and rope.dimension_count is 16",
-    ),
-    "heads do not divide the width": (
-        {"head_count": 3, "rope_dimension_count": 16},
-        "embedding_length / attention.head_count = 32 / 3 is no whole number, and "
-        "rope.dimension_count is 16",
-    ),
-    "no rotation is given": (
-        {"head_count": 3},
-        "embedding_length / attention.head_count = 32 / 3 is no whole number",
-    ),
-    "the width is given": (
-        {"key_length": 8, "rope_dimension_count": 16},
-        "attention.key_length is 8, and rope.dimension_count is 16",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_a_header_that_contradicts_itself_about_the_width_of_heads(
-    name: str, write_model_file: Write, attnviz: Attnviz
-) -> None:
-    facts, contradiction = CONTRADICTIONS[name]
-    path = write_model_file(**facts)
-    assert _read_error(attnviz, path) == (
-        f"error: the header of '{path}' contradicts itself: the width of a head, {contradiction}\n"
-        + CONVERT_HINT
-    )
-    path = write_model_file(rope_dimension_count=8)  # of 16
-    assert "(llama) with heads that rotate only in part, which" in _read_error(attnviz, path)
 
 
 def test_merges_of_another_vocabulary(write_model_file: Write, attnviz: Attnviz) -> None:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import pickle
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +25,10 @@ from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import find_weights_dtype
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import ROOT, Attnviz
+from tests.hostile.files import update_json
+from tests.refusals import refusal_lines
 from tests.small_transformers import KINDS, TEXT, Saved, save
+from tests.test_damaged_folders import add_own_code
 
 WEIGHTS = "model.safetensors"
 SHORT_TEXT = "the animal was tired"
@@ -43,198 +42,10 @@ def bert_folder(small_transformer: Saved, tmp_path: Path) -> Path:
     return folder
 
 
-def remove_files(*names: str) -> Callable[[Path], None]:
-    """A change that deletes files of the folder."""
-
-    def remove(folder: Path) -> None:
-        for name in names:
-            (folder / name).unlink()
-
-    return remove
-
-
-def replace_config(text: str) -> Callable[[Path], None]:
-    """A change that replaces the whole config by a text."""
-
-    def write(folder: Path) -> None:
-        (folder / "config.json").write_text(text)
-
-    return write
-
-
-def change_config(**changes: Any) -> Callable[[Path], None]:
-    """A change of some values in the config."""
-
-    def change(folder: Path) -> None:
-        path = folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return change
-
-
-def cut_weights_short(folder: Path) -> None:
-    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-100])
-
-
-def garble_weights(folder: Path) -> None:
-    (folder / WEIGHTS).write_bytes(b"\xff" * 2000)
-
-
-def write_pointer_as_weights(folder: Path) -> None:
-    (folder / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\nsize 12345\n")
-
-
-def make_a_weight_nan(folder: Path) -> None:
-    weights = load_file(folder / WEIGHTS)
-    weights["bert.encoder.layer.1.output.dense.bias"][0] = float("nan")
-    save_file(weights, folder / WEIGHTS, {"format": "pt"})
-
-
-def pickle_code(folder: Path) -> None:
-    """Replaces the weights by a pickle that runs code when it is read."""
-
-    class Evil:
-        def __reduce__(self) -> Any:
-            return os.mkdir, (str(folder / "run"),)
-
-    (folder / WEIGHTS).unlink()
-    with (folder / "pytorch_model.bin").open("wb") as file:
-        pickle.dump({"weight": Evil()}, file)
-
-
-def pickle_code_with_torch(folder: Path) -> None:
-    class Evil:
-        def __reduce__(self) -> Any:
-            return os.mkdir, (str(folder / "run"),)
-
-    (folder / WEIGHTS).unlink()
-    torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
-
-
-def lose_second_part(folder: Path) -> None:
-    """Leaves one of two files of weights, and an index that names both."""
-    (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
-    parts = {name: f"model-0000{name}-of-00002.safetensors" for name in "12"}
-    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": parts}))
-
-
-def move_weights_outside(folder: Path) -> None:
-    """Moves the weights out of the folder, to where its index points."""
-    (folder / WEIGHTS).rename(folder.parent / "model.safetensors")
-    names = dict.fromkeys(load_file(folder.parent / "model.safetensors"), "../model.safetensors")
-    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": names}))
-
-
-def drop_a_weight(folder: Path) -> None:
-    weights = load_file(folder / WEIGHTS)
-    del weights["bert.encoder.layer.1.attention.self.query.weight"]
-    save_file(weights, folder / WEIGHTS, {"format": "pt"})
-
-
-def replace_weights_by_gguf(folder: Path) -> None:
-    (folder / WEIGHTS).unlink()
-    (folder / "model-Q4.gguf").write_bytes(b"GGUF")
-
-
-MODEL_CODE = """
-import os
-os.mkdir(os.environ["RUN"])
-print("hello from far away")
-from transformers import BertConfig, BertModel
-class MineConfig(BertConfig):
-    model_type = "mine"
-class Mine(BertModel):
-    config_class = MineConfig
-"""
-
-
-def add_own_code(folder: Path) -> None:
-    auto = {"AutoConfig": "mine.MineConfig", "AutoModel": "mine.Mine"}
-    change_config(model_type="mine", architectures=["Mine"], auto_map=auto)(folder)
-    (folder / "mine.py").write_text(MODEL_CODE)
-
-
-PROBLEMS_OF_SPOILED_FOLDERS = {
-    remove_files(
-        "config.json"
-    ): "the folder '{}' has no config.json, which says what kind of model",
-    remove_files(WEIGHTS): f"the folder '{{}}' has no weights: no {WEIGHTS}, no pytorch_model.bin",
-    replace_weights_by_gguf: f"the folder '{{}}' has no weights: no {WEIGHTS}, no "
-    "pytorch_model.bin, but those of llama.cpp",
-    remove_files("tokenizer.json", "tokenizer_config.json"): "the folder '{}' has no tokenizer: no "
-    "tokenizer.json, no vocabulary",
-    remove_files(
-        "tokenizer.json"
-    ): "the tokenizer in '{}' could not be loaded: ValueError: Couldn't",
-    cut_weights_short: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header "
-    "gives another size than",
-    garble_weights: f"'{{}}/{WEIGHTS}' is damaged or incomplete: its header "
-    "gives another size than",
-    pickle_code: "the torch file in '{}' is refused: it holds more than numbers",
-    pickle_code_with_torch: "the torch file in '{}' is refused: it holds more than numbers",
-    lose_second_part: "the folder '{}' lacks model-00002-of-00002.safetensors: its "
-    "weights are in 2 files",
-    move_weights_outside: f"the {WEIGHTS}.index.json in '{{}}' names '../model.safetensors', "
-    "which is not in",
-    write_pointer_as_weights: f"'{{}}/{WEIGHTS}' holds no weights: it is a Git LFS pointer",
-    make_a_weight_nan: "the model 'mine' (bert) has weights that are infinite or not a "
-    "number (NaN), in bert.encoder.layer.1.output.dense.bias",
-    drop_a_weight: "the checkpoint of 'mine' lacks 1 of the model's weights: "
-    "bert.encoder.layer.1.attention.self.query.weight",
-    add_own_code: "the model 'mine' comes with Python code of its own, which is not run by default",
-    change_config(
-        model_type="wonder"
-    ): "the model 'mine' is of a kind that transformers does not know (wonder)",
-    change_config(model_type=""): "the config.json in '{}' does not say which kind of model it is",
-    change_config(
-        num_hidden_layers=-1
-    ): "the config.json in '{}' says that num_hidden_layers is -1",
-    change_config(
-        num_hidden_layers=10**9
-    ): "the config.json in '{}' says that num_hidden_layers is 1000",
-    change_config(
-        num_hidden_layers=3
-    ): "the checkpoint of 'mine' lacks 16 of the model's weights: bert.",
-    change_config(
-        num_attention_heads=3
-    ): "the model 'mine' could not be loaded: ValueError: The hidden",
-    change_config(num_attention_heads=0): "the model 'mine' could not be loaded: ZeroDivisionError",
-    change_config(hidden_size=10**9): "the config.json in '{}' gives other sizes than the weights",
-    change_config(
-        hidden_size="big"
-    ): "the model 'mine' could not be loaded: StrictDataclassFieldValid",
-    change_config(
-        quantization_config={"quant_method": "gptq", "bits": 4}
-    ): "the model 'mine' needs optim",
-    replace_config("[]"): "'{}/config.json' is not JSON that describes a model",
-    replace_config("{"): "'{}/config.json' is not JSON that describes a model",
-}
-
-
-@pytest.mark.parametrize("spoil", PROBLEMS_OF_SPOILED_FOLDERS)
-def test_what_is_wrong_with_a_folder_is_said_in_two_lines(
-    spoil: Callable[[Path], None],
-    bert_folder: Path,
-    attnviz: Attnviz,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RUN", str(bert_folder / "run"))
-    spoil(bert_folder)
-
-    result = attnviz("inspect", SHORT_TEXT, "--model", str(bert_folder))
-
-    assert result.status == 2
-    assert result.out == ""
-    first, second = result.err.splitlines()
-    assert first.startswith(f"error: {PROBLEMS_OF_SPOILED_FOLDERS[spoil].format(bert_folder)}")
-    assert second.startswith(" hint: ")
-    assert not (bert_folder / "run").exists()
-
-
 def test_code_of_a_model_runs_when_somebody_trusts_it_and_prints_nothing(
     bert_folder: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RUN", str(bert_folder / "run"))
+    monkeypatch.chdir(bert_folder)
     monkeypatch.setattr(
         "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(bert_folder / "own")
     )
@@ -372,11 +183,7 @@ def test_what_a_hub_answers_is_said_in_two_lines(
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", answer)
 
-    result = attnviz("inspect", SHORT_TEXT, "--model", "o/n")
-
-    assert result.status == 2
-    assert message in result.err.splitlines()[0]
-    assert len(result.err.splitlines()) == 2
+    assert message in refusal_lines(attnviz("inspect", SHORT_TEXT, "--model", "o/n"))[0]
 
 
 def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
@@ -393,23 +200,6 @@ def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
     assert capfd.readouterr() == ("", "")
     with pytest.warns(UserWarning, match="afterwards"):
         warnings.warn("afterwards", stacklevel=1)
-
-
-def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
-    import transformers
-
-    config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
-    )
-    with quiet_transformers():
-        transformers.ViTModel(config).save_pretrained(tmp_path / "vit")
-    (tmp_path / "vit" / "tokenizer.json").write_text("{}")
-
-    result = attnviz("inspect", SHORT_TEXT, "--model", str(tmp_path / "vit"))
-
-    assert result.err.splitlines()[0] == (
-        "error: the model 'vit' (vit) does not read text: it takes pixel_values"
-    )
 
 
 def test_without_transformers_the_extra_is_named(
@@ -665,6 +455,6 @@ def test_a_config_of_what_cannot_be_is_refused_when_the_model_is_run(
     small_transformer: Saved, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(small_transformer("gpt-oss"), tmp_path / "mine")
-    change_config(num_experts_per_tok=9)(folder)
+    update_json("config.json", num_experts_per_tok=9)(folder)
     with pytest.raises(AttnvizError, match=r"cannot be run on this text: selected index k out of"):
         trace(SHORT_TEXT, model=str(folder))

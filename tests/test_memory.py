@@ -27,6 +27,7 @@ from attnviz.traces.plan import build_plan
 from attnviz.traces.settings import Settings
 from tests import LONGEST
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 
 FREE_BYTES = 8_000_000
 
@@ -134,13 +135,10 @@ def test_of_a_long_text_only_the_beginning_is_cut(
 ) -> None:
     (tmp_path / "long.txt").write_text("a" * 3_000_000, encoding="utf-8")
 
-    result = attnviz("run", "--file", str(tmp_path / "long.txt"), "-t", "chars")
-
-    assert result.status == 2
-    assert result.err == (
-        "error: the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
-        "their vectors take 167.8 MB, and there are 8 MB free\n"
-        " hint: give a text of at most about 50,000 tokens\n"
+    assert refusal_lines(attnviz("run", "--file", str(tmp_path / "long.txt"), "-t", "chars")) == (
+        "the first 1,048,576 letters of the text alone make 1,048,575 tokens (chars); "
+        "their vectors take 167.8 MB, and there are 8 MB free",
+        "give a text of at most about 50,000 tokens",
     )
 
     result_with_dropout = attnviz(
@@ -267,10 +265,7 @@ def test_no_memory_is_two_lines_whoever_says_so(
 
     monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
 
-    result = attnviz("run", "I am")
-
-    assert result.status == 2
-    assert result.err == "error: {}\n hint: {}\n".format(*NO_MEMORY_MESSAGE)
+    assert refusal_lines(attnviz("run", "I am")) == NO_MEMORY_MESSAGE
 
 
 def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

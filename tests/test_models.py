@@ -1,16 +1,12 @@
-"""Models: `--model` in run, steps and compare, what it refuses, and folders that are damaged."""
+"""Models: `--model` in run, steps and compare, and what it refuses."""
 
 from __future__ import annotations
 
-import json
 import shlex
-import struct
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -24,15 +20,15 @@ from attnviz.traces.models.card import (
     CHANGEABLE_SETTINGS,
     FIXED_SETTING_REASONS,
     RUN_SETTINGS,
-    VOCABULARY_FILE,
 )
-from attnviz.traces.models.folder import TENSORS_FILE
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.model_names import CONFIG_FILE, shipped_names
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.model_location import HUB_NAME
 from tests.conftest import Attnviz
+from tests.hostile.files import update_json, write_files
+from tests.refusals import refusal_lines
 
 AGREEMENT = "the old keys near the small cabinet"
 LETTERS = "a b c d e f g h"
@@ -40,10 +36,7 @@ LETTERS = "a b c d e f g h"
 
 def write_model(model: Model, place: Path) -> Path:
     """Write a model into a new folder, as --save does."""
-    place.mkdir()
-    for name, content in folder.model_files(model).items():
-        (place / name).write_bytes(content)
-    return place
+    return write_files(place, folder.model_files(model))
 
 
 @pytest.fixture
@@ -181,48 +174,28 @@ def test_the_command_makes_it_again(attnviz: Attnviz, saved_folder: Path) -> Non
 
 
 REFUSALS_OF_OPTIONS = {
-    ("--dim", "16"): ("--dim is 16, but the model 'reverse' has 32", "leave --dim out, or --model"),
-    ("--heads", "2"): (
-        "--heads is 2, but the model 'reverse' has 1",
-        "leave --heads out, or --model",
-    ),
-    ("--layers", "3"): (
-        "--layers is 3, but the model 'reverse' has 1",
-        "leave --layers out, or --model",
-    ),
-    ("--positions", "none"): (
-        "--positions is none, but the model 'reverse' has learned",
-        "leave --positions out, or --model",
-    ),
-    ("--tokenizer", "gpt2"): (
-        "--tokenizer is gpt2, but the model 'reverse' has words",
-        "leave --tokenizer out, or --model",
-    ),
-    ("--given", "x.toml"): (
-        "--given names matrices, but the model 'reverse' has its own",
-        "leave --given out, or --model",
-    ),
-    ("--embeddings", "x.npy"): (
-        "--embeddings names vectors, but the model 'reverse' has its own",
-        "leave --embeddings out, or --model",
-    ),
-    ("--memory", "a b"): (
-        "--memory is a second sentence, but the model 'reverse' reads only one",
-        "leave --memory out, or --model",
-    ),
+    "--dim=16": "is 16, but the model 'reverse' has 32",
+    "--heads=2": "is 2, but the model 'reverse' has 1",
+    "--layers=3": "is 3, but the model 'reverse' has 1",
+    "--positions=none": "is none, but the model 'reverse' has learned",
+    "--tokenizer=gpt2": "is gpt2, but the model 'reverse' has words",
+    "--given=x.toml": "names matrices, but the model 'reverse' has its own",
+    "--embeddings=x.npy": "names vectors, but the model 'reverse' has its own",
+    "--memory=a b": "is a second sentence, but the model 'reverse' reads only one",
 }
 
 
-@pytest.mark.parametrize("option", REFUSALS_OF_OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("option", REFUSALS_OF_OPTIONS)
 @pytest.mark.parametrize("command", ["run", "steps"])
 def test_what_a_model_has_decided_is_not_asked_for(
-    attnviz: Attnviz, command: str, option: tuple[str, str]
+    attnviz: Attnviz, command: str, option: str
 ) -> None:
-    problem, hint = REFUSALS_OF_OPTIONS[option]
-    result = attnviz(command, LETTERS, "--model", "reverse", *option)
+    name = option.partition("=")[0]
 
-    assert result.status == 2
-    assert result.err == f"error: {problem}\n hint: {hint}\n"
+    assert refusal_lines(attnviz(command, LETTERS, "--model", "reverse", option)) == (
+        f"{name} {REFUSALS_OF_OPTIONS[option]}",
+        f"leave {name} out, or --model",
+    )
 
 
 def test_every_setting_is_decided_by_the_model_or_can_be_asked_of_it() -> None:
@@ -266,11 +239,10 @@ def test_matrices_of_ones_own_are_no_models() -> None:
 
 
 def test_words_that_it_does_not_know_are_refused_with_those_that_it_does(attnviz: Attnviz) -> None:
-    result = attnviz("run", "a b z", "--model", "reverse")
+    problem, hint = refusal_lines(attnviz("run", "a b z", "--model", "reverse"))
 
-    assert result.status == 2
-    assert result.err.splitlines()[0] == "error: the model has never seen 'z'"
-    assert "a b c d e f g h i j" in result.err
+    assert problem == "the model has never seen 'z'"
+    assert "a b c d e f g h i j" in hint
 
 
 def test_a_text_is_no_longer_than_its_positions(attnviz: Attnviz) -> None:
@@ -308,7 +280,7 @@ def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() 
     assert UNSEEN_LENGTH not in view.screen.caveat
 
 
-# Models that do not exist, and damaged folders.
+# Models that do not exist.
 
 
 @pytest.mark.parametrize(
@@ -321,11 +293,7 @@ def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() 
     ],
 )
 def test_a_model_that_is_not_there(attnviz: Attnviz, name: str, problem: str) -> None:
-    result = attnviz("run", LETTERS, "--model", name)
-
-    assert result.status == 2
-    assert result.err.startswith(f"error: {problem}")
-    assert len(result.err.splitlines()) == 2
+    assert refusal_lines(attnviz("run", LETTERS, "--model", name))[0].startswith(problem)
 
 
 def test_a_misspelt_model_is_asked_about(attnviz: Attnviz) -> None:
@@ -352,132 +320,11 @@ def test_a_well_known_model_is_named_with_its_owner(
     assert HUB_NAME.fullmatch(full_name)
 
 
-def change_config(**changes: Any) -> Callable[[Path], None]:
-    return change_json(CONFIG_FILE, changes)
-
-
-def change_vocabulary(**changes: Any) -> Callable[[Path], None]:
-    return change_json(VOCABULARY_FILE, changes)
-
-
-def change_json(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        config = json.loads((place / name).read_text()) | changes
-        (place / name).write_text(json.dumps(config))
-
-    return change
-
-
-def change_settings(**changes: Any) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        config = json.loads((place / CONFIG_FILE).read_text())
-        config["settings"] |= changes
-        (place / CONFIG_FILE).write_text(json.dumps(config))
-
-    return change
-
-
-def replace_file(name: str, contents: bytes) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        (place / name).write_bytes(contents)
-
-    return change
-
-
-def cut_off_tensors(place: Path) -> None:
-    (place / TENSORS_FILE).write_bytes((place / TENSORS_FILE).read_bytes()[:-100])
-
-
-def delete_file(name: str) -> Callable[[Path], None]:
-    return lambda place: (place / name).unlink()
-
-
-def change_tensors(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path], None]:
-    def change_file(place: Path) -> None:
-        from safetensors.numpy import load, save
-
-        tensors = load((place / TENSORS_FILE).read_bytes())
-        change(tensors)
-        (place / TENSORS_FILE).write_bytes(save(tensors))
-
-    return change_file
-
-
-def link_tensors_to_themselves(place: Path) -> None:
-    (place / TENSORS_FILE).unlink()
-    (place / TENSORS_FILE).symlink_to(TENSORS_FILE)
-
-
-def make_config_a_folder(place: Path) -> None:
-    (place / CONFIG_FILE).unlink()
-    (place / CONFIG_FILE).mkdir()
-
-
-DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut off": (cut_off_tensors, "is not a safetensors file"),
-    "empty": (replace_file(TENSORS_FILE, b""), "is not a safetensors file"),
-    "a pickle": (replace_file(TENSORS_FILE, b"\x80\x04]\x94."), "is not a safetensors file"),
-    "a huge header": (
-        replace_file(TENSORS_FILE, struct.pack("<Q", 2**62)),
-        "is not a safetensors file",
-    ),
-    "no numbers": (delete_file(TENSORS_FILE), "it has no file model.safetensors"),
-    "no words": (delete_file(VOCABULARY_FILE), "it has no file vocabulary.json"),
-    "no config": (delete_file(CONFIG_FILE), "it has no file config.json"),
-    "a link to itself": (link_tensors_to_themselves, "it has no file model.safetensors"),
-    "a folder for a config": (make_config_a_folder, "it has no file config.json"),
-    "no JSON": (replace_file(CONFIG_FILE, b"{"), "is not valid JSON"),
-    "a list": (replace_file(CONFIG_FILE, b"[]"), "contains no names"),
-    "no UTF-8": (replace_file(VOCABULARY_FILE, b"\xff"), "is not UTF-8"),
-    "nested": (replace_file(CONFIG_FILE, b"[" * 100_000), "is nested too deep"),
-    "of somebody else": (
-        replace_file(CONFIG_FILE, b'{"model_type": "bert"}'),
-        "of the model's weights",
-    ),
-    "another format": (change_config(format=2), "is not the config of an attnviz model"),
-    "a number for a name": (change_config(name=3), "is not as attnviz wrote it"),
-    "no settings": (change_config(settings=[]), "is not as attnviz wrote it"),
-    "an unknown setting": (change_settings(depth=3), "is not as attnviz wrote it"),
-    "an odd setting": (change_settings(norm="between"), "there is no place for the norm 'between'"),
-    "a width of text": (change_settings(dim="32"), "is not as attnviz wrote it"),
-    "heads that do not fit": (change_settings(heads=3), "does not split into 3 equal heads"),
-    "a head switched off": (change_settings(without="L0H0"), "is not as attnviz wrote it"),
-    "a text in the settings": (change_settings(memory="a b"), "is not as attnviz wrote it"),
-    "positions without end": (change_config(longest=None), "is not as attnviz wrote it"),
-    "more positions": (change_config(longest=9), "'positions' in"),
-    "heads of numbers": (change_config(heads={"L0H0": 3}), "is not as attnviz wrote it"),
-    "words that are no list": (change_vocabulary(words="abc"), "is not as attnviz wrote it"),
-    "words that are numbers": (change_vocabulary(words=[1, 2]), "is not as attnviz wrote it"),
-    "a word twice": (change_vocabulary(words=["a", "a"]), "is not as attnviz wrote it"),
-    "more words than rows": (change_vocabulary(words=[*"abcdefghijk"]), "'embeddings' in"),
-    "an answer more": (change_vocabulary(answers=[*"abcdefghijk"]), "'w_answers' in"),
-    "spelled as nothing": (change_vocabulary(spelled={"x": "y"}), "is not as attnviz wrote it"),
-    "asked with nothing": (change_vocabulary(asks="y"), "is not as attnviz wrote it"),
-    "an unknown tokenizer": (change_vocabulary(tokenizer="wrods"), "there is no tokenizer 'wrods'"),
-    "a wider model": (change_settings(dim=64), "but config.json and vocabulary.json require [64"),
-    "a deeper model": (change_settings(layers=2), "has no 'layers.1.w_query'"),
-    "a matrix less": (change_tensors(lambda tensors: tensors.pop("w_key")), "has no 'w_key'"),
-    "a matrix more": (
-        change_tensors(lambda tensors: tensors.update(w_1=np.ones((2, 2), np.float32))),
-        "has a 'w_1', which the settings in config.json do not use",
-    ),
-    "not a number": (
-        change_tensors(lambda tensors: tensors["w_key"].fill(np.nan)),
-        "'w_key' in",
-    ),
-    "yes and no": (
-        change_tensors(lambda tensors: tensors.update(w_key=tensors["w_key"] > 0)),
-        "'w_key' in",
-    ),
-}
-
-
 def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved_folder: Path) -> None:
-    config = json.loads((saved_folder / CONFIG_FILE).read_text())
-    config |= {"heads": {"L0H0": "reads the opposite letter"}}
+    update_json(CONFIG_FILE, heads={"L0H0": "reads the opposite letter"})(saved_folder)
     for score, sentences in ((7.0, 128), (0.9, -3)):
-        config["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
-        (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
+        facts = {"scores": {"L0H0": score}, "sentences": sentences}
+        update_json(CONFIG_FILE, "facts", **facts)(saved_folder)
 
         assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved_folder)).out
 
@@ -495,9 +342,7 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
 def test_the_sentence_of_a_task_is_not_named_for_other_words(
     attnviz: Attnviz, saved_folder: Path
 ) -> None:
-    config = json.loads((saved_folder / CONFIG_FILE).read_text())
-    config["facts"]["task"] = "agreement"
-    (saved_folder / CONFIG_FILE).write_text(json.dumps(config))
+    update_json(CONFIG_FILE, "facts", task="agreement")(saved_folder)
 
     assert (
         f"such as: attnviz run 'a b c' --model {saved_folder}"
@@ -510,21 +355,6 @@ def test_no_name_is_no_model(attnviz: Attnviz) -> None:
 
     assert output.startswith("error: there is no model ''\n hint: known: toy, reverse, ")
     assert ", pronouns, minilm, smollm2; or a folder with a model in it; or owner/name" in output
-
-
-@pytest.mark.slow_table("calls", keep=6)
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_folder_is_refused_in_two_lines(
-    attnviz: Attnviz, saved_folder: Path, damage: str
-) -> None:
-    change, problem = DAMAGES[damage]
-    change(saved_folder)
-    result = attnviz("run", LETTERS, "--model", str(saved_folder))
-
-    assert result.status == 2
-    assert problem in result.err
-    assert result.err.startswith("error: ")
-    assert len(result.err.splitlines()) == 2
 
 
 # What steps and comparisons say.
@@ -599,13 +429,9 @@ def test_there_are_no_curves_of_a_model(attnviz: Attnviz) -> None:
 
 @pytest.mark.parametrize("by", ["dim", "heads", "variant", "positions", "seed", "tokenizer"])
 def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str) -> None:
-    result = attnviz("compare", LETTERS, "--model", "reverse", "--by", by)
+    problem, hint = refusal_lines(attnviz("compare", LETTERS, "--model", "reverse", "--by", by))
 
-    assert result.status == 2
-    problem, hint = result.err.splitlines()
-    assert problem == (
-        f"error: --by {by} would change the model 'reverse' itself, which is already built"
-    )
+    assert problem == f"--by {by} would change the model 'reverse' itself, which is already built"
     assert hint.endswith(
         "compare it by scale, mask, temperature, dtype, device, without, or with a second sentence"
     )

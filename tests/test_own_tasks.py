@@ -20,6 +20,7 @@ from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.task_names import LINE_PIECES
 from attnviz.learning.training import learn
 from tests.conftest import ROOT, Attnviz
+from tests.refusals import refusal_lines
 
 TASK_SOURCE = """
 import torch
@@ -238,23 +239,20 @@ def test_lines_that_cannot_be_learned_from_are_refused(text: str, problem: str, 
 
 
 REFUSALS = {
-    "words": (["--watch", "a zebra"], "the model has never seen 'zebra'", "it knows: the cat"),
-    "cut": (["-t", "wrds"], "there is no way to cut lines up 'wrds'", "did you mean 'words'?"),
-    "both": (["reverse"], "--file and a task are both given: reverse", "leave one"),
+    "--watch=a zebra": ("the model has never seen 'zebra'", "it knows: the cat"),
+    "--tokenizer=wrds": ("there is no way to cut lines up 'wrds'", "did you mean 'words'?"),
+    "reverse": ("--file and a task are both given: reverse", "leave one"),
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_odd_calls_with_lines_are_refused_in_two_lines(case: str, attnviz: Attnviz) -> None:
-    arguments, problem, hint = REFUSALS[case]
+@pytest.mark.parametrize("argument", REFUSALS)
+def test_odd_calls_with_lines_are_refused_in_two_lines(argument: str, attnviz: Attnviz) -> None:
     Path("lines.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
 
-    result = attnviz("learn", *arguments, "--file", "lines.txt")
+    problem, hint = refusal_lines(attnviz("learn", argument, "--file", "lines.txt"))
 
-    assert result.status == 2
-    assert result.err.startswith(f"error: {problem}")
-    assert hint in result.err
-    assert result.err.count("\n") == 2
+    assert problem.startswith(REFUSALS[argument][0])
+    assert REFUSALS[argument][1] in hint
 
 
 def test_lines_are_learned_saved_and_gone_on_with(attnviz: Attnviz) -> None:

@@ -17,7 +17,8 @@ from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import ROOT
 from tests.hostile import lessons, matrix_files, words
 from tests.hostile.damage import ODD_VALUES, damage_bytes, damage_file, toml_value
-from tests.hostile.damage import tensors_of as safetensors
+from tests.hostile.files import npz_archive
+from tests.hostile.files import tensors_of as safetensors
 
 Contents = dict[str, Any]  # of a file of matrices, or of a lesson
 LESSONS = ROOT / "attnviz" / "examples"
@@ -47,9 +48,7 @@ def toml_of(contents: Contents) -> bytes:
 
 
 def arrays_of(contents: Contents) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **{name: _array(value) for name, value in _flat(contents).items()})
-    return buffer.getvalue()
+    return npz_archive(**{name: _array(value) for name, value in _flat(contents).items()})
 
 
 def _flat(contents: Contents) -> Contents:

@@ -7,12 +7,14 @@ import io
 import json
 import pickle
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from random import Random
 from typing import Any
 
 import numpy as np
+
+from tests.hostile.files import npz_archive, places, tensors_of, value_at
 
 Files = dict[str, bytes]
 CANARY = "code-was-run"  # a file that appears wherever a file's code is run
@@ -95,26 +97,18 @@ def damage_document(content: bytes, random: Random) -> bytes:
 
 def damage_node(document: Any, random: Random) -> None:
     """Make a value of a document odd, remove, copy over or rename it."""
-    places = list(_places(document))
-    inside, name = random.choice(places)
+    inner_places = [*places(document)][1:]
+    *path, name = random.choice(inner_places)
+    inside = value_at(document, path)
     kind = random.random()
     if kind < 0.5:
         inside[name] = copy.deepcopy(random.choice(ODD_VALUES))
     elif kind < 0.7:
-        source, other = random.choice(places)
-        inside[name] = copy.deepcopy(source[other])
+        inside[name] = copy.deepcopy(value_at(document, random.choice(inner_places)))
     elif kind < 0.85 or not isinstance(inside, dict):
         del inside[name]
     else:
         inside[random.choice(("", "x", "__proto__", *inside))] = inside.pop(name)
-
-
-def _places(document: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place of a nested document: the dict or list, and the key in it."""
-    for name, value in document.items() if isinstance(document, dict) else enumerate(document):
-        yield document, name
-        if isinstance(value, (dict, list)):
-            yield from _places(value)
 
 
 def damage_lines(content: bytes, random: Random) -> bytes:
@@ -158,11 +152,6 @@ def tensors(content: bytes) -> tuple[Any, bytearray]:
     return json.loads(content[8:end]), bytearray(content[end:])
 
 
-def tensors_of(header: Any, body: bytes) -> bytes:
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + body
-
-
 def _damage_header(header: dict[str, Any], random: Random) -> None:
     one, other = (random.choice([*header]) for _ in range(2))
     kind = random.choice(("dtype", "shape", "exchanged", "any", "any"))
@@ -198,9 +187,7 @@ def damage_arrays(content: bytes, random: Random) -> bytes:
     arrays[name] = random.choice(changes)()
     if random.random() < 0.15:
         del arrays[name]
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
+    return npz_archive(**arrays)
 
 
 DAMAGE_BY_SUFFIX: dict[str, Callable[[bytes, Random], bytes]] = {

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import struct
-import zipfile
 from typing import Any
 
 import numpy as np
 
 from tests.hostile import models
 from tests.hostile.calls import Call
-from tests.hostile.damage import CODE, tensors, tensors_of
+from tests.hostile.damage import CODE, tensors
 from tests.hostile.damaged_calls import TRAININGS, put_in_folder, saved_training
+from tests.hostile.files import npy_file, npz_archive, tensor_file, tensors_of, zip_archive
 
 LONG_NAME = "a" * 300
 DIGITS = "9" * 5000
@@ -49,36 +47,8 @@ def _lesson_that_draws(draws: str, given: str) -> Call:
     )
 
 
-def _arrays(**arrays: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, scores=np.ones((2, 2)), **arrays)
-    return buffer.getvalue()
-
-
-def _archive(member: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("scores.npy", member)
-    return buffer.getvalue()
-
-
-def _header(shape: str) -> bytes:
-    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-
-
-def _archive_with_false_byte(local: int, central: int, value: int) -> bytes:
-    """An archive with one false byte in the headers of its member."""
-    data = bytearray(_archive(_header("(1, 1)") + bytes(8)))
-    data[local] = value
-    data[data.rfind(b"PK\x01\x02") + central] = value
-    return bytes(data)
-
-
-def _tensor(kind: str) -> bytes:
-    header = {"scores": {"dtype": kind, "shape": [2, 2], "data_offsets": [0, 2]}}
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + bytes(2)
+def _archive_with_scores(**arrays: Any) -> bytes:
+    return npz_archive(scores=np.ones((2, 2)), **arrays)
 
 
 COMPARISONS = (
@@ -118,21 +88,21 @@ WITH_MATRICES = (
     ),
     _call_with_matrices("scores = [[1]]\nb_out = [1, 2]", "--layers=1"),
     *(
-        _call_with_matrices(_arrays(vocabulary=np.array(odd)), name="g.npz")
+        _call_with_matrices(_archive_with_scores(vocabulary=np.array(odd)), name="g.npz")
         for odd in ([10], "x", float("nan"), float("inf"))
     ),
     *(
         _call_with_matrices(content, name="g.npz")
         for content in (
-            _archive(b"hello"),
-            _archive(_header("(99999999999999999999,)")),
-            _archive_with_false_byte(6, 8, 1),  # encrypted
-            _archive_with_false_byte(8, 10, 99),  # compressed in an unknown way
-            _arrays(values=np.array([1j, 2])),
-            _arrays(values=np.array(["2026-01-01"], dtype="datetime64[D]")),
+            zip_archive(b"hello"),
+            zip_archive(npy_file("(99999999999999999999,)", 0)),
+            zip_archive(npy_file("(1, 1)"), encryption_flag=1),
+            zip_archive(npy_file("(1, 1)"), method=99),  # compressed in an unknown way
+            _archive_with_scores(values=np.array([1j, 2])),
+            _archive_with_scores(values=np.array(["2026-01-01"], dtype="datetime64[D]")),
         )
     ),
-    _call_with_matrices(_tensor("F4"), name="g.safetensors"),
+    _call_with_matrices(tensor_file("F4", 2), name="g.safetensors"),
     *(
         _call_with_matrices("scores = [[1, 2], [3, 4]]", *more, name="caf\udce9.toml")
         for more in (("--json",), ("-o", "x.svg"), ("-o", "x.png"), ("-o", "x.md"))
