@@ -289,6 +289,7 @@ def test_a_grammar_that_becomes_far_more_than_is_written_is_refused(
     assert steps < 10 * len(text) + 30_000
 
 
+@pytest.mark.slow("models")
 def test_matrices_that_nobody_wrote_are_not_made(tmp_path: Path) -> None:
     path, names = tmp_path / "a.toml", [f"d{n}" for n in range(5000)]
     words = "".join(f"w{n} = {{}}\n" for n in range(5000))

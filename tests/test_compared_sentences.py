@@ -379,6 +379,7 @@ def test_one_sentence_in_two_precisions(attnviz: Attnviz) -> None:
     assert "differs most of 72 heads: its rows are under 0.001 bits apart" in result.out
 
 
+@pytest.mark.slow("formats")
 def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
     file = str(tmp_path / "trace.npz")
     trace(TIRED, model="minilm").view().save(file)

@@ -256,6 +256,7 @@ def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None
     assert 'largest change of "I" (1) from unscaled to scaled: I → ' in output
 
 
+@pytest.mark.slow_table("pictures", keep=3)
 @pytest.mark.parametrize(
     "by", [name for name in ASPECTS if name not in ("device", "text", "without")]
 )
@@ -376,6 +377,7 @@ def test_every_measure_of_every_query(attnviz: Attnviz) -> None:
     assert "measures of scaled" in full
 
 
+@pytest.mark.slow("formats")
 def test_the_comparison_goes_into_files(attnviz: Attnviz, samples: object) -> None:
     names = ["a.png", "a.svg", "a.pdf", "a.txt", "a.json", "a.csv"]
     result = attnviz(

@@ -143,14 +143,14 @@ every_view = pytest.mark.parametrize("name", VIEWS)
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
-@pytest.mark.slow_table("pictures", keep=16)
+@pytest.mark.slow_table("pictures", keep=10)
 @every_size
 @every_view
 def test_no_two_texts_overlap(name: str, size: str) -> None:
     assert list(find_overlaps(layout_named(name, size).words)) == []
 
 
-@pytest.mark.slow_table("pictures", keep=15)
+@pytest.mark.slow_table("pictures", keep=8)
 @every_size
 @every_view
 def test_nothing_leaves_the_page(name: str, size: str) -> None:
@@ -169,6 +169,7 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
         assert (ends <= page).all()
 
 
+@pytest.mark.slow_table("pictures", keep=12)
 @every_size
 @every_view
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:

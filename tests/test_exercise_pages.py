@@ -52,7 +52,7 @@ LOOKS = {"A4": Look(), "letter, large": Look(size=(8.5, 11.0), text_size="large"
          "wide, small": Look(size=(11.69, 8.27), text_size="small")}  # fmt: skip
 
 
-@pytest.mark.slow_table("pictures", keep=2)
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 @pytest.mark.parametrize("answers", [False, True], ids=["sheet", "key"])
 @pytest.mark.parametrize("quiz", [course, long_quiz])

@@ -202,6 +202,7 @@ def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:
     )
 
 
+@pytest.mark.slow_table("models", keep=3)
 @pytest.mark.parametrize(
     ("options", "query", "key", "expected_head"),
     [

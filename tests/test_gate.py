@@ -481,7 +481,7 @@ def options_and_words() -> Iterator[TypedArgument]:
                     yield TypedArgument(f"{prefix}{name}", option)
 
 
-@pytest.mark.slow_table("calls", keep=90)
+@pytest.mark.slow_table("calls", keep=45)
 @pytest.mark.parametrize(
     "argument", [*options_and_words()], ids=lambda each: f"{each.command} {each.name}".strip()
 )

@@ -49,6 +49,7 @@ def test_help_shows_what_matters_and_says_how_many_more_there_are(
     assert [name for name in option_names if name not in full_help] == []
 
 
+@pytest.mark.slow("calls")
 def test_the_examples_of_help_are_commands_that_work(attnviz: Attnviz) -> None:
     for path in COMMANDS_WITH_MANY_OPTIONS:
         lines = attnviz(*path, "--help").out.splitlines()

@@ -133,6 +133,7 @@ def raise_error(*args: Any, **keywords: Any) -> Any:
     raise ValueError("stopped on purpose")
 
 
+@pytest.mark.slow("models")
 def test_all_that_takes_a_model_takes_one_in_memory(
     llama: ModelAndTokenizer, small_transformer: Saved
 ) -> None:
@@ -188,6 +189,7 @@ def test_copies_and_pickles_leave_the_model_out(llama: ModelAndTokenizer) -> Non
         assert each.card == llama_trace.trained
 
 
+@pytest.mark.slow("models")
 def test_a_model_is_freed_with_its_last_trace(small_transformer: Saved) -> None:
     keywords = load_with_transformers(small_transformer("bert"))
     bert_trace, model_reference = trace(TEXT, **keywords), weakref.ref(keywords["model"])

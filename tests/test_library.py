@@ -33,7 +33,7 @@ MODULES_WITH_EXAMPLES = [
 ]
 
 
-@pytest.mark.slow_table("documentation", keep=35)
+@pytest.mark.slow_table("documentation", keep=25)
 @pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
 @pytest.mark.usefixtures("quick")
 def test_examples_in_docstrings_are_true(module: str) -> None:

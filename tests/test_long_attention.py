@@ -268,6 +268,7 @@ EXTRAS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow_table("long texts", keep=7)
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_whatever_changes_scores_gives_the_numbers_of_the_matrix(extra: str) -> None:
     attention = random_attention(40, 40, **EXTRAS[extra])

@@ -104,6 +104,7 @@ def test_a_result_is_a_still_picture_beside_its_page(
     assert len(picture) < 100_000
 
 
+@pytest.mark.slow("pictures")
 def test_what_cannot_be_drawn_on_one_picture_is_a_page_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -277,7 +277,7 @@ def test_a_tokenizer_is_for_lines_alone(attnviz: Attnviz) -> None:
 PAGE = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow_table("training", keep=1)
+@pytest.mark.slow("training")
 @pytest.mark.parametrize(("language", "name"), [("toml", "mine.toml"), ("python", "mine.py")])
 def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str) -> None:
     (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)

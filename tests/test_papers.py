@@ -147,7 +147,7 @@ def view_of_kind(kind: str) -> Any:
     return KINDS[kind]().view()
 
 
-@pytest.mark.slow_table("pictures", keep=6)
+@pytest.mark.slow_table("pictures", keep=4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kind: str) -> None:
     for look in (Look(size=(3.3, 3.0), points=8), Look(size=(7.0, 4.0), points=10)):

@@ -131,6 +131,7 @@ def sentences() -> Iterator[tuple[Trace, str]]:
             yield from ((result, each) for each in answer_sentences(result, query))
 
 
+@pytest.mark.slow("sentences")
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_on_answers_is_true() -> None:
     statements = [(Statement(each, result, result.layers[0])) for result, each in sentences()]

@@ -79,6 +79,7 @@ def assert_equal_results(one: Path, other: Path) -> None:
             assert np.allclose(np.array(value), np.array(results[1][name]), atol=1e-6), name
 
 
+@pytest.mark.slow("processes")
 def test_two_processes_of_torchrun_give_what_one_gives_and_the_first_one_alone_says_so(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:

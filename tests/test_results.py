@@ -65,7 +65,7 @@ BY_TOKEN: dict[str, Callable[[int | str], object]] = {
 }
 
 
-@pytest.mark.slow_table("calls", keep=3)
+@pytest.mark.slow_table("calls", keep=2)
 @pytest.mark.parametrize("call", BY_TOKEN)
 def test_a_whole_number_is_a_position_from_0_and_a_text_is_what_a_command_takes(call: str) -> None:
     outcome = BY_TOKEN[call]

@@ -192,7 +192,7 @@ def test_steps_are_drawn_later_as_they_were(
     assert Path(f"later{kind}").read_bytes() == Path(f"now{kind}").read_bytes()
 
 
-@pytest.mark.slow_table("formats", keep=2)
+@pytest.mark.slow_table("formats", keep=1)
 @pytest.mark.parametrize(
     "command", ["steps", "compare", "run", "run --show scores", "run --query 2 --theme dark"]
 )

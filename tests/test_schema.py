@@ -204,7 +204,7 @@ def problems(kind: str, document: Document) -> list[str]:
     return [f"{error.json_path}: {error.message[:200]}" for error in errors]
 
 
-@pytest.mark.slow_table("calls", keep=14)
+@pytest.mark.slow_table("calls", keep=10)
 @pytest.mark.parametrize(("kind", "line"), LINES)
 def test_every_document_is_as_its_schema_says_and_has_nothing_more(
     kind: str, line: str, documents: Documents

@@ -281,7 +281,7 @@ def test_what_github_looks_for_in_the_finished_text_is_kept_from_it() -> None:
     assert "a:b" in markdown
 
 
-@pytest.mark.slow_table("formats", keep=1)
+@pytest.mark.slow("formats")
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
     view = view_of(*example_steps(HOSTILE[:12]), headline="$x$")
@@ -297,7 +297,7 @@ def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
     assert render(one, suffix) == render(other, suffix)
 
 
-@pytest.mark.slow_table("formats", keep=2)
+@pytest.mark.slow("formats")
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_one_step_by_itself_and_steps_among_tables_are_drawn(suffix: str) -> None:
     assert render(view_of(scores_section()), suffix)

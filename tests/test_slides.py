@@ -166,7 +166,7 @@ def test_no_two_texts_of_a_picture_overlap(name: str, size: str) -> None:
     assert list(find_overlaps(named_layout(name, size).words)) == []
 
 
-@pytest.mark.slow_table("pictures", keep=6)
+@pytest.mark.slow_table("pictures", keep=3)
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
 @pytest.mark.parametrize("name", [*RUNS, "compare by scale", "compare by mask", "curves by dim"])
 def test_no_two_texts_overlap_however_large_letters_are_to_be(name: str, points: int) -> None:
@@ -187,6 +187,7 @@ def test_no_text_stands_in_a_panel_or_leaves_the_page(name: str, size: str) -> N
     assert_words_stand_on_page(layout)
 
 
+@pytest.mark.slow_table("pictures", keep=9)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ALL_VIEWS)
 def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> None:

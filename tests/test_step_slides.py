@@ -107,7 +107,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow_table("pictures", keep=6)
+@pytest.mark.slow_table("pictures", keep=3)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
     for heading, layout in slides(name, size):
@@ -116,7 +116,7 @@ def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
         assert min(text_sizes(layout)) * slide_scale >= 10 - 1e-6, heading
 
 
-@pytest.mark.slow_table("pictures", keep=5)
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> None:
     layout = one_page_layout(name, size)
