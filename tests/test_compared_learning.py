@@ -254,7 +254,7 @@ SENTENCES: dict[str, tuple[Sequence[Sequence[int | None]], str]] = {
 }
 
 
-@pytest.mark.slow_table("training", keep=2)
+@pytest.mark.slow("training")
 @pytest.mark.parametrize(("looks", "sentence"), SENTENCES.values(), ids=SENTENCES)
 def test_who_learns_sooner_is_said_as_far_as_seeds_tell(
     scaling: Learning, looks: Sequence[Sequence[int | None]], sentence: str

@@ -176,6 +176,7 @@ def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> 
     assert smallest_points(layout_named(name, size)) >= 10 - 1e-6
 
 
+@pytest.mark.slow_table("pictures", keep=9)
 @every_size
 @every_view
 def test_words_stand_in_their_blocks_or_beside_them(name: str, size: str) -> None:

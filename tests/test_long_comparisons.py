@@ -254,6 +254,7 @@ def test_other_comparisons_have_no_options_of_long_texts(
     )
 
 
+@pytest.mark.slow("formats")
 def test_every_kind_of_file_of_a_comparison_has_the_same_numbers(
     attnviz: Attnviz, tmp_path: Path
 ) -> None:

@@ -289,7 +289,7 @@ def test_hostile_labels_are_drawn_in_every_format(suffix: str) -> None:
     assert len(render(view, suffix, theme="dark")) > 1000
 
 
-@pytest.mark.slow_table("formats", keep=1)
+@pytest.mark.slow("formats")
 @pytest.mark.parametrize("suffix", PANEL_SUFFIXES)
 def test_the_same_steps_give_the_same_bytes(suffix: str) -> None:
     one, other = (view_of(*example_steps(moments=1)) for _ in range(2))

@@ -227,6 +227,7 @@ def test_labels_have_eighteen_points_and_numbers_sixteen_while_cells_allow(name:
     assert min(labels) >= min(18.0, pitch / POINT * 0.9)
 
 
+@pytest.mark.slow_table("pictures", keep=9)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ALL_VIEWS)
 def test_panels_fill_the_page(name: str, size: str) -> None:

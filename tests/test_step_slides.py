@@ -107,7 +107,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow_table("pictures", keep=3)
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_a_step_by_itself_can_be_read(name: str, size: str) -> None:
     for heading, layout in slides(name, size):
@@ -126,7 +126,7 @@ def test_steps_on_one_page_do_not_lie_on_each_other(name: str, size: str) -> Non
         assert any(text.startswith(section.number) for text in texts(layout)), section.heading
 
 
-@pytest.mark.slow_table("pictures", keep=2)
+@pytest.mark.slow_table("pictures", keep=1)
 @pytest.mark.parametrize("points", [14, 24, 30, 40])
 @pytest.mark.parametrize("name", ["causal, followed", "a pair", "a pair of heads", "two heads"])
 def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(

@@ -267,7 +267,7 @@ def check_comparison(number: int) -> list[str]:
         ) from error
 
 
-@pytest.mark.slow_table("sentences", keep=1)
+@pytest.mark.slow("sentences")
 @pytest.mark.draws(1000, DRAWS)
 @pytest.mark.usefixtures("quick")
 def test_every_sentence_of_an_extreme_comparison_is_true(first: int) -> None:

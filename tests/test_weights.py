@@ -94,7 +94,7 @@ def build_text(count: int) -> str:
     return " ".join(f"word{number % 31}" for number in range(count))
 
 
-@pytest.mark.slow_table("pictures", keep=4)
+@pytest.mark.slow_table("pictures", keep=2)
 @pytest.mark.parametrize("variant", ["scaled", "causal", "multi-head"])
 @pytest.mark.parametrize("count", [4, 90])
 @pytest.mark.parametrize("suffix", [".txt", ".md", ".svg", ".png"])
