@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jaxtyping import Float
 from torch import Tensor
@@ -208,15 +208,14 @@ def test_any_matrix_in_a_band_gives_the_numbers_of_the_matrix(
     assert_same(random_attention(*lengths, mask=rule, scale=scale))
 
 
-@given(LENGTHS, st.integers(1, 60), st.data())
+@given(LENGTHS, st.integers(1, 60), SCALES, REACHES, st.booleans())
+@example(lengths=(45, 45), resolution=9, scale=200.0, after=None, statistics=False)
 def test_maxima_of_blocks_are_those_of_the_matrix(
-    lengths: tuple[int, int], resolution: int, data: st.DataObject
+    lengths: tuple[int, int], resolution: int, scale: float, after: int | None, statistics: bool
 ) -> None:
-    attention = random_attention(*lengths, mask=MaskRule(after=data.draw(REACHES)))
+    attention = random_attention(*lengths, scale=scale, mask=MaskRule(after=after))
 
-    summary = attention.summarize(
-        resolution=resolution, pool="max", statistics=data.draw(st.booleans())
-    )
+    summary = attention.summarize(resolution=resolution, pool="max", statistics=statistics)
 
     height, width = summary.row_height, summary.column_width
     weights = whole_attention(attention).weights.numpy()
