@@ -150,6 +150,17 @@ def test_notes_say_what_rows_and_columns_are_and_which_command_made_it(
         )
 
 
+def test_what_a_view_concludes_stands_in_the_notes_of_its_first_slide_alone() -> None:
+    view = library.trace("the keys", model="agreement", without="L1H0").view()
+
+    first, *others = notes(deck_of(view))
+
+    assert view.notes
+    assert others
+    assert all(sentence in first for sentence in view.notes)
+    assert not any(sentence in text for sentence in view.notes for text in others)
+
+
 def test_notes_of_the_library_have_the_command_that_would_make_the_same(deck: Any) -> None:
     command_line = "Made with: attnviz run 'I am learning this' --variant causal --heads 2"
 
