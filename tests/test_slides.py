@@ -291,6 +291,18 @@ def test_without_a_footnote_nothing_says_what_made_the_picture() -> None:
     assert "each row sums to 1" in text_without_footnote
 
 
+def test_labels_stand_beside_their_rows_and_below_their_columns() -> None:
+    layout = named_layout("four tokens", "16:9")
+    x, y, width, height = layout.panels[0].box
+    tokens = ("I", "am", "learning", "this")
+    rows = {word.text: word.y for word in layout.words if word.halign == "right"}
+    columns = {word.text: word.x for word in layout.words if word.x > x and word.y < y}
+
+    for number, token in enumerate(tokens):  # the first row is at the top
+        assert rows[token] == pytest.approx(y + height * (3.5 - number) / 4, abs=height / 20)
+        assert columns[token] == pytest.approx(x + width * (number + 0.5) / 4, abs=width / 20)
+
+
 def test_letters_grow_and_shrink_with_the_text_size() -> None:
     def label_size(text_size: float) -> float:
         words = named_layout("four tokens", "16:9", text_size).words
