@@ -278,6 +278,16 @@ def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
     )
 
 
+@pytest.mark.parametrize(("variant", "visible_keys"), [("causal", 4), ("scaled", 12)])
+def test_an_even_weight_is_shared_by_the_keys_that_the_query_sees(
+    variant: str, visible_keys: int
+) -> None:
+    """The fourth of twelve tokens sees itself and those before it, or all."""
+    link = build_link(inspect_trace(small_trace(variant=variant), source="now", to="stop"))
+
+    assert link.even_weight == pytest.approx(1 / visible_keys)
+
+
 def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -> None:
     inspection = inspect_trace(small_trace(variant="causal"), source="now", to="done")
 

@@ -16,9 +16,10 @@ import pytest
 from PIL import Image
 from rich.cells import cell_len
 
+from attnviz.cli import output
 from attnviz.cli.app import COMMANDS
 from tests import LONGEST
-from tests.conftest import ROOT, Attnviz
+from tests.conftest import ROOT, Attnviz, Result
 from tests.terminals import run_on_terminal
 from tests.warm import heeding_signals
 
@@ -395,6 +396,17 @@ def test_a_text_that_looks_like_an_option_is_recorded_as_a_text(attnviz: Attnviz
     document = json.loads(attnviz("run", "--json", "--", "-5 is cold").out)
 
     assert document["attnviz"]["command"] == "attnviz run --json -- '-5 is cold'"
+
+
+def test_an_interrupt_that_python_raises_is_as_quiet(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "deliver_view", interrupt)
+
+    assert attnviz("run", "I am", "-t", "words") == Result(130, "", "")
 
 
 def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
