@@ -167,10 +167,10 @@ DEFECTS = (
         "position = int(number)\n",
     ),
     Defect(
-        "an interrupted run that ends as a bug",
+        "a mistake of a user that ends as a bug",
         "cli/app.py",
-        "return 130\n",
-        "return 1\n",
+        "    return 2\n",
+        "    return 1\n",
     ),
     Defect(
         "a base rate of one key too many",
