@@ -41,8 +41,9 @@ class Warm:
         words = [sys.executable, "-m", "tests.warm"]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
         self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
         )
+        self.unread = b""  # of its standard output
 
     def __call__(self, command: str, folder: Path) -> str:
         """What a command prints, both streams."""
@@ -63,8 +64,7 @@ class Warm:
         """The number of a process that runs a command, once its streams are open."""
         assert self.process.stdin is not None
         order = [str(folder), str(output), list(words), environment and dict(environment)]
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
+        self.process.stdin.write(f"{json.dumps(order)}\n".encode())
         return self._number(LONGEST)
 
     def status(self, timeout: float = LONGEST) -> int:
@@ -72,9 +72,13 @@ class Warm:
         return self._number(timeout)
 
     def _number(self, timeout: float) -> int:
+        """The next line that it writes; two of them may have come at once."""
         assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], timeout)[0]
-        return int(self.process.stdout.readline())
+        while b"\n" not in self.unread:
+            assert select.select([self.process.stdout], [], [], timeout)[0]
+            self.unread += os.read(self.process.stdout.fileno(), 4096)
+        line, _, self.unread = self.unread.partition(b"\n")
+        return int(line)
 
     def close(self) -> None:
         self.process.kill()
