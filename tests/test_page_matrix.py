@@ -94,13 +94,20 @@ def open_page(chromium: Browser, heads_path: Path) -> Iterator[Page]:
         yield page
 
 
+# The event comes later than the address, and the page reads the address only then.
+FOLLOW_NOTHING = """new Promise((done) => {
+  addEventListener("hashchange", () => done(), { once: true });
+  location.hash = "query=none";
+})"""
+
+
 @pytest.fixture
 def page(open_page: Page) -> Page:
     """The page in its first state, with no token followed."""
     open_page.mouse.move(1, 1)
     open_page.click("#reset")
-    wait_for_drawing(open_page)
-    open_page.evaluate("location.hash = 'query=none'")
+    until(open_page, "location.hash === ''")
+    open_page.evaluate(FOLLOW_NOTHING)
     until(open_page, "document.querySelector('.matrix-title strong').textContent === 'L0H0'")
     wait_for_drawing(open_page)
     return open_page
