@@ -190,45 +190,48 @@ DEFECTS = (
 def first_failure(checkout: Path, tier: str) -> str:
     """The first test that fails, or "" where all pass; not the one that looks for planted lines."""
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "--dist", "loadfile"]
-    completed = subprocess.run(
+    process = subprocess.run(
         [*words, "-p", "no:cacheprovider", "--ignore=tests/test_tiers.py", "-m", tier],
         cwd=checkout, text=True, check=False, timeout=LONGEST,
         env={**os.environ, "PYTHONPATH": str(checkout), "CI": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", completed.stdout, re.MULTILINE)
-    return failed[1] if failed else "" if completed.returncode == 0 else completed.stdout[-500:]
+    failure = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", process.stdout, re.MULTILINE)
+    return failure[1] if failure else "" if process.returncode == 0 else process.stdout[-500:]
 
 
 def copy_checkout(folder: Path) -> Path:
     """A copy of the files that git knows."""
-    listed = subprocess.run(
+    listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True,
         timeout=LONGEST,
     )  # fmt: skip
-    for name in filter(None, listed.stdout.split("\0")):
+    for name in filter(None, listing.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
     return folder
 
 
-def main(wanted: str = "") -> None:
-    noticed = dict.fromkeys([*TIERS, "nobody"], 0)
+def main(words: str = "") -> None:
+    counts = dict.fromkeys([*TIERS, "nobody"], 0)
     with tempfile.TemporaryDirectory() as folder:
         checkout = copy_checkout(Path(folder))
-        for defect in (each for each in DEFECTS if wanted in each.name):
+        for defect in (each for each in DEFECTS if words in each.name):
             original = (checkout / "attnviz" / defect.file).read_text("utf-8")
             defect.plant(checkout)
-            start, by, failed = time.monotonic(), "nobody", ""
+            start, noticed_by, failure = time.monotonic(), "nobody", ""
             for name, tier in TIERS.items():
-                if failed := first_failure(checkout, tier):
-                    by = name
+                if failure := first_failure(checkout, tier):
+                    noticed_by = name
                     break
             (checkout / "attnviz" / defect.file).write_text(original, "utf-8")
-            noticed[by] += 1
+            counts[noticed_by] += 1
             seconds = time.monotonic() - start
-            print(f"{defect.name} ({defect.file})\n    {by}, {seconds:.0f} s: {failed}", flush=True)
-    print(" · ".join(f"{count} noticed by {by}" for by, count in noticed.items()))
+            print(
+                f"{defect.name} ({defect.file})\n    {noticed_by}, {seconds:.0f} s: {failure}",
+                flush=True,
+            )
+    print(" · ".join(f"{count} noticed by {name}" for name, count in counts.items()))
 
 
 if __name__ == "__main__":

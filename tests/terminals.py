@@ -22,7 +22,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests import LONGEST
-from tests.warm import heeding_signals, warm_process
+from tests.warm import restore_signals, warm_process
 
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -107,7 +107,7 @@ def _start_command(
 
 
 def _set_up_child() -> None:
-    heeding_signals()
+    restore_signals()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

@@ -21,7 +21,7 @@ from attnviz.cli.app import COMMANDS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz, Result
 from tests.terminals import run_on_terminal
-from tests.warm import heeding_signals
+from tests.warm import restore_signals
 
 COMMAND = [sys.executable, "-m", "attnviz"]
 
@@ -413,7 +413,7 @@ def test_an_interrupt_is_quiet_and_exits_130(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "run", "--tokenizer", "words"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, cwd=tmp_path,
-        preexec_fn=heeding_signals,
+        preexec_fn=restore_signals,
     )  # fmt: skip
     time.sleep(1.5)  # it waits for its text now
     process.send_signal(signal.SIGINT)

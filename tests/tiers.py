@@ -78,20 +78,20 @@ def _slow_cases(items: list[pytest.Function]) -> Iterator[tuple[str, Iterable[py
 
 def _without_some_rows(cases: list[pytest.Function], *, keep: int) -> list[pytest.Function]:
     """The cases of a table but for `keep` of them: the first, and others spread evenly."""
-    kept = {number * len(cases) // keep for number in range(keep)}
-    return [case for number, case in enumerate(cases) if number not in kept]
+    quick_rows = {number * len(cases) // keep for number in range(keep)}
+    return [case for number, case in enumerate(cases) if number not in quick_rows]
 
 
 def _cases_without_a_row_of_their_own(cases: list[pytest.Function]) -> list[pytest.Function]:
     """The cases of which every parameter has had its value in an earlier case."""
-    covered: set[tuple[str, Hashable]] = set()
-    repeated = []
+    earlier_rows: set[tuple[str, Hashable]] = set()
+    cases_without_new_rows = []
     for case in cases:
         rows = {(name, _row_key(value)) for name, value in case.callspec.params.items()}
-        if len(rows) > 1 and rows <= covered:
-            repeated.append(case)
-        covered |= rows
-    return repeated
+        if len(rows) > 1 and rows <= earlier_rows:
+            cases_without_new_rows.append(case)
+        earlier_rows |= rows
+    return cases_without_new_rows
 
 
 def _row_key(value: object) -> Hashable:

@@ -43,7 +43,7 @@ class Warm:
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
         )
-        self.unread = b""  # of its standard output
+        self.unread_output = b""  # of its standard output
 
     def __call__(self, command: str, folder: Path) -> str:
         """What a command prints, both streams."""
@@ -74,10 +74,10 @@ class Warm:
     def _number(self, timeout: float) -> int:
         """The next line that it writes; two of them may have come at once."""
         assert self.process.stdout is not None
-        while b"\n" not in self.unread:
+        while b"\n" not in self.unread_output:
             assert select.select([self.process.stdout], [], [], timeout)[0]
-            self.unread += os.read(self.process.stdout.fileno(), 4096)
-        line, _, self.unread = self.unread.partition(b"\n")
+            self.unread_output += os.read(self.process.stdout.fileno(), 4096)
+        line, _, self.unread_output = self.unread_output.partition(b"\n")
         return int(line)
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ def warm_process() -> Warm:
     return process
 
 
-def heeding_signals() -> None:
+def restore_signals() -> None:
     """For a new process: tests in the background, or under nohup, ignore some, and pass that on."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -112,7 +112,7 @@ def _run(folder: str, output: str, words: list[str], environment: dict[str, str]
     terminal = output.startswith("/dev/")
     if terminal:
         os.setsid()  # so that the terminal that is opened is this process's own
-        heeding_signals()
+        restore_signals()
     stream = os.open(output, os.O_RDWR | os.O_CREAT)
     print(os.getpid(), flush=True)
     for number in range(0 if terminal else 1, 3):
