@@ -44,7 +44,7 @@ def write_page(view: View, folder: Path) -> Path:
 
 def wait_until(page: Page, condition: Callable[[], bool]) -> None:
     """Wait for a condition; playwright's own waiting needs eval, which no page allows."""
-    for _ in range(100):
+    for _ in range(1_500):
         if condition():
             return
         page.wait_for_timeout(20)

@@ -74,6 +74,15 @@ def test_what_is_chosen_is_shown_and_stands_in_the_address(
         assert page.input_value("#query") == FIRST_QUERY
 
 
+def test_an_address_that_is_typed_holds_although_the_page_writes_its_own_at_that_moment(
+    chromium: Browser, page_path: Path
+) -> None:
+    with page_in_browser(chromium, page_path, "#query=2") as page:
+        page.evaluate("location.hash = '#query=5'; history.replaceState(null, '', '#query=2')")
+        wait_until(page, lambda: page.input_value("#query") == "5 am")
+        assert _address(page) == "#query=5"
+
+
 def test_keys_of_one_letter_can_be_switched_off(chromium: Browser, page_path: Path) -> None:
     with page_in_browser(chromium, page_path, "#keys=off&head=L0H1") as page:
         page.keyboard.press("]")

@@ -195,7 +195,8 @@ const isPlace = (hash) => hash !== "" && document.getElementById(hash.slice(1)) 
 function readAddress() {
   Object.assign(state, addressed(location.hash));
   if (isLive) computeLive();
-  addEventListener("hashchange", () => {
-    if (!isPlace(location.hash)) change(addressed(location.hash));
+  addEventListener("hashchange", ({ newURL }) => {
+    const { hash } = new URL(newURL); // location may have been written since, by writeAddress
+    if (!isPlace(hash)) change(addressed(hash));
   });
 }
