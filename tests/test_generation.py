@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from attnviz.renderers.picture.items import Block
 from attnviz.renderers.picture.page_frame import Captions
 from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.chat_template import TemplateError, fill_in_template
 from attnviz.traces.trained.forward_pass import streaming_new_text
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
@@ -27,6 +30,7 @@ from attnviz.views.inspection.generated import generation_film
 from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.pages_by_hand import wait_until, write_page
+from tests.refusals import assert_refused
 from tests.small_transformers import KINDS, Saved, save
 from tests.terminals import run_on_terminal
 
@@ -271,6 +275,55 @@ def test_a_message_is_put_into_the_models_own_template(chat_model: Path) -> None
     assert len(chat_inspection.effects.heads) == 8
 
 
+@pytest.mark.slow("processes")
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{%- set system = messages[0].role == 'system' -%}{{ bos_token or '' }}"
+        "{% for each in messages if each.role != 'system' %}"
+        "{{- '<|' ~ each['role'] ~ '|>' + each.content|trim }}"
+        "{% if loop.last %}{% break %}{% endif %}{{ raise_exception('none') }}{% endfor %}"
+        "{% if add_generation_prompt and not system %}<|assistant|>{% endif %}",
+        "{% macro shown(what) %}{{ what|tojson(indent=2) }}{% endmacro %}"
+        "{% generation %}{{ shown(messages) }}{% endgeneration %}"
+        "{% set seen = namespace(count=0) %}"
+        "{% set seen.count = seen.count + 1 %}{{ seen.count }}{{ strftime_now('%Y') }}"
+        "{{ tools is none }}",
+    ],
+)
+def test_a_template_is_filled_in_as_transformers_does(chat_model: Path, template: str) -> None:
+    tokenizer = load_transformer(Settings(model=str(chat_model))).tokenizer
+    message = [{"role": "user", "content": ' "é\ud83d" \n'}]
+    tokenizer = copy(tokenizer)
+    tokenizer.chat_template = template
+
+    expected = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+
+    assert fill_in_template(tokenizer, message[0]["content"]) == expected
+
+
+@pytest.mark.slow("processes")
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    {
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": "seconds",
+        "{{ (['x' * 1000000] * 100000)|join }}": "memory",
+        "{% set ns = namespace(a='x') %}{% for i in range(50) %}{% set ns.a = ns.a ~ ns.a %}"
+        "{% endfor %}{{ ns.a }}": "memory",
+        "{{ 'x' * 3000000 }}": "letters",
+        "{{ raise_exception('only questions') }}": "only questions",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}": "recursion",
+    }.items(),
+)
+def test_a_chat_template_has_little_time_and_memory(template: str, reason: str) -> None:
+    if sys.platform != "linux" and reason in ("seconds", "memory"):
+        pytest.skip("only Linux limits both")
+    tokenizer = SimpleNamespace(get_chat_template=lambda: template, special_tokens_map={})
+
+    with pytest.raises(TemplateError, match=reason):
+        fill_in_template(tokenizer, SHORT_TEXT)
+
+
 def test_a_chat_that_cannot_be_is_refused_in_two_lines(
     chat_model: Path, small_transformer: Saved, tmp_path: Path, attnviz: Attnviz
 ) -> None:
@@ -297,5 +350,9 @@ def test_a_chat_that_cannot_be_is_refused_in_two_lines(
         result = attnviz("inspect", SHORT_TEXT, "--model", model, "--chat", *options)
         assert result.err.splitlines() == [f"error: {problem}", f" hint: {hint}"]
         assert result.status == 2
+    silent_model = with_template("{% if false %}x{% endif %}", tmp_path / "silent")
+    result = attnviz("inspect", SHORT_TEXT, "--model", str(silent_model), "--chat")
+    problem = "the chat template of the model 'silent' makes nothing of this text"
+    assert_refused(result, problem, "leave --chat out")
     with pytest.raises(AttnvizError, match="no chat template"):
         trace(SHORT_TEXT, model=small_transformer("gpt2"), chat=True)

@@ -397,6 +397,21 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     assert "<end>" in tokenizer.convert_ids_to_tokens(tokenizer("ab<end>cd")["input_ids"])
 
 
+def test_no_text_is_merged_to_a_token_of_over_512_letters(tmp_path: Path) -> None:
+    tokens = ["<unk>", "<s>", *("a" * 2**power for power in range(11))]
+    writer = gguf.GGUFWriter(tmp_path / "v.gguf", "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([float(len(token)) for token in tokens])
+    writer.add_bos_token_id(1)
+    writer.add_unk_token_id(0)
+    writer.add_add_space_prefix(False)
+    writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
+    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
+
+    assert tokenizer("a" * 1024)["input_ids"] == [1, *[tokens.index("a" * 512)] * 2]
+
+
 def _small_llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 

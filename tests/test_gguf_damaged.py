@@ -160,6 +160,17 @@ def test_a_damaged_file_is_refused_and_what_it_says_is_not_allocated(
     assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=text)
 
 
+def test_a_header_of_more_entries_than_any_model_has(tmp_path: Path, attnviz: Attnviz) -> None:
+    entry = struct.pack("<Q", 1) + b"k" + struct.pack("<IB", 7, 1)
+    for entries, tensors, what in ((100_001, 0, "metadata entries"), (0, 100_001, "tensors")):
+        path = tmp_path / "many.gguf"
+        counts = struct.pack("<IQQ", 3, tensors, entries)
+        path.write_bytes(b"GGUF" + counts + entry * 3 + bytes(24 * 100_001))
+
+        reason = f"its header has 100,001 {what}, more than any model"
+        assert _read_error(attnviz, path) == DAMAGED_ERROR.format(path=path, reason=reason)
+
+
 def test_a_tensor_beyond_the_file(write_model_file: Write, attnviz: Attnviz) -> None:
     path = write_model_file()
     put_after(QUERY_MATRIX, AFTER_TYPE, 2**50)(path)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PRINTING_COMMANDS = ("help", "schema", "tokenizers", "variants", "version")  # with nothing to share
 HELP_OPTIONS = {"--help", "-h", "--help-all", "--version"}
+MAX_PORT = 2**16 - 1
 START_LIMIT = timedelta(minutes=5)  # for processes to start and to read the text
 ANSWER_LIMIT = timedelta(seconds=3)  # for the first process to print another's error
 LOCK_SECONDS = 1.0  # until which a signal waits for an error that is being printed
@@ -104,6 +105,9 @@ def read_place(variables: Mapping[str, str]) -> Place:
                 TORCHRUN_HINT,
             )
     address, port = variables.get("MASTER_ADDR", ""), number("MASTER_PORT")
+    if not 0 < port <= MAX_PORT:
+        problem = f"MASTER_PORT is {port}, and must be from 1 to {MAX_PORT}"
+        raise AttnvizError(problem, TORCHRUN_HINT)
     if not address:
         raise AttnvizError("WORLD_SIZE is set, and MASTER_ADDR is not", TORCHRUN_HINT)
     machine = variables.get("GROUP_RANK", socket.gethostname())
@@ -181,7 +185,7 @@ class SharedRun:
             is_server = not has_server and not place.rank
             store = _interruptible(lambda: client(is_server=is_server))
             waiting_store = _interruptible(lambda: client(is_server=False))
-        except RuntimeError:
+        except (RuntimeError, ValueError, OverflowError):  # of torch, or for an odd address
             raise AttnvizError(
                 f"{place.name} cannot reach the others at {place.address}, port {place.port}",
                 TORCHRUN_HINT,

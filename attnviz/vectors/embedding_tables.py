@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.tokens.tokenizer_limits import refuse_growing_files
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.words import counted
 
@@ -133,7 +134,7 @@ def _word_components(
 def _read_tokenizer(folder: Path, name: str) -> Any:
     """Return a model's tokenizer, loaded without transformers; it neither cuts nor pads texts.
 
-    Refuses a missing or damaged file.
+    Refuses a missing or damaged file, and a tokenizer that makes far more of a text than it is.
     """
     try:
         from tokenizers import Tokenizer
@@ -149,6 +150,7 @@ def _read_tokenizer(folder: Path, name: str) -> Any:
             "save the model's tokenizer there: tokenizer.save_pretrained(folder)",
             about="embeddings",
         )
+    refuse_growing_files(folder, "embeddings")
     try:
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
     except Exception as error:

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -60,7 +61,7 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
     """
     folders: list[str] = []
     for pattern in patterns:
-        path = str(Path(pattern).expanduser())
+        path = _without_tilde(pattern)
         if _is_model_path(path):
             folders.append(path)
         else:
@@ -88,6 +89,13 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
         again = f" ({seen[step]})" if seen[step] > 1 else ""
         checkpoints.append(Checkpoint(folder, step, f"step {step:,}{again}"))
     return tuple(checkpoints)
+
+
+def _without_tilde(pattern: str) -> str:
+    """Return a path in which `~` is somebody's folder, where that is known."""
+    with suppress(RuntimeError):  # there is no such user
+        return str(Path(pattern).expanduser())
+    return pattern
 
 
 def _matching_folders(pattern: str) -> list[str]:

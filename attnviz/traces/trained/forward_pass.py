@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine import memory
+from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
@@ -182,7 +184,8 @@ def encode_target(model: LoadedTransformer, target: str) -> TokenIds:
     These are the start token, if the model has one, and those of the target without the end token.
     """
     with reporting_tokenizer_errors(model):
-        ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
+        cut = partial(model.tokenizer, text_target=target, verbose=False)
+        ids = tuple(within_limit(cut, len(target))["input_ids"])
     start_id = _generation_setting(model, "decoder_start_token_id")
     started_ids = ids if start_id is None else (start_id, *ids)
     return _strip_end_token(model, started_ids, 1)

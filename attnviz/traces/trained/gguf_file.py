@@ -29,6 +29,7 @@ MAX_HEADER_BYTES = 2**26  # vocabularies included; 262,144 tokens with their mer
 FIRST_BYTES = 2**22  # read at once, enough for most headers
 MAX_DIMENSIONS, MAX_COUNT = 4, 2**31 - 1
 DEFAULT_ALIGNMENT, MAX_ALIGNMENT = 32, 2**16
+MAX_ENTRIES = 100_000  # metadata entries or tensors; the largest models have some thousands
 SMALLEST_ENTRIES = {"metadata entries": 13, "tensors": 24}  # bytes of the shortest ones
 STRING, ARRAY, UINT32, UINT64 = 8, 9, 4, 10  # types of values
 FORMATS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))  # of struct
@@ -406,9 +407,12 @@ class _HeaderReader:
         return values
 
     def entry_count(self, what: str) -> int:
-        """Return the next number, of entries; refuse more than the file has room for."""
+        """Return the next number, of entries; refuse more than the file has room for, or any
+        model has."""
         count: int = self.value(UINT64)
         self._refuse_too_many(count, SMALLEST_ENTRIES[what], what)
+        if count > MAX_ENTRIES:
+            raise self.damaged(f"its header has {count:,} {what}, more than any model")
         return count
 
     def _refuse_too_many(self, count: int, least_bytes: int, what: str) -> None:

@@ -15,6 +15,7 @@ from attnviz.machine import memory
 from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
 
 SPACE_MARK = "▁"
+MAX_MERGED_LETTERS = 512  # SentencePiece learns no longer token
 CONTROL, USER_DEFINED = 3, 4  # types of tokens
 END_KEYS = ("eos", "eot", "eom")  # end of text, of a turn, of a message
 END_NAMES = frozenset((  # of tokens that end what a model writes, whatever the header says of them
@@ -227,7 +228,11 @@ def _byte_level_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]
 
 
 def _sentencepiece_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bool]:
-    """Return the tokenizer of a vocabulary with scores, and True, as texts have a begin token."""
+    """Return the tokenizer of a vocabulary with scores, and True, as texts have a begin token.
+
+    A token of more than `MAX_MERGED_LETTERS` has an id, but no text is merged to it: to cut it in
+    all ways would take time that grows with the square of its length.
+    """
     from tokenizers import Tokenizer, decoders, models, normalizers
 
     scores = file.numbers("tokenizer.ggml.scores", len(tokens))
@@ -235,6 +240,7 @@ def _sentencepiece_tokenizer(file: GGUFFile, tokens: list[str]) -> tuple[Any, bo
     merges = sorted(
         (-score, number, len(token[:cut]), token[:cut], token[cut:])
         for number, (token, score) in enumerate(zip(tokens, scores, strict=True))
+        if len(token) <= MAX_MERGED_LETTERS
         for cut in range(1, len(token))
         if token[:cut] in vocabulary and token[cut:] in vocabulary
     )

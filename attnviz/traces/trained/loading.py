@@ -19,6 +19,10 @@ import torch
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import files
+from attnviz.tokens.tokenizer_limits import (
+    refuse_growing_files,
+    refuse_growing_tokenizer,
+)
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.gguf_config import find_architecture
@@ -182,10 +186,16 @@ def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
 
 
 def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
-    """Return a model's tokenizer; one that cannot name its special tokens raises an error."""
+    """Return a model's tokenizer; one that cannot name its special tokens raises an error.
+
+    Refuses one that makes far more of a text than it is.
+    """
     from transformers import AutoTokenizer
 
+    if location.folder is not None:
+        refuse_growing_files(location.folder)
     tokenizer = AutoTokenizer.from_pretrained(location.address, **options)
+    refuse_growing_tokenizer(tokenizer, location.name)
     # Looked up here, within the caller's error handling: an odd special token recurses forever.
     _ = tokenizer.all_special_ids, tokenizer.unk_token_id, tokenizer.mask_token_id
     return tokenizer

@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import memory
 from attnviz.tokens.gpt2 import byte_spelling
+from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokens import Tokens, piece_phrase
+from attnviz.traces.trained.chat_template import fill_in_template
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_location import ModelLocation
 from attnviz.traces.trained.refusals import (
@@ -215,6 +217,13 @@ def cut_text(
             )
         read_text, choices = _as_conversation(model, text), {"add_special_tokens": False}
     encoding = _encode_text(model, read_text, **choices)
+    if not encoding["input_ids"]:
+        maker = "chat template" if chat and not read_text else "tokenizer"
+        raise AttnvizError(
+            f"the {maker} of the model '{model.name}' makes nothing of this text",
+            "leave --chat out" if chat else "give another text",
+            about="chat" if chat else "text",
+        )
     positions = max_token_count(model)
     longest = None if positions is None else positions - room
     if longest is not None and len(encoding["input_ids"]) > longest:
@@ -239,12 +248,8 @@ def _as_conversation(model: LoadedTransformer, text: str) -> str:
             "leave --chat out, or use an instruction-tuned model",
             about="chat",
         )
-    message = {"role": "user", "content": text}
     try:
-        with quiet_transformers():
-            conversation: str = model.tokenizer.apply_chat_template(
-                [message], tokenize=False, add_generation_prompt=True
-            )
+        conversation = fill_in_template(model.tokenizer, text)
     except Exception as error:  # jinja's own, and whatever the template raises
         if memory.is_out_of_memory(error):
             raise
@@ -341,14 +346,16 @@ def _encode_text(model: LoadedTransformer, text: str | list[str], **limits: Any)
 
     `limits`: further arguments, such as `max_length`.
     """
+    cut = partial(
+        model.tokenizer,
+        text,
+        return_offsets_mapping=model.tokenizer.is_fast,
+        return_special_tokens_mask=True,
+        verbose=False,
+        **limits,
+    )
     with reporting_tokenizer_errors(model):
-        return model.tokenizer(
-            text,
-            return_offsets_mapping=model.tokenizer.is_fast,
-            return_special_tokens_mask=True,
-            verbose=False,
-            **limits,
-        )
+        return within_limit(cut, len(text) if isinstance(text, str) else sum(map(len, text)))
 
 
 def _refuse_long_decoder_text(model: LoadedTransformer, count: int) -> None:

@@ -1,0 +1,175 @@
+"""What a tokenizer may make of a text: it is a program of a stranger, with rules that multiply.
+
+A `Replace` of four rules can make 10¹² letters of one; a regular expression can take for ever.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attnviz.errors import AttnvizError
+from attnviz.machine.memory import format_size
+
+MAX_FILE_BYTES = 2**27  # the largest vocabularies, of a million tokens, take half of it
+MAX_GROWTH = 1000  # letters of one; a composed letter may become 18, and rules double some of them
+MAX_ADDED_TOKENS = 100  # to a text
+REWRITING_PARTS = ("normalizer", "decoder")
+LEAST_WAIT, LETTERS_PER_SECOND = 20, 20_000  # a tenth of what a slow tokenizer does
+ORIGINAL_HINT = "use the tokenizer of the original model"
+Result = TypeVar("Result")
+
+
+def refuse_growing_files(folder: Path, about: str = "model") -> None:
+    """Refuse a folder with a tokenizer that makes far more of a text than it is; its rules are
+    applied while it is loaded. `about`: the option that names the folder."""
+    for path in sorted(folder.glob("tokenizer*.json")):
+        with suppress(OSError, ValueError, RecursionError):  # transformers reports what is damaged
+            size = path.stat().st_size
+            if size > MAX_FILE_BYTES:
+                raise AttnvizError(
+                    f"'{path}' has {format_size(size)}, more than a tokenizer may have "
+                    f"({format_size(MAX_FILE_BYTES)})",
+                    ORIGINAL_HINT,
+                    about=about,
+                )
+            refuse_growing_parts(json.loads(path.read_bytes()), folder.name, about)
+
+
+def refuse_growing_tokenizer(tokenizer: Any, name: str) -> None:
+    """Refuse a loaded tokenizer as `refuse_growing_files` does: it may come from other files."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    parts = {part: getattr(backend, part, None) for part in (*REWRITING_PARTS, "post_processor")}
+    states = {part: each.__getstate__() for part, each in parts.items() if each is not None}
+    refuse_growing_parts({part: json.loads(state) for part, state in states.items()}, name)
+
+
+def refuse_growing_parts(parts: Any, name: str, about: str = "model") -> None:
+    """Refuse the parts of tokenizer.json if they make too much of a text. `name`: the model's."""
+    if not isinstance(parts, dict):
+        return
+    growth = max(_growth(parts.get(part)) for part in REWRITING_PARTS)
+    if growth > MAX_GROWTH:
+        problem = f"may make {growth:,} letters of one, and {MAX_GROWTH:,} are too many"
+        if growth >= 10**15:
+            problem = "may make more than 10¹⁵ letters of one"
+        raise _growth_error(name, problem, about)
+    templates = [rule for rule in _rules(parts.get("post_processor")) if "single" in rule]
+    added = sum(map(_added_tokens, templates))
+    if added > MAX_ADDED_TOKENS or any(map(_repeats_text, templates)):
+        what = f"adds {added:,} tokens to a text, and {MAX_ADDED_TOKENS} are the most"
+        if added <= MAX_ADDED_TOKENS:
+            what = "repeats each text"
+        raise _growth_error(name, what, about)
+
+
+def _growth_error(name: str, what: str, about: str) -> AttnvizError:
+    return AttnvizError(f"the tokenizer of the model '{name}' {what}", ORIGINAL_HINT, about=about)
+
+
+def _rules(part: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a part of tokenizer.json, however deep."""
+    waiting = [part]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def _growth(part: Any) -> int:
+    """Return how many letters the rules of a part can make of one, at most 10¹⁵."""
+    growth = 1
+    for rule in _rules(part):
+        growth = min(growth * _rule_growth(rule), 10**15)
+    return growth
+
+
+def _rule_growth(rule: Mapping[str, Any]) -> int:
+    """Return how many letters one rule can make of one.
+
+    >>> _rule_growth({"type": "Replace", "pattern": {"String": "``"}, "content": '"'})
+    1
+    """
+    charsmap, pattern = rule.get("precompiled_charsmap"), rule.get("pattern")
+    if isinstance(charsmap, str):
+        return _longest_text(charsmap)
+    content = str(rule.get("content", ""))
+    if isinstance(pattern, dict) and content:
+        plain = pattern.get("String")
+        if isinstance(plain, str) and plain:
+            return -(-len(content) // len(plain))
+        return len(content) + 1  # it may also match between letters
+    return len(str(rule.get("prepend", ""))) + 1
+
+
+def _longest_text(charsmap: str) -> int:
+    """Return the length of the longest text in SentencePiece's table of letters: a trie with its
+    size before it, then texts that end with a zero."""
+    try:
+        table = base64.b64decode(charsmap)
+    except ValueError:  # refused by the package
+        return 1
+    texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
+    return max(1, *(len(each.decode(errors="replace")) for each in texts))
+
+
+def _added_tokens(template: Mapping[str, Any]) -> int:
+    """Return how many tokens a template adds to one text."""
+    specials = template.get("special_tokens")
+    added = 0
+    for name in _pieces(template, "SpecialToken"):
+        special = specials.get(name) if isinstance(specials, dict) else None
+        ids = special.get("ids") if isinstance(special, dict) else None
+        added += len(ids) if isinstance(ids, list) else 1
+    return added
+
+
+def _repeats_text(template: Mapping[str, Any]) -> bool:
+    return len(_pieces(template, "Sequence")) > 1
+
+
+def _pieces(template: Mapping[str, Any], kind: str) -> list[str]:
+    """Return the names of the pieces of one kind in a template for one text."""
+    single = template["single"]
+    rules = single if isinstance(single, list) else []
+    pieces = [each.get(kind) for each in rules if isinstance(each, dict)]
+    return [str(each.get("id")) for each in pieces if isinstance(each, dict)]
+
+
+def within_limit(cut: Callable[[], Result], letters: int) -> Result:
+    """Return what a tokenizer makes of a text of so many letters; refuse to wait for ever.
+
+    A regular expression may need time that grows with the fourth power of a text. The thread of a
+    text that is given up ends with the process.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(cut())
+        except BaseException as error:  # raised again by the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+    thread.start()
+    seconds = LEAST_WAIT + letters // LETTERS_PER_SECOND
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise AttnvizError(
+            f"the tokenizer has not cut the text into tokens within {seconds} seconds",
+            "give a shorter text, or use another model",
+            about="text",
+        )
+    return results[0]
