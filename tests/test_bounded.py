@@ -23,10 +23,12 @@ from attnviz import trace
 from attnviz.errors import MAX_QUOTED_NAME_LETTERS, AttnvizError, Note, unknown_name_error
 from attnviz.learning import grammar, grammar_files, own_tasks
 from attnviz.machine import memory
+from attnviz.machine.files import set_size_limit
 from attnviz.traces import archive_reader, matrices, structured_text, toml_reader
 from attnviz.traces.models import by_hand
 from attnviz.traces.toml_reader import Table, TomlFile
 from attnviz.traces.trained.model_location import read_safetensors_header
+from attnviz.vectors import arrays
 from tests.conftest import Attnviz
 from tests.hostile import damage
 from tests.hostile.files import (
@@ -201,6 +203,21 @@ def test_arrays_are_refused_by_what_their_headers_say(
     monkeypatch.setattr(memory, "free_bytes", lambda: 30 * MB)
 
     assert peak_memory(lambda: read(str(path))) < MB
+
+
+def test_an_archive_of_more_numbers_than_the_limit_is_refused_though_it_is_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "zeros.npz"
+    path.write_bytes(zip_archive(npy_file("(1000, 1000)", 8 * 10**6)))
+    monkeypatch.setattr(memory, "free_bytes", lambda: None)  # so that only the limit refuses it
+    set_size_limit("1MB")
+    try:
+        assert path.stat().st_size < 10**5
+        with pytest.raises(AttnvizError, match="has more than 1 MB, the most that a file"):
+            arrays.read_numpy_arrays(path)
+    finally:
+        set_size_limit(None)
 
 
 def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:

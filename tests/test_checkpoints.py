@@ -391,6 +391,12 @@ REFUSED: dict[str, tuple[Change, list[str], str, str]] = {
         "no folder or GGUF file is called, or matches, 'nothing-*'",
         "give the folders of a training, as a pattern in quotes: --checkpoints 'run/checkpoint-*'",
     ),
+    "no such user": (
+        lambda folder: None,
+        ["~nosuch/x*"],
+        "no folder or GGUF file is called, or matches, '~nosuch/x*'",
+        "give the folders of a training, as a pattern in quotes: --checkpoints 'run/checkpoint-*'",
+    ),
     "one match": (
         lambda folder: None,
         ["checkpoint-100*"],

@@ -20,12 +20,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 
 from attnviz import from_weights, trace
 from attnviz.cli import explore
-from attnviz.cli.explorer import subject
+from attnviz.cli.explorer import session, subject
 from attnviz.cli.explorer.application import Explorer
 from attnviz.cli.explorer.frame import (
     MARK_STYLE,
@@ -36,7 +37,7 @@ from attnviz.cli.explorer.frame import (
 )
 from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
 from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
-from attnviz.cli.explorer.session import ACTIONS, Job, Session
+from attnviz.cli.explorer.session import ACTIONS, CARET_STYLE, Job, Session
 from attnviz.cli.explorer.subject import Subject, open_subject
 from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
 from attnviz.errors import AttnvizError
@@ -45,6 +46,7 @@ from attnviz.traces.inputs import build_source
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.wording.commands import parse_command
+from attnviz.wording.printable import printable_text
 from tests import LONGEST, not_none, run_process
 from tests.conftest import ROOT, Attnviz
 from tests.terminals import reply_once, run_on_terminal
@@ -860,6 +862,85 @@ def test_a_file_is_replaced_only_after_a_second_enter(
     assert "weight" in notes.read_text("utf-8")
 
 
+def test_a_file_that_is_read_is_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dogs.txt").write_text(SENTENCE)
+    read_files: list[str | Path] = [Path("dogs.txt"), "model"]
+    subject, place = cached_subject(model="agreement")
+    session = Session(subject, place, Screen(80, 24), PictureOptions(), None, read_files)
+
+    lines = press(session, "w", *"./dogs.txt", "enter")
+    assert "'dogs.txt' is read by this command" in last_lines(lines)
+    lines = press(session, "w", *"model/vocab.txt", "enter")
+    assert "has the name of a file of the model in 'model'" in last_lines(lines)
+    press(session, "enter", "enter")
+    assert (tmp_path / "dogs.txt").read_text() == SENTENCE
+
+
+@pytest.mark.parametrize(
+    "name", ["n" * 300 + ".png", "a/" * 3000 + "b.png", "a\x00.png", "~/\udce9.png", ".", "/"]
+)
+def test_a_name_that_no_file_can_have_is_a_message(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = open_session()
+    press(session, "w")
+    session.type(name)
+
+    press(session, "enter", "enter")
+
+    assert session.message
+    assert not session.message.startswith("wrote")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_paste_is_cut_and_each_key_after_it_looks_at_few_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = open_session()
+    press(opened, "e", "ctrl+u")
+    opened.type("é日" * 50_000)
+    assert not_none(opened.prompt).text == "é日" * 5000
+    assert press(opened, "x")[-1] == "left out 1 letter: a line has at most 10,000"
+    seen: list[str] = []
+
+    def count_letters(text: str) -> str:
+        seen.append(text)
+        return printable_text(text)
+
+    monkeypatch.setattr(session, "printable_text", count_letters)
+
+    for key in ("left", "backspace", "a", "home", "end", "ctrl+w"):
+        press(opened, key)
+
+    assert sum(map(len, seen)) < 6 * 3 * 80
+
+
+@given(st.text("ab日\u0301\x1b🙂 ", max_size=60), st.integers(0, 60), st.integers(20, 50))
+def test_the_caret_is_in_sight_with_as_many_letters_before_it_as_fit(
+    text: str, caret: int, width: int
+) -> None:
+    caret = min(caret, len(text))
+    prompt = session.Prompt("text", text, caret, print)
+
+    line = prompt.line(width)
+
+    letters = [printable_text(letter) for letter in text[:caret]]
+    shown = line.plain.removeprefix("text ")
+    [(start, end)] = [(span.start, span.end) for span in line.spans if span.style == CARET_STYLE]
+    assert line.plain[start:end] == printable_text((text + " ")[caret])
+    before = line.plain[len("text ") : start]
+    assert "".join(letters).endswith(before)
+    assert cell_len(line.plain[:end]) <= width
+    assert shown.startswith(before)
+    if before != "".join(letters):  # one more would not fit
+        kept = next(n for n in range(len(letters) + 1) if "".join(letters[n:]) == before)
+        assert cell_len(letters[kept - 1] + before + line.plain[start:end]) > width - len("text ")
+
+
 def test_a_free_name_is_suggested_and_replaced_by_the_first_letter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1120,6 +1201,20 @@ def test_on_a_screen_keys_the_mouse_and_sizes_are_passed_on() -> None:
     assert [line[-9:] for line in explorer.copied_lines] == ["--query 2", "--query 3"]
     assert (session.place.query, session.subject.name(session.place.head)) == (2, "L1H1")
     assert len(screen_lines(session)) == 26
+
+
+def test_of_a_screen_larger_than_any_a_part_is_filled() -> None:
+    session = open_session()
+    explorer = Explorer(session)
+
+    async def use_explorer() -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            await pilot.resize_terminal(65_535, 65_535)
+            assert (session.screen.width, session.screen.height) == (1000, 1000)
+            await pilot.press("q")
+
+    run_in_thread(use_explorer)
+    assert session.is_over
 
 
 def test_a_bug_ends_the_application_and_is_kept_to_be_raised(

@@ -475,6 +475,22 @@ def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
             ["heads", "--model", "b", "-o", "b/vocabulary.json"],
             "'b/vocabulary.json' has the name of a file of the model in 'b'",
         ),
+        (
+            ["pairs", "a.txt", "-o", "b/../a.txt"],
+            "is read by this command, and would be overwritten",
+        ),
+        (
+            ["quiz", "a.txt", "-o", "a.txt"],
+            "'a.txt' is read by this command, and would be overwritten",
+        ),
+        (
+            ["compare", "a", "--checkpoints", "[b]", "-o", "b/generation_config.json"],
+            "'b/generation_config.json' has the name of a file of the model in 'b'",
+        ),
+        (
+            ["inspect", "a", "--model", "b", "-o", "b/vocab.txt"],
+            "'b/vocab.txt' has the name of a file of the model in 'b'",
+        ),
     ],
     ids=lambda arguments: " ".join(arguments[:3]) if isinstance(arguments, list) else "",
 )
@@ -489,6 +505,7 @@ def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
     for name in ("a.txt", "a.json"):
         Path(name).write_text("{}")
     Path("b").mkdir()
+    Path("b/config.json").write_text("{}")
     Path("link.json").symlink_to("a.json")
 
     result = attnviz(*arguments)
@@ -496,7 +513,17 @@ def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
     assert result.status == 2
     assert problem in result.err.splitlines()[0]
     assert (Path("a.txt").read_text(), Path("a.json").read_text()) == ("{}", "{}")
-    assert list(Path("b").iterdir()) == []
+    assert [path.name for path in Path("b").iterdir()] == ["config.json"]
+
+
+def test_a_link_in_the_folder_of_a_model_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_text("{}")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").symlink_to("../blob")
+
+    with pytest.raises(AttnvizError, match="has the name of a file of the model"):
+        atomic_files.refuse_overwriting([folder / "config.json"], [folder])
 
 
 def test_other_files_may_stand_beside_a_model_or_have_its_name() -> None:
@@ -512,3 +539,6 @@ def test_other_files_may_stand_beside_a_model_or_have_its_name() -> None:
     assert not is_refused("toy/numbers.json", "toy/config.json", "\0")
     assert not is_refused("toy", "toy/config.json", "\0")
     assert not is_refused("toy/numbers.json", "toy")
+    for name in ("generation_config", "tokenizer.4.0", "model.safetensors.index", "chat_template"):
+        assert is_refused(f"toy/{name}.json", "toy")
+    assert not is_refused("toy/heads.txt", "toy")

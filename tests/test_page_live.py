@@ -370,6 +370,19 @@ def test_a_link_opens_the_same_sentence_and_says_what_the_model_cannot_read(
         assert not page.is_visible("#of-original")
 
 
+def test_of_a_link_as_much_is_read_as_can_be_typed(chromium: Browser, live_path: Path) -> None:
+    words = "the dogs " * 5000
+    with page_in_browser(chromium, live_path, f"#text={words.replace(' ', '+')}") as page:
+        wait_for_frames(page)
+        assert page.input_value("#text") == words[:1000]
+        assert page.get_attribute("#text", "maxlength") == "1000"
+        page.evaluate("word => { location.hash = `text=${word.repeat(20000)}` }", "zzz+")
+        wait_until(page, lambda: page.input_value("#text") == ("zzz " * 250))
+        page.evaluate("names => { location.hash = `off=${names}` }", "L0H1," * 50_000 + "L0H0")
+        wait_until(page, lambda: not page.is_checked(".live-heads input[value=L0H0]"))
+        assert not page.is_checked(".live-heads input[value=L0H1]")
+
+
 def test_a_link_without_a_token_follows_the_one_that_asks_and_lengths_are_said_anew(
     chromium: Browser, live_path: Path
 ) -> None:

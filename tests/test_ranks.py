@@ -255,6 +255,8 @@ VARIABLES = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER
         ({"RANK": "2"}, "RANK is 2, and must be less than WORLD_SIZE, which is 2"),
         ({"MASTER_ADDR": None}, "WORLD_SIZE is set, and MASTER_ADDR is not"),
         ({"MASTER_PORT": None}, "WORLD_SIZE is set, and MASTER_PORT is not"),
+        ({"MASTER_PORT": "99999"}, "MASTER_PORT is 99999, and must be from 1 to 65535"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT is 0, and must be from 1 to 65535"),
         ({"LOCAL_WORLD_SIZE": "2"}, "WORLD_SIZE is set, and LOCAL_RANK is not"),
         (
             {"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "3"},

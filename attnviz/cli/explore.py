@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import ChainMap
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Thread
@@ -12,7 +13,7 @@ import typer
 
 from attnviz.cli import background
 from attnviz.cli.messages import with_timer
-from attnviz.cli.options import TypedOptions, accept_options, validated_settings
+from attnviz.cli.options import TypedOptions, accept_options, files_read, validated_settings
 from attnviz.cli.output_options import (
     OutputOptions,
     PictureOptions,
@@ -84,7 +85,8 @@ def explore_command(
         subject, place = open_subject(trace, outputs.query)
     screen = screen_from_options(Console(), outputs, pictures)
     background.discard_late_answers()
-    status = run_session(Session(subject, place, screen, pictures, text.file))
+    read_files = files_read(ChainMap(vars(text), *map(vars, groups)))
+    status = run_session(Session(subject, place, screen, pictures, text.file, read_files))
     if status:
         raise typer.Exit(status)
 

@@ -34,12 +34,13 @@ from attnviz.machine import memory
 from attnviz.machine.atomic_files import refuse_overwriting
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, Settings
+from attnviz.traces.trained.checkpoint_folders import find_folders
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options, option_name
 
 TASK_DEFAULT_TEXT = "[default: the task's]"
 FILE_OPTIONS = (
-    "file", "texts", "trace", "given", "embeddings", "model", "checkpoints", "from_", "save",
+    "file", "texts", "task", "trace", "given", "embeddings", "model", "from_", "save",
 )  # fmt: skip
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
 MODEL_OPTIONS = ("model", "trust_remote_code")
@@ -101,9 +102,7 @@ def accept_options(
         def call(context: typer.Context, **values: Any) -> None:
             """Refuse unsafe output, then call the command with its groups."""
             memory.refuse_too_few_addresses()
-            file_values = [values[name] for name in FILE_OPTIONS if values.get(name) is not None]
-            file_names = [[each] if isinstance(each, str | Path) else each for each in file_values]
-            refuse_overwriting(values.get("out", ()), [*chain.from_iterable(file_names)])
+            refuse_overwriting(values.get("out", ()), files_read(values))
             group_values = [
                 group(**{o.name: values[o.name] for o in fields(group) if o.name in values})
                 for group in groups
@@ -119,6 +118,14 @@ def accept_options(
         return call
 
     return decorate
+
+
+def files_read(values: Mapping[str, Any]) -> list[str | Path]:
+    """Return the files and folders that options name, by name and value; of patterns those that
+    match. A folder that is written (`save`) counts as well."""
+    given = [values[name] for name in FILE_OPTIONS if values.get(name) is not None]
+    names = [[each] if isinstance(each, str | Path) else each for each in given]
+    return [*chain.from_iterable(names), *find_folders(values.get("checkpoints") or ())]
 
 
 def _typed_options(context: typer.Context) -> TypedOptions:

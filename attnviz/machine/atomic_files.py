@@ -27,11 +27,12 @@ except ImportError:  # Windows: abandoned files cannot be told from those being 
     fcntl = None  # type: ignore[assignment]
 
 TEMPORARY_PREFIX = ".attnviz-"
-MODEL_FILE_NAMES = {  # files in a model's folder whose suffix `-o` could write, too
-    "added_tokens.json", "config.json", "generation_config.json", "model.safetensors.index.json",
-    "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "training.json",
-    "vocab.json", "vocab.txt", "vocabulary.json",
-}  # fmt: skip
+# Files in a model's folder whose suffix `-o` could write, too.
+MODEL_FILE = re.compile(
+    r"((.*_)?config|tokenizer.*|added_tokens|special_tokens_map|chat_template|.*\.index|training"
+    r"|trainer_state|vocab|vocabulary)\.json|(vocab|merges)\.txt",
+    re.IGNORECASE,
+)
 TEMPORARY_NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")  # see files.py
 
 
@@ -63,14 +64,17 @@ def refuse_overwriting(paths: Iterable[Path], other_names: Iterable[str | Path])
     for path in paths:
         for other_name in other_names:
             with suppress(OSError, ValueError, RuntimeError):  # reported when the file is read
-                target = path.resolve()
+                target, link = path.resolve(), path.parent.resolve() / path.name
                 other_target = split_inner_name(str(other_name))[0].resolve()
                 if target == other_target:
                     raise AttnvizError(
                         f"'{path}' is read by this command, and would be overwritten",
                         "write to another file",
                     )
-                if target.parent == other_target and target.name.lower() in MODEL_FILE_NAMES:
+                if any(
+                    each.parent == other_target and MODEL_FILE.fullmatch(each.name)
+                    for each in (target, link)
+                ):
                     raise AttnvizError(
                         f"'{path}' has the name of a file of the model in '{other_name}'",
                         "choose another name",

@@ -250,6 +250,9 @@ def refuse_unwritable(path: Path) -> None:
     That is one that is read-only, too long, no regular file, or in a folder without permission. A
     missing folder is not refused.
     """
+    if "\0" in str(path):
+        error = OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        raise unwritable_file_error(path, error)
     _refuse_locked_file(path)
     try:
         target = path.resolve()

@@ -24,6 +24,7 @@ from attnviz.renderers.terminal.screen import line_segments
 
 WHEEL_ROWS = 3
 SECONDS_BETWEEN_SIZES = 1.0
+MAX_SIDE = 1000  # of the screen, in letters or lines; a larger one is filled in part
 INTERRUPTED_STATUS = 130
 # The mouse, focus, paste and size reports off; the keyboard and lines as before; the usual screen
 # and its cursor back.
@@ -111,9 +112,19 @@ class Explorer(App[None], inherit_bindings=False):
         """Notice another size of the terminal whose signal was lost, as it can be beside Ctrl-Z."""
         assert self._terminal is not None
         with suppress(OSError):  # the terminal has gone
-            size = Size(*os.get_terminal_size(self._terminal))
+            size = _cut_size(Size(*os.get_terminal_size(self._terminal)))
             if size != self.size:
                 self.post_message(events.Resize(size, size))
+
+    @property
+    def size(self) -> Size:
+        return _cut_size(super().size)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take an event; a size that no screen has, which a program may claim, is cut."""
+        if isinstance(event, events.Resize):
+            event = events.Resize(_cut_size(event.size), _cut_size(event.virtual_size))
+        await super().on_event(event)
 
     def _fit_session(self, width: int, height: int) -> None:
         self._react(partial(self.session.resize, width, height))
@@ -177,6 +188,10 @@ class Explorer(App[None], inherit_bindings=False):
             result = error
         with suppress(RuntimeError):  # the application has ended
             self.call_from_thread(self._react, partial(self.session.finish, job, result))
+
+
+def _cut_size(size: Size) -> Size:
+    return Size(min(size.width, MAX_SIDE), min(size.height, MAX_SIDE))
 
 
 def run_session(session: Session) -> int:

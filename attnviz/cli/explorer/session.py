@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
@@ -52,12 +53,16 @@ from attnviz.cli.explorer.subject import Subject, strongest_key
 from attnviz.cli.output import refuse_undeliverable
 from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
 from attnviz.errors import QUOTED_WORD, AttnvizError
+from attnviz.machine import files
+from attnviz.machine.atomic_files import refuse_overwriting
 from attnviz.renderers import suffixes
 from attnviz.renderers.terminal.screen import BOLD_STYLE, DIM_STYLE, Screen
 from attnviz.wording.printable import printable_text
+from attnviz.wording.words import counted
 
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CARET_STYLE = Style(reverse=True)
+MAX_TYPED_LETTERS = 10_000  # in a line; the rest of what is pasted is left out
 LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
@@ -84,11 +89,16 @@ class Prompt:
     words: tuple[str, ...] = ()  # that Tab completes
 
     def typed(self, letters: str) -> Prompt:
-        """Return the prompt with letters inserted at the caret."""
+        """Return the prompt with letters inserted at the caret, as many as a line may have."""
+        before, after = self.text[: self.caret], self.text[self.caret :]
         if self.is_suggestion:
-            return self._with(letters, len(letters))
-        text = self.text[: self.caret] + letters + self.text[self.caret :]
-        return self._with(text, self.caret + len(letters))
+            before, after = "", ""
+        kept = letters[: max(0, MAX_TYPED_LETTERS - len(before + after))]
+        prompt = self._with(before + kept + after, len(before + kept))
+        if kept == letters:
+            return prompt
+        problem = f"left out {counted(len(letters) - len(kept), 'letter')}: a line has at most "
+        return replace(prompt, problem=f"{problem}{MAX_TYPED_LETTERS:,}")
 
     def edited(self, key: str) -> Prompt:
         """Return the prompt after a key that moves the caret, or deletes."""
@@ -127,14 +137,17 @@ class Prompt:
 
     def line(self, width: int) -> Text:
         """Return the line as it is shown: scrolled so that the caret is in sight."""
-        letters = [*map(printable_text, [*self.text, " "])]
+        letters = f"{self.text} "
         line = Text(f"{self.label} ", DIM_STYLE, end="")
-        first, room = 0, width - line.cell_len
-        while first < self.caret and Text("".join(letters[first : self.caret + 1])).cell_len > room:
-            first += 1
-        for position in range(first, len(letters)):
+        room = width - line.cell_len - cell_len(printable_text(letters[self.caret]))
+        first = self.caret
+        while first and room >= (needed := cell_len(printable_text(letters[first - 1]))):
+            first, room = first - 1, room - needed
+        for position, letter in enumerate(letters[first:], first):
+            if line.cell_len > width:
+                break
             is_marked = position == self.caret or self.is_suggestion
-            line.append(letters[position], CARET_STYLE if is_marked else Style())
+            line.append(printable_text(letter), CARET_STYLE if is_marked else Style())
         return line
 
 
@@ -148,8 +161,10 @@ class Session:
         screen: Screen,
         pictures: PictureOptions,
         file: Path | None = None,
+        read_files: Collection[str | Path] = (),
     ) -> None:
-        """`file`: which the text was read from."""
+        """`file`: which the text was read from. `read_files`: all that must not be replaced."""
+        self.read_files = read_files
         self.subject, self.place, self.screen, self.pictures = subject, place, screen, pictures
         self.first, self.now, self.file = subject, subject, file  # `now`: what `b` flips back to
         self.message = ""
@@ -517,7 +532,8 @@ class Session:
     def _write_file(self, name: str, replaceable: str = "") -> None:
         """Write a file; ask first if there is one of this name, unless it is `replaceable`."""
         path, subject, place = Path(name.strip()), self.subject, self.place
-        if path.is_file() and name != replaceable:
+        refuse_overwriting([path], self.read_files)
+        if files.is_file(path) and name != replaceable:
             enter = partial(self._write_file, replaceable=name)
             problem = f"{path} exists: Enter again to replace it, Esc to leave it"
             self.prompt = Prompt("write to", name, len(name), enter, problem=problem)

@@ -61,11 +61,15 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
     """
     folders: list[str] = []
     for pattern in patterns:
-        path = _without_tilde(pattern)
-        if _is_model_path(path):
-            folders.append(path)
-        else:
-            folders += [each for each in _matching_folders(path) if each not in folders]
+        is_named = _is_model_path(_without_tilde(pattern))
+        matches = find_folders([pattern])
+        if not matches:
+            raise AttnvizError(
+                f"no folder or GGUF file is called, or matches, '{_without_tilde(pattern)}'",
+                f"give the folders of a training, as a pattern in quotes: {PATTERN_EXAMPLE}",
+                about="checkpoints",
+            )
+        folders += [each for each in matches if is_named or each not in folders]
     different = {Path(folder).resolve(): folder for folder in reversed(folders)}
     folders = list(different.values()) if len(different) > 1 else folders
     if len(folders) < 2:
@@ -98,23 +102,25 @@ def _without_tilde(pattern: str) -> str:
     return pattern
 
 
+def find_folders(patterns: Sequence[str]) -> list[str]:
+    """Return the folders and GGUF files that these are or that match them, in order of names for
+    each pattern; of files in parts the first part."""
+    return [path for pattern in patterns for path in _matching_folders(_without_tilde(pattern))]
+
+
 def _matching_folders(pattern: str) -> list[str]:
-    """Return the folders and GGUF files that match a pattern, by name, of files in parts the first
-    part; refuse a pattern that matches none."""
+    """Return the folder or GGUF file of this name; without one those that match the pattern."""
+    if _is_model_path(pattern):
+        return [pattern]
     base = Path(Path(pattern).anchor)
     relative = pattern.removeprefix(str(base)) if base.is_absolute() else pattern
     try:
         paths = [*map(str, base.glob(relative))] if relative else []
-        matches = [path for path in paths if _is_model_path(path) and not LATER_PART.search(path)]
-    except (ValueError, NotImplementedError, OSError):  # "a**b" is no pattern; a name is too long
-        matches = []
-    if not matches:
-        raise AttnvizError(
-            f"no folder or GGUF file is called, or matches, '{pattern}'",
-            f"give the folders of a training, as a pattern in quotes: {PATTERN_EXAMPLE}",
-            about="checkpoints",
+        return sorted(
+            path for path in paths if _is_model_path(path) and not LATER_PART.search(path)
         )
-    return sorted(matches)
+    except (ValueError, NotImplementedError, OSError):  # "a**b" is no pattern; a name is too long
+        return []
 
 
 def _too_few_error(patterns: Sequence[str], folders: Sequence[str]) -> AttnvizError:

@@ -23,7 +23,7 @@ function startLive(section) {
 function sentenceField() {
   const field = element("input", {
     id: "text", type: "search", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
-    "aria-describedby": "live-problem", maxlength: 1000,
+    "aria-describedby": "live-problem", maxlength: MAX_TEXT_LETTERS,
   });
   field.addEventListener("input", () => typeText(field));
   field.addEventListener("change", () => showProblem(cutLive(field.value).problem ?? ""));
@@ -47,9 +47,9 @@ function showOriginalText() {
 /** A text of the address that the model cannot read, as if somebody had typed it. */
 function showUnreadableText() {
   const text = new URLSearchParams(location.hash.slice(1)).get("text");
-  const problem = text !== null && cutLive(text).problem;
+  const problem = text !== null && cutLive(typeable(text)).problem;
   if (!problem) return;
-  showText(control("text"), text);
+  showText(control("text"), typeable(text));
   live.typed = state.text; // so that the field keeps it
   showProblem(problem);
 }

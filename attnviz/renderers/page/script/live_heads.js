@@ -206,13 +206,18 @@ function statedMaximum(weights) {
 
 /* What is typed, in the address: a text that the model cannot read is none. */
 
+const MAX_TEXT_LETTERS = 1000; // of a sentence, whether it is typed or in the address
+
+/** A text as its field would have taken it: a link may be longer than what can be computed. */
+const typeable = (text) => text.slice(0, MAX_TEXT_LETTERS);
+
 /** The text stands first: tokens are of it. */
 function liveAddress() {
   const isTemperature = (number) => number >= 1e-3 && number <= 1e3;
   return {
     text: {
       write: (text) => text,
-      read: (text) => (cutLive(text).problem ? undefined : text),
+      read: (text) => (cutLive(typeable(text)).problem ? undefined : typeable(text)),
     },
     scaled: switched,
     causal: switched,
@@ -235,8 +240,8 @@ function placesWithin({ text, query, key }, isChosen) {
 
 /** `L0H1,L1H0`, and `none`, where all heads are on though one is off as the page opens. */
 function headsNamed(text) {
-  const names = text === NOTHING ? [] : text.split(",");
+  const names = [...new Set(text === NOTHING ? [] : text.split(","))];
   const known = data.live.places.map(([, layer, number]) => nameOfPlace(layer, number));
   const isHead = (name) => known.includes(name.split("=")[0]) && /^\w+(=mean)?$/.test(name);
-  return names.every(isHead) ? [...new Set(names)].sort() : undefined;
+  return names.every(isHead) ? names.sort() : undefined;
 }
