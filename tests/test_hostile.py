@@ -44,7 +44,17 @@ def test_a_folder_that_once_ended_badly_ends_well(name: str) -> None:
 def test_calls_by_chance_try_most_things() -> None:
     calls = [random_call(seed) for seed in range(1000)]
 
-    assert {call.arguments[0] for call in calls} >= {"run", "compare", "steps", "example"}
+    assert {call.arguments[0] for call in calls} >= {
+        *("run", "compare", "steps", "inspect", "example", "learn", "heads"),
+        *("survey", "pairs", "quiz", "explore", "demo", "schema"),
+    }
+    options = {word.partition("=")[0] for call in calls for word in call.arguments}
+    assert options >= {
+        *("--stream", "--window", "--live", "--chat", "--generate", "--checkpoints", "--texts"),
+        *("--part", "--pairs", "--questions"),
+    }
+    outputs = {Path(word).suffix for call in calls for word in call.arguments if "out" in word}
+    assert outputs >= {".gif", ".html", ".pptx", ".npz"}
     assert sum(bool(call.files) for call in calls) > 200
     assert sum(run_call(call).status == 0 for call in calls[:100]) >= 35
 
@@ -56,9 +66,13 @@ def test_a_fifth_of_the_calls_read_damaged_files_of_every_format() -> None:
 
     assert len(calls_of_file_readers) == 200
     assert {call.arguments[0] for call in calls_of_file_readers} == {
-        *("run", "steps", "compare", "inspect", "heads", "learn", "example")
+        *("run", "steps", "compare", "inspect", "heads", "learn", "example"),
+        *("survey", "pairs", "quiz"),
     }
     assert formats >= {".toml", ".json", ".npz", ".safetensors", ".txt", ".py", ".bin"}
+    assert formats >= {".gguf", ".jinja"}
+    folders = {Path(name).parts[0] for call in calls_of_file_readers for name in call.files}
+    assert folders >= {"mine", "trained", "chatting", "run", "lesson.toml", "lines.txt"}
     assert sum("mine/code.py" in call.files for call in calls_of_file_readers) >= 3
 
 
@@ -69,6 +83,7 @@ def test_damage_is_seldom_the_same_and_never_none(suffix: str) -> None:
         ".toml": b"a = 1\nb = [2, 3]\n",
         ".npz": contents.arrays_of({"a": [[1, 2], [3, 4]], "b": [1]}),
         ".safetensors": contents.tensors_of({"a": [[1, 2], [3, 4]], "b": [1]}),
+        ".gguf": bytes(range(1, 200)),
     }[suffix]
     damaged_contents = [damage_file(f"a{suffix}", content, Random(seed)) for seed in range(40)]
 

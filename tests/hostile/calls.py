@@ -45,6 +45,7 @@ NEEDED_OPTIONS = {  # what an option is about, without which it is refused
     "--position-base": "--positions",
     "--key": "--query",
     "--predict": "--model",
+    "--chat": "--model",
 }
 TRACE_OPTIONS = {
     option_name(each.name) for each in fields(Settings)
@@ -81,9 +82,20 @@ SKIPPED_OPTIONS = (
     "--help-all",
 )  # what writes into somebody's home; what is long
 COMMANDS = (
-    *("run", "run", "run", "compare", "compare", "steps", "steps", "inspect"),
+    *("run", "run", "run", "compare", "compare", "compare", "steps", "steps", "inspect", "inspect"),
     *("show", "check", "learn", "rest"),
+    *("survey", "pairs", "quiz", "heads", "explore", "demo"),
 )
+MODEL_CHANCES = {"heads": 0.95, "survey": 0.95, "pairs": 0.95, "inspect": 0.8, "quiz": 0.4}
+ADDED_CHANCES = {  # of options that are wanted more often than others
+    "--learn": 0.1,
+    "--stream": 0.06,
+    "--live": 0.06,
+    "--chat": 0.06,
+    "--checkpoints": 0.12,
+    "--texts": 0.15,
+}
+READING_LINES = ("survey", "heads")  # commands whose file has a text on each line
 QUICK_TASKS = ("reverse", "reverse", "sort")  # in little time
 
 
@@ -144,6 +156,8 @@ def _options_refused_beside(given_options: Collection[str]) -> set[str]:
         return TRACE_OPTIONS
     if "--learn" in given_options:
         return OPTIONS_OF_TEXTS
+    if "--checkpoints" in given_options:
+        return OPTIONS_OF_TEXTS | OPTIONS_OF_LEARNING | TRACE_OPTIONS
     return (FIXED_BY_MODEL - {"--model"}) | OTHER_INPUTS if "--model" in given_options else set()
 
 
@@ -155,6 +169,7 @@ class _CallGenerator:
         self.files: dict[str, bytes] = {}
         self.text: Callable[[Random], str] = words.text
         self.command = ""
+        self.chats = False
 
     def call(self) -> Call:
         kind = self.random.choice(COMMANDS)
@@ -166,6 +181,7 @@ class _CallGenerator:
         chosen_options = self.random.sample(options, count)
         chosen_options += [each for each in options if self._is_added(command, each.opts[0])]
         chosen_options = self._drop_misfits(chosen_options, options)
+        self.chats = any(each.opts[0] == "--chat" for each in chosen_options)
         words = [word for each in chosen_options for word in self._option(command, each)]
         if any(each.opts[0] == "--learn" for each in chosen_options):  # 999 trainings take minutes
             words = ["--repeats=20" if word == "--repeats=999" else word for word in words]
@@ -178,10 +194,12 @@ class _CallGenerator:
         return Call(arguments, self.files, stdin, self.random.choice(SCREENS))
 
     def _is_added(self, command: str, name: str) -> bool:
-        """Whether to add --model or --learn, which are wanted more often than other options."""
+        """Whether to add an option that is wanted more often than others."""
+        if (command, name) == ("survey", "--file"):
+            return self.random.random() < 0.9
         if name == "--model":
-            return self.random.random() < {"heads": 0.95, "inspect": 0.8}.get(command, 0.15)
-        return name == "--learn" and self.random.random() < 0.1
+            return self.random.random() < MODEL_CHANCES.get(command, 0.15)
+        return name in ADDED_CHANCES and self.random.random() < ADDED_CHANCES[name]
 
     def _drop_misfits(self, chosen_options: list[Any], known_options: list[Any]) -> list[Any]:
         """Mostly add the options that others need, and leave out those that they refuse."""
@@ -209,14 +227,26 @@ class _CallGenerator:
         if command in ("show", "check"):
             lesson_count = self.random.choice((1, 1, 2)) if command == "check" else 1
             return ["--", *(self._lesson(command) for _ in range(lesson_count))]
+        if command == "pairs":
+            return [self._file(("pairs", ".tsv"), contents.minimal_pairs(self.random))]
+        if command == "quiz":
+            return ["--", *(self._quiz_text() for _ in range(self.random.choice((0, 1, 1, 2))))]
         if command == "learn":
             few_steps = [] if "--steps" in given_options else ["--steps=2"]
             odd = self.random.random() < 0.05
             return [*few_steps, "--", self.random.choice(words.ODD if odd else QUICK_TASKS)]
-        if command in ("run", "steps", "compare", "inspect"):
+        if command in ("run", "steps", "compare", "inspect", "explore"):
             count = self.random.choice((0, 1, 1, 1, 1, 1, 1, 2 if command == "compare" else 1))
             return ["--", *self._texts(count)] if count else []
         return [words.text(self.random)] if self.random.random() < 0.1 else []
+
+    def _quiz_text(self) -> str:
+        kind = self.random.random()
+        if kind < 0.4:
+            return self._file(("lesson", ".toml"), contents.quiz_lesson(self.random))
+        if kind < 0.6:
+            return self._file(("texts", ".txt"), contents.lines(self.random))
+        return self.text(self.random)
 
     def _texts(self, count: int) -> list[str]:
         """Sentences; of two the second mostly has as many words as the first."""
@@ -281,7 +311,10 @@ class _CallGenerator:
         return path
 
     def _model(self, command: str) -> str:
-        model = models.random_model(self.random, trained=0.85 if command == "inspect" else 0.25)
+        trained = 0.25 if command in ("run", "compare", "steps") else 0.85
+        model = models.random_model(self.random, trained=trained)
+        if self.chats and self.random.random() < 0.9:
+            model = models.chatting_model(self.random)
         self.files |= model.files
         self.text = lambda random: (words.text if random.random() < 0.05 else model.text)(random)
         return model.name
@@ -334,7 +367,16 @@ class _CallGenerator:
     def _text(self) -> str:
         if self.random.random() < 0.1:
             return self.random.choice(DEVICES)
-        return self._file(("text", ".txt"), contents.text(self.random))
+        read = contents.lines if self.command in READING_LINES else contents.text
+        return self._file(("text", ".txt"), read(self.random))
+
+    def _checkpoints(self) -> str:
+        """A pattern of checkpoints: two folders of one transformer, or of two."""
+        for step in (1, 2):
+            name = self.random.choice(("bert", "bert", "gpt2"))
+            for file, content in models.transformer_files(name).items():
+                self.files[f"run/checkpoint-{step}/{file}"] = content
+        return self.random.choice(("run/*", "run/*", "run/checkpoint-[12]", "run", "~nosuch/x*"))
 
     def _trace(self) -> str:
         suffix, content = contents.trace_file(self.random)
@@ -344,6 +386,8 @@ class _CallGenerator:
         "--embeddings": _embeddings,
         "--trace": _trace,
         "--file": _text,
+        "--texts": _text,
+        "--checkpoints": _checkpoints,
         "--size": lambda self: words.size(self.random),
         "--without": _mostly(
             ("L0H0", "L0H1=mean", "L1H0,L0H0", "L1H1"), ("L9H9", "L0", "=mean", "x")

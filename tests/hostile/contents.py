@@ -155,6 +155,34 @@ def lesson(random: Random) -> bytes:
     return content if random.random() < 0.6 else damage_file(".toml", content, random)
 
 
+QUIZ_LESSON = ROOT / "sample_texts" / "lesson.toml"
+PAIRS = ROOT / "sample_texts" / "pairs.tsv"
+
+
+def quiz_lesson(random: Random) -> bytes:
+    """A lesson of the quiz, mostly with a changed line or changed bytes."""
+    content = QUIZ_LESSON.read_bytes()
+    return content if random.random() < 0.3 else damage_file(".toml", content, random)
+
+
+def lines(random: Random) -> bytes:
+    """A file of texts, one on each line; some with a changed byte."""
+    texts = [words.text(random) for _ in range(random.choice((0, 1, 2, 5, 12)))]
+    content = "\n".join(texts).encode("utf-8", "surrogatepass")
+    return content if random.random() < 0.8 else damage_bytes(content, random)
+
+
+def minimal_pairs(random: Random) -> bytes:
+    """A file of minimal pairs, some with fields that are odd, missing or repeated."""
+    rows = [line.split("\t") for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    rows = random.sample(rows, min(len(rows), random.choice((1, 3, 6))))
+    while random.random() < 0.5:
+        row = random.choice(rows)
+        place = random.randrange(len(row))
+        row[place : place + 1] = random.choice(([], [words.text(random)], row[:2]))
+    return "\n".join("\t".join(row) for row in rows).encode("utf-8", "surrogatepass")
+
+
 TRACE_INPUTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("I am", {"dim": 2}),
     ("a b c", {"heads": 2, "layers": 2, "dim": 4}),

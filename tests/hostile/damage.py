@@ -52,6 +52,7 @@ ODD_VALUES: tuple[Any, ...] = (
     "../../x",
     "x" * 5000,
 )
+GGUF_HEADER_BYTES = 16_000  # of a small model
 ODD_NUMBERS = (float("nan"), float("inf"), -float("inf"), 3e38, -3e38, 1e-45, 0.0)
 
 
@@ -190,11 +191,21 @@ def damage_arrays(content: bytes, random: Random) -> bytes:
     return npz_archive(**arrays)
 
 
+def damage_gguf(content: bytes, random: Random) -> bytes:
+    """A GGUF file with another number at some place of its header."""
+    damaged, start = bytearray(content), random.randrange(min(len(content), GGUF_HEADER_BYTES))
+    number = random.choice((0, 1, 2, 255, 2**16, 2**31, 2**63, random.randrange(2**32)))
+    size = random.choice((1, 4, 8))
+    damaged[start : start + size] = number.to_bytes(8, "little")[:size]
+    return bytes(damaged[: len(content)])
+
+
 DAMAGE_BY_SUFFIX: dict[str, Callable[[bytes, Random], bytes]] = {
     ".json": damage_document,
     ".toml": damage_lines,
     ".safetensors": damage_tensors,
     ".npz": damage_arrays,
+    ".gguf": damage_gguf,
 }
 
 

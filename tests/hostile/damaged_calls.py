@@ -159,6 +159,53 @@ def _call_with_transformer(random: Random) -> ReadingCall:
     return arguments, put_in_folder("trained", _damaged_transformer(random))
 
 
+def _call_with_gguf_file(random: Random) -> ReadingCall:
+    content = damage_file("small.gguf", models.gguf_file(), random)
+    command = random.choice((*TRANSFORMER_COMMANDS, ("inspect", "--chat"), ("heads",), ("survey",)))
+    text = (SENTENCE,) if command[0] in ("run", "inspect") else ()
+    texts = {"texts.txt": b"The animal was tired\nit was too wide\n"}
+    files = texts if command == ("survey",) else {}
+    options = ("--file=texts.txt",) if files else ()
+    return (*command, *options, "--model=small.gguf", *text), {"small.gguf": content} | files
+
+
+def _call_with_chat(random: Random) -> ReadingCall:
+    """A folder with a chat template and a generation config, of which a file is damaged."""
+    files = damage_folder(models.chatting_files(), models.transformer_files("gpt2"), random)
+    options = random.choice((("--chat",), ("--chat", "--generate=2"), ("--generate=2",)))
+    return ("inspect", *options, "--model=chatting", SENTENCE), put_in_folder("chatting", files)
+
+
+def _call_with_checkpoints(random: Random) -> ReadingCall:
+    """Two checkpoints of a training, of which one is damaged; now and then a file of it is to be
+    written over."""
+    name = random.choice(models.TRAINED)
+    files = put_in_folder("run/checkpoint-1", models.transformer_files(name))
+    files |= put_in_folder("run/checkpoint-2", _damaged_transformer(random))
+    patterns = random.choice(("run/*", "run/checkpoint-*", "run/checkpoint-1", "~nosuch/*", "**"))
+    outputs = (f"--out={random.choice([*files])}",) if random.random() < 0.2 else ()
+    return ("compare", f"--checkpoints={patterns}", *outputs, SENTENCE), files
+
+
+def _call_with_quiz(random: Random) -> ReadingCall:
+    lesson = {"lesson.toml": contents.quiz_lesson(random)}
+    return ("quiz", "lesson.toml", f"--out=out{random.choice(('.txt', '.md', '.html'))}"), lesson
+
+
+def _call_with_lines(random: Random) -> ReadingCall:
+    """Many texts, or minimal pairs, for a transformer that may be damaged."""
+    name = random.choice(("bert", "gpt2", "llama"))
+    files = models.transformer_files(name)
+    if random.random() < 0.5:
+        files = damage_folder(files, models.transformer_files("bert"), random)
+    if random.random() < 0.5:
+        arguments, lines = ("pairs", "lines.txt"), contents.minimal_pairs(random)
+    else:
+        command = random.choice((("survey", "--file"), ("heads", "--texts"), ("run", "--file")))
+        arguments, lines = (command[0], f"{command[1]}=lines.txt"), contents.lines(random)
+    return (*arguments, "--model=trained"), put_in_folder("trained", files) | {"lines.txt": lines}
+
+
 def put_in_folder(folder: str, files: Files) -> Files:
     return {f"{folder}/{name}": content for name, content in files.items()}
 
@@ -178,5 +225,13 @@ KINDS: tuple[Callable[[Random], ReadingCall], ...] = (
         _call_with_training,
         _call_with_transformer,
         _call_with_transformer,
+    ),
+    *(
+        _call_with_gguf_file,
+        _call_with_gguf_file,
+        _call_with_chat,
+        _call_with_checkpoints,
+        _call_with_quiz,
+        _call_with_lines,
     ),
 )

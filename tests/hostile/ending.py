@@ -160,7 +160,7 @@ def run_call(call: Call) -> CallResult:
         Path(folder).mkdir(parents=True)
         for name, content in call.files.items():
             with contextlib.suppress(OSError):  # no file can have a name so long
-                Path(folder, name).parent.mkdir(exist_ok=True)
+                Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
                 Path(folder, name).write_bytes(content)
         out = stack.enter_context(contextlib.redirect_stdout(_stream()))
         err = stack.enter_context(contextlib.redirect_stderr(_stream()))
