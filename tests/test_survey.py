@@ -32,6 +32,7 @@ from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.survey import survey_headline
 from tests.conftest import Attnviz
 from tests.refusals import refusal_of
+from tests.small_transformers import Saved
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",
@@ -340,6 +341,15 @@ GIVE_TEXTS = 'give a file with one text per line: Path("texts.txt")'
 )  # fmt: skip
 def test_what_is_no_corpus_is_refused(texts: object, problem: str, hint: str) -> None:
     assert refusal_of(lambda: survey(texts)) == (problem, hint)  # type: ignore[arg-type]
+
+
+def test_a_model_without_attention_is_refused(small_transformer: Saved) -> None:
+    problem, hint = refusal_of(
+        lambda: survey(["the animal"], model=str(small_transformer("mamba")))
+    )
+
+    assert problem.startswith("no attention can be found in the model 'mamba' (mamba)")
+    assert hint == "use a model with attention: a BERT, GPT-2 or Llama, for example"
 
 
 def test_blank_texts_are_refused_before_the_model_is_loaded(

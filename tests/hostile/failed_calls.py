@@ -55,6 +55,7 @@ COMPARISONS = (
     Call(("compare", "a b", "--by=tokenizer", "--causal", "--query=1")),
     Call(("compare", "I am", "--by=tokenizer", "--window=1")),
     Call(("compare", "of", "--by=tokenizer", "--values=words,chars")),
+    Call(("compare", "a b", "--checkpoints=~nosuch/x*")),
     Call(("compare", "tired I", "--by=tokenizer", "--values=spaces,bytes", "-o", "b.svg")),
 )
 TEXTS = (

@@ -34,7 +34,11 @@ from attnviz.traces.trained.forward_pass import (
     reporting_run_errors,
 )
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
-from attnviz.traces.trained.model_attention import measure_eager_difference, returned_weights
+from attnviz.traces.trained.model_attention import (
+    measure_eager_difference,
+    no_attention_error,
+    returned_weights,
+)
 from attnviz.traces.trained.model_in_memory import in_memory_settings, take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.trained.pieces import cut_texts
@@ -194,7 +198,8 @@ def visit_layers(
 
     Returns the outputs of the model without its output layer. `captured=False` takes the weights
     that the model returns, for a model that `captures_exactly` does not hold for. Of an
-    encoder–decoder the encoder is run. Refuses weights that do not fit in memory.
+    encoder–decoder the encoder is run. Refuses weights that do not fit in memory, and a model
+    without attention.
     """
     longest = max(ids, key=len)
     heads = getattr(model.text_config, "num_attention_heads", None) or 1
@@ -206,14 +211,24 @@ def visit_layers(
     padded_ids, mask = _pad(model, ids)
     model_input = ModelInput("self", tuple(longest))
     part, inputs = model_part(model, "self"), {"input_ids": padded_ids, "attention_mask": mask}
+    visited_layers: list[int] = []
+
+    def visit_and_note(layer: LayerWeights) -> None:
+        visited_layers.append(layer.layer)
+        visit(layer)
+
     with quiet_transformers(), torch.no_grad(), reporting_run_errors(model, model_input):
         if captured:
-            with capturing_attention(model.model, BatchListener(visit=visit)):
-                return part(**inputs)
-        outputs = part(**inputs, output_attentions=True)
-        for number, weights in enumerate(returned_weights(outputs, "self")):
-            visit(LayerWeights(number, weights, weights.gt(0) & mask[:, None, None].bool()))
-        return outputs
+            with capturing_attention(model.model, BatchListener(visit=visit_and_note)):
+                outputs = part(**inputs)
+        else:
+            outputs = part(**inputs, output_attentions=True)
+            for number, weights in enumerate(returned_weights(outputs, "self")):
+                visible = weights.gt(0) & mask[:, None, None].bool()
+                visit_and_note(LayerWeights(number, weights, visible))
+    if not visited_layers:
+        raise no_attention_error(model)
+    return outputs
 
 
 def _pad(

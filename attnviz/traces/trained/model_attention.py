@@ -252,10 +252,10 @@ def _returned_attention(
     except CannotRun:
         if not runs:
             raise
-        raise _no_attention_error(model) from None
+        raise no_attention_error(model) from None
     weights = returned_weights(outputs, model_input.kind)
     if not weights:
-        raise _no_attention_error(model)
+        raise no_attention_error(model)
     _refuse_odd_shapes(model, model_input, weights)
     is_self, is_cross = model_input.kind == "self", model_input.kind == "cross"
     inputs = outputs.hidden_states if is_self else outputs.decoder_hidden_states
@@ -324,7 +324,7 @@ def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weight
             )
 
 
-def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
+def no_attention_error(model: LoadedTransformer) -> AttnvizError:
     """Return the error for a model without attention, which lists the modules that it has."""
     kinds = sorted({type(module).__name__ for module in model.model.modules()} - TORCH_MODULE_NAMES)
     more = " …" * (len(kinds) > MAX_NAMED_MODULES)
