@@ -1,4 +1,4 @@
-"""What a tokenizer may make of a text: it is a program of a stranger, with rules that multiply.
+"""Limits of tokenizers: how many letters they make of one, and how long they take.
 
 A `Replace` of four rules can make 10¹² letters of one; a regular expression can take for ever.
 """

@@ -1,4 +1,4 @@
-"""Fills in the chat template of a model: a program of a stranger, so it gets its own process."""
+"""Fills in the chat template of a model, in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program that fills in a chat template, in a process of its own with little time and memory.
+"""The program that fills in a chat template, with little time and memory.
 
 A template is a program of whoever wrote the model. Standard input and output are JSON. Nothing of
 attnviz is imported here: the process starts in a fraction of a second.
