@@ -929,13 +929,13 @@ def test_the_caret_is_in_sight_with_as_many_letters_before_it_as_fit(
     line = prompt.line(width)
 
     letters = [printable_text(letter) for letter in text[:caret]]
-    shown = line.plain.removeprefix("text ")
+    visible_text = line.plain.removeprefix("text ")
     [(start, end)] = [(span.start, span.end) for span in line.spans if span.style == CARET_STYLE]
     assert line.plain[start:end] == printable_text((text + " ")[caret])
     before = line.plain[len("text ") : start]
     assert "".join(letters).endswith(before)
     assert cell_len(line.plain[:end]) <= width
-    assert shown.startswith(before)
+    assert visible_text.startswith(before)
     if before != "".join(letters):  # one more would not fit
         kept = next(n for n in range(len(letters) + 1) if "".join(letters[n:]) == before)
         assert cell_len(letters[kept - 1] + before + line.plain[start:end]) > width - len("text ")
