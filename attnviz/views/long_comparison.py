@@ -20,6 +20,8 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.comparison import common_settings_line
 from attnviz.views.conclusions.long_findings import (
+    NO_CHANGE,
+    ROUNDING_ASPECTS,
     largest_change_texts,
     long_conclusion,
     long_row_conclusion,
@@ -224,7 +226,10 @@ def _difference_grids(comparison: LongComparison, grids: Sequence[Grid]) -> Iter
     suffix = base.title.removeprefix(name)
     for alternative, grid in zip(comparison.alternatives, grids, strict=True):
         if alternative is not comparison.base:
-            cells = StoredCells(grid.values - base.values, base.hidden & grid.hidden)
+            differences = grid.values - base.values
+            if comparison.by not in ROUNDING_ASPECTS:
+                differences[np.abs(differences) <= NO_CHANGE] = 0
+            cells = StoredCells(differences, base.hidden & grid.hidden)
             yield replace(
                 grid,
                 title=f"{difference_title(comparison, alternative)}{suffix}",
