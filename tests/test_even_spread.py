@@ -128,8 +128,8 @@ def test_the_first_token_is_a_title_only_from_one_and_a_half_times_its_even_shar
     assert LongHead(below, below.layers[0], 0).received_share(0) > 0.2
     assert "first token" not in below.view().headline
     assert re.fullmatch(
-        'The first token, "w0", receives over 99.9\xa0% of the attention of 20 tokens, [0-9.]+ times '
-        "an even spread",
+        'The first token, "w0", receives over 99.9\xa0% of the attention of 20 tokens, [0-9.]+ '
+        "times an even spread",
         above.view().headline,
     )
 
