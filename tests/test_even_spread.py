@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from attnviz import Trace, trace
+from attnviz.renderers.look import Look
+from attnviz.renderers.picture.page_kinds import page_layout
+from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.long_text import LongHead
+from attnviz.views.view import View
 from tests import not_none
 from tests.test_long_views import needle_trace
 
@@ -138,3 +142,22 @@ def test_the_first_token_is_a_title_only_from_one_and_a_half_times_its_even_shar
 def test_data_files_have_what_is_received_if_even(suffix: str) -> None:
     text = streamed(9, variant="average").view().render(suffix).decode()
     assert ("received_if_even" if suffix == ".json" else "received if even") in text
+
+
+@pytest.mark.parametrize("choices", [{"query": 20}, {"query": 20, "part": "10:30"}])
+def test_rankings_side_by_side_have_room_for_how_they_compare(choices: dict[str, Any]) -> None:
+    view = streamed(60, heads=4).view(**choices)
+    [*panels] = view.picture.panels
+
+    assert len(panels) > 1
+    for panel in panels:
+        assert isinstance(panel, RankedBars)
+        assert all(re.fullmatch("[0-9.]+ ×", remark) for remark in panel.remarks)
+        assert panel.grid.note.startswith("× = times what it would receive")
+    assert "×" in re.sub("× = times", "", "".join(drawn_words(view)))
+
+
+def drawn_words(view: View) -> list[str]:
+    look = Look()
+    layout = page_layout(view.picture.groups, look, view_captions(view, look))
+    return [words.text for words in layout.words]

@@ -1,4 +1,4 @@
-"""How a share compares with even attention to all tokens that the mask lets a query attend to."""
+"""How a share compares with even attention to all tokens that the mask leaves visible."""
 
 from __future__ import annotations
 

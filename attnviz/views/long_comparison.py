@@ -42,6 +42,7 @@ from attnviz.views.long_text import (
     label_at,
     paragraph_starts,
     quoted_label,
+    without_passages,
 )
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
@@ -359,9 +360,8 @@ def _row_groups(
     rankings = tuple(_with_length(ranked, longest) for row in bars for ranked in row)
     tables = tuple(_row_table(comparison, heads, query) for heads in sides)
     parts = tuple(_row_parts_table(comparison, heads, query) for heads in sides)
-    return [Group("readings", tables), Group("along the text", parts)], [
-        Group("readings", rankings)
-    ]
+    picture = without_passages([Group("readings", rankings)])
+    return [Group("readings", tables), Group("along the text", parts)], picture
 
 
 def _with_length(ranked: RankedBars, longest: float) -> RankedBars:

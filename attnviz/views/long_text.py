@@ -32,6 +32,7 @@ from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_scale, weight_scale
+from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
@@ -375,6 +376,29 @@ def token_bars(
     return RankedBars(grid, tuple(remarks))
 
 
+def without_passages(groups: Sequence[Group]) -> list[Group]:
+    """Return groups whose rankings, where there are several, have no passages beside their bars:
+    side by side they have no room for them. How they compare with an even spread stays.
+    """
+    rankings = [each for group in groups for each in group.panels if isinstance(each, RankedBars)]
+    if len(rankings) < 2:
+        return [*groups]
+    shorten = partial(_without_passages, sign="× even" if len(rankings) == 2 else "×")
+    return [replace(group, panels=tuple(map(shorten, group.panels))) for group in groups]
+
+
+def _without_passages(panel: Drawable, sign: str) -> Drawable:
+    """Return a ranking whose remarks are ratios alone, such as `3.0 ×`; any other panel as it is.
+
+    `sign`: how much of `× even` there is room for.
+    """
+    if not isinstance(panel, RankedBars):
+        return panel
+    remarks = (each.partition(" · ")[0].replace("× even", sign) for each in panel.remarks)
+    grid = replace(panel.grid, note=panel.grid.note.replace("× even", sign, 1))
+    return replace(panel, grid=grid, remarks=tuple(remarks))
+
+
 def counted_text(tokens: int) -> str:
     """Return a number of tokens with commas: `131,072 tokens`."""
     return counted(tokens, "token").replace(str(tokens), f"{tokens:,}")
@@ -473,7 +497,7 @@ def view_long(
         headline=headline,
         settings=settings,
         screen=build_page(screen, settings, caveat),
-        picture=build_page(picture, settings, caveat),
+        picture=build_page(without_passages(picture), settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
         as_screen=as_ == "terminal",

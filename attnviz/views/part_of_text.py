@@ -37,6 +37,7 @@ from attnviz.views.long_text import (
     label_at,
     paragraph_starts,
     quoted_label,
+    without_passages,
 )
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.part_of_head import CELLS_AT_ONCE, PartOfHead
@@ -89,7 +90,7 @@ def view_part(
         headline=f"{finding[:1].upper()}{finding[1:]}",
         settings=settings,
         screen=build_page(screen, settings, caveat),
-        picture=build_page(picture, settings, caveat),
+        picture=build_page(without_passages(picture), settings, caveat),
         closing=(
             *_blind_queries_notes(heads),
             *(_share_notes(heads) if query is not None else ()),

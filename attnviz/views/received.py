@@ -37,6 +37,7 @@ from attnviz.views.long_text import (
     paragraph_starts,
     passage,
     quoted_label,
+    without_passages,
 )
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.reading import attention_head_name
@@ -119,10 +120,10 @@ class ReceivedAttention:
         share = f"{received_text(float(self.shares[top]))} {self.measure.removeprefix('% ')}"
         if ties == count:
             return f"all {counted_text(count)} receive the same: {share} each"
-        if ties > 1:
-            return f"{counted_text(ties)} receive most, equally: {share} each"
-        token = f"{quoted_label(self.tokens, top)} (token {top + 1:,})"
         even = even_words(float(self.shares[top]), float(self.even_shares[top]))
+        if ties > 1:
+            return f"{counted_text(ties)} receive most, equally: {share} each, {even}"
+        token = f"{quoted_label(self.tokens, top)} (token {top + 1:,})"
         return f"{token} receives most: {share}, {even}"
 
     @cached_property
@@ -257,7 +258,7 @@ def view_received(
         headline=f"{finding[:1].upper()}{finding[1:]}",
         settings=settings,
         screen=build_page([rankings, *screen], settings, caveat),
-        picture=build_page(_without_words([*picture, rankings]), settings, caveat),
+        picture=build_page(without_passages([*picture, rankings]), settings, caveat),
         excerpt=Excerpt(
             (rankings, Group("text", (strongest.text(near, scale),))), f"(--full {hint})"
         ),
@@ -272,31 +273,6 @@ def view_received(
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), show="received", as_=as_),
     )
-
-
-def _without_words(groups: Sequence[Group]) -> list[Group]:
-    """Return groups whose rankings, where there are several, have no passages beside their bars:
-    side by side they have no room for them.
-    """
-    rankings = [
-        panel for group in groups for panel in group.panels if isinstance(panel, RankedBars)
-    ]
-    if len(rankings) < 2:
-        return [*groups]
-    return [
-        replace(
-            group,
-            panels=tuple(
-                replace(
-                    panel, remarks=tuple(remark.partition(" · ")[0] for remark in panel.remarks)
-                )
-                if isinstance(panel, RankedBars)
-                else panel
-                for panel in group.panels
-            ),
-        )
-        for group in groups
-    ]
 
 
 def _is_long(received: ReceivedAttention) -> bool:

@@ -138,10 +138,11 @@ def changed_options(*option_groups: Any) -> dict[str, Any]:
 
 
 def note_given(options: Any, before: Any, names: Iterable[str]) -> None:
-    """Note on options which of them were given by name, be it with their default; those that
-    `before` was given stay so.
+    """Note on options, if their class has room for it, which of them were given by name, be it with
+    their default; those that `before` was given stay so.
     """
-    object.__setattr__(options, GIVEN_NAMES, getattr(before, GIVEN_NAMES, frozenset()) | {*names})
+    if hasattr(before, GIVEN_NAMES):
+        object.__setattr__(options, GIVEN_NAMES, getattr(before, GIVEN_NAMES) | {*names})
 
 
 def given_options(options: Any) -> dict[str, Any]:
@@ -152,8 +153,7 @@ def given_options(options: Any) -> dict[str, Any]:
     >>> given_options(replace_choices(Settings(heads=2), {"positions": "none"}))
     {'heads': 2, 'positions': 'none'}
     """
-    names = getattr(options, GIVEN_NAMES, frozenset())
-    given = {name: getattr(options, name) for name in sorted(names)}
+    given = {name: getattr(options, name) for name in sorted(getattr(options, GIVEN_NAMES))}
     given = {name: value for name, value in given.items() if value is not None}
     return changed_options(options) | given
 

@@ -32,6 +32,7 @@ from attnviz.views.long_text import (
     map_groups,
     quoted_label,
     token_bars,
+    without_passages,
 )
 from attnviz.views.view import Group, TableData
 from attnviz.wording.numbers import percent_text
@@ -115,7 +116,7 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
     by_head = _heads_by_largest_weight(heads, weights, evens)
     groups = [Group("readings", (means,)), Group("heads", (by_head,))]
     title = _most_common_key(heads[0], row, weights, evens)
-    return groups, groups, f"{title[:1].upper()}{title[1:]}"
+    return groups, without_passages(groups), f"{title[:1].upper()}{title[1:]}"
 
 
 def _heads_by_largest_weight(
