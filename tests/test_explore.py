@@ -1246,7 +1246,7 @@ def test_in_a_shell_it_is_stopped_continued_resized_and_ended(tmp_path: Path) ->
     assert flags_later == [flags_before, flags_before]
 
 
-COPIED_FROM: dict[str, dict[str, object]] = {
+COPIED_FROM: dict[str, dict[str, Any]] = {
     "a small model": {"model": "agreement"},
     "random vectors": {"variant": "multi-head", "heads": 4, "tokenizer": "words"},
     "a second sentence": {"heads": 2, "memory": "he sleeps", "tokenizer": "words"},
