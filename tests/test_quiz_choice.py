@@ -61,7 +61,7 @@ def chi_square(counts: Iterable[int]) -> float:
 
 
 @pytest.mark.parametrize("kind", FINDERS)
-@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow("seeds"))])
+@pytest.mark.parametrize("count", [120, pytest.param(2000, marks=pytest.mark.slow("seeds"))])
 def test_the_place_of_the_right_answer_tells_nothing(kind: str, count: int) -> None:
     questions = questions_of_kind(kind, count)
     answers = questions[0].count
