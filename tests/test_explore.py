@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -1336,3 +1339,59 @@ def test_in_a_shell_it_is_stopped_continued_resized_and_ended(tmp_path: Path) ->
         (tmp_path / name).read_text() for name in ("before", "stopped", "after")
     )
     assert flags_later == [flags_before, flags_before]
+
+
+COPIED_FROM: dict[str, dict[str, Any]] = {
+    "a small model": {"model": "agreement"},
+    "random vectors": {"variant": "multi-head", "heads": 4, "tokenizer": "words"},
+    "a second sentence": {"heads": 2, "memory": "he sleeps", "tokenizer": "words"},
+    "one head": {"tokenizer": "words", "variant": "causal"},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        pytest.param(kind, seed, marks=[pytest.mark.slow("seeds")] if seed else [])
+        for kind in COPIED_FROM
+        for seed in range(6)
+    ],
+)
+def test_the_copied_command_prints_the_head_the_row_and_the_settings_on_the_screen(
+    kind: str, seed: int, attnviz: Attnviz, tmp_path: Path
+) -> None:
+    session = open_session(**COPIED_FROM[kind])
+    random = Random(seed)
+    changes, moves = ["t", "T", "s", "m", "x"], ["[", "]", "{", "}", "up", "down"]
+    press(session, "t", *random.choices([*changes, *moves, *moves], k=8))
+    place, shown = session.place, session.subject
+    press(session, "y")
+    if kind == "a second sentence":
+        assert "softmax" in session.copied
+    words = shlex.split(session.copied)[1:]
+    result = attnviz(*words, "-o", str(tmp_path / "copied.json"))
+
+    assert result.status == 0, result.err
+    document = json.loads((tmp_path / "copied.json").read_text(encoding="utf-8"))
+    row = shown.grid(place.head).values[place.query]
+    assert any(np.allclose(row, other, atol=1e-6) for other in rows_of_length(document, len(row)))
+    settings = document["attnviz"]["settings"]
+    expected = json.loads(json.dumps(shown.trace.provenance.settings))
+    assert settings == expected
+    if len(shown.attention) > 1:
+        layer, head = shown.attention[place.head]
+        command = not_none(parse_command(session.copied)).options
+        assert (command["layer"], command["head"]) == ([str(layer.layer)], [str(head)])
+        assert command["query"] == [str(place.query + 1)]
+
+
+def rows_of_length(document: object, length: int) -> Iterator[list[float]]:
+    """Yield every list of so many numbers in a JSON document."""
+    if isinstance(document, dict):
+        document = [*document.values()]
+    if not isinstance(document, list):
+        return
+    if len(document) == length and all(isinstance(each, int | float) for each in document):
+        yield document
+    for each in document:
+        yield from rows_of_length(each, length)

@@ -61,7 +61,9 @@ def test_a_needle_is_the_title_the_first_token_listed_and_the_brightest_block() 
     np.fill_diagonal(blocks, 0)
 
     assert re.fullmatch(
-        r'"w420", token 421, receives \d+\xa0% of the attention of 600 tokens', view.headline
+        r'"w420", token 421, receives \d+\xa0% of the attention of 600 tokens, [\d,]+ times an '
+        "even spread",
+        view.headline,
     )
     assert head.most_read[0] == NEEDLE
     assert np.unravel_index(blocks[30:].argmax(), blocks[30:].shape)[1] == NEEDLE // 10
@@ -286,16 +288,27 @@ def test_a_setting_of_a_long_text_is_in_its_command() -> None:
 @pytest.mark.parametrize(
     ("text", "settings", "title"),
     [
-        ("I", {}, "100\xa0% of the attention of 1 token stays on the token itself"),
+        ("I", {}, '"I" is the only token, and receives all attention'),
         (
             "I am learning this",
             {"window": 1},
-            "100\xa0% of the attention of 4 tokens stays on the token itself",
+            "Attention is as broad as the mask allows, an even spread over 1.0 of 4 tokens",
         ),
         (
             "I am learning this",
             {"variant": "average"},
-            'The first token, "I", receives 52\xa0% of the attention of 4 tokens',
+            "Attention is as broad as the mask allows, an even spread over 2.2 of 4 tokens",
+        ),
+        (
+            "I am learning this",
+            {"variant": "average", "causal": False},
+            "Attention is as broad as an even spread over all 4 tokens",
+        ),
+        (
+            "I am learning this",
+            {"causal": True},
+            "Attention is as broad as an even spread over 1.7 of 4 tokens; the mask alone allows "
+            "2.2",
         ),
         (
             "I am learning this",
@@ -303,7 +316,7 @@ def test_a_setting_of_a_long_text_is_in_its_command() -> None:
             "Attention is as broad as an even spread over 3.0 of 4 tokens",
         ),
     ],
-    ids=["one token", "window of one", "even and causal", "random"],
+    ids=["one token", "window of one", "even and causal", "even", "causal", "random"],
 )
 def test_titles_are_true_of_short_texts(text: str, settings: dict[str, Any], title: str) -> None:
     assert trace(text, stream=True, **settings).view().headline == title
@@ -317,7 +330,7 @@ def test_a_query_says_which_keys_tie_and_that_all_are_masked() -> None:
     blind_trace = trace("a b", tokenizer="spaces", given=masked_matrices, stream=True)
 
     assert even_trace_view.headline == (
-        '"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each'
+        '"this" (token 4) attends most to 4 tokens, equally: 25.0\xa0% each, as with an even spread'
     )
     assert blind_trace.view(query=1).headline == (
         '"b" (token 2) attends to nothing: every key is masked'
@@ -355,7 +368,9 @@ def test_the_row_of_a_query_is_exact_and_lists_what_it_attends_to() -> None:
 
     share = re.escape(f"{100 * weights[NEEDLE]:.1f}")
     assert re.fullmatch(
-        rf'"w500" \(token 501\) attends most to "w420" \(token 421\): {share}\xa0%', view.headline
+        rf'"w500" \(token 501\) attends most to "w420" \(token 421\): {share}\xa0%, '
+        r"[\d,]+ times an even spread",
+        view.headline,
     )
     assert "421 w420" in text
 

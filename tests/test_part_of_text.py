@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -259,21 +260,28 @@ def test_the_note_says_which_share_of_the_attention_lies_in_the_part() -> None:
             {"variant": "average"},
             "5:6",
             "The largest weight of tokens 5–6 is 20.0\xa0%, for 5 pairs of tokens, "
-            '"because" (token 5) to "I" (token 1) among them',
+            '"because" (token 5) to "I" (token 1) (as with an even spread) among them',
         ),
-        ("I", {}, "1:1", 'The largest weight of token 1 is 100.0\xa0%: "I" (token 1) to itself'),
+        (
+            "I",
+            {},
+            "1:1",
+            'The largest weight of token 1 is 100.0\xa0%: "I" (token 1) to itself, as with an even '
+            "spread",
+        ),
         (
             SENTENCE,
             {"window": 1},
             "2:3",
             "The largest weight of tokens 2–3 is 100.0\xa0%, for 2 pairs of tokens, "
-            '"am" (token 2) to itself among them',
+            '"am" (token 2) to itself (as with an even spread) among them',
         ),
         (
             SENTENCE,
             {"causal": True},
             "1:2,2:2",
-            '"am" (token 2) receives 48\xa0% of the attention of tokens 1–2',
+            '"am" (token 2) receives 48\xa0% of the attention of tokens 1–2, 1.9 times an even '
+            "spread",
         ),
     ],
     ids=["hidden", "even", "one token", "only itself", "one key"],
@@ -298,8 +306,9 @@ def test_the_largest_weight_leaves_out_tokens_that_see_a_single_key() -> None:
     assert text_trace.view(part="1:12,2:12").headline.startswith(
         "The largest weight of tokens 1–12 on tokens 2–12 is 50.0"
     )
-    assert text_trace.view(part="1:12,1:12").headline == (
-        '"w0" (token 1) receives 26\xa0% of the attention of tokens 1–12'
+    assert text_trace.view(part="1:12,1:12").headline == (  # the first token receives its share
+        "Where more than one key is visible, the largest weight of tokens 1–12 is 50.0\xa0%, for 2 "
+        'pairs of tokens, "w1" (token 2) to "w0" (token 1) (as with an even spread) among them'
     )
 
 
@@ -307,7 +316,7 @@ def test_a_needle_is_the_title_of_a_part_that_attends_to_it() -> None:
     view = needle_trace().view(part="501:560")
 
     assert view.headline.startswith('"w420" (token 421) receives')
-    assert view.headline.endswith("of the attention of tokens 501–560")
+    assert re.search("of the attention of tokens 501–560, [0-9]+ times an even", view.headline)
 
 
 def test_a_query_of_a_part_is_found_in_it_first_and_has_its_keys_alone() -> None:
@@ -316,7 +325,8 @@ def test_a_query_of_a_part_is_found_in_it_first_and_has_its_keys_alone() -> None
     view = text_trace.view(part="2:4,1:2", query="it")
 
     assert view.headline == (
-        '"it" (token 3) attends most to 2 tokens of tokens 1–2, equally: 20.0\xa0% each'
+        '"it" (token 3) attends most to 2 tokens of tokens 1–2, equally: 20.0\xa0% each, as '
+        "with an even spread"
     )
     assert view.command is not None
     assert view.command.line == (

@@ -41,7 +41,7 @@ from tests.tiers import examples
 WORD_LIST = ("I", "am", "learning", "this", "old", "keys", "it", "The", "the", "cat", "sat", ".")
 MODEL_TEXTS = {
     "agreement": "the old keys near the small cabinet",
-    "pronouns": "Tom slept near Ben and beside the car Anna waited . he",
+    "pronouns": "Tom slept near Ben and Anna waited behind Kate . he",
     "toy": "the animal did not cross the street because it was tired",
     "induction": "maplemaple",
     "minilm": "The animal slept because it was tired.",
@@ -106,7 +106,7 @@ def assert_right_answer(question: Question) -> None:
     elif question.kind == "weight":
         assert question.key is not None
         assert abs(question.numbers[question.answer] - weights[question.key]) < 1e-4
-        assert np.diff(question.numbers).min() >= 0.0499
+        assert np.diff(sorted(question.numbers)).min() >= 0.0499
         assert len({f"{number:.2f}" for number in question.numbers}) == 4
         assert row.visible[question.key]
     elif question.kind == "scaled":
@@ -253,9 +253,10 @@ def test_the_course_goes_from_arithmetic_to_models_and_each_seed_has_one_of_its_
 
     kinds = [each["kind"] for each in documents[0]["questions"]]
     assert kinds == ["token", "weight", "scaled", "mask", "token", "head", "token", "token"]
+    sentences = [[each["sentence"] for each in document["questions"]] for document in documents]
+    assert all(len({*each}) == 8 for each in sentences)
+    assert len({*sentences[0]} & {*sentences[2]}) <= 3
     assert documents[0]["questions"] == documents[1]["questions"] != documents[2]["questions"]
-    assert documents[0]["questions"][4]["answers"][0] == "keys"
-    assert documents[0]["questions"][4]["right"] == "a"
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 20])
@@ -282,10 +283,12 @@ def test_in_a_pipe_the_questions_are_printed_and_with_answers_the_solutions(
 
     assert (result.status, result.err, with_answers.status) == (0, "", 0)
     assert result.out.startswith("How attention works, in questions\n8 questions · models ")
-    assert '1 Which token does "am" attend to most?' in result.out
+    assert re.search(r'\n1 Which token does "\w+" attend to most\?', result.out)
+    assert "\\u00a0" not in result.out + with_answers.out
+    assert re.search(r"\nAnswers: 1 [a-d] · 2 [a-d] · ", with_answers.out)
     assert "Answer:" not in result.out
     assert with_answers.out.count("Answer: ") == 8
-    assert "weight(am, am)       = exp(0.74) / (exp(-0.72)" in with_answers.out
+    assert re.search(r"weight\(\w+, \w+\) += exp\(-?[\d.]+\) / \(exp", with_answers.out)
 
 
 @pytest.mark.parametrize(
@@ -315,11 +318,11 @@ def test_files_are_sheets_or_keys_by_their_names(attnviz: Attnviz, tmp_path: Pat
     sheet, key, text, data = (path.read_text("utf-8") for path in paths)
 
     assert result.status == 0
-    assert "Answer: b" not in sheet + text
-    assert "Answer: b) am" in key
-    assert [each["right"] for each in json.loads(data)["questions"]] == ["b", "c"]
+    assert "Answer: " not in sheet + text
+    rights = [each["right"] for each in json.loads(data)["questions"]]
+    assert re.findall("Answer: ([a-d])", key) == rights
     assert attnviz("quiz", "-n", "1", "--answers", "-o", str(paths[0])).status == 0
-    assert "Answer: b) am" in paths[0].read_text("utf-8")
+    assert f"Answer: {rights[0]})" in paths[0].read_text("utf-8")
 
 
 def test_every_written_file_says_whether_it_has_the_answers(
@@ -367,8 +370,8 @@ def test_words_in_a_right_to_left_script_are_shown_without_codes() -> None:
 def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic() -> None:
     sheet = not_none(view(build_quiz(read_course()), answers=True).sheet)
 
-    letters = sheet.right_letters.replace("\u00a0", " ")
-    assert letters == "1 b · 2 c · 3 b · 4 d · 5 a · 6 b · 7 a · 8 a"
+    letters = ["abcd"[each.answer] for each in sheet.exercises]
+    assert [*sheet.right_letters] == [f"{at} {letter}" for at, letter in enumerate(letters, 1)]
     assert [each.needs_working for each in sheet.exercises] == [True, True] + 6 * [False]
     assert all(each.context.startswith("Sentence: ") for each in sheet.exercises)
 

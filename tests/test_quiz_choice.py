@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnviz.analysis.quiz.lesson import Lesson, LessonText, OwnQuestion, read_lesson
+from attnviz.analysis.quiz.lesson import (
+    Lesson,
+    LessonText,
+    OwnQuestion,
+    read_course,
+    read_lesson,
+)
 from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.errors import AttnvizError
@@ -20,22 +29,127 @@ from tests.conftest import Attnviz
 
 FOX = "the quick brown fox sees a lazy dog"
 TOM = "Tom slept near Ben and beside the car Anna waited . he"
-NUMBERS = ("token", "weight", "scaled")
 
 
-def first_question(seed: int, kind: str) -> Question | None:
-    settings = Settings(seed=seed, causal=True, dim=8, tokenizer="words")
-    return next(FINDERS[kind](build_search(trace(FOX, settings), (), None, f"{seed}")), None)
+CHI_SQUARE_LIMITS = {2: 10.83, 4: 16.27}  # by the number of answers: exceeded once in 1,000
+
+
+def questions_of_kind(kind: str, count: int) -> list[Question]:
+    """So many questions of a kind, of many seeds; about a sentence of another length each time."""
+    questions = list[Question]()
+    for seed in range(count):
+        if kind == "head":
+            searched = model_trace("the old keys near the small cabinet" if seed % 2 else
+                                   "the birds behind the big red tree")  # fmt: skip
+        else:
+            words = FOX.split()[: 5 + seed % 4]
+            settings = Settings(seed=seed, causal=kind in ("mask", "visible"), dim=8)
+            searched = trace(" ".join(words), replace(settings, tokenizer="words"))
+        questions += FINDERS[kind](build_search(searched, (), None, f"{seed}"))
+        if len(questions) >= count:
+            return questions[:count]
+    raise AssertionError(f"there are only {len(questions)} questions")
+
+
+model_trace = cache(lambda text: trace(text, model="agreement"))
+
+
+def chi_square(counts: Iterable[int]) -> float:
+    """How far counts are from equal ones: the sum of squared differences, each over the mean."""
+    numbers = np.array([*counts], dtype=float)
+    return float(((numbers - numbers.mean()) ** 2 / numbers.mean()).sum())
+
+
+@pytest.mark.parametrize("kind", FINDERS)
+@pytest.mark.parametrize("count", [120, pytest.param(2000, marks=pytest.mark.slow("seeds"))])
+def test_the_place_of_the_right_answer_tells_nothing(kind: str, count: int) -> None:
+    questions = questions_of_kind(kind, count)
+    answers = questions[0].count
+    places = Counter(each.answer for each in questions)
+
+    assert {each.count for each in questions} == {answers}
+    assert chi_square(places[place] for place in range(answers)) < CHI_SQUARE_LIMITS[answers]
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.slow("seeds"))])
+def test_the_right_weight_is_as_often_the_smallest_as_any_other(count: int) -> None:
+    ranks = Counter(
+        sorted(each.numbers).index(each.numbers[each.answer])
+        for each in questions_of_kind("weight", count)
+    )
+
+    assert min(ranks[rank] for rank in range(4)) >= 0.15 * count
+    assert max(ranks.values()) <= 0.35 * count
 
 
 @pytest.mark.slow("seeds")
-@pytest.mark.parametrize("kind", ["mask", "weight", "visible"])
-def test_over_two_hundred_seeds_no_place_of_the_right_answer_is_a_good_guess(kind: str) -> None:
-    questions = [first_question(seed, kind) for seed in range(200)]
-    places = Counter(each.answer for each in questions if each is not None)
+def test_the_questions_of_the_course_are_others_for_another_seed_and_never_twice_the_same() -> None:
+    course, sentences = read_course(), [Counter[str]() for _ in range(8)]
+    places = {2: Counter[int](), 4: Counter[int]()}  # by the number of answers
+    for seed in range(40):
+        asked = build_quiz(course.with_seed(seed)).questions
+        exercises = [build_exercise(each, 1) for each in asked]
+        assert len({(each.question.title, each.context) for each in exercises}) == 8
+        for at, question in enumerate(asked):
+            sentences[at][not_none(question.row).trace.tokens.text] += 1
+            places[question.count][question.answer] += 1
 
-    assert min(places[place] for place in range(4)) >= 0.15 * places.total()
-    assert max(places.values()) <= 0.35 * places.total()
+    assert all(max(counts.values()) <= 0.4 * 40 for counts in sentences)
+    for answers, limit in CHI_SQUARE_LIMITS.items():
+        assert chi_square(places[answers][place] for place in range(answers)) < limit
+
+
+def test_the_mistake_that_gives_a_wrong_number_is_named() -> None:
+    row = not_none(next(FINDERS["weight"](build_search(trace(FOX, dim=4, tokenizer="words"),
+                                                       (), None, "1"))).row)  # fmt: skip
+    named = list[str]()
+    for question in questions_of_kind("weight", 60):
+        row = not_none(question.row)
+        scores, key = not_none(row.scores), not_none(question.key)
+        true = {
+            "the share of the score itself, without exp": max(scores[key], 0)
+            / max(np.maximum(scores, 0).sum(), 1e-9),
+            "the weight without the division by √d_k": not_none(row.unscaled)[key],
+            "an even share, whatever the scores": 1 / row.visible.sum(),
+            "the weight of all other tokens together": 1 - row.weights[key],
+            **{f'the weight of "{label}"': weight
+               for label, weight in zip(row.keys.labels, row.weights, strict=True)},
+        }  # fmt: skip
+        assert question.mistakes[question.answer] == ""
+        for number, mistake in zip(question.numbers, question.mistakes, strict=True):
+            if mistake:
+                assert number == pytest.approx(true[mistake], abs=1e-6)
+                named.append(mistake.partition('"')[0])
+
+    assert len({*named}) >= 4
+
+
+def test_one_of_several_texts_is_drawn_and_they_have_no_questions_of_their_own(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lesson.toml"
+    path.write_text('[[texts]]\ntext = ["I am learning this", "she reads old books", "we sing"]\n')
+    lesson = read_lesson(path)
+    drawn = {
+        not_none(build_quiz(lesson.with_seed(seed)).questions[0].row).trace.tokens.text
+        for seed in range(8)
+    }
+    path.write_text(f'{path.read_text()}[[texts.ask]]\nkind = "token"\n')
+
+    assert {"I am learning this", "she reads old books"} <= drawn
+    with pytest.raises(AttnvizError, match="own questions are about one text, and 'text' gives"):
+        read_lesson(path)
+
+
+def test_a_text_that_may_be_drawn_is_refused_if_it_is_too_long(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "lesson.toml"
+    path.write_text(f'[[texts]]\ntext = ["I am learning this", "{"a " * 40}"]\n')
+
+    result = attnviz("quiz", str(path))
+    assert "and a quiz shows at most 32" in result.err
+    assert result.err.startswith("error: line 2 of ")
 
 
 @pytest.mark.parametrize(

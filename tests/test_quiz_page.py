@@ -14,6 +14,7 @@ import pytest
 from attnviz.analysis.quiz.lesson import Lesson, LessonText, read_course
 from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.traces.settings import Settings
+from attnviz.views.quiz.question_words import build_exercise
 from attnviz.views.quiz.quiz_view import view
 from tests import not_none
 from tests.browser import page_in_browser
@@ -22,12 +23,19 @@ from tests.pages_by_hand import write_page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-RIGHT_ANSWERS = "bcbdabaa"  # the answers of the course
+COURSE = build_quiz(read_course())
+RIGHT_ANSWERS = "".join("abcd"[each.answer] for each in COURSE.questions)
+
+
+def with_wrong(number: int) -> str:
+    """The right answers, but for that of one question."""
+    wrong = "b" if RIGHT_ANSWERS[number - 1] == "a" else "a"
+    return RIGHT_ANSWERS[: number - 1] + wrong + RIGHT_ANSWERS[number:]
 
 
 @pytest.fixture(scope="module")
 def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(view(build_quiz(read_course())), tmp_path_factory.mktemp("quiz"))
+    return write_page(view(COURSE), tmp_path_factory.mktemp("quiz"))
 
 
 @pytest.fixture
@@ -51,23 +59,25 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
 
     assert len(text) < 150_000
     assert "".join("abcd"[each["answer"]] for each in solutions) == RIGHT_ANSWERS
-    assert "gives itself" in solutions[0]["solution"]
-    assert "gives itself" not in text
+    assert "of its attention" in solutions[0]["solution"]
+    assert "of its attention" not in text
     assert "Answer:" not in text
 
 
 def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(
     page: Page,
 ) -> None:
-    keys = [*"2cc", "4", *"abaa"]  # the third question has no answer c, and gets a wrong one
+    numbers = [str("abcd".index(letter) + 1) for letter in RIGHT_ANSWERS]
+    keys = [numbers[0], RIGHT_ANSWERS[1], "c", numbers[3], *RIGHT_ANSWERS[4:]]
+    # the third question has two answers and no c, and gets a wrong one
 
     for number, key in enumerate(keys, 1):
         assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")
         page.keyboard.press(key)
         if number == 3:
             assert page.locator("input:visible:checked").count() == 0
-            page.keyboard.press("2")
-            page.keyboard.press("1")  # chosen instead
+            page.keyboard.press(RIGHT_ANSWERS[2])
+            page.keyboard.press(with_wrong(3)[2])  # chosen instead
         assert page.locator(".solution:visible").count() == 0
         page.keyboard.press("Enter")
         verdict = page.locator(".verdict:visible")
@@ -85,10 +95,11 @@ def test_radio_buttons_answer_too_and_a_button_checks_them(page: Page) -> None:
     assert page.locator(".verdict:visible").inner_text() == "Choose an answer first."
     page.locator("input:visible").first.focus()
     page.keyboard.press("Space")
-    page.keyboard.press("ArrowDown")
+    for _ in range("abcd".index(RIGHT_ANSWERS[0])):
+        page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert page.locator(".verdict:visible").inner_text() == "✓ Right"
-    page.keyboard.press("3")  # an answer stays
+    page.keyboard.press(with_wrong(1)[0])  # an answer stays
     assert page.locator(".verdict:visible").inner_text() == "✓ Right"
     assert page.locator("button.place").first.get_attribute("aria-label") == "question 1, right"
 
@@ -99,20 +110,20 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
     with page_in_browser(
         chromium, page_path, permissions=["clipboard-read", "clipboard-write"]
     ) as page:
-        answer_all(page, "acbdabaa")
+        answer_all(page, with_wrong(1))
         page.locator("#copy").click()
         page.get_by_text("The results are copied.").wait_for()
         lines = page.evaluate("navigator.clipboard.readText()").splitlines()
         assert lines[:3] == [
             "How attention works, in questions",
             "7 of 8 right",
-            '1. Which token does "am" attend to most? ✗ wrong',
+            f"1. {build_exercise(COURSE.questions[0], 1).question.title} ✗ wrong",
         ]
         assert len(lines) == 10
         page.locator("#again").click()
         assert page.locator("h2:visible").inner_text().startswith("1 ")
         assert page.locator(".solution:visible").count() == 0
-        page.keyboard.press("b")
+        page.keyboard.press(RIGHT_ANSWERS[0])
         page.keyboard.press("Enter")
         assert page.locator(".verdict:visible").inner_text() == "✓ Right"
 
@@ -120,13 +131,13 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
 def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the_score(
     page: Page,
 ) -> None:
-    answer_all(page, "ac")
+    answer_all(page, with_wrong(1)[:2])
     page.reload()
 
     assert page.locator("h2:visible").inner_text().startswith("3 ")
     assert page.locator("button.place").first.inner_text() == "1 ✗"
     assert page.locator("button.to-score:visible").count() == 0
-    answer_all(page, "bdabaa")
+    answer_all(page, RIGHT_ANSWERS[2:])
     page.locator("button.place").nth(1).click()
     assert page.locator(".solution:visible p:visible").count() >= 1
     page.locator("button.to-score").click()

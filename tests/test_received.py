@@ -130,7 +130,9 @@ def test_ties_are_named_by_their_number() -> None:
     scores = torch.tensor([0.0, 0.0, -50.0]).expand(1, 3, 3).clone()
     view = trace("a b c", given=Matrices(scores=scores)).view(show=["received"])
 
-    assert view.headline == "2 tokens receive most, equally: 50\xa0% of all attention each"
+    assert view.headline == (
+        "2 tokens receive most, equally: 50\xa0% of all attention each, 1.5 times an even spread"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the settings line says of a trained transformer is true of the model itself."""
+"""The settings line is true of a trained transformer, and the same of a streamed text as ever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from attnviz import trace
-from attnviz.traces.settings import Settings
+from attnviz.attention.variants import VARIANTS
+from attnviz.traces.settings import (
+    LONG_TEXT_SETTINGS,
+    POSITIONS,
+    TRAINED_ONLY_SETTINGS,
+    Settings,
+)
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.settings_line import settings_line
@@ -217,3 +223,54 @@ def test_the_layers_that_see_less_far_are_named(
     assert expected in settings_line(
         trace(TEXT, model=folder, kept=None if layer is None else (layer,))
     )
+
+
+# A value of each setting that is not the default; those without one are about models and files.
+CHANGED_SETTINGS: dict[str, dict[str, Any]] = {
+    "tokenizer": {"tokenizer": "spaces"},
+    **{f"variant {name}": {"variant": name} for name in VARIANTS},
+    "dim": {"dim": 4},
+    "heads": {"heads": 2},
+    "kv_heads": {"heads": 4, "kv_heads": 2},
+    "head_dim": {"head_dim": 4},
+    "scoring": {"scoring": "additive"},
+    "scale": {"scale": False},
+    "causal": {"causal": True},
+    "window": {"window": 2},
+    "temperature": {"temperature": 0.5},
+    "soft_cap": {"soft_cap": 5.0},
+    **{f"positions {name}": {"positions": name} for name in POSITIONS},
+    **{f"alibi {name}": {"positions": "alibi", **more} for name, more in (
+        ("causal", {"variant": "causal"}), ("heads", {"heads": 2}), ("layers", {"layers": 2}),
+    )},
+    "position_base": {"positions": "rotary", "position_base": 500.0},
+    "layers": {"layers": 2},
+    "norm": {"layers": 1, "norm": "pre"},
+    "activation": {"layers": 1, "activation": "gelu"},
+    "feed_forward": {"layers": 1, "feed_forward": 4},
+    "attention_only": {"layers": 1, "attention_only": True},
+    "memory": {"memory": "he sleeps"},
+    "without": {"heads": 2, "without": "L0H1"},
+    "seed": {"seed": 7},
+    "dtype": {"dtype": "float64"},
+}  # fmt: skip
+NOT_OF_STREAMED_TEXTS = {  # settings without a streamed text of attnviz's own
+    *TRAINED_ONLY_SETTINGS, *LONG_TEXT_SETTINGS, "model", "dropout", "embeddings", "given", "item",
+    "device",
+}  # fmt: skip
+
+
+def test_each_setting_of_a_streamed_text_is_tried() -> None:
+    tried = {name for settings in CHANGED_SETTINGS.values() for name in settings}
+    assert tried | NOT_OF_STREAMED_TEXTS == {*Settings.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("case", CHANGED_SETTINGS)
+def test_a_streamed_text_names_its_settings_as_any_other(case: str) -> None:
+    whole, streamed = (
+        trace("she reads old books", stream=each, **CHANGED_SETTINGS[case])
+        for each in (False, True)
+    )
+
+    assert settings_line(streamed) == settings_line(whole)
+    assert settings_line(whole) in streamed.view().picture.caption

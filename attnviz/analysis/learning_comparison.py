@@ -324,8 +324,8 @@ def _changed_options(task: Task, by: str, settings: Settings, choices: Choices) 
 
     Settings that the command would choose by itself for `by` are left out.
     """
-    defaults = vars(task.settings)
-    options = {name: value for name, value in vars(settings).items() if value != defaults[name]}
+    defaults = asdict(task.settings)
+    options = {name: value for name, value in asdict(settings).items() if value != defaults[name]}
     if by == "scale" and settings.head_dim is None:
         options["dim"] = settings.width  # without it heads would be wide
     if settings == default_learning_settings(task, by):

@@ -32,6 +32,7 @@ from attnviz.cli.trace_options import (
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.machine.atomic_files import refuse_overwriting
+from attnviz.traces.early_checks import refuse_trained_model_options
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, Settings
 from attnviz.traces.trained.checkpoint_folders import find_folders
@@ -259,12 +260,14 @@ def model_options_beside(trace: str | None, typed: Mapping[str, Any]) -> dict[st
 
 
 def refuse_model_conflicts(model: str | None, options: Mapping[str, Any]) -> None:
-    """Refuse typed options that contradict what a small model was made with.
+    """Refuse typed options that contradict what a small model was made with, or that a trained one
+    decides itself.
 
-    A trained transformer, or no model, refuses nothing here; nor are options refused here that only
-    trained models have.
+    Options are not refused here beside a small model that only trained ones have.
     """
-    if model is not None and not is_trained(model):
+    if is_trained(model):
+        refuse_trained_model_options(options, model)
+    elif model is not None:
         names = Settings.__dataclass_fields__.keys() - TRAINED_ONLY_SETTINGS
         load_card(model).refuse_other_settings({n: v for n, v in options.items() if n in names})
 

@@ -18,6 +18,7 @@ from attnviz.analysis.quiz.lesson import (
     is_lesson,
     read_course,
     read_lesson,
+    refuse_long_text,
     refuse_question_count,
 )
 from attnviz.cli import output, text_source
@@ -221,11 +222,12 @@ def _with_typed(lesson: Lesson, model: str | None, typed: dict[str, object]) -> 
 
 def _refuse_untraceable(lesson: Lesson) -> None:
     """Refuse impossible settings and texts before torch is loaded."""
-    for text in lesson.texts:
+    for text in (each for slot in lesson.texts for each in slot.all_texts):
         locating = nullcontext() if text.table is None else text.table.locating_errors("text")
         with locating:
             early_checks.refuse_impossible_settings(text.settings)
-            early_checks.refuse_unusable_text(text.text, text.settings)
+            tokens = early_checks.refuse_unusable_text(text.text, text.settings)
+            refuse_long_text(0 if tokens is None else len(tokens))
 
 
 def _command_line(quiz_options: QuizOptions, *groups: object) -> str:

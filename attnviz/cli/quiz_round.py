@@ -74,13 +74,12 @@ def _raising_on_interrupt() -> Iterator[None]:
 
 
 def _read_answer_key(console: Console, exercise: Exercise) -> int:
-    """Return the index of the answer that the reader chooses; other keys are ignored."""
+    """Return the index of the answer that the reader chooses."""
     count = len(exercise.options)
     letters, numbers = LETTERS[:count], "1234"[:count]
     keys = f"{letters[0]} to {letters[-1]}, or 1 to {count}"
     with background.silent_terminal():
-        _prompt(console, f"Your answer ({keys}; q ends): ")
-        key = _wait_for_key(letters + numbers)
+        key = _wait_for_key(console, f"Your answer ({keys}; q ends): ", letters + numbers)
     index = (letters if key in letters else numbers).index(key)
     console.print(LETTERS[index])
     return index
@@ -101,6 +100,8 @@ def _verdict_lines(
     is_right = chosen == exercise.answer
     style = VERDICT_STYLES["right" if is_right else "wrong"] if screen.colored else "bold"
     words = "right" if is_right else f"{exercise.lettered_options[chosen]} is wrong"
+    if not is_right and not addition and any(mistake := exercise.mistakes[chosen : chosen + 1]):
+        addition = f": it is {mistake[0]}"
     sign = RIGHT_SIGN if is_right else WRONG_SIGN
     for line in wrap_note(f"{sign} {words}{addition}", screen):
         line.stylize(style)
@@ -117,19 +118,23 @@ def _verdict_again(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[
 def _wait_for_next(console: Console) -> None:
     """Wait for Enter or the space bar."""
     with background.silent_terminal():
-        _prompt(console, "Enter: next · q: end ")
-        _wait_for_key(NEXT_KEYS)
+        _wait_for_key(console, "Enter: next · q: end ", NEXT_KEYS)
     console.print("\n")
 
 
-def _wait_for_key(keys: str) -> str:
-    """Return the first of these keys that is pressed; q ends the quiz."""
+def _wait_for_key(console: Console, prompt: str, keys: str) -> str:
+    """Return the first of these keys that is pressed after a prompt, which is repeated after any
+    other key; q ends the quiz.
+    """
+    _prompt(console, prompt)
     while True:
         key = _read_key().lower()
         if key == "q":
             raise QuizEnded
         if key and key in keys:
             return key
+        name = key if key.isprintable() and key.strip() else "this key"
+        _prompt(console, f"\n{name} does nothing here. {prompt}")
 
 
 def _prompt(console: Console, words: str) -> None:

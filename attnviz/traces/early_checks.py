@@ -5,7 +5,7 @@ Everything is checked again, by the same functions, where it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from itertools import chain, repeat
 from pathlib import Path
@@ -36,7 +36,7 @@ from attnviz.traces.trained.model_location import (
     refuse_unusable_file,
 )
 from attnviz.traces.trained.refusals import refuse_unusable_transformers
-from attnviz.wording.commands import changed_options, option_name, shell_quote
+from attnviz.wording.commands import given_options, option_name, shell_quote
 from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
@@ -214,7 +214,7 @@ def refuse_impossible_settings(settings: Settings) -> None:
         return
     refuse_trained_only_settings(settings)
     if settings.model is not None:
-        load_card(settings.model).refuse_other_settings(changed_options(settings))
+        load_card(settings.model).refuse_other_settings(given_options(settings))
         model_settings = with_model_settings(settings)
         refuse_missing_heads(
             model_settings.without, model_settings.layers or 1, chosen_variant(model_settings).heads
@@ -268,13 +268,17 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
 
 
 def refuse_trained_model_settings(settings: Settings, name: str | None = None) -> None:
-    """Refuse changed settings that a trained model decides itself, such as --heads.
+    """Refuse settings that are given although a trained model decides them itself, such as --heads.
 
     `name` is that of a model in memory; by default the model of the settings is meant.
     """
-    model_name = settings.model if name is None else name
-    for option in changed_options(settings):
-        if option not in SETTINGS_FOR_TRAINED:
+    refuse_trained_model_options(given_options(settings), settings.model if name is None else name)
+
+
+def refuse_trained_model_options(options: Iterable[str], model_name: str | None) -> None:
+    """Refuse the first of these settings that the trained model of this name decides itself."""
+    for option in options:
+        if option in Settings.__dataclass_fields__ and option not in SETTINGS_FOR_TRAINED:
             raise AttnvizError(
                 f"{option_name(option)} is given, but the trained model '{model_name}' decides "
                 "that itself",

@@ -44,7 +44,7 @@ from attnviz.traces.trained.model_location import is_trained, locate_embedding_m
 from attnviz.vectors.embedding_tables import FromTable, look_up_vectors
 from attnviz.vectors.random_numbers import Seeds
 from attnviz.vectors.vector_files import load_vectors
-from attnviz.wording.commands import Command, changed_options, shell_quote
+from attnviz.wording.commands import Command, changed_options, given_options, shell_quote
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.words import counted
 
@@ -128,6 +128,10 @@ def build_source(
         settings = replace_choices(settings or Settings(), changes)
         return source_from_text(text, settings)
     origin = text.origin
+    if (model := origin_model(origin)) is not None:
+        model.refuse_other_settings(
+            {name: value for name, value in changes.items() if value is not None}
+        )
     return Source(
         text.text,
         replace_choices(settings or origin.settings, changes),
@@ -166,7 +170,7 @@ def source_from_text(
     if settings.model is None:
         return Source(text, settings, given_matrices or read_settings_matrices(settings), vectors)
     model = load_model(settings.model)
-    model.refuse_other_settings(changed_options(settings))
+    model.refuse_other_settings(given_options(settings))
     _refuse_given_with_model(model, given_matrices, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
 

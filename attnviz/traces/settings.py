@@ -135,6 +135,7 @@ class Settings:
     memory_budget: str | None = None  # above which weights are so computed; None: by what is free
     resolution: int = 512  # blocks on each side of a map of a long text, at most
     pool: Pool = "mean"  # what a block of such a map shows
+    _given_names = frozenset[str]()  # those that were given by name, which is no setting
 
     def __post_init__(self) -> None:
         """Turn whole numbers of float settings to floats; refuse unknown words, numbers out of

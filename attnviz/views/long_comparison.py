@@ -20,6 +20,8 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.comparison import common_settings_line
 from attnviz.views.conclusions.long_findings import (
+    NO_CHANGE,
+    ROUNDING_ASPECTS,
     largest_change_texts,
     long_conclusion,
     long_row_conclusion,
@@ -40,6 +42,7 @@ from attnviz.views.long_text import (
     label_at,
     paragraph_starts,
     quoted_label,
+    without_passages,
 )
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
@@ -224,7 +227,10 @@ def _difference_grids(comparison: LongComparison, grids: Sequence[Grid]) -> Iter
     suffix = base.title.removeprefix(name)
     for alternative, grid in zip(comparison.alternatives, grids, strict=True):
         if alternative is not comparison.base:
-            cells = StoredCells(grid.values - base.values, base.hidden & grid.hidden)
+            differences = grid.values - base.values
+            if comparison.by not in ROUNDING_ASPECTS:
+                differences[np.abs(differences) <= NO_CHANGE] = 0
+            cells = StoredCells(differences, base.hidden & grid.hidden)
             yield replace(
                 grid,
                 title=f"{difference_title(comparison, alternative)}{suffix}",
@@ -354,9 +360,8 @@ def _row_groups(
     rankings = tuple(_with_length(ranked, longest) for row in bars for ranked in row)
     tables = tuple(_row_table(comparison, heads, query) for heads in sides)
     parts = tuple(_row_parts_table(comparison, heads, query) for heads in sides)
-    return [Group("readings", tables), Group("along the text", parts)], [
-        Group("readings", rankings)
-    ]
+    picture = without_passages([Group("readings", rankings)])
+    return [Group("readings", tables), Group("along the text", parts)], picture
 
 
 def _with_length(ranked: RankedBars, longest: float) -> RankedBars:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from attnviz.attention.long_attention import AttentionSummary
 from attnviz.cells import StoredCells, unmasked_cells
@@ -20,11 +20,19 @@ from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.attention_facts import do_rows_sum_to_one
+from attnviz.views.even_spread import (
+    EVEN_NOTE,
+    FINDING_RATIO,
+    breadth_words,
+    even_remark,
+    even_words,
+)
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import bar_scale, colorless_scale, logarithmic_scale, weight_scale
+from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
@@ -34,10 +42,8 @@ from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, Word
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import bidi_isolated, counted
 
-SINK_SHARE, SINK_FACTOR = 0.2, 2.0  # of all attention, and times the mean of all keys, from
-# which the first token is the finding
+SINK_SHARE = 0.2  # of all attention, from which the first token is the finding
 NEEDLE_FACTOR = 50.0  # times the mean of all keys, from which another token is the finding
-FEW_TOKENS = 10  # below, their number has a decimal
 NEARBY_SHARE = 0.05  # of the text, up to which half of the attention is nearby
 MOST_READ, MOST_ATTENDED = 10, 20  # tokens that are listed
 PASSAGE_TOKENS = 4  # on either side of a token that is listed
@@ -54,7 +60,7 @@ QUERY_NUMBERS = (  # of each query, in data files
 MAX_LONG_MAPS = 12  # heads of a picture with true axes; more are small maps
 MORE_HINT = "(--full also shows numbers along the text, and the tokens that are read most)"
 NUMBER_COLUMNS = (
-    *("layer", "head", "token number", "token", "received", *QUERY_NUMBERS),
+    *("layer", "head", "token number", "token", "received", "received if even", *QUERY_NUMBERS),
     "number of the most read token",
 )
 
@@ -108,8 +114,21 @@ class LongHead:
         order = np.argsort(-self.received, kind="stable")[:MOST_READ]
         return [int(position) for position in order]
 
+    @cached_property
+    def even_received(self) -> Float[np.ndarray, "key"]:
+        """The same if each query attended evenly to all keys that the mask lets it attend to."""
+        rule, device = self.layer.mask_rule.for_head(self.head), self.layer.inputs.device
+        return tensor_to_numpy(rule.readers(*self.layer.size, device)[1]).astype(float)
+
     def received_share(self, position: int) -> float:
         return float(self.received[position] / max(self.received.sum(), 1e-30))
+
+    def even_share(self, position: int) -> float:
+        return float(self.even_received[position] / max(self.even_received.sum(), 1e-30))
+
+    def received_words(self, position: int) -> str:
+        """Return how what a key receives compares with an even spread."""
+        return even_words(self.received_share(position), self.even_share(position))
 
     @cached_property
     def finding(self) -> str:
@@ -119,20 +138,52 @@ class LongHead:
         if not self.received.any():
             return "every key is masked, so no token attends to any"
         top, count = self.most_read[0], len(self.received)
+        if count == 1:
+            return f"{quoted_label(self.keys, 0)} is the only token, and receives all attention"
         tokens, share = counted_text(len(self.trace.tokens)), self.received_share(top)
-        factor = NEEDLE_FACTOR if top else SINK_FACTOR
-        if self.received[top] >= factor * self.received.mean() and (top or share >= SINK_SHARE):
+        is_much = self.received[top] >= NEEDLE_FACTOR * self.received.mean() or (
+            top == 0 and share >= SINK_SHARE
+        )
+        if is_much and share >= FINDING_RATIO * self.even_share(top):
             label = quoted_label(self.keys, top)
             token = f"{label}, token {top + 1:,}," if top else f"the first token, {label},"
-            return f"{token} receives {percent_text(share)} of the attention of {tokens}"
+            receives = f"{token} receives {percent_text(share)} of the attention of {tokens}"
+            return f"{receives}, {self.received_words(top)}"
         distance, near_share = self._near_half()
-        if distance <= NEARBY_SHARE * count:
+        even_near = self._even_share_within(distance)
+        if distance <= NEARBY_SHARE * count and near_share >= FINDING_RATIO * even_near:
             near = f"goes to tokens at most {distance:,} away"
             near = near if distance else "stays on the token itself"
-            return f"{percent_text(near_share)} of the attention of {tokens} {near}"
-        even = float(2 ** self.numbers("entropy").mean())
-        even_text = f"{even:.1f}" if even < FEW_TOKENS else f"{even:,.0f}"
-        return f"attention is as broad as an even spread over {even_text} of {counted_text(count)}"
+            goes = f"{percent_text(near_share)} of the attention of {tokens} {near}"
+            return f"{goes}, {even_words(near_share, even_near)}"
+        entropies = self.numbers("entropy"), self.even_entropy
+        broad, allowed = (float(2 ** each.mean()) for each in entropies)
+        return f"attention is {breadth_words(broad, allowed, count)}"
+
+    @cached_property
+    def visible_counts(self) -> Int[np.ndarray, "query"]:
+        """How many keys the mask lets each query attend to."""
+        return tensor_to_numpy(self.layer.visible_counts(self.head))
+
+    @property
+    def even_entropy(self) -> Float[np.ndarray, "query"]:
+        """The entropy of each row, in bits, if it were even over the keys that the mask allows."""
+        bits: Float[np.ndarray, "query"] = np.log2(np.maximum(self.visible_counts, 1))
+        return bits
+
+    def _even_share_within(self, distance: int) -> float:
+        """Return the share of the attention that would stay within a distance if each query
+        attended evenly to all keys that the mask lets it attend to.
+        """
+        rule = self.layer.mask_rule.for_head(self.head)
+        before, after = (
+            distance if reach is None else min(reach, distance)
+            for reach in (rule.before, rule.after)
+        )
+        near_rule = replace(rule, before=before, after=after)
+        near = near_rule.visible_counts(*self.layer.size, self.layer.inputs.device)
+        sees = self.visible_counts > 0
+        return float((tensor_to_numpy(near)[sees] / self.visible_counts[sees]).mean())
 
     @property
     def headline(self) -> str:
@@ -153,7 +204,7 @@ class LongHead:
         top, *others = self.most_read
         if any(np.isclose(self.received[others[:1]], self.received[top], rtol=EQUAL_TOLERANCE)):
             return (self.finding,)
-        return self.finding, f"read most: {self._named(top)}"
+        return self.finding, f"read most: {self._named(top)}, {self.received_words(top)}"
 
     def _near_half(self) -> tuple[int, float]:
         """Return the smallest measured distance within which half of the attention stays, and the
@@ -207,14 +258,21 @@ class LongHead:
     def most_read_bars(self) -> RankedBars:
         """Return the tokens that receive the most attention as bars, each with its passage."""
         shares = [self.received_share(position) for position in self.most_read]
+        evens = [self.even_share(position) for position in self.most_read]
         title = self._titled("share of all attention received")
-        return token_bars(self.keys, title, "share", self.most_read, shares)
+        return token_bars(self.keys, title, "share", self.most_read, shares, evens)
 
     def row(self, query: int) -> Float[np.ndarray, "key"]:
         """Return the exact weights of one query."""
         patch = self.layer.weights.cells("mixing", self.head).row(query)
         weights: Float[np.ndarray, "key"] = patch.values[0].astype(float)
         return weights
+
+    def even_row(self, query: int) -> Float[np.ndarray, "key"]:
+        """Return the weights of one query if it attended evenly to all keys that it sees."""
+        visible = ~self.layer.weights.cells("mixing", self.head).row(query).hidden[0]
+        even: Float[np.ndarray, "key"] = visible / max(1, visible.sum())
+        return even
 
     def row_finding(self, query: int) -> str:
         """Return a sentence on the key that a query attends to most, or those that tie for it."""
@@ -225,29 +283,27 @@ class LongHead:
         share = percent_text(float(weights[top]), 1)
         if not weights[top]:
             return f"{token} attends to {ALL_MASKED_TEXT}"
+        even = even_words(float(weights[top]), float(self.even_row(query)[top]))
         if ties > 1:
-            return f"{token} attends most to {counted_text(ties)}, equally: {share} each"
+            return f"{token} attends most to {counted_text(ties)}, equally: {share} each, {even}"
         name = "itself" if top == query and self.keys is self.trace.tokens else self._named(top)
-        return f"{token} attends most to {name}: {share}"
+        return f"{token} attends most to {name}: {share}, {even}"
 
     def row_bars(self, query: int) -> RankedBars:
         """Return the keys that a query attends to most as bars, each with its passage."""
-        weights = self.row(query)
-        order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED]
-        positions = [int(position) for position in order if weights[position] > 0]
         title = self._titled(f"what {quoted_label(self.trace.tokens, query)} attends to")
-        return token_bars(self.keys, title, "weight", positions, weights[positions].tolist())
+        return attended_bars(self.keys, title, self.row(query), self.even_row(query))
 
     def row_table(self, query: int) -> Grid:
         """Return how much of a query's attention goes to each part of the text, as a table."""
-        weights = self.row(query)
-        size = -(-len(weights) // TABLE_ROWS)
-        sums = np.add.reduceat(weights, np.arange(0, len(weights), size))
+        rows = np.stack([self.row(query), self.even_row(query)], axis=1)
+        size = -(-len(rows) // TABLE_ROWS)
+        sums = np.add.reduceat(rows, np.arange(0, len(rows), size))
         return Grid(
             title=" · ".join(filter(None, ("sums along the text", self.name))),
             rows=block_axis("keys", self.keys, size),
-            columns=plain_axis("sum", ["weight"]),
-            cells=unmasked_cells(sums[:, None]),
+            columns=plain_axis("sum", ["weight", "if even"]),
+            cells=unmasked_cells(sums),
             scale=colorless_scale("weight"),
             decimals=3,
         )
@@ -265,6 +321,8 @@ class LongHead:
         columns = [block_means(self.numbers(name), size) for name, *_ in PROFILES]
         names = [Profile(words, unit, column).title
                  for (_, words, unit), column in zip(PROFILES, columns, strict=True)]  # fmt: skip
+        columns.insert(1, block_means(self.even_entropy, size))
+        names.insert(1, "if even")
         return Grid(
             title=" · ".join(filter(None, ("means along the text", self.name))),
             rows=block_axis("queries", self.trace.tokens, size),
@@ -275,10 +333,31 @@ class LongHead:
         )
 
 
-def token_bars(
-    tokens: Tokens, title: str, measure: str, positions: Sequence[int], values: Sequence[float]
+def attended_bars(
+    keys: Tokens,
+    title: str,
+    weights: Float[np.ndarray, "key"],
+    evens: Float[np.ndarray, "key"],
+    most: int = MOST_ATTENDED,
 ) -> RankedBars:
-    """Return tokens as bars, each with its passage."""
+    """Return the keys with the largest weights as bars, each with its passage."""
+    order = np.argsort(-weights, kind="stable")[:most]
+    chosen = [int(position) for position in order if weights[position] > 0]
+    values = weights[chosen].tolist(), evens[chosen].tolist()
+    return token_bars(keys, title, "weight", chosen, *values)
+
+
+def token_bars(
+    tokens: Tokens,
+    title: str,
+    measure: str,
+    positions: Sequence[int],
+    values: Sequence[float],
+    evens: Sequence[float],
+) -> RankedBars:
+    """Return tokens as bars, each with its passage, and with how many times the value it has that
+    even attention would give (`evens`).
+    """
     numbers = tuple(f"{position + 1:,}" for position in positions)
     labels = tuple(label_at(tokens, position) for position in positions)
     cells = unmasked_cells(np.array(values)[:, None])
@@ -288,8 +367,36 @@ def token_bars(
         columns=plain_axis(measure, [measure]),
         cells=cells,
         scale=replace(bar_scale(cells), label=measure),
+        note=EVEN_NOTE if positions else "",
     )
-    return RankedBars(grid, tuple(passage(tokens, position) for position in positions))
+    remarks = (
+        f"{even_remark(value, even)} · {passage(tokens, position)}"
+        for position, value, even in zip(positions, values, evens, strict=True)
+    )
+    return RankedBars(grid, tuple(remarks))
+
+
+def without_passages(groups: Sequence[Group]) -> list[Group]:
+    """Return groups whose rankings, where there are several, have no passages beside their bars:
+    side by side they have no room for them. How they compare with an even spread stays.
+    """
+    rankings = [each for group in groups for each in group.panels if isinstance(each, RankedBars)]
+    if len(rankings) < 2:
+        return [*groups]
+    shorten = partial(_without_passages, sign="× even" if len(rankings) == 2 else "×")
+    return [replace(group, panels=tuple(map(shorten, group.panels))) for group in groups]
+
+
+def _without_passages(panel: Drawable, sign: str) -> Drawable:
+    """Return a ranking whose remarks are ratios alone, such as `3.0 ×`; any other panel as it is.
+
+    `sign`: how much of `× even` there is room for.
+    """
+    if not isinstance(panel, RankedBars):
+        return panel
+    remarks = (each.partition(" · ")[0].replace("× even", sign) for each in panel.remarks)
+    grid = replace(panel.grid, note=panel.grid.note.replace("× even", sign, 1))
+    return replace(panel, grid=grid, remarks=tuple(remarks))
 
 
 def counted_text(tokens: int) -> str:
@@ -390,7 +497,7 @@ def view_long(
         headline=headline,
         settings=settings,
         screen=build_page(screen, settings, caveat),
-        picture=build_page(picture, settings, caveat),
+        picture=build_page(without_passages(picture), settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
         as_screen=as_ == "terminal",
@@ -472,10 +579,10 @@ def long_text_data(trace: Trace, heads: Sequence[LongHead]) -> TableData:
 
 def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
     """Return everything that was measured as JSON data with arrays."""
-    by_layer = {
-        head.name if len(head.summary.contexts) < head.layer.heads else head.layer.name:
-        head.summary for head in heads
-    }  # fmt: skip
+    by_layer: dict[str, list[LongHead]] = {}
+    for head in heads:
+        is_alone = len(head.summary.contexts) < head.layer.heads
+        by_layer.setdefault(head.name if is_alone else head.layer.name, []).append(head)
     if trace.trained is None:
         contents = trace_contents(trace)
     else:  # whose vectors are not kept
@@ -484,7 +591,13 @@ def _contents(trace: Trace, heads: Sequence[LongHead]) -> Mapping[str, Any]:
         **contents,
         "tokens": {**contents["tokens"], "count": len(trace.tokens)},
         "paragraphs": np.array(paragraph_starts(trace.tokens)),
-        "maps": {name: summary_contents(summary) for name, summary in by_layer.items()},
+        "maps": {
+            name: {
+                **summary_contents(measured[0].summary),
+                "received_if_even": np.stack([head.even_received for head in measured]),
+            }
+            for name, measured in by_layer.items()
+        },
     }
 
 
@@ -495,6 +608,7 @@ def _token_lines(trace: Trace, heads: Sequence[LongHead]) -> Iterator[TableLines
     for head in heads:
         most_read = head.numbers("largest_position") + 1
         reads_itself = head.keys is trace.tokens
-        received = head.received if reads_itself else np.full(len(trace.tokens), np.nan)
-        columns = (received, *(head.numbers(name) for name in QUERY_NUMBERS), most_read)
+        unknown = np.full(len(trace.tokens), np.nan)
+        received = (head.received, head.even_received) if reads_itself else (unknown, unknown)
+        columns = (*received, *(head.numbers(name) for name in QUERY_NUMBERS), most_read)
         yield TableLines((head.layer.name.removeprefix("L"), head.head), words, columns)

@@ -15,6 +15,7 @@ from attnviz.tokens.text_part import span_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
+from attnviz.views.even_spread import even_words
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, Axis
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.long_map import Profile
@@ -26,6 +27,7 @@ from attnviz.views.long_text import (
     MOST_READ,
     PROFILES,
     LongHead,
+    attended_bars,
     block_means,
     label_at,
     quoted_label,
@@ -47,7 +49,8 @@ class PartWeights:
     cells: StoredCells  # of the part alone; a cell may be a block
     shown: Float[np.ndarray, "query"]  # the sum of the weights on the keys of the part,
     totals: Float[np.ndarray, "query"]  # and on all keys
-    received: Float[np.ndarray, "key"]  # the sum of each key's column
+    received: Float[np.ndarray, "key"]  # the sum of each key's column,
+    even_received: Float[np.ndarray, "key"]  # and if each query attended evenly to what it sees
     largest: Float[np.ndarray, "query"]
     largest_key: Int[np.ndarray, "query"]  # its index in the part
     ties: Int[np.ndarray, "query"]  # how many keys of the part have the largest weight
@@ -100,14 +103,15 @@ class PartOfHead:
             rows = slice(first, min(first + step, self.queries.stop))
             bands.append(self._read_band(self.all_cells.window(rows, FULL_SLICE), columns))
         columns_of_bands = zip(*bands, strict=True)
-        values, hidden, received, *by_query = (list(column) for column in columns_of_bands)
+        values, hidden, received, even, *by_query = (list(column) for column in columns_of_bands)
         cells = StoredCells(np.concatenate(values), np.concatenate(hidden))
         shown, totals, *rest = (np.concatenate(column) for column in by_query)
-        return PartWeights(cells, shown, totals, sum(received), *rest)
+        return PartWeights(cells, shown, totals, sum(received), sum(even), *rest)
 
     def _read_band(self, band: Patch, columns: slice) -> tuple[Any, ...]:
         """Return what is kept of some whole rows: cells or blocks, and numbers of each row."""
         values, hidden = band.values[:, columns], band.hidden[:, columns]
+        all_visible = (~band.hidden).sum(axis=1)
         largest = values.max(axis=1)
         is_largest = np.isclose(values, largest[:, None], rtol=EQUAL_TOLERANCE, atol=0)
         blocks = pool_patch(Patch(values, hidden), self.block, self.pool)
@@ -115,13 +119,14 @@ class PartOfHead:
             blocks.values,
             blocks.hidden,
             values.sum(axis=0, dtype=np.float64),
+            (~hidden / np.maximum(all_visible, 1)[:, None]).sum(axis=0),
             values.sum(axis=1, dtype=np.float64),
             band.values.sum(axis=1, dtype=np.float64),
             largest,
             values.argmax(axis=1),
             (is_largest & ~hidden).sum(axis=1),
             (~hidden).sum(axis=1),
-            (~band.hidden).sum(axis=1),
+            all_visible,
         )
 
     def axes(self, starts: frozenset[int], block: tuple[int, int]) -> tuple[Axis, Axis]:
@@ -180,13 +185,27 @@ class PartOfHead:
 
     def most_read_bars(self) -> RankedBars:
         """Return the keys of the part that its queries attend to most as bars, with passages."""
-        shares = self.weights.received / max(self.weights.totals.sum(), 1e-30)
+        shares, evens = self.received_shares
         order = np.argsort(-shares, kind="stable")[:MOST_READ]
         places = [int(place) for place in order if shares[place] > 0]
         title = f"share of the attention of {span_text(self.queries)}"
         positions = [self.keys[place] for place in places]
         title = " · ".join(filter(None, (title, self.whole.name)))
-        return token_bars(self.whole.keys, title, "share", positions, shares[places].tolist())
+        values = shares[places].tolist(), evens[places].tolist()
+        return token_bars(self.whole.keys, title, "share", positions, *values)
+
+    @property
+    def received_shares(self) -> tuple[Float[np.ndarray, "key"], Float[np.ndarray, "key"]]:
+        """The share of the queries' attention that each key receives, and that which it would
+        receive if they attended evenly to all keys that they see.
+        """
+        weights = self.weights
+        total, even_total = weights.totals.sum(), (weights.all_visible > 0).sum()
+        return weights.received / max(total, 1e-30), weights.even_received / max(even_total, 1)
+
+    def even_weight(self, row: int) -> float:
+        """Return each weight of a row of the part if it attended evenly to all keys it sees."""
+        return 1 / max(1, int(self.weights.all_visible[row]))
 
     def row_finding(self) -> str:
         """Return a sentence on the keys of the part that its first query attends to most."""
@@ -196,12 +215,14 @@ class PartOfHead:
         if not weights.largest[0]:
             whom = f"none{keys}" if keys else ALL_MASKED_TEXT
             return f"{reader} attends to {whom}"
+        even = even_words(float(weights.largest[0]), self.even_weight(0))
         ties = int(weights.ties[0])
         if ties > 1:
-            return f"{reader} attends most to {counted(ties, 'token')}{keys}, equally: {share} each"
+            tied = f"{counted(ties, 'token')}{keys}, equally"
+            return f"{reader} attends most to {tied}: {share} each, {even}"
         name = self.key_text(query, self.keys[int(weights.largest_key[0])])
         limits = f",{keys}," if keys else ""
-        return f"{reader} attends most{limits} to {name}: {share}"
+        return f"{reader} attends most{limits} to {name}: {share}, {even}"
 
     def reader_text(self, query: int) -> str:
         return f"{quoted_label(self.whole.trace.tokens, query)} (token {query + 1:,})"
@@ -214,13 +235,13 @@ class PartOfHead:
 
     def row_bars(self, most: int = MOST_ATTENDED) -> RankedBars:
         """Return the keys of the part that its first query attends to most as bars."""
-        weights = self.weights.cells.values[0].astype(float)
-        order = np.argsort(-weights, kind="stable")[:most]
-        places = [int(place) for place in order if weights[place] > 0]
-        title = f"what {quoted_label(self.whole.trace.tokens, self.queries[0])} attends to"
-        positions = [self.keys[place] for place in places]
-        title = " · ".join(filter(None, (title, self.whole.name)))
-        return token_bars(self.whole.keys, title, "weight", positions, weights[places].tolist())
+        whole, weights = self.whole, np.zeros(len(self.whole.keys))
+        title = f"what {quoted_label(whole.trace.tokens, self.queries[0])} attends to"
+        title = " · ".join(filter(None, (title, whole.name)))
+        cells = slice(self.keys.start, self.keys.stop)
+        weights[cells] = self.weights.cells.values[0]
+        evens = np.full(len(weights), self.even_weight(0))
+        return attended_bars(whole.keys, title, weights, evens, most)
 
 
 def pool_patch(patch: Patch, block: tuple[int, int], pool: str) -> Patch:

@@ -22,6 +22,7 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import do_rows_sum_to_one
+from attnviz.views.even_spread import FINDING_RATIO, even_words
 from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, AXES_NOTE, ROW_SUM_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
@@ -36,6 +37,7 @@ from attnviz.views.long_text import (
     label_at,
     paragraph_starts,
     quoted_label,
+    without_passages,
 )
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.part_of_head import CELLS_AT_ONCE, PartOfHead
@@ -88,7 +90,7 @@ def view_part(
         headline=f"{finding[:1].upper()}{finding[1:]}",
         settings=settings,
         screen=build_page(screen, settings, caveat),
-        picture=build_page(picture, settings, caveat),
+        picture=build_page(without_passages(picture), settings, caveat),
         closing=(
             *_blind_queries_notes(heads),
             *(_share_notes(heads) if query is not None else ()),
@@ -167,12 +169,14 @@ def part_finding(heads: Sequence[PartOfHead]) -> str:
     if not any(each.weights.visible.any() for each in heads):
         whom = "any token" if head.has_all_keys else keys
         return f"{readers} cannot attend to {whom}: every key shown is masked"
-    top, total = int(weights.received.argmax()), weights.totals.sum()
+    top = int(weights.received.argmax())
     is_single = np.isclose(weights.received, weights.received[top], rtol=1e-6).sum() == 1
-    if is_single and len(head.queries) > 1 and weights.received[top] >= MAIN_SHARE * total:
-        share = percent_text(float(weights.received[top] / total))
+    share, even = (float(shares[top]) for shares in head.received_shares)
+    is_much = is_single and share >= MAIN_SHARE and share >= FINDING_RATIO * even
+    if is_much and len(head.queries) > 1:
         key = f"{quoted_label(head.whole.keys, head.keys[top])} (token {head.keys[top] + 1:,})"
-        return f"{where}{key} receives {share} of the attention of {readers}"
+        receives = f"receives {percent_text(share)} of the attention of {readers}"
+        return f"{where}{key} {receives}, {even_words(share, even)}"
     return f"{where}{_largest_weight_text(head)}"
 
 
@@ -191,10 +195,11 @@ def _largest_weight_text(head: PartOfHead) -> str:
     share = percent_text(float(largest[top]), 1)
     query, key = head.queries[top], head.keys[int(weights.largest_key[top])]
     pair = f"{head.reader_text(query)} to {head.key_text(query, key)}"
+    even = even_words(float(largest[top]), head.even_weight(top))
     start = f"{choice}the largest weight of {of} is {share}"
     if ties > 1:
-        return f"{start}, for {ties:,} pairs of tokens, {pair} among them"
-    return f"{start}: {pair}"
+        return f"{start}, for {ties:,} pairs of tokens, {pair} ({even}) among them"
+    return f"{start}: {pair}, {even}"
 
 
 def _share_notes(heads: Sequence[PartOfHead]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.drawing_ways import refuse_beside_received
+from attnviz.views.even_spread import EVEN_NOTE, even_remark, even_words
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
@@ -36,6 +37,7 @@ from attnviz.views.long_text import (
     paragraph_starts,
     passage,
     quoted_label,
+    without_passages,
 )
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.reading import attention_head_name
@@ -52,10 +54,8 @@ SCREEN_TOKENS = 20  # the same on a screen without room for the text
 PASSAGES, FIRST_TOKENS = 10, 8  # that a long text is divided into; tokens that name one
 COLOR_QUANTILE = 0.98  # of all shares; the end of the scale of colours
 TEXT_DIGITS = 4  # of the numbers of a page's tokens
-SAME_RATIO = 0.05  # relative difference up to which a share is that of an even spread
 MEASURE = "% of all attention"
 TOKEN_MEASURE = "% of the attention to tokens"  # where a sink, which is no token, takes a part
-EVEN_NOTE = "× even = times what it would receive of even attention to all visible tokens"
 COLUMNS = (
     *("layer", "head", "token number", "token", "received", "share"),
     *("readers", "mean weight", "share if even"),
@@ -120,26 +120,11 @@ class ReceivedAttention:
         share = f"{received_text(float(self.shares[top]))} {self.measure.removeprefix('% ')}"
         if ties == count:
             return f"all {counted_text(count)} receive the same: {share} each"
+        even = even_words(float(self.shares[top]), float(self.even_shares[top]))
         if ties > 1:
-            return f"{counted_text(ties)} receive most, equally: {share} each"
+            return f"{counted_text(ties)} receive most, equally: {share} each, {even}"
         token = f"{quoted_label(self.tokens, top)} (token {top + 1:,})"
-        return f"{token} receives most: {share}, {self._even_words(top)}"
-
-    def _even_words(self, position: int) -> str:
-        """Return how the share of a token compares with that of an even spread, in words."""
-        ratio = self._ratio(slice(position, position + 1))
-        if ratio is None:
-            return "although no query may attend to it"
-        if abs(ratio - 1) <= SAME_RATIO:
-            return "as with an even spread"
-        return f"{ratio_text(ratio)} times an even spread"
-
-    def _ratio(self, span: slice) -> float | None:
-        """Return how many times the share of an even spread some tokens receive; None if that is
-        nothing.
-        """
-        even = float(self.even_shares[span].sum())
-        return float(self.shares[span].sum()) / even if even else None
+        return f"{token} receives most: {share}, {even}"
 
     @cached_property
     def readers_note(self) -> str:
@@ -190,8 +175,10 @@ class ReceivedAttention:
         """Return parts of the text as bars, each with its words and its ratio to an even spread."""
         percents = np.array([100 * self.shares[span].sum() for span in spans])
         cells = unmasked_cells(percents[:, None])
-        ratios = (self._ratio(span) for span in spans)
-        evens = ["–" if ratio is None else f"{ratio_text(ratio)} × even" for ratio in ratios]
+        evens = [
+            even_remark(float(self.shares[span].sum()), float(self.even_shares[span].sum()))
+            for span in spans
+        ]
         grid = Grid(
             title=" · ".join(filter(None, (f"{title}: {self.measure}", self.name))),
             rows=rows,
@@ -271,7 +258,7 @@ def view_received(
         headline=f"{finding[:1].upper()}{finding[1:]}",
         settings=settings,
         screen=build_page([rankings, *screen], settings, caveat),
-        picture=build_page(_without_words([*picture, rankings]), settings, caveat),
+        picture=build_page(without_passages([*picture, rankings]), settings, caveat),
         excerpt=Excerpt(
             (rankings, Group("text", (strongest.text(near, scale),))), f"(--full {hint})"
         ),
@@ -286,31 +273,6 @@ def view_received(
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), show="received", as_=as_),
     )
-
-
-def _without_words(groups: Sequence[Group]) -> list[Group]:
-    """Return groups whose rankings, where there are several, have no passages beside their bars:
-    side by side they have no room for them.
-    """
-    rankings = [
-        panel for group in groups for panel in group.panels if isinstance(panel, RankedBars)
-    ]
-    if len(rankings) < 2:
-        return [*groups]
-    return [
-        replace(
-            group,
-            panels=tuple(
-                replace(
-                    panel, remarks=tuple(remark.partition(" · ")[0] for remark in panel.remarks)
-                )
-                if isinstance(panel, RankedBars)
-                else panel
-                for panel in group.panels
-            ),
-        )
-        for group in groups
-    ]
 
 
 def _is_long(received: ReceivedAttention) -> bool:
@@ -434,10 +396,6 @@ def received_text(share: float) -> str:
         if percents >= 10
         else (f"{significant_text(percents, 2)}{PERCENT}")
     )
-
-
-def ratio_text(ratio: float) -> str:
-    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
 
 
 def _decimals(percents: Float[np.ndarray, "..."], digits: int = 2) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attnviz.attention.variants import NormPlacement
+from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.origin import (
     FromMatrices,
     FromSeed,
@@ -192,8 +193,16 @@ def _uses_positions(trace: Trace) -> bool:
     if trace.positions in ADDED_POSITIONS or "positions" in trace.layers[0].given:
         return trace.layers[0].uses_inputs or trace.layers[0].block is not None
     return any(
-        layer.before_rotary is not None or layer.attended.bias is not None for layer in trace.layers
+        layer.before_rotary is not None or _has_distance_bias(layer) for layer in trace.layers
     )
+
+
+def _has_distance_bias(layer: Layer) -> bool:
+    """Return whether scores fall with distance (ALiBi): by a matrix, or by slopes."""
+    weights = layer.weights
+    if isinstance(weights, LongWeights):
+        return weights.attention.slopes is not None
+    return layer.attended.bias is not None
 
 
 def _mask_text(trace: Trace) -> str:
@@ -315,8 +324,11 @@ def _scale_text(layer: Layer) -> str:
 
 def _mask_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
     """Return the parts `mask` and `window` on which tokens are visible, according to the masks of
-    the layers; none for attention to an encoder with a mask.
+    the layers; none for attention to an encoder with a mask, nor for a single token, which shows
+    no mask.
     """
+    if len(trace.tokens) == len(trace.keys) == 1:
+        return {}
     if not any(map(has_mask, trace.layers)):
         return {"mask": "all tokens visible"}
     if card.which == "cross":

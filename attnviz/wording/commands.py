@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ CHOICE_FIELDS = (
 _QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
+GIVEN_NAMES = "_given_names"  # of options, beside their fields
 OPTION_BY_FIELD = {
     "source": "from",
     "part": "window",
@@ -134,6 +135,27 @@ def changed_options(*option_groups: Any) -> dict[str, Any]:
         for field in fields(options)
         if getattr(options, field.name) != _field_default(field)
     }
+
+
+def note_given(options: Any, before: Any, names: Iterable[str]) -> None:
+    """Note on options, if their class has room for it, which of them were given by name, be it with
+    their default; those that `before` was given stay so.
+    """
+    if hasattr(before, GIVEN_NAMES):
+        object.__setattr__(options, GIVEN_NAMES, getattr(before, GIVEN_NAMES) | {*names})
+
+
+def given_options(options: Any) -> dict[str, Any]:
+    """Return the options that differ from their defaults, and those that were given by name.
+
+    >>> from attnviz import Settings
+    >>> from attnviz.wording.keywords import replace_choices
+    >>> given_options(replace_choices(Settings(heads=2), {"positions": "none"}))
+    {'heads': 2, 'positions': 'none'}
+    """
+    given = {name: getattr(options, name) for name in sorted(getattr(options, GIVEN_NAMES))}
+    given = {name: value for name, value in given.items() if value is not None}
+    return changed_options(options) | given
 
 
 def option_name(name: str) -> str:

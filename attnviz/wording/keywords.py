@@ -16,7 +16,7 @@ from types import FrameType, MappingProxyType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.wording.commands import options_as_keywords
+from attnviz.wording.commands import note_given, options_as_keywords
 from attnviz.wording.words import and_list, counted, or_list
 
 Choices = TypeVar("Choices")
@@ -155,6 +155,7 @@ def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
     types_by_name = {field.name: str(field.type) for field in fields(base)}
     module_names = vars(sys.modules[type(base).__module__])
     choices: Choices = replace(base, **check_values(changes, types_by_name, module_names))
+    note_given(choices, base, changes)
     return choices
 
 

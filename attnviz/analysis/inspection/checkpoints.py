@@ -208,7 +208,7 @@ def compare_checkpoints(
     for checkpoint in track(folders):
         forget_loaded_models()
         with naming_in_errors(checkpoint.folder):
-            run_settings = replace(base, model=checkpoint.folder)
+            run_settings = replace_choices(base, {"model": checkpoint.folder})
             traces.append(_trace_weights(text, run_settings, looking, len(folders), command))
             if len(traces) > 1:
                 refuse_misfit(folders[0].name, traces[0], checkpoint.name, traces[-1], MISFIT_HINT)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files as package_files
 from pathlib import Path
+from random import Random
 
 from attnviz.errors import AttnvizError
 from attnviz.traces import toml_reader as toml
@@ -27,6 +28,7 @@ QUESTION_KINDS: Mapping[str, str] = {  # what each kind asks, for help texts
 DEFAULT_QUESTIONS = 6
 QUESTION_LIMITS = (1, 40)
 MAX_ANSWERS = 4
+MAX_QUIZ_TOKENS = 32  # of a text: all of it is shown
 LESSON_SUFFIX = ".toml"
 COURSE_FILE = "course.toml"  # the lesson of a quiz without a text
 NO_LESSON_SETTINGS = (
@@ -47,6 +49,11 @@ LESSON_SETTINGS = tuple(
 )
 _TEXT = replace(toml.TEXT_TYPE, hint='write {key} = "…"')
 _NAMES = replace(toml.NAMES_TYPE, hint='write {key} = ["…", "…"]')
+_TEXT_OR_TEXTS = toml.ValueKind(
+    lambda value: (isinstance(value, str) and bool(value)) or _NAMES.fits(value),
+    "a text in quotes or a list of them",
+    'write {key} = "…", or {key} = ["…", "…"], of which the seed draws one',
+)
 _WORD_OR_NUMBER = toml.ValueKind(
     lambda value: toml.is_whole_number(value) or (isinstance(value, str) and bool(value)),
     "a word in quotes or a number",
@@ -64,7 +71,7 @@ LESSON_KEYS: Mapping[str, toml.ValueKind] = {
     "texts": replace(toml.TABLES_TYPE, hint='write [[texts]], and below it text = "…"'),
 }
 TEXT_KEYS: Mapping[str, toml.ValueKind] = {
-    "text": _TEXT,
+    "text": _TEXT_OR_TEXTS,
     "model": _TEXT,
     "tokenizer": _TEXT,
     **dict.fromkeys(("kinds", "heads"), _NAMES),
@@ -95,7 +102,9 @@ class OwnQuestion:
 
 @dataclass(frozen=True)
 class LessonText:
-    """A text of a lesson, how it is traced, and what may be asked about it."""
+    """A text of a lesson, or several of which one is drawn, how it is traced, and what may be asked
+    about it.
+    """
 
     text: str
     settings: Settings
@@ -103,7 +112,18 @@ class LessonText:
     heads: tuple[str, ...] = ()  # such as L1H0; all if empty
     queries: tuple[str, ...] = ()  # words or numbers from 1; all if empty
     own: tuple[OwnQuestion, ...] = ()
+    others: tuple[str, ...] = ()  # texts that may be drawn in place of the first
     table: toml.Table | None = None  # where it is written, for errors
+
+    @property
+    def all_texts(self) -> tuple[LessonText, ...]:
+        """The first text and the others, each as one of its own."""
+        return tuple(replace(self, text=each, others=()) for each in (self.text, *self.others))
+
+    def drawn_texts(self, seed: str) -> tuple[LessonText, ...]:
+        """Return all texts in an order that a seed draws: the first is the one to ask about."""
+        texts = self.all_texts
+        return tuple(Random(seed).sample(texts, len(texts)))
 
 
 @dataclass(frozen=True)
@@ -157,9 +177,17 @@ def _build_lesson(whole: toml.Table) -> Lesson:
 
 
 def _build_text(table: toml.Table, base: Settings) -> LessonText:
-    """Return a text of the lesson; `base` are the settings of all texts."""
+    """Return a text of the lesson, or several; `base` are the settings of all texts.
+
+    Refuses own questions beside several texts: they are about one.
+    """
     table.check("key", TEXT_KEYS, "text")
     own = tuple(_build_question(each) for each in table.tables("ask"))
+    given = table.values["text"]
+    first, *others = [given] if isinstance(given, str) else given
+    if own and others:
+        problem = "own questions are about one text, and 'text' gives several"
+        raise table.error(problem, "give one text", "text")
     kinds = table.names("kinds")
     for kind in kinds:
         table.refuse_unknown("kind of question", kind, QUESTION_KINDS, "kinds")
@@ -168,7 +196,8 @@ def _build_text(table: toml.Table, base: Settings) -> LessonText:
     with table.locating_errors(*names, options=True):
         settings = replace(settings, **untrusted_settings(names))
     return LessonText(
-        text=table.text("text"),
+        text=first,
+        others=tuple(others),
         settings=settings,
         kinds=kinds or (() if own else tuple(QUESTION_KINDS)),
         heads=table.names("heads"),
@@ -210,6 +239,15 @@ def _refuse_unanswered(table: toml.Table, answers: Sequence[str]) -> None:
         raise table.error(problem, f"give 2 to {MAX_ANSWERS}", "answers")
     if table.text("right") not in answers:
         raise table.error("'right' is none of the answers", "write it as in 'answers'", "right")
+
+
+def refuse_long_text(tokens: int) -> None:
+    """Refuse a text of more tokens than a quiz can show."""
+    if tokens > MAX_QUIZ_TOKENS:
+        raise AttnvizError(
+            f"the text has {counted(tokens, 'token')}, and a quiz shows at most {MAX_QUIZ_TOKENS}",
+            "give a shorter sentence, or each sentence as a text of its own",
+        )
 
 
 def refuse_question_count(count: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from random import Random
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +23,7 @@ from attnviz.analysis.quiz.attention_row import (
 from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
 from attnviz.traces.trace import Trace
 
+Answer = TypeVar("Answer")
 MIN_ANSWER_GAP = 0.05  # between two weights that are answers
 ANSWER_RANGE = (0.005, 0.995)  # of a weight that is an answer
 WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
@@ -42,7 +44,8 @@ class Question:
     row: AttentionRow | None  # None for a question in a lesson's own words alone
     answer: int
     keys: tuple[int, ...] = ()  # positions of tokens
-    numbers: tuple[float, ...] = ()  # weights, or counts of tokens
+    numbers: tuple[float, ...] = ()  # weights, or counts of tokens,
+    mistakes: tuple[str, ...] = ()  # and which mistake gives each; empty for none, and the right
     rows: tuple[Float[np.ndarray, "key"], ...] = ()  # rows of weights
     heads: tuple[AttentionRow, ...] = ()  # the same query in two heads
     key: int | None = None  # the token whose weight is asked for
@@ -90,8 +93,15 @@ def find_token_questions(search: Search) -> Iterator[Question]:
         chosen = list(dict.fromkeys([others[0], *_tempting_keys(row, others)]))
         rest = [key for key in others if key not in chosen]
         chosen += search.random.sample(rest, MAX_ANSWERS - 1 - len(chosen))
-        keys = tuple(sorted([row.best, *chosen]))
+        keys = shuffled(search, [row.best, *chosen])
         yield Question("token", row, keys.index(row.best), keys=keys)
+
+
+def shuffled(search: Search, answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """Return answers in an order that is drawn: in the order of a sentence, or of numbers, the
+    right one would more often be at one place than at another.
+    """
+    return tuple(search.random.sample(answers, len(answers)))
 
 
 def _is_dull(row: AttentionRow) -> bool:
@@ -120,41 +130,53 @@ def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class NumberCase:
-    """A number that can be asked for, and wrong ones in the order in which they are wanted."""
+    """A number that can be asked for, and wrong ones in the order in which they are wanted, each
+    with the mistake that gives it.
+    """
 
     row: AttentionRow
     right: float
-    wrong: tuple[float, ...]
+    wrong: tuple[tuple[float, str], ...]
     limits: tuple[float, float]  # of answers
     gap: float  # at least this is between two answers
     key: int | None = None
 
-    def numbers_around(self, place: int) -> tuple[float, ...] | None:
-        """Return four sorted answers with the right one at `place`; None if there are too few."""
+    def answers_around(self, rank: int) -> dict[float, str]:
+        """Return four answers, of which `rank` are below the right one, each with its mistake;
+        empty if there are too few.
+        """
         low, high = self.limits
-        below, above = list[float](), list[float]()
-        for number in self.wrong:
-            side, room = (below, place) if number < self.right else (above, MAX_ANSWERS - 1 - place)
-            others = (self.right, *below, *above)
-            is_apart = all(abs(number - other) >= self.gap for other in others)
-            if is_apart and len(side) < room and low <= number <= high:
-                side.append(number)
-        numbers = tuple(sorted([*below, self.right, *above]))
-        return numbers if len(numbers) == MAX_ANSWERS else None
+        rooms = {True: rank, False: MAX_ANSWERS - 1 - rank}  # by whether they are below
+        answers = {self.right: ""}
+        for number, mistake in self.wrong:
+            is_below = number < self.right
+            is_apart = all(abs(number - other) >= self.gap for other in answers)
+            if is_apart and rooms[is_below] and low <= number <= high:
+                rooms[is_below] -= 1
+                answers[number] = mistake
+        return answers if len(answers) == MAX_ANSWERS else {}
 
 
 def _number_questions(search: Search, kind: str, cases: Iterable[NumberCase]) -> Iterator[Question]:
-    """Yield a question for each row of these cases, with the right answer at a place that is drawn:
-    sorted numbers must not tell by their order which one is right.
+    """Yield a question for each row of these cases. How many numbers are smaller than the right one
+    is drawn, as far as there are such: it must not be right to choose the smallest.
     """
     rest = [*cases]
     while rest:
-        for place in search.random.sample(range(MAX_ANSWERS), MAX_ANSWERS):
-            fitting = ((case, case.numbers_around(place)) for case in rest)
-            case, numbers = next((pair for pair in fitting if pair[1]), (None, None))
-            if case is not None and numbers is not None:
+        for rank in search.random.sample(range(MAX_ANSWERS), MAX_ANSWERS):
+            fitting = ((case, case.answers_around(rank)) for case in rest)
+            case, answers = next((pair for pair in fitting if pair[1]), (None, {}))
+            if case is not None:
                 rest = [each for each in rest if each.row is not case.row]
-                yield Question(kind, case.row, place, numbers=numbers, key=case.key)
+                numbers = shuffled(search, [*answers])
+                yield Question(
+                    kind,
+                    case.row,
+                    numbers.index(case.right),
+                    numbers=numbers,
+                    mistakes=tuple(answers[number] for number in numbers),
+                    key=case.key,
+                )
                 break
         else:
             return
@@ -181,22 +203,26 @@ def _weight_cases(search: Search) -> Iterator[NumberCase]:
             yield NumberCase(row, right, wrong, ANSWER_RANGE, MIN_ANSWER_GAP, key)
 
 
-def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[float]:
-    """Yield what mistakes give: the share of the scores without exp, even weights, the softmax
-    without √d_k, another key's weight, the rest of the row; then numbers between.
+def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]]:
+    """Yield what mistakes give, each with the mistake: the share of the scores without exp, even
+    weights, the softmax without √d_k, another key's weight, the rest of the row; then numbers
+    between, which no mistake gives.
     """
     assert row.scores is not None
     positive = np.maximum(row.scores, 0)
     if positive.any():
-        yield float(positive[key] / positive.sum())
+        yield float(positive[key] / positive.sum()), "the share of the score itself, without exp"
     if row.unscaled is not None:
-        yield float(row.unscaled[key])
-    yield 1 / float(row.visible.sum())
-    yield from sorted(map(float, row.weights[row.visible]), reverse=True)
+        yield float(row.unscaled[key]), "the weight without the division by √d_k"
+    yield 1 / float(row.visible.sum()), "an even share, whatever the scores"
+    others = sorted(np.flatnonzero(row.visible).tolist(), key=lambda each: -row.weights[each])
+    for other in others:
+        yield float(row.weights[other]), f'the weight of "{row.keys.labels[other]}"'
     right = float(row.weights[key])
-    yield from (1 - right, right / 2, (1 + right) / 2, right**0.5, right**2)
-    yield from (right * share for share in (0.75, 0.25))
-    yield from (right + (1 - right) * share for share in (0.25, 0.75))
+    yield 1 - right, "the weight of all other tokens together"
+    between = (right / 2, (1 + right) / 2, right**0.5, right**2, right * 0.75, right * 0.25)
+    above = (right + (1 - right) * share for share in (0.25, 0.75))
+    yield from ((number, "") for number in (*between, *above))
 
 
 def find_scaled_questions(search: Search) -> Iterator[Question]:
@@ -218,9 +244,8 @@ def find_mask_questions(search: Search) -> Iterator[Question]:
         seen = [key for key in row.plain_keys if row.visible[key]]
         if hidden and len(seen) >= MAX_ANSWERS - 1:
             right = search.random.choice(hidden)
-            chosen = [right, *search.random.sample(seen, MAX_ANSWERS - 1)]
-            search.random.shuffle(chosen)  # behind a causal mask the latest one is the hidden one
-            yield Question("mask", row, chosen.index(right), keys=tuple(chosen))
+            keys = shuffled(search, [right, *search.random.sample(seen, MAX_ANSWERS - 1)])
+            yield Question("mask", row, keys.index(right), keys=keys)
 
 
 def find_visible_questions(search: Search) -> Iterator[Question]:
@@ -231,7 +256,8 @@ def find_visible_questions(search: Search) -> Iterator[Question]:
 def _visible_case(row: AttentionRow) -> NumberCase:
     """Return how many keys a row sees; one wrong number is how many it does not see."""
     total, seen = len(row.visible), int(row.visible.sum())
-    wrong = (total - seen, total, *(seen + step for step in (-1, 1, 2, -2, -3, 3)))
+    wrong = ((total - seen, "the number of hidden tokens"), (total, "the number of all tokens"),
+             *((seen + step, "") for step in (-1, 1, 2, -2, -3, 3)))  # fmt: skip
     return NumberCase(row, seen, wrong, (1, total), 1)
 
 

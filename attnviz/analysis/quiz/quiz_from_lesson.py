@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from attnviz.analysis.quiz.attention_row import AttentionRow, attention_rows
-from attnviz.analysis.quiz.lesson import DEFAULT_QUESTIONS, Lesson, LessonText, OwnQuestion
+from attnviz.analysis.quiz.lesson import (
+    DEFAULT_QUESTIONS,
+    Lesson,
+    LessonText,
+    OwnQuestion,
+    refuse_long_text,
+)
 from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
 from attnviz.analysis.quiz.unclear import explain_unclear
 from attnviz.errors import AttnvizError
@@ -16,7 +22,6 @@ from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
 from attnviz.wording.words import and_list, counted
 
-MAX_QUIZ_TOKENS = 32  # of a text: all of it is shown
 MAX_QUOTED = 40  # letters of a text in a note
 MASK, MASK_KINDS = "mask", ("mask", "visible")
 MODEL_KINDS = ("token", "head")  # about what heads do
@@ -38,20 +43,27 @@ def build_quiz(lesson: Lesson) -> Quiz:
     """Return the quiz of a lesson; the same seed always gives the same one.
 
     Own questions come first; then the texts take turns until there are enough questions, and so do
-    the kinds of each text. No question's answer can be read off another question. Refuses texts
-    without any question that has a clear answer, and heads and tokens that are not there.
+    the kinds of each text. Of several texts that are given as one, the seed draws one; another is
+    asked about where that one has no (further) clear question. No question's answer can be read off
+    another question. Refuses texts without any question that has a clear answer, and heads and
+    tokens that are not there.
     """
     traces: dict[tuple[object, ...], Trace] = {}
-    for text in lesson.texts:
+
+    def trace_of(text: LessonText) -> Trace:
         place = (text.text, text.settings)
         if place not in traces:
             traces[place] = _trace_text(text)
-    pairs = [(text, traces[text.text, text.settings]) for text in lesson.texts]
-    found, ended = _find_questions(lesson, pairs)
+        return traces[place]
+
+    drawn = [text.drawn_texts(f"{lesson.seed}/{at}") for at, text in enumerate(lesson.texts)]
+    for texts in drawn:
+        trace_of(texts[0])
+    found, ended = _find_questions(lesson, drawn, trace_of)
     questions = _with_maps([question for each in found for question in each])
     reasons = [
-        (text, explain_unclear([*_rows_of(text, traced)], text.kinds))
-        for number, (text, traced) in enumerate(pairs)
+        (texts[0], explain_unclear([*_rows_of(texts[0], trace_of(texts[0]))], texts[0].kinds))
+        for number, texts in enumerate(drawn)
         if number in ended and not found[number]
     ]
     if not questions:
@@ -68,24 +80,28 @@ def build_quiz(lesson: Lesson) -> Quiz:
 
 
 def _find_questions(
-    lesson: Lesson, pairs: Sequence[tuple[LessonText, Trace]]
+    lesson: Lesson,
+    drawn: Sequence[Sequence[LessonText]],
+    trace_of: Callable[[LessonText], Trace],
 ) -> tuple[list[list[Question]], set[int]]:
     """Return the questions of each text, at most as many as the lesson wants in all, and the
-    numbers of the texts that have no further ones.
+    numbers of the texts that have no further ones. `drawn`: the texts that each may be.
     """
     asked: list[Question] = []
-    found: list[list[Question]] = [[] for _ in pairs]
-    for number, (text, traced) in enumerate(pairs):
-        for question in _own_questions(text, traced, f"{lesson.seed}/{number}", asked):
+    found: list[list[Question]] = [[] for _ in drawn]
+    for number, (text, *_) in enumerate(drawn):
+        for question in _own_questions(text, trace_of(text), f"{lesson.seed}/{number}", asked):
             if len(asked) < lesson.questions:
                 found[number].append(question)
             asked.append(question)
     searches = {
-        number: _text_questions(text, traced, f"{lesson.seed}/{number}", asked)
-        for number, (text, traced) in enumerate(pairs)
+        number: _take_turns(
+            [_text_questions(text, trace_of, f"{lesson.seed}/{number}", asked) for text in texts]
+        )
+        for number, texts in enumerate(drawn)
     }
     ended: set[int] = set()
-    while len(asked) < lesson.questions and len(ended) < len(pairs):
+    while len(asked) < lesson.questions and len(ended) < len(drawn):
         for number, search in searches.items():
             if len(asked) >= lesson.questions or number in ended:
                 continue
@@ -128,13 +144,19 @@ def _trace_text(text: LessonText) -> Trace:
     """Return the Trace of a text; refuses one of more tokens than a quiz can show."""
     with _locating(text, "text"):
         traced = trace(text.text, text.settings)
-        if len(traced.tokens) > MAX_QUIZ_TOKENS:
-            raise AttnvizError(
-                f"the text has {counted(len(traced.tokens), 'token')}, and a quiz shows at most "
-                f"{MAX_QUIZ_TOKENS}",
-                "give a shorter sentence, or each sentence as a text of its own",
-            )
+        refuse_long_text(len(traced.tokens))
     return traced
+
+
+def _take_turns(searches: Sequence[Iterator[Question]]) -> Iterator[Question]:
+    """Yield a question of each search in turn, until none has a further one."""
+    while searches:
+        rests = []
+        for search in searches:
+            if (found := next(search, None)) is not None:
+                rests.append(search)
+                yield found
+        searches = rests
 
 
 def _own_questions(
@@ -146,30 +168,30 @@ def _own_questions(
 
 
 def _text_questions(
-    text: LessonText, traced: Trace, seed: str, asked: Sequence[Question]
+    text: LessonText,
+    trace_of: Callable[[LessonText], Trace],
+    seed: str,
+    asked: Sequence[Question],
 ) -> Iterator[Question]:
     """Yield the questions found for a text; `asked` are those before, which grow in the meantime.
 
     The kinds take turns. Of a model those on what its heads do come first.
     """
+    traced = trace_of(text)
     with _locating(text, "heads"):
         heads = _known_heads(text.heads, traced)
     with _locating(text, "queries"):
         queries = _known_queries(text.queries, traced)
     is_model = traced.model is not None or traced.trained is not None
     kinds = sorted(text.kinds, key=lambda kind: is_model and kind not in MODEL_KINDS)
-    searches = [
-        FINDERS[kind](build_search(traced, heads, queries, f"{seed}/{kind}")) for kind in kinds
-    ]
-    while searches:
-        rests = []
-        for search in searches:
-            new = (each for each in search if not any(_are_linked(each, old) for old in asked))
-            found = next(new, None)
-            if found is not None:
-                rests.append(search)
-                yield found
-        searches = rests
+
+    def new_questions(kind: str) -> Iterator[Question]:
+        search = build_search(traced, heads, queries, f"{seed}/{kind}")
+        for question in FINDERS[kind](search):
+            if not any(_are_linked(question, old) for old in asked):
+                yield question
+
+    yield from _take_turns([new_questions(kind) for kind in kinds])
 
 
 def _are_linked(first: Question, second: Question) -> bool:

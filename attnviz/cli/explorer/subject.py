@@ -277,10 +277,24 @@ class Subject:
             return self.view(place).command
         layer, number = self.attention[place.head]
         if not self.shows_heads_apart(place):
-            return self.trace.view(query=place.query).command
+            return self._row_command(place)
         query = str(place.query + 1)  # commands count from 1
         options = InspectOptions(layer=str(layer.layer), head=str(number), query=query)
         return Inspection(trace=self.trace, options=options).view().command
+
+    def _row_command(self, place: Place) -> Command | None:
+        """Return the command that prints the row of the query in a head that `inspect` does not
+        show: the softmax of that head, or of an only head all of it.
+        """
+        layer, number = self.attention[place.head]
+        if len(self.attention) == 1:
+            return self.trace.view(query=place.query).command
+        step = "softmax" if layer.memory is None else "cross-softmax"
+        try:
+            walk = steps(self.trace, query=place.query, layer=layer.layer, head=number, step=step)
+        except AttnvizError:  # its weights come from no scores
+            return None
+        return walk.view().command
 
     def shows_heads_apart(self, place: Place) -> bool:
         """Return whether there is a View, and a command, of the head alone: `inspect` has none of

@@ -108,7 +108,8 @@ def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> li
     """Return the pages of a sheet; the words of `captions` are above its questions."""
     factor = look.text.factor if look.points is None else look.points / TEXT_POINTS
     paper = Paper(look.size or A4, factor)
-    right = sheet.right_letters if sheet.has_answers else ""
+    letters = sheet.right_letters if sheet.has_answers else ()
+    right = " · ".join(each.replace(" ", "\u00a0") for each in letters)  # no line ends in between
     blocks = [[*_heading_parts(captions, paper, right)]]
     for exercise in map(with_glyphs, sheet.exercises):
         make = _solution_parts if sheet.has_answers else _question_parts

@@ -41,6 +41,7 @@ NATURAL_ROW, ROOMY_ROW, HIGHEST_ROW = 1.67, 2.3, 8.0  # in letters
 TITLE_ROOM = 1.9  # the height of a title, in its letters
 GAP, LISTS_GAP = 0.6, 0.3  # between two rankings, and between them and what stands above
 SHORTEST_BAR = 4.0  # letters
+SHORT_REMARK = 12  # letters; for such remarks all letters are made smaller
 NATURAL_ROWS, FEW_ROWS = 10, 5
 LARGEST_SCALE, LONG_BAR = 1.4, 0.4  # times the letters of labels, if bars have so much of the width
 KEY_GAP, KEY_SAMPLE = 2.0, 1.5  # letters: before the key to lines across bars; of its sample
@@ -164,8 +165,8 @@ def _bars_of_one_size(
 def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
     """Return the largest size of letters, in points, in which a few rows and long bars have room.
 
-    It is a label's size or more where bars can be long, smaller to fit five rows, and at worst the
-    smallest size.
+    It is a label's size or more where bars can be long, smaller to fit five rows or short remarks,
+    and at worst the smallest size.
     """
     roomy = max(_roomy_size(ranked, box, letters), letters.label)
     min_rows = min(FEW_ROWS, len(ranked.grid.rows))
@@ -183,7 +184,14 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
             count_bar_lines(room, size) >= min_rows and bars.bar_length >= SHORTEST_BAR * bars.unit
         )
 
+    def fits_with_remarks(size: float) -> bool:
+        rows = _bar_list(ranked, box, size, letters).rows
+        return fits(size) and all(row.remark for row in rows)
+
     size = first_fit(smaller_sizes(roomy, letters.label), has_long_bars)
+    if 0 < max(map(len, ranked.remarks), default=0) <= SHORT_REMARK:
+        smaller = first_fit(smaller_sizes(size, letters.smallest), fits_with_remarks)
+        size = smaller if fits_with_remarks(smaller) else size
     return first_fit(smaller_sizes(size, letters.smallest), fits)
 
 

@@ -110,7 +110,7 @@ class Card:
             if name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS) or value == own_value:
                 continue
             option, reason = option_name(name), f"is {value}, but {owner} has {own_value}"
-            if name in FIXED_SETTING_REASONS:
+            if name in FIXED_SETTING_REASONS and value:
                 reason = FIXED_SETTING_REASONS[name].format(owner)
             raise AttnvizError(f"{option} {reason}", f"leave {option} out, or --model", about=name)
 

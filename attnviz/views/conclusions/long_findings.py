@@ -24,7 +24,8 @@ from attnviz.wording.numbers import (
 )
 from attnviz.wording.words import and_list
 
-NO_CHANGE = 1e-6  # changes up to this are rounding
+NO_CHANGE = 1e-6  # changes up to this are rounding,
+ROUNDING_ASPECTS = ("dtype", "device")  # which these comparisons are about
 ALL_MASKED_FINDING = "There is nothing to compare: every key is masked for {}"
 
 
@@ -44,7 +45,7 @@ class WayChange:
 
 def long_conclusion(comparison: LongComparison) -> str:
     """Return a sentence without a full stop on how the attention to a whole text differs."""
-    if comparison.by in ("dtype", "device"):
+    if comparison.by in ROUNDING_ASPECTS:
         return _rounding_text(comparison, comparison.changes, "")
     bits = [_mean_bits(alternative) for alternative in comparison.alternatives]
     tokens = counted_text(len(comparison.base.tokens))
@@ -56,7 +57,7 @@ def long_row_conclusion(
 ) -> str:
     """Return a sentence without a full stop on how the attention of one token differs."""
     token = f"{quoted_label(comparison.base.tokens, query)} (token {query + 1:,})"
-    if comparison.by in ("dtype", "device"):
+    if comparison.by in ROUNDING_ASPECTS:
         return _rounding_text(comparison, changes, f" of {token}")
     bits = [_row_bits(alternative, query) for alternative in comparison.alternatives]
     return _finding(comparison, changes, bits, token, "its entropy")

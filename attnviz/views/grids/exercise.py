@@ -22,6 +22,7 @@ class Exercise:
     solution: Section
     context: str = ""  # the sentence that it is about, and where its numbers come from
     needs_working: bool = False  # whether something is to be computed, for which paper needs room
+    mistakes: tuple[str, ...] = ()  # what each wrong answer is; empty where nothing is known
 
     @property
     def lettered_options(self) -> tuple[str, ...]:
@@ -47,7 +48,7 @@ class ExerciseSheet:
     has_answers: bool = False
 
     @property
-    def right_letters(self) -> str:
-        """The letter of each right answer after the number of its question: `1 b · 2 d`."""
+    def right_letters(self) -> tuple[str, ...]:
+        """The letter of each right answer after the number of its question: `1 b`, `2 d`."""
         pairs = ((each.question.number, LETTERS[each.answer]) for each in self.exercises)
-        return " · ".join(f"{number}\u00a0{letter}" for number, letter in pairs)
+        return tuple(f"{number} {letter}" for number, letter in pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, isnan
 
 import numpy as np
@@ -64,7 +65,8 @@ def cell_format(grid: Grid, decimals: int, panels_beside: Sequence[Grid] = ()) -
     digits = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
         measure_decimals = MEASURE_DECIMALS if grid.decimals is None else grid.decimals
-        return str if grid.values.dtype.kind in "iu" else f"{{:.{measure_decimals}f}}".format
+        is_whole = grid.values.dtype.kind in "iu"
+        return str if is_whole else partial(fixed_text, digits=measure_decimals)
     if grid.share and grid.scale.kind == "diverging" and grid.scale.high < TINY_DIFFERENCE:
         return tiny_text
     if grid.share:

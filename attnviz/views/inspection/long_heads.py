@@ -18,19 +18,21 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.archive import Contents
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.weights import tensor_to_numpy
+from attnviz.views.even_spread import even_words
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
 from attnviz.views.long_text import (
-    MOST_ATTENDED,
     LongHead,
+    attended_bars,
     explore_maps,
     label_at,
     long_text_data,
     map_groups,
     quoted_label,
     token_bars,
+    without_passages,
 )
 from attnviz.views.view import Group, TableData
 from attnviz.wording.numbers import percent_text
@@ -105,38 +107,43 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
             )
         )
         return [bars, table], [bars], f"{head.name}: {head.row_finding(row)}"
-    weights = np.stack([head.row(row) for head in heads])
-    groups = [Group("readings", (_mean_bars(heads[0], row, weights),)),
-              Group("heads", (_heads_by_largest_weight(heads, weights),))]  # fmt: skip
-    title = _most_common_key(heads[0], row, weights)
-    return groups, groups, f"{title[:1].upper()}{title[1:]}"
-
-
-def _mean_bars(head: LongHead, row: int, weights: Float[np.ndarray, "head key"]) -> RankedBars:
-    """Return the keys that a query attends to most on average, each with its passage."""
-    means = weights.mean(0)
-    keys = [int(key) for key in np.argsort(-means, kind="stable")[:MOST_ATTENDED] if means[key] > 0]
-    title = f"what {quoted_label(head.trace.tokens, row)} attends to, mean of {len(weights)} heads"
-    return token_bars(head.keys, title, "weight", keys, means[keys].tolist())
+    weights, evens = (np.stack([*map(each, heads)]) for each in (
+        lambda head: head.row(row), lambda head: head.even_row(row)
+    ))  # fmt: skip
+    name = quoted_label(heads[0].trace.tokens, row)
+    of_all = f"what {name} attends to, mean of {len(heads)} heads"
+    means = attended_bars(heads[0].keys, of_all, weights.mean(0), evens.mean(0))
+    by_head = _heads_by_largest_weight(heads, weights, evens)
+    groups = [Group("readings", (means,)), Group("heads", (by_head,))]
+    title = _most_common_key(heads[0], row, weights, evens)
+    return groups, without_passages(groups), f"{title[:1].upper()}{title[1:]}"
 
 
 def _heads_by_largest_weight(
-    heads: Sequence[LongHead], weights: Float[np.ndarray, "head key"]
+    heads: Sequence[LongHead],
+    weights: Float[np.ndarray, "head key"],
+    evens: Float[np.ndarray, "head key"],
 ) -> RankedBars:
     """Return the heads in which the query attends most to one key, each with that key."""
-    tops, largest = weights.argmax(1), weights.max(1)
-    order = np.argsort(-largest, kind="stable").tolist()
-    keys = heads[0].keys
-    bars = token_bars(
-        keys, "its largest weight", "weight", tops[order].tolist(), largest[order].tolist()
+    tops = weights.argmax(1)
+    largest, even = (
+        np.take_along_axis(rows, tops[:, None], axis=1)[:, 0] for rows in (weights, evens)
     )
+    order = np.argsort(-largest, kind="stable").tolist()
+    keys, values = heads[0].keys, (largest[order].tolist(), even[order].tolist())
+    bars = token_bars(keys, "its largest weight", "weight", tops[order].tolist(), *values)
     names = [f"{heads[each].name} {label_at(keys, tops[each])} {tops[each] + 1:,}"
              for each in order]  # fmt: skip
     rows = replace(plain_axis("head", names), unit="head")
     return replace(bars, grid=replace(bars.grid, rows=rows))
 
 
-def _most_common_key(head: LongHead, row: int, weights: Float[np.ndarray, "head key"]) -> str:
+def _most_common_key(
+    head: LongHead,
+    row: int,
+    weights: Float[np.ndarray, "head key"],
+    evens: Float[np.ndarray, "head key"],
+) -> str:
     """Return a sentence on the key to which a query attends most in the largest number of heads."""
     token = f"{quoted_label(head.trace.tokens, row)} (token {row + 1:,})"
     if not weights.any():
@@ -148,10 +155,10 @@ def _most_common_key(head: LongHead, row: int, weights: Float[np.ndarray, "head 
     key, count = tops.most_common(1)[0]
     is_itself = key == row and head.keys is head.trace.tokens
     name = "itself" if is_itself else f"{quoted_label(head.keys, key)} (token {key + 1:,})"
-    share = percent_text(float(weights[:, key].mean()))
+    share, even = float(weights[:, key].mean()), float(evens[:, key].mean())
     return (
         f"in {count} of {counted(len(weights), 'head')} {token} attends most to {name}, which "
-        f"receives {share} of its attention on average"
+        f"receives {percent_text(share)} of its attention on average, {even_words(share, even)}"
     )
 
 

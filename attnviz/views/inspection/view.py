@@ -52,7 +52,7 @@ from attnviz.views.inspection.token_reading import link_parts, reading_parts
 from attnviz.views.long_text import MORE_HINT
 from attnviz.views.notes import closing_notes, heads_off_suffix
 from attnviz.views.reading import arcs_groups
-from attnviz.views.settings_line import settings_line
+from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.view import (
     FINDINGS_GROUP,
     Excerpt,
@@ -99,9 +99,10 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
     does.
     """
     trace = inspection.trace
-    settings_text, title = settings_line(trace), attention_headline(trace)
+    title = attention_headline(trace)
     content = _with_arcs(_show_inspection(inspection), inspection, command)
     content = _with_output_tables(content, inspection)
+    settings_text = settings_line(trace, () if content.headline else (ATTENTION_PART,))
     caption = " · ".join(filter(None, (content.caption, left_out_caption(inspection))))
     notes = [
         *weighing_sentences(inspection),

@@ -255,8 +255,8 @@ def _learned_command(learned: Learned, query: str | None) -> Command:
     """Return the Command that trains the same model; options that equal the task's own are left
     out.
     """
-    task, task_settings = learned.task, vars(learned.task.settings)
-    setting_items = vars(learned.settings).items()
+    task, task_settings = learned.task, asdict(learned.task.settings)
+    setting_items = asdict(learned.settings).items()
     settings = {name: value for name, value in setting_items if value != task_settings[name]}
     choices = _final_choices(learned)
     training = {name: value for name, value in choices.items() if value != getattr(task, name)}

@@ -71,6 +71,7 @@ def build_exercise(question: Question, number: int) -> Exercise:
         ),
         context=_context(question.row),
         needs_working=words.needs_working(question),
+        mistakes=question.mistakes,
     )
 
 
@@ -482,7 +483,8 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
     ),
     "scaled": QuestionWords(
         ask=lambda question: (
-            f"Which row, A or B, is softmax without dividing by √d_k{_place(_row(question))}?"
+            f"Which row, A or B, has the weights of {_query(_row(question))} without dividing "
+            f"scores by √d_k{_place(_row(question))}?"
         ),
         about=_about_scaled,
         options=lambda question: ("row A", "row B"),

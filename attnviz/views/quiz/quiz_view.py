@@ -40,7 +40,7 @@ def view(
     note = _note(quiz, exercises)
     page = build_page([sections], _settings(quiz), note)
     sheet = ExerciseSheet(exercises, answers)
-    right = f"Answers: {sheet.right_letters}." if answers else ""
+    right = f"Answers: {' · '.join(sheet.right_letters)}." if answers else ""
     screen = replace(page, caveat=" ".join(filter(None, (right, note))))
     provenance = join_provenances([trace.provenance for trace in quiz.traces])
     return View(

@@ -16,6 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_rows import layer_of_queries
 from attnviz.traces.weights import Stage, tensor_to_numpy
+from attnviz.views.even_spread import even_words
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
@@ -295,9 +296,10 @@ def row_finding(scene: LongScene) -> str:
     weights = scene.weights_row(head)
     top, name = int(weights.argmax()), quoted_label(scene.trace.tokens, scene.position)
     where = f" in head {head}" if scene.layer.heads > 1 else ""
-    share = percent_text(float(weights[top]), 1)
+    share, even = float(weights[top]), 1 / max(1, scene.visible_count)
     key = f"{quoted_label(scene.keys, top)} (token {top + 1:,})"
-    return f"{name} (token {scene.position + 1:,}) gives {key} {share} of its attention{where}"
+    gives = f"{name} (token {scene.position + 1:,}) gives {key} {percent_text(share, 1)}"
+    return f"{gives} of its attention{where}, {even_words(share, even)}"
 
 
 def _weighted_values_step(scene: LongScene) -> Section:
