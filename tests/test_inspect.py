@@ -24,6 +24,7 @@ from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces.external.from_weights import from_weights
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
+from tests.base_rates import base_of, others_of
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 from tests.test_looking import inspect_trace, small_trace, stacked_weights
@@ -56,13 +57,7 @@ def screen_lines(view: View, screen: Screen = SMALL_SCREEN) -> list[str]:
 
 
 def lift_of(weights: np.ndarray, query: int, key: int, special: Sequence[int] = ()) -> float:
-    """With loops: a weight minus the mean of what other tokens give the same key."""
-    others = [
-        weights[row, key]
-        for row in range(len(weights))
-        if row not in (query, key, *special) and weights[row, key] > 0
-    ]
-    return float(weights[query, key] - (sum(others) / len(others) if others else 0.0))
+    return float(weights[query, key]) - base_of(weights, query, key, special)
 
 
 def in_per_cent(share: float) -> str:
@@ -84,12 +79,12 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
     assert (best // 12, best % 12) == (3, 1)
     assert model_weights[:, 10, 2].argmax() == 71  # which is L5H11
     assert view.headline == (
-        f'In L3H1, "it" gives "animal" {in_per_cent(weight)} of its attention (other tokens: '
-        f"{in_per_cent(weight - lifts[best])})"
+        f'In L3H1, "it" gives "animal" {in_per_cent(weight)} of its attention; the other tokens '
+        f"give it {in_per_cent(weight - lifts[best])}"
     )
     assert view.closing == (
         f"{view.headline}: the largest difference among 72 heads.",
-        f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (other tokens: "
+        f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (the other tokens give it "
         f'{in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
         f"there; the mean of all heads is {in_per_cent(model_weights[:, 10, 2].mean())}.",
     )
@@ -187,9 +182,8 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
 ) -> None:
     weights = eager(minilm).reshape(72, 15, 15)
     lifts = np.full((72, 15), -np.inf)
-    for key in {*range(15)} - {10}:  # the token itself is no link
-        others = [row for row in range(1, 14) if row not in (10, key)]  # nor special ones
-        lifts[:, key] = weights[:, 10, key] - weights[:, others, key].mean(-1)
+    for key in {*range(1, 14)} - {10}:  # the token itself is no link, nor special ones
+        lifts[:, key] = [lift_of(each, 10, key, special=(0, 14)) for each in weights]
     heads = np.argsort(-lifts.max(-1))[:20]
     labels = minilm.trace.tokens.labels
 
@@ -200,7 +194,7 @@ def test_where_most_heads_attend_to_a_sink_links_are_ranked_by_what_other_tokens
     assert [link.name for link in ranked_links[:20]] == [
         f"L{head // 12}H{head % 12}" for head in heads
     ]
-    assert view.headline.startswith(f'In {ranked_links[0].name}, "it" gives "because" over 99.9')
+    assert view.headline.startswith(f'In {ranked_links[0].name}, "it" gives "tired" 69')
     targets = [labels[lifts[head].argmax()] for head in heads]
     assert [words.split()[-1].strip('"') for words in by_head.remarks[:20]] == targets
     mean = weights[:, 10].mean(0)
@@ -216,7 +210,8 @@ def test_a_sink_that_is_all_there_is_and_a_token_that_sees_no_other_are_stated()
     alone_view = inspect_trace(small_trace(variant="causal"), query=0).view()
 
     assert sink_view.headline == (
-        'In no head does "blue" attend to any token more than other tokens do'
+        'In no head does "blue" attend to any token more than the other tokens attend to it, or '
+        "at the same distance"
     )
     assert sink_view.closing == (
         'In both heads, "blue" attends most to the first token, "The"; --hide-first leaves it out.',
@@ -266,8 +261,9 @@ def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspe
 
 
 LINK_HEADLINE = re.compile(
-    r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention '
-    r"\((?:other tokens: (\d+)\u00a0%|(no third token can attend to it))\)"
+    r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention'
+    r"; (?:the other tokens give (it|the one 4 before them) (\d+)\u00a0%|"
+    r"no third token can attend to it)"
 )
 
 
@@ -278,9 +274,11 @@ def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> Non
     trace = small_trace("a cat sat on a mat", variant=variant, seed=seed)
     view = inspect_trace(trace, source="mat", to="cat", rank=rank).view()
     heads = stacked_weights(trace).reshape(6, 6, 6)
-    lifts = np.array([lift_of(each, 5, 1) for each in heads])
+    bases = np.array([base_of(each, 5, 1) for each in heads])
+    others = np.array([others_of(each, 5, 1) for each in heads])
     link_weights = heads[:, 5, 1]
-    if lifts.max() <= 1e-6:
+    lifts = link_weights - bases
+    if max(link_weights - others) <= 1e-6:
         assert view.headline == 'In no head does "mat" attend to "cat" more than other tokens do'
         assert view.closing[1].startswith("The nearest: In ")
         return
@@ -289,9 +287,8 @@ def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> Non
     match = LINK_HEADLINE.match(view.headline)
     assert match, view.headline
     assert match[1] == f"L{best // 3}H{best % 3}"
-    assert [match[2], match[3]] == [
-        f"{100 * n:.0f}" for n in (link_weights[best], (link_weights - lifts)[best])
-    ]
+    assert [match[2], match[4]] == [f"{100 * n:.0f}" for n in (link_weights[best], bases[best])]
+    assert (match[3] == "it") == (bases[best] == others[best])
     assert f"the mean of all heads is {in_per_cent(link_weights.mean())}" in view.closing[1]
     second_best = int(np.argsort(-score)[1])
     assert view.closing[1].startswith(f"L{second_best // 3}H{second_best % 3} follows with ")
@@ -303,9 +300,14 @@ def test_what_is_said_of_a_link_is_so(variant: str, seed: int, rank: str) -> Non
 def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() -> None:
     """Causal: the last token is seen by itself alone, the one before it by the last as well."""
     trace = small_trace("a cat sat", variant="causal")
-    for key, others in (("sat", 0), ("cat", 0), ("a", 1)):
+    bases = {
+        "sat": "the other tokens give themselves",
+        "cat": "no third token can attend to it",  # the first token is no example of a distance
+        "a": "the other tokens give it",
+    }
+    for key, base in bases.items():
         view = inspect_trace(trace, source="sat", to=key).view()
-        assert ("(no third token can attend to it)" in view.headline) == (others == 0)
+        assert f"; {base}" in view.headline
     ranked = inspect_trace(trace, source="sat", to="cat").view().screen.panels[0]
     assert isinstance(ranked, RankedBars)
     assert (
@@ -349,9 +351,10 @@ def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: I
     view = inspect_trace(minilm.trace, query="it", layer=5, head=11).view()
     rows = [*csv.reader(io.StringIO(view.render(".csv").decode()))]
     [animal] = [row for row in rows if row[4] == "animal"]
-    others = [row for row in range(15) if row not in (0, 2, 10, 14)]
-    assert rows[0][-3:] == ["weight", "visible", "others"]
-    assert float(animal[-1]) == pytest.approx(eager(minilm)[5, 11, others, 2].mean(), abs=1e-5)
+    weights = eager(minilm)[5, 11]
+    assert rows[0][-4:] == ["weight", "visible", "others", "base"]
+    for number, expected in zip(animal[-2:], (others_of, base_of), strict=True):
+        assert float(number) == pytest.approx(expected(weights, 10, 2, (0, 14)), abs=1e-5)
 
 
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
@@ -389,7 +392,7 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
     assert first.others.count == 4  # the first of each two, of which none is one of the link
     assert first.others.mean == pytest.approx(stacked_weights(trace)[layer, head, ::2, 1].mean())
     note = looking.view().screen.panels[0].grid.note  # type: ignore[union-attr]
-    assert 'every 2nd of the other tokens give "b" (not "b" itself)' in note
+    assert 'from every 2nd of the other tokens to "b", or at its distance, if more' in note
 
 
 def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
@@ -451,7 +454,8 @@ def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
         matrix = stacked_weights(trace)[int(row["head"][1]), int(row["head"][3])]
         lift = lift_of(matrix, len(matrix) - 1, 3)
         assert float(row["lift"]) == pytest.approx(lift)
-        assert float(row["weight"]) - float(row["others"]) == pytest.approx(lift)
+        assert float(row["weight"]) - float(row["base"]) == pytest.approx(lift)
+        assert float(row["others"]) == pytest.approx(others_of(matrix, len(matrix) - 1, 3))
         layer, head = map(int, re.findall(r"\d", row["head"]))
         assert float(row["weight"]) == pytest.approx(link_weights[layer, head])
         token_row = stacked_weights(trace)[layer, head, -1]

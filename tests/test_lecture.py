@@ -25,9 +25,9 @@ def normalize(text: str) -> str:
     return " ".join(text.split()).replace("&quot;", '"').lower()
 
 
-def test_there_are_twelve_slides_each_with_its_title_beside_its_pictures() -> None:
-    assert [int(number) for number, *_ in SLIDES] == list(range(1, 13))
-    assert LECTURE.read_text("utf-8").count("## ") == 12
+def test_there_are_thirteen_slides_each_with_its_title_beside_its_pictures() -> None:
+    assert [int(number) for number, *_ in SLIDES] == list(range(1, 14))
+    assert LECTURE.read_text("utf-8").count("## ") == 13
     for number, title, _, name, alt in SLIDES:
         assert int(name) == int(number)
         assert normalize(alt) == normalize(title)

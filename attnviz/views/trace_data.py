@@ -13,7 +13,13 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
-from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_strongest_row
+from attnviz.views.grids.explorer import (
+    HeadExplorer,
+    HeadMap,
+    arrange_heads,
+    find_strongest_row,
+    find_telling_link,
+)
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
 from attnviz.views.view import TableData, TableLines, WordColumns
@@ -68,7 +74,8 @@ def explore_trace(
     the position of the answer that counts most is followed, if there is one.
 
     The head shown first is the first that fits `layer` and `head`; with neither, the one with the
-    largest weight.
+    largest weight; of a trained transformer, whose heads are many, the one with the largest weight
+    above its base rate, and its row.
     """
     attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attention_layers))
     sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}
@@ -89,8 +96,13 @@ def explore_trace(
     if query is None and key is None and trace.prediction is not None:
         query = trace.prediction.main_position
     first = is_chosen.index(True) if any(is_chosen) else 0
-    if layer is None and head is None:
-        first = _strongest_head_index([head_map for *_, head_map in heads], query)
+    maps = [head_map for *_, head_map in heads]
+    if layer is None and head is None and trace.trained is None:
+        first = _strongest_head_index(maps, query)
+    elif layer is None and head is None:
+        links = [find_telling_link(head_map, query) for head_map in maps]
+        first = max(range(len(links)), key=lambda index: links[index].lift)
+        query = links[first].query if key is None else query
     border = any(side.border for side in sides.values())
     note = f"{AXES_NOTE} · {GENERATED_NOTE}" if border else AXES_NOTE
     return arrange_heads(

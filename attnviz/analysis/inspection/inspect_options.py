@@ -46,7 +46,7 @@ ABLATION_DESCRIPTIONS: dict[AblationValue, str] = {
     "mean": "its mean over the text, or over all texts",
 }
 RANK_DESCRIPTIONS: dict[Rank, str] = {
-    "lift": "weight minus the mean weight that other tokens give the same key",
+    "lift": "weight minus what other tokens give the same key, or at the same distance",
     "weight": "weight alone",
 }
 DRAW_DESCRIPTIONS: dict[Draw, str] = {

@@ -1,8 +1,10 @@
 """TokenQuery: what one token attends to; TokenLink: how much it attends to another.
 
-A link is a query token and a key token. Its lift in a map is its weight minus the mean weight that
-other tokens give the same key: all that can see the key, except the key itself and special tokens.
-If there are no others, the lift is the weight.
+A link is a query token and a key token. Its lift in a map is its weight minus the larger of two
+means: the weight that other tokens give the same key, and the weight that they give the key at the
+same distance from them. Others are all that can see the key, except the key itself and special
+tokens; a special key, or the first, is no example of a distance. If there are no others, the lift
+is the weight.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from attnviz.analysis.base_weights import BaseWeights
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
@@ -51,17 +54,26 @@ class TokenQuery:
     @cached_property
     def peaks(self) -> list[MapLink]:
         """In each map the link with the largest score, highest first: with `ranks_by_lift` the
-        largest lift on another token, otherwise the largest absolute weight.
+        largest lift on another token that is no sink, otherwise the largest absolute weight.
         """
         if not self.ranks_by_lift:
             return [TokenLink(self, row.top_column).in_map(row) for row in self.by_peak]
         # other tokens' weight on the token itself is no measure of how much it gives itself
-        own = np.arange(len(self.map_rows[0].map.columns)) == self.own_column
-        keys = [int(np.where(own, -np.inf, row.lifts).argmax()) for row in self.map_rows]
+        keys = [self._telling_key(row) for row in self.map_rows]
         links = [
             TokenLink(self, key).in_map(row) for key, row in zip(keys, self.map_rows, strict=True)
         ]
         return sorted(links, key=lambda link: link.lift, reverse=True)
+
+    def _telling_key(self, row: MapRow) -> int:
+        """Return the key with the largest lift, of those that are neither the token itself nor a
+        sink; of all others than the token where it sees no more."""
+        lifts = row.lifts.copy()
+        if self.own_column is not None:
+            lifts[self.own_column] = -np.inf
+        beside_sinks = lifts.copy()
+        beside_sinks[self.sink_keys] = -np.inf
+        return int((beside_sinks if np.isfinite(beside_sinks).any() else lifts).argmax())
 
     @cached_property
     def sink_keys(self) -> list[int]:
@@ -113,11 +125,12 @@ class OtherTokens:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MapLink:
-    """A link in one map: its weight, and the attention of other tokens to the same key."""
+    """A link in one map: its weight, and the attention of other tokens."""
 
     map_row: MapRow
     column: int
-    others: OtherTokens
+    others: OtherTokens  # their attention to the same key
+    base: float  # what others give on average to the key or at its distance, the larger; or NaN
 
     def __repr__(self) -> str:
         """Return a line like `<L5H11: "it" gives "animal" .65, other tokens .36>`."""
@@ -142,7 +155,7 @@ class MapLink:
 
     @property
     def lift(self) -> float:
-        return self.weight - self.others.mean
+        return self.weight - float(np.nan_to_num(self.base))
 
     @property
     def sees(self) -> bool:
@@ -173,7 +186,8 @@ class TokenLink:
         return sorted(links, key=lambda link: (link.sees, self.score(link)), reverse=True)
 
     def in_map(self, row: MapRow) -> MapLink:
-        return MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
+        others = _measure_others(row.map, self.column, self._other_queries)
+        return MapLink(row, self.column, others, bases_of_key(self.options, row, self.column)[0])
 
     def score(self, link: MapLink) -> float:
         """Return what maps are ranked by: the link's lift or its weight, as `options.rank` says;
@@ -208,7 +222,7 @@ class TokenLink:
         """Whether any map gives the key more weight from this token than from others; always for
         gradients."""
         signed = self.options.weigh == "gradient"
-        return signed or max(link.lift for link in self.visible) > SUM_ROUNDING
+        return signed or max(link.weight - link.others.mean for link in self.visible) > SUM_ROUNDING
 
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
@@ -217,16 +231,10 @@ class TokenLink:
         head_map = self.token_query.map_rows[0].map
         keys, key_group = head_map.columns, head_map.columns.groups[self.column]
         within = head_map.rows.tokens is keys.tokens
-        is_counted = _counted_queries(head_map, self.token_query.row)
+        is_counted: Bool[np.ndarray, "query"] = ~np.array(head_map.rows.special, dtype=bool)
+        is_counted[self.token_query.row] = False
         is_counted &= [not within or group != key_group for group in head_map.rows.groups]
         return is_counted
-
-
-def _counted_queries(head_map: Map, query: int) -> Bool[np.ndarray, "query"]:
-    """Return for each row whether it counts as another token: not the query, nor a special one."""
-    is_counted: Bool[np.ndarray, "query"] = ~np.array(head_map.rows.special, dtype=bool)
-    is_counted[query] = False
-    return is_counted
 
 
 def _measure_others(
@@ -317,25 +325,38 @@ class MapRow:
 
         It is `others.mean` of each link. Of long texts evenly spaced rows are measured.
         """
+        weights: Float[np.ndarray, "key"] = self._base.of_same_key(self._own_row)[0]
+        return weights
+
+    @cached_property
+    def base_weights(self) -> Float[np.ndarray, "key"]:
+        """The larger mean weight from other tokens: to each key, or at its distance; NaN where
+        there are none."""
+        weights: Float[np.ndarray, "key"] = self._base.larger(self._own_row)[0]
+        return weights
+
+    @property
+    def _own_row(self) -> slice:
+        return slice(self.row, self.row + 1)
+
+    @cached_property
+    def _base(self) -> BaseWeights:
         rows, columns = self.map.rows, self.map.columns
-        within = rows.tokens is columns.tokens
-        row_of_group = {group: row for row, group in enumerate(rows.groups)} if within else {}
-        own_rows = np.array([row_of_group.get(group, -1) for group in columns.groups])
-        is_counted = _counted_queries(self.map, self.row)
-        step = sampled_queries(len(rows)).step
-        rows_at_once = max(1, CELLS_PER_BAND // max(1, len(columns))) * step
-        counts, totals = np.zeros(len(columns)), np.zeros(len(columns))
-        for start in range(0, len(rows), rows_at_once):
-            numbers = np.arange(len(rows))[start : start + rows_at_once : step]
-            patch = self.map.cells.window(slice(start, start + rows_at_once, step), FULL_SLICE)
-            sees = is_counted[numbers, None] & ~patch.hidden & (numbers[:, None] != own_rows)
-            counts += sees.sum(0)
-            totals += np.where(sees, patch.values, 0).sum(0, dtype=np.float64)
-        return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+        own_columns = np.full(len(rows), -1)
+        if rows.tokens is columns.tokens:
+            column_of_group = {group: column for column, group in enumerate(columns.groups)}
+            own_columns = np.array([column_of_group.get(group, -1) for group in rows.groups])
+        return BaseWeights(
+            self.map.cells,
+            counted=~np.array(rows.special, dtype=bool),
+            own_columns=own_columns,
+            special_keys=np.array(columns.special, dtype=bool),
+            step=sampled_queries(len(rows)).step,
+        )
 
     @cached_property
     def lifts(self) -> Float[np.ndarray, "key"]:
-        lifts = self.patch.values[0] - np.nan_to_num(self.other_weights)
+        lifts = self.patch.values[0] - np.nan_to_num(self.base_weights)
         return np.where(self.patch.hidden[0], -np.inf, lifts)
 
     @property
@@ -347,6 +368,15 @@ class MapRow:
         equal ones."""
         sizes = np.abs(self.patch.values[0])
         return int((sizes > sizes[column]).sum()) + 1
+
+
+def bases_of_key(options: InspectOptions, row: MapRow, key: int) -> tuple[float, float]:
+    """Return what a weight is compared with, and the mean weight that others give the same key.
+
+    Of gradients, which may be below 0, both are the same: no mean of them is the larger.
+    """
+    others = float(row.other_weights[key])
+    return others if options.weigh == "gradient" else float(row.base_weights[key]), others
 
 
 def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:

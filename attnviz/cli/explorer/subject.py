@@ -443,18 +443,20 @@ def _shorten_to_fit(names: tuple[str, str], room: int) -> tuple[str, str]:
 
 def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place]:
     """Return the subject of a trace, and the place where exploring begins: the head and the token
-    that a page opens with, or the token `query`.
+    that a page opens with, or the token `query`; of a trained transformer the head with the link
+    that is furthest above its base rate.
 
     Refuses long texts, of which not all weights are in memory.
     """
     refuse_long_text(trace)
-    opened = trace.view().heads
+    asked = None if query is None else trace.tokens.index(query, "query")
+    opened = trace.view().heads if trace.trained is None else explore_trace(trace, asked)
     assert opened is not None
     explorer = _explore(trace)
     names = [head.name for head in explorer.heads]
     first = opened.heads[opened.first].name
     head = names.index(first) if first in names else 0
-    position = opened.query if query is None else trace.tokens.index(query, "query")
+    position = opened.query if asked is None else asked
     subject = Subject(trace, trace, explorer)
     place = Place(head=head, query=len(trace.tokens) - 1 if position is None else position)
     return subject, replace(place, key=strongest_key(subject, place))

@@ -22,6 +22,7 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.inspection.heatmap import side_axis
+from attnviz.views.inspection.link_sentences import base_text
 from attnviz.views.inspection.map_numbers import (
     map_amount_text,
     measure_name,
@@ -182,7 +183,7 @@ class GeneratedReading:
             ["" for _ in keys],
             looking,
             self.scale,
-            other_values=[float(reading.other_weights[key]) for key in keys],
+            other_values=[float(reading.base_weights[key]) for key in keys],
             note=self._sink_note(),
         )
         return replace(bars, longest=self.largest_bar)
@@ -197,18 +198,17 @@ class GeneratedReading:
 
     def _title(self, token: GeneratedToken, reading: MapRow) -> str:
         """Return what was read before a token, as a sentence: `Next: "Paris" (77 %). In L4H2, "is"
-        gives "The" 94 % and "of" 3 % (other tokens: 2 %)`.
+        gives "The" 94 % and "of" 3 %; the other tokens give "of" 2 %`.
 
         It names the sink, the key with the largest weight, and the one that gets most above what
         other tokens give it, if that stands out; that none does is said, too.
         """
         attention_map, looking = reading.map, self.inspection.options
-        own = TokenQuery(looking, token.row, (reading,)).own_column
+        token_query = TokenQuery(looking, token.row, (reading,))
+        own = token_query.own_column
         keys = _keys_by_lift(reading, self.sink)
         lifted = next((key for key in keys if key != own), keys[0])
-        others = float(reading.other_weights[lifted])
-        others_text = "" if math.isnan(others) else map_amount_text(attention_map, others, looking)
-        is_above = reading.weight(lifted) > np.nan_to_num(others)
+        is_above = reading.weight(lifted) > np.nan_to_num(reading.base_weights[lifted])
         stands_out = bool(is_above) and _row_share(reading, lifted) >= MIN_NAMED_SHARE
         first = reading.top_column if self.sink is None else self.sink
         named = dict.fromkeys([first, reading.top_column, *[lifted] * stands_out])
@@ -216,12 +216,13 @@ class GeneratedReading:
         for key in named:
             name = "itself" if key == own else side_label(attention_map.columns, key)
             amounts.append(f"{name} {map_amount_text(attention_map, reading.weight(key), looking)}")
-            if key == lifted and others_text:
-                amounts[-1] += f" (other {unit_name(looking)}s: {others_text})"
+        receiver = side_label(attention_map.columns, lifted) if len(named) > 1 else "it"
+        others_text = base_text(token_query, reading, lifted, receiver) if lifted in named else ""
         where = f"In {map_phrase(reading)}" + f", by {measure_name(looking)}" * (
             looking.weigh != "weight"
         )
-        ending = "" if lifted in named else "; nothing else stands out"
+        nothing = "" if lifted in named else "nothing else stands out"
+        ending = f"; {others_text or nothing}" if others_text or nothing else ""
         giver = side_label(attention_map.rows, token.row)
         return f"Next: {token.text}. {where}, {giver} gives {and_list(amounts)}{ending}"
 
@@ -241,9 +242,9 @@ def _keys_by_lift(reading: MapRow, left_out: int | None) -> list[int]:
 
 
 def _lifts(reading: MapRow) -> np.ndarray:
-    """Return each key's weight minus the mean that other tokens give it; 0 where no other token can
-    see it, or the row's own token cannot."""
-    lifts = reading.patch.values[0] - reading.other_weights
+    """Return each key's weight minus what other tokens give it, or give the key at its distance; 0
+    where no other token can see it, or the row's own token cannot."""
+    lifts = reading.patch.values[0] - reading.base_weights
     return np.where(np.isnan(lifts) | reading.patch.hidden[0], 0.0, lifts)
 
 

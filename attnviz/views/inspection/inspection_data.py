@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import Map, MapSide
@@ -21,6 +23,7 @@ LINK_HEADER = (
     "most read",
     "weight",
     "others",
+    "base",
     "lift",
     "rank in its row",
     "weight of the most read",
@@ -43,14 +46,15 @@ def maps_data(inspection: Inspection) -> TableData:
 
 def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
     """Return the weights of one query, as JSON data and as a table with one line per weight, each
-    beside the mean weight that other tokens give the same key.
+    beside the mean weight that other tokens give the same key, and its base rate.
 
     The query's row in each map; if there are several maps, also its row in their mean.
     """
     readings = [*token_query.map_rows]
     if len(readings) > 1:
         readings.append(token_query.mean)
-    header, lines = (*_weights_header(token_query.options), "others"), partial(_row_lines, readings)
+    header = (*_weights_header(token_query.options), "others", "base")
+    lines = partial(_row_lines, readings)
     return TableData("inspection", partial(_reading_document, inspection, readings), header, lines)
 
 
@@ -82,6 +86,7 @@ def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Con
             "head": reading.map.name,
             "weights": reading.patch.values[0],
             "others": nan_to_none(reading.other_weights),
+            "base": nan_to_none(reading.base_weights),
         }
         for reading in readings
     ]
@@ -100,6 +105,7 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
             "head": map_link.map.name,
             "weight": map_link.weight,
             "others": map_link.others.mean if map_link.others.count else None,
+            "base": None if np.isnan(map_link.base) else map_link.base,
             "lift": map_link.lift if map_link.sees else None,
             "rank in its row": map_link.rank,
             "most tokens attend to it": map_link.others.attend_most,
@@ -137,10 +143,12 @@ def _weight_lines(maps: Sequence[Map]) -> Iterator[TableLines]:
 
 
 def _row_lines(readings: Sequence[MapRow]) -> Iterator[TableLines]:
-    """Yield a table's lines for one query in each map, with the mean weights of other tokens."""
+    """Yield a table's lines for one query in each map, with the mean weights of other tokens
+    and the base rates."""
     for reading in readings:
         lines = _query_lines(reading)
-        yield replace(lines, numbers=(*lines.numbers, nan_to_none(reading.other_weights)))
+        means = nan_to_none(reading.other_weights), nan_to_none(reading.base_weights)
+        yield replace(lines, numbers=(*lines.numbers, *means))
 
 
 def _query_lines(reading: MapRow) -> TableLines:
@@ -166,6 +174,7 @@ def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:
     numbers: tuple[list[float | None], ...] = (
         [link.weight for link in ranked],
         [each.mean if each.count else None for each in others],
+        [None if np.isnan(link.base) else link.base for link in ranked],
         [link.lift if link.sees else None for link in ranked],
         [link.rank for link in ranked],
         [link.map_row.peak for link in ranked],

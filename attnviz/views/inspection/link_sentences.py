@@ -13,7 +13,13 @@ from attnviz.analysis.inspection.map_regrouping import (
     measure_hidden_shares,
 )
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.token_query import MapLink, TokenLink, TokenQuery
+from attnviz.analysis.inspection.token_query import (
+    MapLink,
+    MapRow,
+    TokenLink,
+    TokenQuery,
+    bases_of_key,
+)
 from attnviz.cells import FULL_SLICE
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.inspection.map_numbers import (
@@ -39,7 +45,7 @@ SHARED_QUANTITIES: dict[Weigh, str] = {
 
 
 def link_sentence(link: TokenLink) -> str:
-    """Return `In L3H1, "it" gives "animal" 64 % of its attention (other tokens: 9 %)`.
+    """Return `In L3H1, "it" gives "animal" 64 % of its attention; the other tokens give it 9 %`.
 
     If in none of several maps the query attends to the key more than other tokens do, say that.
     """
@@ -60,7 +66,7 @@ def _link_weight_text(link: TokenLink, similar_links: Sequence[MapLink]) -> str:
     query_name, key_name = _link_token_names(link)
     opening = f"In {_heads_phrase(similar_links)}, {query_name} gives {key_name}"
     amount = _link_amount_text(link, similar_links[0])
-    return f"{opening} {amount} ({_other_tokens_text(link, similar_links[0])})"
+    return f"{opening} {amount}; {_link_base_text(link, similar_links[0])}"
 
 
 def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
@@ -77,12 +83,34 @@ def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
     return f"{amount_text} of its {'remaining ' * looking.renormalise}attention"
 
 
-def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
-    """Return the mean weight that other tokens give the same key: `other tokens: 9 %`."""
-    other_units = f"other {unit_name(link.options)}"
-    if not map_link.others.count:
-        return f"no third {unit_name(link.options)} can attend to it"
-    return f"{other_units}s: {map_amount_text(map_link.map, map_link.others.mean, link.options)}"
+def _link_base_text(link: TokenLink, map_link: MapLink) -> str:
+    text = base_text(link.token_query, map_link.map_row, link.column)
+    return text or f"no third {unit_name(link.options)} can attend to it"
+
+
+def base_text(token_query: TokenQuery, reading: MapRow, key: int, receiver: str = "it") -> str:
+    """Return the mean weight that other tokens give the same key, `the other tokens give it 9 %`;
+    or, if that is more, the key at the same distance: `the other tokens give the one before them
+    99 %`. Empty if no other token can attend to either.
+
+    `receiver` is the key's name after what precedes.
+    """
+    looking = token_query.options
+    base, others = bases_of_key(looking, reading, key)
+    if math.isnan(base):
+        return ""
+    if others != base:
+        receiver = _key_at_distance_text(key - (token_query.own_column or 0))
+    amount_text = map_amount_text(reading.map, base, looking)
+    return f"the other {unit_name(looking)}s give {receiver} {amount_text}"
+
+
+def _key_at_distance_text(distance: int) -> str:
+    """Return the key that is as far from other tokens: `the one 2 before them`, `themselves`."""
+    if distance == 0:
+        return "themselves"
+    count = f"{abs(distance)} " * (abs(distance) > 1)
+    return f"the one {count}{'before' if distance < 0 else 'after'} them"
 
 
 def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
@@ -133,10 +161,10 @@ def _shared_link_suffix(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _next_head_text(link: TokenLink, map_link: MapLink) -> str:
-    """Return `L3H2 follows with 40 % (other tokens: 9 %)`, the head that is ranked next."""
+    """Return `L3H2 follows with 40 %, the other tokens give it 9 %`, of the head ranked next."""
     amount_text = map_amount_text(map_link.map, map_link.weight, link.options)
-    name, others_text = map_link.name, _other_tokens_text(link, map_link)
-    return f"{name} follows with {amount_text} ({others_text}){_shared_link_suffix(link, map_link)}"
+    followed = f"{map_link.name} follows with {amount_text}"
+    return f"{followed} ({_link_base_text(link, map_link)}){_shared_link_suffix(link, map_link)}"
 
 
 def weak_link_sentences(link: TokenLink) -> Iterator[str]:
@@ -152,8 +180,8 @@ def weak_link_sentences(link: TokenLink) -> Iterator[str]:
 
 
 def reading_title(token_query: TokenQuery) -> str:
-    """Return what a token attends to most: `In L3H1, "it" attends most to "animal" (64 %; other
-    tokens: 9 %)`; without others if no other token can see the key.
+    """Return what a token attends to most: `In L3H1, "it" attends most to "animal" (64 %; the
+    other tokens give it 9 %)`; without others if no other token can see the key.
 
     For several heads it is about their mean; or, if most of them attend most to a sink, about the
     head that gives a key most beyond others. With --weigh, or if several keys tie, the title only
@@ -168,7 +196,8 @@ def reading_title(token_query: TokenQuery) -> str:
             link = TokenLink(token_query, best.column)
             return _link_weight_text(link, link.top_links)
         units = unit_name(looking)
-        return f"In no head does {query_name} attend to any {units} more than other {units}s do"
+        base = f"the other {units}s attend to it, or at the same distance"
+        return f"In no head does {query_name} attend to any {units} more than {base}"
     if reading.is_only_key and len(token_query.map_rows) > 1 and looking.weigh == "weight":
         only_key = int(reading.patch.hidden[0].argmin())
         is_own = only_key == token_query.own_column
@@ -182,10 +211,8 @@ def reading_title(token_query: TokenQuery) -> str:
     if looking.merge == "rollout":
         key_name = "itself" if reading.top_column == token_query.own_column else key_name
         return f"In the rollout, {query_name} draws most on {key_name} ({amount_text})"
-    others = float(reading.other_weights[reading.top_column])
-    if not math.isnan(others):
-        others_text = map_amount_text(attention_map, others, looking)
-        amount_text += f"; other {unit_name(looking)}s: {others_text}"
+    if others_text := base_text(token_query, reading, reading.top_column):
+        amount_text += f"; {others_text}"
     return f"In {map_text}, {query_name} attends most to {key_name} ({amount_text})"
 
 

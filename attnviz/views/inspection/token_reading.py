@@ -101,8 +101,8 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
         weight = format_map_value(reading.weight(key), looking)
         where = head_name(reading.map) if by_lift else _top_map_text(token_query, key, reading)
         remarks.append(f"{where}: {weight}")
-        if not np.isnan(reading.other_weights[key]):
-            mean_weight = float(reading.other_weights[key])
+        if not np.isnan(reading.base_weights[key]):
+            mean_weight = float(reading.base_weights[key])
             others = (
                 share_text(mean_weight)
                 if looking.weigh == "weight"
@@ -115,7 +115,7 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
     if not by_lift:
         return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
     note = f"{note} · {LIFT_ORDER_NOTE}, largest in the named head"
-    other_means = [float(mean.other_weights[key]) for key in keys]
+    other_means = [float(mean.base_weights[key]) for key in keys]
     return ranked_bars(
         title, rows, weights, remarks, looking, scale, other_values=other_means, note=note
     )
@@ -149,12 +149,17 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
         ],
         token_query.options,
         scale,
-        other_values=[
-            link.others.mean if link.others.count and link.map_row.peak else np.nan
-            for link in links
-        ],
-        note=f"{LIFT_ORDER_NOTE} · attention to itself is left out" if by_lift else "",
+        other_values=[link.base if link.map_row.peak else np.nan for link in links],
+        note=f"{LIFT_ORDER_NOTE} · {_left_out_note(token_query)}" if by_lift else "",
     )
+
+
+def _left_out_note(token_query: TokenQuery) -> str:
+    """Return to which keys no head's largest lift is looked for."""
+    units, columns = unit_name(token_query.options), token_query.map_rows[0].map.columns
+    is_special = columns.special[token_query.sink_keys[0]]
+    sinks = f"special {units}s" if is_special else f"the first {units}"
+    return f"itself and {sinks} left out"
 
 
 def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
@@ -170,9 +175,7 @@ def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
         looking,
         scale,
         hidden=[not head.sees for head in ranked],
-        other_values=[
-            head.others.mean if head.sees and head.others.count else np.nan for head in ranked
-        ],
+        other_values=[head.base if head.sees else np.nan for head in ranked],
         note=" · ".join(_ranking_notes(link, key_name)),
     )
 
@@ -190,13 +193,16 @@ def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
 
 
 def _others_note(token_query: TokenQuery, key_name: str) -> str:
-    """Return a note that says what others are: the tokens whose mean weight for a key is given."""
+    """Return a note that says what others are: the tokens whose mean weight for a key is given, or
+    at the same distance."""
     looking, rows = token_query.options, token_query.map_rows[0].map.rows
     measure, units = measure_name(looking), f"{unit_name(looking)}s"
-    special = f", nor special {units}" * any(rows.special)
+    special = f" (no special {units})" * any(rows.special)
     step = sampled_queries(len(rows)).step
-    sample = f"every {ordinal(step)} of the other {units}" if step > 1 else f"the other {units}"
-    return f"others = mean {measure} that {sample} give {key_name} (not {key_name} itself{special})"
+    sample = f"every {ordinal(step)} of the other {units}" if step > 1 else f"other {units}"
+    has_distance = looking.weigh != "gradient" and token_query.own_column is not None
+    distance = ", or at its distance, if more" * has_distance
+    return f"others = mean {measure} from {sample} to {key_name}{distance}{special}"
 
 
 def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
