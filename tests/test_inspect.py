@@ -448,11 +448,11 @@ def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
         (float(row["lift"]) for row in rows), reverse=True
     )
     for row in rows:
-        matrix = stacked_weights(trace)[int(row["head"][1]), int(row["head"][3])]
+        matrix = stacked_weights(trace)[int(row["layer"]), int(row["head"])]
         lift = lift_of(matrix, len(matrix) - 1, 3)
         assert float(row["lift"]) == pytest.approx(lift)
         assert float(row["weight"]) - float(row["others"]) == pytest.approx(lift)
-        layer, head = map(int, re.findall(r"\d", row["head"]))
+        layer, head = int(row["layer"]), int(row["head"])
         assert float(row["weight"]) == pytest.approx(link_weights[layer, head])
         token_row = stacked_weights(trace)[layer, head, -1]
         assert float(row["rank in its row"]) == 1 + (token_row > link_weights[layer, head]).sum()
@@ -464,7 +464,7 @@ def test_a_line_of_data_for_each_weight_that_is_looked_at() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_of(trace, layer=1, head=0, hide_first=True))))
 
     assert len(rows) == (len(trace.tokens) - 1) ** 2
-    assert (rows[0]["head"], rows[0]["query number"], rows[0]["key number"]) == ("L1H0", "2", "2")
+    assert (rows[0]["name"], rows[0]["query number"], rows[0]["key number"]) == ("L1H0", "2", "2")
     assert_allclose(
         [float(row["weight"]) for row in rows],
         stacked_weights(trace)[1, 0, 1:, 1:].ravel(),

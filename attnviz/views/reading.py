@@ -79,7 +79,7 @@ def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
     """
     if has_single_attention(trace):
         return f"head {head}"
-    return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
+    return layer.head_name(head)
 
 
 def has_single_attention(trace: Trace) -> bool:

@@ -26,7 +26,14 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
 from attnviz.views.inspection.map_numbers import side_label, unit_name
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    TableData,
+    TableLines,
+    WordColumns,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
@@ -252,7 +259,7 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
-    header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
+    header = (*HEAD_COLUMNS, "kind", "column", *(kind.name for kind in PATTERN_KINDS))
     lines = partial(_head_kind_lines, inspection.patterns)
     return TableData("inspection", partial(head_kinds_document, inspection), header, lines)
 
@@ -274,7 +281,7 @@ def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
     """Return one head's kind, column and scores as JSON data, with the scores of even attention."""
     kind = patterns.kinds[head]
     return {
-        "head": patterns.names[head],
+        **named_head_document(patterns.names[head]),
         "kind": None if kind is None else kind.name,
         "column": _column_text(patterns, head) or None,
         "scores": _numbers_by_kind(patterns.scores[head]),
@@ -305,4 +312,4 @@ def _head_kind_lines(patterns: HeadPatterns) -> Iterator[TableLines]:
     kinds = tuple("" if kind is None else kind.name for kind in patterns.kinds)
     keys = tuple(_column_text(patterns, head) for head in range(len(patterns.names)))
     columns = tuple(map(nan_to_none, patterns.scores.T))
-    yield TableLines((), WordColumns((patterns.names, kinds, keys)), columns)
+    yield TableLines((), WordColumns((*head_columns(patterns.names), kinds, keys)), columns)
