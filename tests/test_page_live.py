@@ -263,7 +263,7 @@ def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path:
     assert len(page) <= 400_000
 
 
-SENTENCE = "the keys near the cabinet are"
+SENTENCE = "the keys near the cabinet ?"
 
 
 @pytest.fixture(scope="module")
@@ -281,6 +281,22 @@ def plain_title(page: Page) -> str:
 
 
 NUMBERS_SELECTOR = "#table .frame"
+
+
+def test_the_word_that_the_model_answers_is_a_blank_in_the_field_and_in_its_row(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    path = write_live_page(tmp_path, SENTENCE.replace("?", "are"), model="agreement")
+    with page_in_browser(chromium, path) as page:
+        assert plain_title(page).startswith('"?" gives "keys"')
+        assert (page.input_value("#text"), page.input_value("#query")) == (SENTENCE, "6 ?")
+        for word in ("are", "is"):
+            type_text(page, SENTENCE.replace("?", word))
+            assert page.input_value("#query") == "6 ?"
+            title = plain_title(page)
+            assert re.fullmatch(
+                rf'The model answers "are" \(.*\) at "\?", in place of "{word}"', title
+            )
 
 
 def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(

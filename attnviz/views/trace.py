@@ -124,11 +124,11 @@ def view(
     page contains the model, and computes it for other texts.
     """
     if live:
-        from attnviz.views.live_page import with_live_model
+        from attnviz.views.live_page import with_blanks, with_live_model
 
         choices: dict[str, Any] = {"show": show, "query": query, "as_": as_, "predict": predict}
         choices |= {"layer": layer, "head": head, "log": log, "part": part}
-        return with_live_model(view(trace, **choices), trace, part)
+        return with_live_model(view(with_blanks(trace), **choices), trace, part)
     if part is not None:
         from attnviz.views.part_of_text import view_part
 

@@ -497,17 +497,13 @@ def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> L
     last.
     """
     learned = learned_heads.learned
-    words, last = learned.model.vocabulary, build_live_model(learned_heads.trace)
-    blanks = {words.ids[word]: words.words[words.ids[word]] for word in words.spelled}
-    if words.asks:
-        blanks[words.ids[words.asks]] = words.asks
+    last = build_live_model(learned_heads.trace)
     moments = (learned.moments[index].parameters or {} for index in moment_indices[:-1])
     heads = learned_heads.all_heads
     return replace(
         last,
         facts={
             **last.facts,
-            "blanks": blanks if words.predicts == "here" and words.spelled else {},
             "names": [
                 f"{learned_head_name(*head)} · {learned_heads.step_label(index)}"
                 for index in moment_indices
