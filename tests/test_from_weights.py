@@ -79,7 +79,8 @@ def test_every_dtype_keeps_its_numbers_and_is_named(dtype: str) -> None:
 
     assert torch.equal(weights_trace.weights.double(), weights.double())
     assert weights_trace.view().settings == (
-        f"attention of given weights · 4 tokens (given) · 2 layers × 3 heads · dimensions read as layer, head, query, key · {dtype}"
+        "attention of given weights · 4 tokens (given) · 2 layers × 3 heads · dimensions read as "
+        f"layer, head, query, key · {dtype}"
     )
     assert weights_trace.provenance.dtype == ("float64" if dtype == "float64" else "float32")
 

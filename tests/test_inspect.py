@@ -348,7 +348,7 @@ def test_what_other_tokens_give_each_key_is_as_of_each_link(
 def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: Inspection) -> None:
     view = inspect_trace(minilm.trace, query="it", layer=5, head=11).view()
     rows = [*csv.reader(io.StringIO(view.render(".csv").decode()))]
-    [animal] = [row for row in rows if row[4] == "animal"]
+    [animal] = [row for row in rows if row[6] == "animal"]
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
     assert rows[0][-3:] == ["weight", "visible", "others"]
     assert float(animal[-1]) == pytest.approx(eager(minilm)[5, 11, others, 2].mean(), abs=1e-5)

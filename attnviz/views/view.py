@@ -263,7 +263,10 @@ class View:
         """The heads that a reader can choose from, made printable; None for views without heads."""
         if self.head_explorer is None:
             return None
-        return printable_value(with_strongest_query(self.head_explorer()))
+        explorer = with_strongest_query(self.head_explorer())
+        if self.has_chosen_title:
+            explorer = replace(explorer, row_titles=())
+        return printable_value(explorer)
 
     @cached_property
     def cloud(self) -> PointCloud | None:

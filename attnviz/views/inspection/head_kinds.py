@@ -239,7 +239,18 @@ def _strongest_head_phrase(
 
 def _common_kind_text(patterns: HeadPatterns) -> str:
     """State what most heads do, by the kind with most heads; empty if no kind has two."""
-    heads = len(patterns.names)
+    heads, (kind, count) = len(patterns.names), common_kind(patterns)
+    if count < 2:
+        return ""
+    all_heads = "both heads" if heads == 2 else f"all {heads} heads"
+    heads_text = all_heads if count == heads else f"{count} of {heads} heads"
+    if kind is BROAD_PATTERN:
+        return f"{heads_text} attend broadly: nothing stands out"
+    return f"{heads_text} attend mostly to {kind.target_phrase}"
+
+
+def common_kind(patterns: HeadPatterns) -> tuple[PatternKind, int]:
+    """Return the kind that most heads are of, with the number of heads that do mostly that."""
     counts = {
         kind: sum(
             kind is BROAD_PATTERN or patterns.is_most_attended(head, kind)
@@ -247,15 +258,7 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
         )
         for kind in PATTERN_KINDS
     }
-    common_kind = max(counts, key=lambda kind: counts[kind])
-    count = counts[common_kind]
-    if count < 2:
-        return ""
-    all_heads = "both heads" if heads == 2 else f"all {heads} heads"
-    heads_text = all_heads if count == heads else f"{count} of {heads} heads"
-    if common_kind is BROAD_PATTERN:
-        return f"{heads_text} attend broadly: nothing stands out"
-    return f"{heads_text} attend mostly to {common_kind.target_phrase}"
+    return max(counts.items(), key=lambda item: item[1])
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
