@@ -129,6 +129,8 @@ class Vocabulary:
         """Return the hint for a word that it does not have: the nearest ones, then all."""
         if self.tokenizer == "chars" and word == SPACE_SIGN:
             return "write the letters without spaces"
+        if self.tokenizer == "words" and len(word) > 1 and {*word} <= {*self.ids}:
+            return f"put spaces between them: {' '.join(word)}"
         nearest = [f"'{known}'" for known in get_close_matches(word, self.ids, n=2)]
         question = f"did you mean {' or '.join(nearest)}? " if nearest else ""
         listed = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
