@@ -720,7 +720,7 @@ def test_named_dimensions_are_read_in_any_order(names: list[str], data: st.DataO
     if {"batch", "item"} <= {*names}:
         return
     sizes = {"layer": 2, "batch": 3, "item": 3, "head": 2, "query": COUNT, "key": COUNT}
-    wanted = [name for name in ("layer", "batch", "item", "head", "query", "key") if name in names]
+    wanted: list[str] = [name for name in sizes if name in names]
     ordered = random_weights(*(sizes[name] for name in wanted))
     given_weights = ordered.permute([wanted.index(name) for name in names])
     has_batch = "batch" in names or "item" in names
@@ -751,7 +751,7 @@ def test_a_file_does_not_write_its_own_words_into_the_settings(tmp_path: Path) -
     path = tmp_path / "own.json"
     from_weights(WEIGHTS, WORDS).save(path)
     path.write_text(path.read_text().replace("layer head query key", "pip install evil pkg"))
-    assert "evil" not in load_trace(path).view().settings
+    assert "evil" not in load_trace(str(path)).view().settings
 
 
 @pytest.mark.parametrize(

@@ -379,5 +379,5 @@ def _part_lines(heads: Sequence[PartOfHead]) -> Iterator[TableLines]:
             band = each.all_cells.window(rows, slice(each.keys.start, each.keys.stop))
             for row, (values, hidden) in enumerate(zip(band.values, band.hidden, strict=True)):
                 label = label_at(trace.tokens, first + row)
-                start = (*head_start, first + row + 1, label)
+                start: tuple[str | int, ...] = (*head_start, first + row + 1, label)
                 yield TableLines(start, words, (values, ~hidden))

@@ -155,7 +155,11 @@ def _query_lines(reading: MapRow) -> TableLines:
     """Return the lines of one query in a map: a line for each key, with its weight."""
     rows, columns, query = reading.map.rows, reading.map.columns, reading.row
     keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))
-    start = (*head_cells(reading.map.name), rows.numbers[query], rows.labels[query])
+    start: tuple[str | int, ...] = (
+        *head_cells(reading.map.name),
+        rows.numbers[query],
+        rows.labels[query],
+    )
     return TableLines(start, keys, (reading.patch.values[0], ~reading.patch.hidden[0]))
 
 
