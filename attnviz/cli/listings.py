@@ -1,4 +1,4 @@
-"""`attnviz models`, `variants`, `tokenizers`, `schema`, `example list`, `help`, `version`."""
+"""`attnviz models`, `variants`, `tokenizers`, `schema`, `example list`, `version` …: lists."""
 
 from __future__ import annotations
 

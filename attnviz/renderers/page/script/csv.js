@@ -2,6 +2,7 @@
 
 const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
 const HEAD_COLUMNS = ["layer", "head", "name"];
+const CELL_COLUMNS = ["query number", "query", "key number", "key"];
 const LINES_OF_A_SHEET = 2 ** 20; // that a spreadsheet takes; of a larger head those of a row
 
 /** The numbers of a head and its name; of a mean its name alone. */
@@ -14,7 +15,7 @@ function headCells(name) {
  *  each token that the followed one reads, if the page has its row. */
 async function csvOf(those, query) {
   const label = scaleOf(those[0]).label;
-  const header = [...HEAD_COLUMNS, "query number", "query", "key number", "key", label, "score", "visible"];
+  const header = [...HEAD_COLUMNS, ...CELL_COLUMNS, label, "score", "visible"];
   const lines = await Promise.all(
     those.map((head) => linesOfHead(head, tokenInHead(head, 0, query))));
   return new Blob([quotedLine(header), ...lines.flat()], { type: FILES.CSV });
