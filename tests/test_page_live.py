@@ -95,7 +95,7 @@ def texts_of(name: str) -> list[str]:
 
 def assert_same_as_torch(page_result: dict[str, Any], trace: Trace) -> None:
     """Tokens, weights, scores and probabilities; rows sum to 1, and what is hidden is 0."""
-    assert page_result["labels"] == list(trace.tokens.labels)
+    assert page_result["labels"] == list(with_blanks(trace).tokens.labels)
     assert page_result["ids"] == list(trace.tokens.ids)
     assert [bool(each) for each in page_result["spaced"]] == list(trace.tokens.spaced)
     for layer, heads in zip(trace.layers, page_result["heads"], strict=True):

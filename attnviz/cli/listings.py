@@ -1,4 +1,4 @@
-"""`attnviz models`, `variants`, `tokenizers`, `schema`, `example list`, `version` …: lists."""
+"""`attnviz models`, `variants`, `tokenizers`, `schema`, `example list` …: lists."""
 
 from __future__ import annotations
 
