@@ -231,10 +231,10 @@ def test_values_are_suggested_by_their_meaning(
     ],
 )
 def test_several_variants_are_compared_in_their_order(attnviz: Attnviz, words: list[str]) -> None:
-    asked = attnviz("compare", "I am learning", "--by=variant", "--values=causal,plain")
-    assert attnviz("compare", "I am learning", *words) == asked
-    assert asked.status == 0
-    assert attnviz("compare", "I am learning", "--variant=plain").out != asked.out
+    by_values = attnviz("compare", "I am learning", "--by=variant", "--values=causal,plain")
+    assert attnviz("compare", "I am learning", *words) == by_values
+    assert by_values.status == 0
+    assert attnviz("compare", "I am learning", "--variant=plain").out != by_values.out
 
 
 @given(
@@ -243,9 +243,9 @@ def test_several_variants_are_compared_in_their_order(attnviz: Attnviz, words: l
 )
 def test_variants_are_found_wherever_they_stand(names: list[str], text: str) -> None:
     words = [word for name in names for word in ("--variant", name)]
-    found = ["--by", "variant", "--values", ",".join(names)]
+    expected_words = ["--by", "variant", "--values", ",".join(names)]
     after = [] if text == "I am" else ["--", text]
-    assert parsing._with_compared_variants([*words, *after]) == [*found, *after]
+    assert parsing._with_compared_variants([*words, *after]) == [*expected_words, *after]
     assert parsing._with_compared_variants([*words, "--by=mask"]) == [*words, "--by=mask"]
 
 

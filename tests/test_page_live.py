@@ -17,6 +17,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script,
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
+from attnviz.views.live_page import with_blanks
 from tests import not_none
 from tests.browser import page_in_browser, without_script
 from tests.conftest import Attnviz

@@ -150,10 +150,10 @@ def test_a_table_that_is_cut_keeps_the_end_that_matters_and_says_what_is_left_ou
         line.plain.strip()
         for line in table_lines([table_of(count, keeps_last=keeps_last)], Screen(80, 24))
     ]
-    shown = [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()]
+    row_names = [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()]
     names = [f"t{number}" for number in range(count)]
-    assert shown == (names[-40:] if keeps_last else names[:40])
-    missing = count - len(shown)
+    assert row_names == (names[-40:] if keeps_last else names[:40])
+    missing = count - len(row_names)
     words = [line for line in lines if "--full" in line]
     noun = "token" if missing == 1 else "tokens"
     kind = "earlier" if keeps_last else "more"

@@ -126,8 +126,8 @@ def test_an_adapter_alone_is_refused_with_the_command_that_merges_it(
         ["inspect", TEXT, f"--model={folder}"],
         ["compare", TEXT, f"--model={small_transformer('bert')}", f"--model={folder}"],
     ):
-        told, advice = refusal_lines(attnviz(*words))
-        assert told.removeprefix(f"{folder}: ") == problem
+        refusal, advice = refusal_lines(attnviz(*words))
+        assert refusal.removeprefix(f"{folder}: ") == problem
         assert advice.startswith("save both together, in another folder: python -c ")
         assert "peft.AutoPeftModelForCausalLM.from_pretrained" in advice
 
