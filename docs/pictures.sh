@@ -19,7 +19,7 @@ attnviz run "The old dogs slept because they were tired." --model toy -o toy.png
 attnviz inspect "$T" -o overview.png --size 16:9 --dpi 110 -q
 attnviz compare "$T" "${T/tired/wide}" --model minilm --query it -o sentences.png --size 16:9 --dpi 72 -q
 attnviz learn agreement -o agreement.gif -q
-attnviz run "the keys near the cabinet are" --model agreement --live -o example.html -q
+attnviz run "the keys near the cabinet ?" --model agreement --live -o example.html -q
 if command -v chromium > /dev/null; then  # which draws the page as people see it
   chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,920 --virtual-time-budget=4000 \
     --screenshot=page.png example.html 2> /dev/null

@@ -829,13 +829,16 @@ def test_a_dataframe_has_a_row_for_each_weight(monkeypatch: pytest.MonkeyPatch) 
     weights = attnviz.trace("I am", heads=2).weights
 
     assert [*table] == [
-        *("layer", "head", "query_position", "query", "key_position", "key", "weight", "visible"),
+        *("layer", "head", "name", "query_position", "query", "key_position", "key", "weight"),
+        "visible",
     ]
     assert table["weight"] == weights.flatten().tolist()
+    assert (table["layer"], table["head"]) == ([0] * 8, [0] * 4 + [1] * 4)
+    assert table["name"] == ["L0H0"] * 4 + ["L0H1"] * 4
     assert table["query_position"] == [0, 0, 1, 1] * 2
     assert table["key"] == ["I", "am"] * 4
     comparison = compare_two_traces(*small_film(), names=("step 0", "step 9"))
-    assert [*comparison.to_dataframe()][4:] == ["step_0", "step_9", "others"]
+    assert [*comparison.to_dataframe()][6:] == ["step_0", "step_9", "others"]
     assert "query number" in (attnviz.trace("I am").to_csv() or "")
 
 

@@ -186,7 +186,7 @@ def test_a_pattern_that_a_shell_expands_is_one_too(
     assert result.status == 0, result.err
     rows = list(csv.DictReader(out.read_text().splitlines()))
     heads = [f"L1H{head}" for head in range(4)]
-    assert [(row["step"], row["head"]) for row in rows] == [
+    assert [(row["step"], row["name"]) for row in rows] == [
         (str(step), head) for step in STEPS for head in heads
     ]
     assert {row["apart"] for row in rows[:4]} == {""}

@@ -94,7 +94,17 @@ def test_both_names_are_kept_wherever_the_comparison_is_shown(
     line = re.compile(r"In L1H\d, .* of its attention in agreement, .*\d % in fine-tuned\n")
     assert line.match(" ".join(result.out.replace("\xa0", " ").partition("\n8 ")[0].split()) + "\n")
     header, *rows = csv.reader(Path(files[0]).read_text().splitlines())
-    assert header == ["head", "query", "key", "apart", "agreement", OTHER_NAME, "others"]
+    assert header == [
+        "layer",
+        "head",
+        "name",
+        "query",
+        "key",
+        "apart",
+        "agreement",
+        OTHER_NAME,
+        "others",
+    ]
     assert len(rows) == 4
     document = json.loads(Path(files[1]).read_text())
     assert document["names"] == ["agreement", OTHER_NAME]
@@ -134,7 +144,7 @@ def test_a_long_name_is_short_above_maps_and_columns_and_whole_elsewhere() -> No
     assert view.title == f"one sentence, in {names[0]} and {names[1]}"
     assert (
         view.render(".csv").decode().splitlines()[0]
-        == f"head,query,key,apart,{','.join(names)},others"
+        == f"layer,head,name,query,key,apart,{','.join(names)},others"
     )
     similar_names = compare(before, after, names=("a" * 30, "a" * 31)).view().grids()[0]
     assert similar_names.columns.labels[:2] == ("first", "second")

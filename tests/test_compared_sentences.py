@@ -366,7 +366,7 @@ def test_data_holds_every_head(tmp_path: Path, attnviz: Attnviz) -> None:
     assert len(document["heads"]) == 72
     assert document["pairs"] == [[n, n] for n in range(1, 16)]
     assert document["attnviz"]["command"].startswith("attnviz compare 'The animal didn")
-    assert lines[0] == "head,query,key,apart,first,second,others"
+    assert lines[0] == "layer,head,name,query,key,apart,first,second,others"
     assert len(lines) == 73
 
 

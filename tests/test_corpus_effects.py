@@ -397,7 +397,7 @@ def test_two_commands_rank_heads_over_a_file_of_texts(
         result = attnviz(*command, "--texts", str(path), "--json")
         assert result.status == 0, result.err
         document = json.loads(result.out)
-        changes = {each["head"]: each["change"] for each in document["heads"]}
+        changes = {each["name"]: each["change"] for each in document["heads"]}
         assert (document["texts"], document["skipped"]) == (5, {"empty": 1, "unanswered": 0})
         for head in effects.heads:
             assert changes[head.name] == pytest.approx(head.mean, abs=1e-5)
@@ -409,7 +409,7 @@ def test_a_view_has_a_line_with_an_interval_for_every_head(
     _, effects = minilm_effects
     view, top_head = effects.view(), effects.heads[0]
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
-    assert [row["head"] for row in rows] == [head.name for head in effects.heads]
+    assert [row["name"] for row in rows] == [head.name for head in effects.heads]
     assert [float(rows[0][name]) for name in ("change", "low", "high")] == pytest.approx(
         [top_head.mean, top_head.low, top_head.high]
     )
@@ -500,9 +500,9 @@ def test_heads_ranks_only_the_layer_or_the_head_that_is_asked_for(
     layer = json.loads(attnviz(*command, "--layer", "1").out)
     head = json.loads(attnviz(*command, "--head", "L0H2").out)
 
-    assert {row["head"][:2] for row in layer["heads"]} == {"L1"}
+    assert {row["name"][:2] for row in layer["heads"]} == {"L1"}
     assert len(layer["heads"]) == 4
-    assert [row["head"] for row in head["heads"]] == ["L0H2"]
+    assert [row["name"] for row in head["heads"]] == ["L0H2"]
     assert "--layer 1" in layer["attnviz"]["command"]
 
 

@@ -151,7 +151,7 @@ def test_bars_are_in_the_order_of_the_ranking(minilm_inspection: Inspection) -> 
 def test_data_hold_every_head(minilm_inspection: Inspection, tmp_path: Path) -> None:
     view = minilm_inspection.view()
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
-    assert [row["head"] for row in rows] == [each.name for each in minilm_inspection.effects.heads]
+    assert [row["name"] for row in rows] == [each.name for each in minilm_inspection.effects.heads]
     assert float(rows[0]["change"]) == pytest.approx(minilm_inspection.effects.heads[0].mean)
     stored_effects = json.loads(view.render(".json"))["inspection"]["effects"]
     assert stored_effects["measured"] == "vectors"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from attnviz import example, steps, trace
 from attnviz.analysis.comparison import compare
 from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.analysis.inspection.patterns import PATTERN_KINDS
 from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.cells import FULL_SLICE, Cells, StoredCells
 from attnviz.renderers.page import packing
@@ -127,7 +129,7 @@ def test_heads_of_a_model_open_with_what_one_of_them_does_most(minilm: Inspectio
 
     check_places(explorer)
     assert len(explorer.heads) == 72
-    assert explorer.heads[explorer.flags[0].map_index].name == first_head_name(explorer) == "L0H2"
+    assert first_head_name(explorer) == "L4H5"
     each = explorer.heads[7 + 12 * 4]
     assert each.name == "L4H7"
     weights, _ = values_and_hidden(each.weights)
@@ -176,6 +178,17 @@ def test_a_head_that_reads_what_none_has_to_find_opens_only_where_no_other_tells
 def most_telling_flag(inspection: Inspection, flags: tuple[Flag, ...]) -> Flag:
     best = most_telling_head(inspection, flags)
     return next(each for each in flags if each.map_index == best)
+
+
+def test_a_page_opens_on_the_strongest_head_of_the_kind_that_its_title_is_about(
+    minilm: Inspection,
+) -> None:
+    explorer, title = explorer_of(minilm), minilm.view().headline
+    patterns = minilm.patterns
+    kind = next(each for each in PATTERN_KINDS if each.target_phrase in title)
+
+    assert re.match(r"\d+ of 72 heads attend mostly to ", title)
+    assert first_head_name(explorer) == patterns.names[patterns.heads_of_kind(kind)[0]]
 
 
 def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:

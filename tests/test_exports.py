@@ -229,6 +229,7 @@ def test_the_csv_has_a_line_for_each_pair_of_tokens(text_trace: Trace) -> None:
     assert rows[1] == {
         "layer": "0",
         "head": "0",
+        "name": "L0H0",
         "query number": "1",
         "query": "I",
         "key number": "2",
@@ -321,15 +322,15 @@ def test_the_csv_of_a_comparison_has_words_numbers_and_gaps() -> None:
     view = compare("I am learning", by="mask", values=["causal", "none"]).view()
     rows = list(csv.DictReader(io.StringIO(render(view, ".csv").decode())))
 
-    assert [(row["way"], row["head"], row["query"]) for row in rows[:4]] == [
-        ("causal", "0", "I"),
-        ("causal", "0", "am"),
-        ("causal", "0", "learning"),
+    assert [(row["way"], row["name"], row["query"]) for row in rows[:4]] == [
+        ("causal", "L0H0", "I"),
+        ("causal", "L0H0", "am"),
+        ("causal", "L0H0", "learning"),
         ("causal", "mean", "mean"),
     ]
     assert rows[0]["share"] == ""
     assert rows[0]["divergence"] != ""
-    assert all(len(row) == 14 and None not in row.values() for row in rows)
+    assert all(len(row) == 16 and None not in row.values() for row in rows)
 
 
 def test_columns_of_any_kind_stand_in_the_csv_line_by_line() -> None:

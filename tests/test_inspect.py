@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
 from tests.base_rates import base_of, others_of
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines
 from tests.small_transformers import Saved
 from tests.test_looking import inspect_trace, small_trace, stacked_weights
 
@@ -144,7 +146,27 @@ def test_one_head_is_drawn_as_lines_and_all_are_refused_with_the_command_of_one(
     assert isinstance(arcs, Arcs)
     assert np.array_equal(arcs.grid.values, weights)
     assert call[0] == (SENTENCE,)
-    assert {"layer": 5, "head": 11, "as_": "arcs"}.items() <= call[1].items()
+    all_weights = stacked_weights(minilm.trace).reshape(72, 15, 15)
+    standing_out = (all_weights - all_weights.mean(0)).reshape(72, -1).max(1)
+    layer, head = divmod(int(standing_out.argmax()), 12)
+    assert {"layer": layer, "head": head, "as_": "arcs"}.items() <= call[1].items()
+
+
+@pytest.mark.slow("pictures")
+@pytest.mark.parametrize(
+    "words", [["inspect", "--as=arcs"], ["run", "--model=minilm", "--query=it", "--as=sentence"]]
+)
+def test_many_heads_in_words_are_refused_with_a_command_that_can_be_pasted(
+    attnviz: Attnviz, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *options = words
+    problem, hint = refusal_lines(attnviz(command, SENTENCE, *options, "--size=16:9", "-o=x.png"))
+    assert "of 72 heads leave room for only" in problem
+    pasted = shlex.split(hint.partition("draw one head: ")[2].partition("; or ")[0])
+    assert "None" not in pasted
+    assert attnviz(*pasted[1:]).status == 0
+    assert Path("head.png").stat().st_size
 
 
 def test_lines_of_a_head_need_a_picture(attnviz: Attnviz) -> None:
@@ -350,7 +372,7 @@ def test_what_other_tokens_give_each_key_is_as_of_each_link(
 def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: Inspection) -> None:
     view = inspect_trace(minilm.trace, query="it", layer=5, head=11).view()
     rows = [*csv.reader(io.StringIO(view.render(".csv").decode()))]
-    [animal] = [row for row in rows if row[4] == "animal"]
+    [animal] = [row for row in rows if row[6] == "animal"]
     weights = eager(minilm)[5, 11]
     assert rows[0][-4:] == ["weight", "visible", "others", "base"]
     for number, expected in zip(animal[-2:], (others_of, base_of), strict=True):
@@ -451,12 +473,12 @@ def test_a_line_of_data_for_each_head_that_is_ranked() -> None:
         (float(row["lift"]) for row in rows), reverse=True
     )
     for row in rows:
-        matrix = stacked_weights(trace)[int(row["head"][1]), int(row["head"][3])]
+        matrix = stacked_weights(trace)[int(row["layer"]), int(row["head"])]
         lift = lift_of(matrix, len(matrix) - 1, 3)
         assert float(row["lift"]) == pytest.approx(lift)
         assert float(row["weight"]) - float(row["base"]) == pytest.approx(lift)
         assert float(row["others"]) == pytest.approx(others_of(matrix, len(matrix) - 1, 3))
-        layer, head = map(int, re.findall(r"\d", row["head"]))
+        layer, head = int(row["layer"]), int(row["head"])
         assert float(row["weight"]) == pytest.approx(link_weights[layer, head])
         token_row = stacked_weights(trace)[layer, head, -1]
         assert float(row["rank in its row"]) == 1 + (token_row > link_weights[layer, head]).sum()
@@ -468,7 +490,7 @@ def test_a_line_of_data_for_each_weight_that_is_looked_at() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_of(trace, layer=1, head=0, hide_first=True))))
 
     assert len(rows) == (len(trace.tokens) - 1) ** 2
-    assert (rows[0]["head"], rows[0]["query number"], rows[0]["key number"]) == ("L1H0", "2", "2")
+    assert (rows[0]["name"], rows[0]["query number"], rows[0]["key number"]) == ("L1H0", "2", "2")
     assert_allclose(
         [float(row["weight"]) for row in rows],
         stacked_weights(trace)[1, 0, 1:, 1:].ravel(),

@@ -6,7 +6,8 @@ import csv
 import json
 import math
 import re
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,8 +25,13 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.learned.head_roles import LearnedHeads
 from attnviz.views.learned.view import film_moments, halving_moments
 from tests import not_none
+from tests.browser import page_in_browser
 from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, make_learned, task
+from tests.pages_by_hand import wait_until, write_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SHARE = r"(?:\.\d\d|1\.0)"
 HEAD = r"L\d+H\d+"
@@ -266,6 +272,32 @@ def test_a_query_is_followed_from_moment_to_moment() -> None:
     assert last.rows.names[-1] == "80"
     rows = [moment.weights[1][1][7] for moment in training.moments]
     assert (last.values == np.stack(rows)).all()
+
+
+def test_a_page_opens_on_the_head_and_the_row_of_its_title() -> None:
+    training = make_learned()
+    view = training.view()
+    explorer = not_none(view.heads)
+
+    assert view.headline.endswith("L1H1 reads the subject (99\u00a0%)")
+    assert explorer.heads[explorer.first].name.startswith("L1H1 · step 80")
+    assert explorer.query == not_none(LearnedHeads(training).trace.prediction).main_position
+    assert [title.split(":")[0] for title in explorer.row_titles[:-1]] == [
+        f"Step {step:\u2007>2}" for step in (0, 1, 2, 5, 10, 20, 40)
+    ]
+    assert explorer.row_titles[-1] == view.headline
+    assert not_none(view.with_title("My own").heads).row_titles == ()
+
+
+def test_the_title_of_a_page_follows_the_slider(tmp_path: Path, chromium: Browser) -> None:
+    view = make_learned().view()
+    with page_in_browser(chromium, write_page(view, tmp_path)) as page:
+        assert page.inner_text("h1") == view.headline
+        page.focus("#layer")
+        page.keyboard.press("Home")
+        wait_until(page, lambda: page.inner_text("h1").startswith("Step \u20070:"))
+        page.keyboard.press("End")
+        wait_until(page, lambda: page.inner_text("h1") == view.headline)
 
 
 def test_a_query_that_is_not_there_is_refused() -> None:

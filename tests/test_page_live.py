@@ -17,6 +17,7 @@ from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES, strip_script,
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trace import Trace
+from attnviz.views.live_page import with_blanks
 from tests import not_none
 from tests.browser import page_in_browser, without_script
 from tests.conftest import Attnviz
@@ -95,7 +96,7 @@ def texts_of(name: str) -> list[str]:
 
 def assert_same_as_torch(page_result: dict[str, Any], trace: Trace) -> None:
     """Tokens, weights, scores and probabilities; rows sum to 1, and what is hidden is 0."""
-    assert page_result["labels"] == list(trace.tokens.labels)
+    assert page_result["labels"] == list(with_blanks(trace).tokens.labels)
     assert page_result["ids"] == list(trace.tokens.ids)
     assert [bool(each) for each in page_result["spaced"]] == list(trace.tokens.spaced)
     for layer, heads in zip(trace.layers, page_result["heads"], strict=True):
@@ -263,7 +264,7 @@ def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path:
     assert len(page) <= 400_000
 
 
-SENTENCE = "the keys near the cabinet are"
+SENTENCE = "the keys near the cabinet ?"
 
 
 @pytest.fixture(scope="module")
@@ -281,6 +282,22 @@ def plain_title(page: Page) -> str:
 
 
 NUMBERS_SELECTOR = "#table .frame"
+
+
+def test_the_word_that_the_model_answers_is_a_blank_in_the_field_and_in_its_row(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    path = write_live_page(tmp_path, SENTENCE.replace("?", "are"), model="agreement")
+    with page_in_browser(chromium, path) as page:
+        assert plain_title(page).startswith('"?" gives "keys"')
+        assert (page.input_value("#text"), page.input_value("#query")) == (SENTENCE, "6 ?")
+        for word in ("are", "is"):
+            type_text(page, SENTENCE.replace("?", word))
+            assert page.input_value("#query") == "6 ?"
+            title = plain_title(page)
+            assert re.fullmatch(
+                rf'The model answers "are" \(.*\) at "\?", in place of "{word}"', title
+            )
 
 
 def test_a_typed_sentence_is_shown_at_once_and_an_unknown_word_changes_nothing(

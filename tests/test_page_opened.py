@@ -171,7 +171,7 @@ def test_what_is_saved_is_what_is_seen(chromium: Browser, page_path: Path, four_
             spelled_words = [
                 word if word != "=1+1" else "'=1+1" for word in (WORDS[query], WORDS[key])
             ]
-            assert [row["head"], row["query"], row["key"]] == ["L1H1", *spelled_words]
+            assert [row["name"], row["query"], row["key"]] == ["L1H1", *spelled_words]
             assert row["visible"] == str(key <= query).lower()
             assert (row["weight"] == "") == (key > query)
             assert key > query or float(row["weight"]) == float(weights[query, key])

@@ -215,7 +215,7 @@ def test_the_command_writes_a_line_for_each_head_and_the_shift_in_each_pair(
     result = attnviz("pairs", "sample_texts/pairs.tsv", "-q", "-o", "a.csv", "-o", "a.json")
     assert result.status == 0, result.err
     lines = Path("a.csv").read_text("utf-8").splitlines()
-    assert lines[0] == "head,shift,low,high,p,p alone,follows,meant,other,toward,pairs"
+    assert lines[0] == "layer,head,name,shift,low,high,p,p alone,follows,meant,other,toward,pairs"
     assert len(lines) == 73
     document = json.loads(Path("a.json").read_text("utf-8"))
     assert document["attnviz"]["command"] == (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import inspect as python
+import io
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
@@ -20,6 +22,7 @@ from attnviz.analysis.inspection.two_sentences import compare_two_traces
 from attnviz.learning.lookup import task_of
 from attnviz.learning.training import Learned
 from attnviz.tokens.tokens import tokens_of_words
+from attnviz.traces.result import Showable
 from tests.test_calls import (
     STORY,
     WEIGHTS,
@@ -324,3 +327,33 @@ def test_rows_of_heads_are_printed_in_a_line() -> None:
     assert repr(survey["L0H2"].examples[0].tokens).startswith("<Tokens '")
     assert repr(small_pairs()["L3H1"]).endswith("toward the meaning in 0 of 1 pair>")
     assert repr(small_effects()["L5H11"]).endswith(" without it, on average>")
+
+
+TABLES: dict[str, Callable[[], Showable]] = {
+    "a trace": lambda: attnviz.trace("I am", variant="multi-head"),
+    "a second text": lambda: attnviz.trace("I am", memory="so are", layers=2),
+    "inspect": lambda: attnviz.inspect(small_trace()),
+    "a query": lambda: attnviz.inspect(small_trace(), query=1),
+    "a link": inspect_link,
+    "two sentences": compare_small_sentences,
+    "effects": small_effects,
+    "pairs": small_pairs,
+    "a survey": small_survey,
+    "a ranking": lambda: rank("agreement"),
+    "ways": lambda: attnviz.compare("I am", by="mask"),
+}
+
+
+@pytest.mark.parametrize("result", TABLES.values(), ids=[*TABLES])
+def test_every_table_has_the_numbers_and_the_name_of_each_head(
+    result: Callable[[], Showable],
+) -> None:
+    rows = [*csv.DictReader(io.StringIO(result().to_csv() or ""))]
+    named = [row for row in rows if row["name"].startswith("L")]
+
+    for row in named:
+        cross = " cross " if "cross" in row["name"] else ""
+        assert row["name"] == f"L{int(row['layer'])}{cross}H{int(row['head'])}"
+    others = {(row["layer"], row["head"]) for row in rows if row not in named}
+    assert named
+    assert others <= {("", "")}  # of a mean

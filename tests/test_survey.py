@@ -411,7 +411,9 @@ def test_the_command_writes_data_with_a_line_for_each_head_and_measure(
 
     assert (result.status, result.err) == (0, f"wrote {table}\n")
     rows = table.read_text(encoding="utf-8").splitlines()
-    assert rows[0] == "head,best,stands out,measure,examples,mean,spread,low,high,even,lines"
+    assert rows[0] == (
+        "layer,head,name,best,stands out,measure,examples,mean,spread,low,high,even,lines"
+    )
     assert len(rows) == 1 + 72 * (len(MEASURES) + 1)
-    assert rows[1].startswith('L0H0,broad,no,previous token,"",0.')
+    assert rows[1].startswith('0,0,L0H0,broad,no,previous token,"",0.')
     assert re.search(r"L0H2,previous token,no,previous token,.?\d: line \d, ", "\n".join(rows))

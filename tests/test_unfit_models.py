@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import transformers
 from attnviz import AttnvizError, trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import load_transformer
-from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.traces.trained.model_location import ModelLocation
+from attnviz.traces.trained.refusals import quiet_transformers, reporting_load_errors
 from tests.conftest import Attnviz
+from tests.refusals import refusal_lines, refusal_of
 from tests.small_transformers import OF_BART, SIZES, SPECIAL, TOKENIZERS, Kind, Saved, save
 
 TEXT = "The animal was too tired"
@@ -85,14 +88,12 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
         ),
         (
             "clip",
-            "the model 'clip' (clip) also takes pixel_values, and cannot be run on a text alone: "
-            "'NoneType' object has no attribute 'shape'",
+            "the model 'clip' (clip) also takes pixel_values, and cannot be run on a text alone",
             "save the part that reads text: model.text_model.save_pretrained(folder)",
         ),
         (
             "vilt",
-            "the model 'vilt' (vilt) also takes pixel_values, and cannot be run on a text alone: "
-            "You have to specify either pixel_values or image_embeds",
+            "the model 'vilt' (vilt) also takes pixel_values, and cannot be run on a text alone",
             "use a model of text",
         ),
     ],
@@ -103,6 +104,61 @@ def test_a_model_that_stops_at_a_text_is_refused_in_two_lines(
     result = attnviz("inspect", TEXT, "--model", folder_of(name))
 
     assert (result.status, result.err) == (2, f"error: {problem}\n hint: {hint}\n")
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_an_adapter_alone_is_refused_with_the_command_that_merges_it(
+    tmp_path: Path, attnviz: Attnviz, small_transformer: Saved, has_tokenizer: bool
+) -> None:
+    folder = tmp_path / "lora"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"task_type": "CAUSAL_LM"}')
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    if has_tokenizer:
+        TOKENIZERS["bytes"]().save_pretrained(folder)
+
+    problem, hint = refusal_of(lambda: trace(TEXT, model=str(folder)))
+    assert problem == f"'{folder}' has an adapter (PEFT) without the model that it changes"
+    assert hint.startswith(
+        "give the adapted model that is in memory: model=model, tokenizer=tokenizer; or save both"
+    )
+    for words in (
+        ["inspect", TEXT, f"--model={folder}"],
+        ["compare", TEXT, f"--model={small_transformer('bert')}", f"--model={folder}"],
+    ):
+        refusal, advice = refusal_lines(attnviz(*words))
+        assert refusal.removeprefix(f"{folder}: ") == problem
+        assert advice.startswith("save both together, in another folder: python -c ")
+        assert "peft.AutoPeftModelForCausalLM.from_pretrained" in advice
+
+
+def test_transformers_that_cannot_be_imported_are_blamed_and_not_the_model() -> None:
+    """As where torchvision was built for another torch."""
+
+    def load() -> None:
+        with reporting_load_errors(ModelLocation("minilm", Path())):
+            try:
+                raise RuntimeError("operator torchvision::nms does not exist")
+            except RuntimeError as error:
+                raise ModuleNotFoundError(
+                    "Could not import module 'BertModel'. Are its requirements defined correctly?"
+                ) from error
+
+    problem, hint = refusal_of(load)
+    assert problem == (
+        "the model 'minilm' cannot be loaded, because transformers cannot be imported here: "
+        "RuntimeError: operator torchvision::nms does not exist"
+    )
+    assert hint == "install versions of torch, torchvision and transformers that fit each other"
+
+
+def test_a_model_without_numbers_is_refused_before_it_runs(small_transformer: Saved) -> None:
+    loaded = load_transformer(Settings(model=str(small_transformer("bert"))))
+    model = deepcopy(loaded.model).to("meta")
+
+    problem, hint = refusal_of(lambda: trace(TEXT, model=model, tokenizer=loaded.tokenizer))
+    assert "is on the device 'meta', where weights have sizes and no numbers" in problem
+    assert hint == "load its weights first: model = type(model).from_pretrained(folder)"
 
 
 def test_the_part_that_reads_text_can_be_looked_at_where_the_hint_puts_it(

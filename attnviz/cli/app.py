@@ -70,6 +70,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Rank the heads of a model by the accuracy lost without each.",
     ),
     "example": ("", "Recompute worked examples from textbooks, step by step."),
+    "models": ("attnviz.cli.listings:list_models", "List the models, and which are installed."),
     "variants": (
         "attnviz.cli.listings:list_variants",
         "List the kinds of attention, and what each does.",
@@ -107,6 +108,10 @@ COMMAND_HINTS = {  # words that people expect to be commands; alone they are har
     "list": "attnviz example list?",
     "train": "attnviz learn?",
     "show": "attnviz example show? attnviz example list names what there is",
+    "model": "attnviz models? It lists them",
+    "gui": "attnviz explore TEXT? A page is attnviz run TEXT -o view.html",
+    "slides": "attnviz run TEXT -o slides.pptx? They are a kind of file",
+    "lecture": "attnviz demo? docs/lecture.md has the commands of a lecture",
 }
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 NO_MEMORY_MESSAGE = "there is not enough memory", "try fewer tokens, heads or dimensions"

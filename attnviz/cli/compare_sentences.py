@@ -246,7 +246,8 @@ def _compare_two_runs(
     both_settings = [ASPECTS[by].choose(settings, value) for value in values]
     if not isinstance(first, str):
         reload_model(first)  # which refuses a model that did not make the trace
-    traces = [trace(words, run_settings, command=command) for run_settings in both_settings]
+    with two_sentences.checking_query(looking.query):
+        traces = [trace(words, run_settings, command=command) for run_settings in both_settings]
     return two_sentences.compare_traces(traces[0], traces[1], (values[0], values[1]), looking)
 
 

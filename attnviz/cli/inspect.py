@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -234,6 +235,7 @@ def inspect_command(
         pictures,
         layers=looking.layers,
         model_overrides=model_overrides,
+        while_tracing=_checking_words_of(looking),
     )
     if options.verify:
         refuse_unverifiable(trace)
@@ -251,6 +253,17 @@ def inspect_command(
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:
         print_checks(run_checks(trace), outputs)
+
+
+def _checking_words_of(looking: InspectOptions) -> Callable[[], AbstractContextManager[None]]:
+    """Return what refuses tokens and answers that are not there, before the model runs."""
+
+    def prepare() -> AbstractContextManager[None]:
+        from attnviz.analysis.inspection.token_query import checking_words_of
+
+        return checking_words_of(looking)
+
+    return prepare
 
 
 def refuse_unverifiable(trace: Trace) -> None:

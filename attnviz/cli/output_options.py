@@ -116,8 +116,8 @@ class OutputOptions:
         str | None,
         _output_option(
             metavar="TOKEN",
-            help="Show what one token, given as a word or a number, reads (attends to), with the "
-            "arithmetic.",
+            help="Show what one token, given as a word or a number (-1: the last), reads (attends "
+            "to), with the arithmetic.",
             short="Show what one token reads: --query learning, or its number.",
             example="1",
         ),

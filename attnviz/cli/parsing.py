@@ -16,6 +16,8 @@ from attnviz.errors import AttnvizError
 from attnviz.wording.commands import is_text_part, option_name, shell_quote
 from attnviz.wording.words import and_list
 
+COMPARE_COMMAND = "compare"
+VARIANT_OPTIONS = ("--variant", "-v")
 FOLDERS_OPTION = "--checkpoints"  # takes all folders that follow it
 PART_OPTION = "--part"  # for which people type --window with a part of a text
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
@@ -83,6 +85,10 @@ OPTION_HINTS: OptionHints = {  # by names of options that people expect and attn
     ("gpu", "cuda", "cpu", "mps"): "did you mean --device?",
     ("precision", "float16", "bfloat16", "half", "fp16"): "did you mean --dtype?",
     ("dark", "light", "dark-mode", "style", "background"): "did you mean --theme dark?",
+    ("fontsize", "font-size", "textsize", "letters"): "did you mean --text-size?",
+    ("solutions", "answer-key", "key-file"): (
+        "attnviz quiz -o sheet.pdf -o key.pdf writes the questions and the solutions"
+    ),
     ("figsize", "width-height", "resolution", "aspect", "pixels"): (
         "--size takes 16:9, inches (8x5) or pixels (1920x1080)"
     ),
@@ -168,6 +174,8 @@ class ParsingMixin:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words and return those left over; refuse unknown options and missing values."""
         args = _with_part_option(self, ctx, _with_repeated_option(args))
+        if ctx.info_name == COMPARE_COMMAND:
+            args = _with_compared_variants(args)
         words = tuple(args)
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
@@ -184,6 +192,30 @@ def _with_repeated_option(args: Sequence[str]) -> list[str]:
         is_next = words[-2:-1] == [FOLDERS_OPTION] and not word.startswith("-")
         words += [FOLDERS_OPTION, word] if is_next and Path(word).is_dir() else [word]
     return words
+
+
+def _with_compared_variants(args: Sequence[str]) -> list[str]:
+    """Return the words with `--by variant --values scaled,causal` in place of several variants,
+    which are given one by one or with commas; unchanged if there are fewer than two.
+
+    >>> _with_compared_variants(["I am", "--variant=scaled", "-v", "causal"])
+    ['I am', '--by', 'variant', '--values', 'scaled,causal']
+    """
+    words, names, rest = [*args], list[str](), list[str]()
+    while words:
+        word = words.pop(0)
+        option, sign, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if word == "--" or (option in VARIANT_OPTIONS and not sign and not words):
+            rest += [word, *words]
+            break
+        if option in VARIANT_OPTIONS:
+            names += (value if sign else words.pop(0)).split(",")
+        else:
+            rest.append(word)
+    if len(names) < 2 or any(word.partition("=")[0] in ("--by", "--values") for word in rest):
+        return [*args]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], "--by", "variant", "--values", ",".join(names), *rest[end:]]
 
 
 def _with_part_option(command: Any, ctx: Any, args: Sequence[str]) -> list[str]:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.checks import Check
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
+    from attnviz.traces.trained.forward_pass import PreparedInput
 
 
 @accept_options()
@@ -170,12 +171,17 @@ def trace_from_options(
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
+        from attnviz.traces.trained.tracing import checking_input
+
+        def refuse_missing(model: object, prepared: PreparedInput) -> None:
+            early_checks.refuse_missing_tokens(prepared.tokens, prepared.keys, query, key, part)
 
         quiet = any(getattr(group, "quiet", False) for group in groups)
         with (
             sharing_work(words, settings, quiet=quiet) as shared_settings,
             printing_new_text(quiet=quiet or settings.generate is None),
             showing_row_progress(quiet=quiet),
+            checking_input(refuse_missing),
             while_tracing(),
         ):
             return trace(words, shared_settings, command=command, kept=layers)

@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
 
+OTHER_SIZES = {  # that people type, and what they mean
+    "720p": "1280x720",
+    "1080p": "1920x1080",
+    "hd": "1920x1080",
+    "4k": "3840x2160",
+    "a4": "210x297mm",
+    "a5": "148x210mm",
+    "letter": "8.5x11in",
+}
 NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
 SLIDE_WIDTH_INCHES = 40 / 3
 MAX_SIZE_IN_INCHES = 100  # two larger numbers without a unit are pixels
@@ -232,11 +241,13 @@ def parse_picture_size(size: str) -> tuple[float, float]:
     number, unit = r"(\d+(?:\.\d+)?)", rf"({'|'.join(INCHES_BY_UNIT)})"
     match = re.fullmatch(rf"{number}{unit}?[x×]{number}(?:{unit})?", size)
     if not match or (match[2] and not match[4]):
-        raise AttnvizError(
-            f"there is no size '{size}'",
+        hint = (
             f"try {', '.join(NAMED_SIZES_INCHES)}, inches such as 8x5, a unit such as 85x60mm (in, "
-            "cm, mm, pt), or pixels such as 1920x1080",
+            "cm, mm, pt), or pixels such as 1920x1080"
         )
+        if size.lower() in OTHER_SIZES:
+            hint = f"did you mean {OTHER_SIZES[size.lower()]}?"
+        raise AttnvizError(f"there is no size '{size}'", hint)
     width, height = float(match[1]), float(match[3])
     inches = INCHES_BY_UNIT[match[4] or "in"]
     wide = INCHES_BY_UNIT[match[2]] if match[2] else inches

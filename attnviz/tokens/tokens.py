@@ -98,8 +98,9 @@ class Tokens:
 
         A number is a position from 0, or below 0 from the end. A text is what a command takes: the
         token's word, its number from 1, or both as tables show them (`2 the`), which is never
-        ambiguous; `it#2` is the second token `it`. A word comes before a number. Refuses what
-        means no token or several, with a hint about the keyword `option`, such as "query".
+        ambiguous; `-1` is the last token, `it#2` the second token `it`. A word comes before a
+        number. Refuses what means no token or several, with a hint about the keyword `option`, such
+        as "query".
         """
         keyword = f"{option}=" if option else ""
         if isinstance(name, int):
@@ -130,10 +131,10 @@ class Tokens:
         is_occurrence = mark and occurrence.isascii() and occurrence.isdigit()
         if is_occurrence and (positions := self.find(word)):
             return _find_occurrence(positions, word, occurrence)
-        number = name.lstrip("0")
+        sign, number = name[: name.startswith("-")], name.removeprefix("-").lstrip("0")
         fits_length = len(number) <= len(str(len(self)))  # int() refuses thousands of digits
         if name.isascii() and number.isdigit() and fits_length and int(number) <= len(self):
-            return int(number) - 1
+            return len(self) - int(number) if sign else int(number) - 1
         hints = (self._hint(name, start) for start in (1, 0))  # commands count from 1
         raise AttnvizError(
             f"no token of the sentence is '{name}'", next(hints), python_hint=next(hints)
@@ -162,7 +163,9 @@ class Tokens:
         question = f"did you mean '{nearest[0]}'? " if nearest else ""
         first = enumerate(self.labels[:MAX_LISTED_TOKENS], start)
         tokens_text = ", ".join(f"{number} {label}" for number, label in first)
-        rest_text = f", … {len(self)} in all" if len(self) > MAX_LISTED_TOKENS else ""
+        rest_text, last = "", len(self) - 1
+        if last >= MAX_LISTED_TOKENS:
+            rest_text = f", …, {last + start} {self.labels[last]} (the last, also -1)"
         only = "the only token is" if len(self) == 1 else "the tokens are"
         return f"{question}{only}: {tokens_text}{rest_text}"
 

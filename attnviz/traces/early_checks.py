@@ -70,22 +70,42 @@ def refuse_unusable_text(
         return None
     tokens = None if text is None else _tokenize_early(text, settings, streams=streams)
     memory_tokens = tokenize_memory(settings)
-    if tokens is not None and part is not None and settings.given is None:
-        _refuse_part_outside(parse_part(part), tokens, memory_tokens, query)
-    elif tokens is not None and query is not None:
-        tokens.index(query, "query")
-    if tokens is not None and key is not None and settings.given is None:  # a file has its own keys
-        tokens.index(key, "key")
+    if tokens is not None:
+        is_given = settings.given is not None  # a file has its own keys, and may have more tokens
+        own_key, own_part = (None, None) if is_given else (key, part)
+        refuse_missing_tokens(tokens, tokens, query, own_key, own_part, memory_tokens)
     return tokens
 
 
+def refuse_missing_tokens(
+    tokens: Tokens,
+    keys: Tokens,
+    query: str | None,
+    key: str | None,
+    part: str | None,
+    memory_tokens: Tokens | None = None,
+) -> None:
+    """Refuse a query that is not among the tokens, a key that is not among the keys, and a part
+    that is in neither of them, or not in the second text."""
+    if part is not None:
+        _refuse_part_outside(parse_part(part), tokens, keys, memory_tokens, query)
+    elif query is not None:
+        tokens.index(query, "query")
+    if key is not None:
+        keys.index(key, "key")
+
+
 def _refuse_part_outside(
-    part: TextPart, tokens: Tokens, memory_tokens: Tokens | None, query: str | None
+    part: TextPart,
+    tokens: Tokens,
+    keys: Tokens,
+    memory_tokens: Tokens | None,
+    query: str | None,
 ) -> None:
     """Refuse a part with queries, or keys, that are not in the text or the second text, and a query
     that is not in the part."""
     part.queries(len(tokens))
-    part.keys(len(tokens))
+    part.keys(len(keys))
     if memory_tokens is not None:
         part.keys(len(memory_tokens), is_memory=True)
     if query is not None:

@@ -86,6 +86,15 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 }
 
 
+def _variant_hint(name: str) -> str:
+    """Return the hint for what people take for a variant: several of them, or cross-attention."""
+    if "," in name and {*name.split(",")} <= {*VARIANTS}:
+        return f"several are compared: attnviz compare TEXT --by variant --values {name}"
+    if name.lower().partition("-")[0] == "cross":
+        return "cross-attention is to a second text: --memory TEXT"
+    return ""
+
+
 @with_checked_fields
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -183,7 +192,9 @@ class Settings:
         for name, (kind, choices) in CHOICES_BY_SETTING.items():
             word, others = getattr(self, name), VARIANT_ALIASES if name == "variant" else {}
             if not isinstance(word, str) or word not in choices:
-                raise unknown_name_error(kind, word, choices, about=name, other_names=others)
+                error = unknown_name_error(kind, word, choices, about=name, other_names=others)
+                hint = _variant_hint(str(word)) if name == "variant" else ""
+                raise AttnvizError(str(error), hint, about=name) if hint else error
         word = self.attention
         if word is not None and (not isinstance(word, str) or word not in ATTENTION_KINDS):
             raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")

@@ -251,6 +251,10 @@ class Layer:
         """`L0`, or `L0 cross` for cross-attention to a second sentence."""
         return f"L{self.layer}" if self.memory is None else f"L{self.layer} cross"
 
+    def head_name(self, head: int) -> str:
+        """`L0H1`, or `L0 cross H1` for cross-attention to a second sentence."""
+        return f"{self.name}{' ' if self.memory is not None else ''}H{head}"
+
 
 @with_summary
 @dataclass(frozen=True)

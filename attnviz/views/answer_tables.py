@@ -86,6 +86,7 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
             tuple(_answer_cell_text(prediction, position, answer) for answer in row)
             for position, row in best.items()
         ),
+        keeps_last=prediction.predicts == "next",  # whose last row says how the text goes on
     )
 
 
@@ -277,7 +278,9 @@ def all_answers_grids(trace: Trace) -> list[Grid]:
     columns = plain_axis("answer", [*map(bidi_isolated, prediction.answers)])
     cells = unmasked_cells(tensor_to_numpy(prediction.probabilities))
     note = " · ".join(unasked_position_notes(prediction, trace.tokens))
-    return [Grid("prediction", rows, columns, cells, PROBABILITY_SCALE, note=note)]
+    keeps_last = prediction.predicts == "next"
+    scale = PROBABILITY_SCALE
+    return [Grid("prediction", rows, columns, cells, scale, note, keeps_last=keeps_last)]
 
 
 def answer_sentences(trace: Trace, query: int | None = None) -> tuple[str, ...]:

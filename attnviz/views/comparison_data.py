@@ -27,12 +27,12 @@ from attnviz.views.measure_tables import (
     difference_title,
 )
 from attnviz.views.reading import token_axis
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells
 from attnviz.wording.numbers import number_or_none
 
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
 MEAN_WITHOUT_VECTORS = "it is the mean of several heads"
-MEASURE_COLUMNS = ("way", "mistake", "head", "query number", "query", *MEASURE_NAMES)
+MEASURE_COLUMNS = ("way", "mistake", *HEAD_COLUMNS, "query number", "query", *MEASURE_NAMES)
 DIFFERENCE_MEASURE = "difference"
 ExplorerRow = tuple[str, "int | None", HeadMap]  # a row's title, a head (None: mean), its map
 
@@ -155,25 +155,27 @@ def _measure_lines(comparison: Comparison) -> Iterator[TableLines]:
     for alternative, measures in zip(comparison.alternatives, comparison.measures, strict=True):
         way = (alternative.name, "true" if alternative.mistake else "false")
         for head in range(len(measures.entropy)):
-            yield _head_measure_lines(comparison, alternative.tokens, measures, way, head)
+            start = (*way, *head_cells(f"L{alternative.number}H{head}"))
+            yield _head_measure_lines(comparison, alternative.tokens, measures, start, head)
         if comparison.query is None:
             means = measures.means()
             columns = _finite_columns([[means[name]] for name in MEASURE_NAMES])
-            yield TableLines((*way, "mean"), WordColumns((("mean",), ("mean",))), columns)
+            words = WordColumns((("mean",), ("mean",)))
+            yield TableLines((*way, *head_cells("mean")), words, columns)
 
 
 def _head_measure_lines(
-    comparison: Comparison, tokens: Tokens, measures: Measures, way: tuple[str, str], head: int
+    comparison: Comparison, tokens: Tokens, measures: Measures, start: tuple[str, ...], head: int
 ) -> TableLines:
-    """Yield the table lines of one head, a line for each query or only for the selected one; `way`
-    is the alternative's name and `true` or `false` for a mistake.
+    """Yield the table lines of one head, a line for each query or only for the selected one;
+    `start` has what is the same in all of them.
     """
     single_query = comparison.query
     queries = slice(None) if single_query is None else slice(single_query, single_query + 1)
     names = tuple(str(number) for number in range(1, len(tokens.labels) + 1))
     measured = [getattr(measures, name)[head, queries].tolist() for name in MEASURE_NAMES]
     words = WordColumns((names[queries], tuple(tokens.labels[queries])))
-    return TableLines((*way, head), words, _finite_columns(measured))
+    return TableLines(start, words, _finite_columns(measured))
 
 
 def _finite_columns(rows: list[list[float]]) -> tuple[list[float | None], ...]:

@@ -16,12 +16,22 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
-RANKING_COLUMNS = ("head", "accuracy without it", "lost", "low", "high", "loss without it")
+RANKING_COLUMNS = (*HEAD_COLUMNS, "accuracy without it", "lost", "low", "high", "loss without it")
 MIN_READING_SHARE = 0.5  # of its attention: from there on, a head is said to read something
 MIN_ACCURACY_LOSS = 5e-4  # share of the answers: a smaller loss counts as none
 SHARE_ROUNDING = 1e-6  # rounding error of shares in float32
@@ -100,7 +110,7 @@ def _ranking_document(ranking: Ranking) -> Contents:
         "even attention": dict(ranking.even_scores),
         "heads": [
             {
-                "head": head.name,
+                **named_head_document(head.name),
                 "without": asdict(head.without),
                 "lost": ranking.accuracy_lost(head),
                 "interval": list(head.interval),
@@ -120,7 +130,7 @@ def _ranking_lines(ranking: Ranking) -> Iterator[TableLines]:
         [head.without.loss for head in heads],
         *([head.scores[reading.name] for head in heads] for reading in readings),
     ]
-    yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))
+    yield TableLines((), WordColumns(head_columns(head.name for head in heads)), tuple(columns))
 
 
 def ranking_sentences(ranking: Ranking) -> tuple[str, ...]:

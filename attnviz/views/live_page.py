@@ -49,6 +49,7 @@ def build_live_model(trace: Trace) -> LiveModel:
             f"{len(trace.tokens):,}",
             "give a shorter text, or leave --live out",
         )
+    trace = with_blanks(trace)
     tensors = {name: tensor_to_numpy(tensor) for name, tensor in _live_tensors(trace)}
     numbers = sum(tensor.size for tensor in tensors.values())
     refuse_large_model(numbers)
@@ -67,6 +68,16 @@ def build_live_model(trace: Trace) -> LiveModel:
         tensors=tensors,
         places=tuple(places),
     )
+
+
+def with_blanks(trace: Trace) -> Trace:
+    """Return the Trace with the words that its model must predict as blanks, in the text, too: the
+    row that gives the answer is that of `?`, whichever of the answers was typed."""
+    if trace.model is None:
+        return trace
+    tokens = trace.model.vocabulary.as_read(trace.tokens)
+    keys = tokens if trace.keys is trace.tokens else trace.keys
+    return replace(trace, tokens=tokens, keys=keys)
 
 
 def _packed_pieces(trace: Trace, count: int | None) -> tuple[bytes, bytes, dict[str, Any]]:
@@ -114,7 +125,7 @@ def live_facts(trace: Trace) -> dict[str, Any]:
         "off": list(_heads_off(trace)),
         "missing": "word" if model is None else model.facts.get("asked", "word"),
         "lengths": None if lengths is None else asdict(lengths),
-        "blanks": {},
+        "blanks": {} if model is None else model.vocabulary.blank_labels,
         "names": [],
         "mostTokens": MAX_LIVE_TOKENS,
     }

@@ -46,7 +46,16 @@ from attnviz.views.long_text import (
 )
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
-from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_cells,
+)
 from attnviz.wording.numbers import number_or_none
 
 MOST_ACROSS = 3  # maps in a row of a picture; more alternatives have no differences there
@@ -63,8 +72,11 @@ MEASURES_NOTE = (
     "divergence from '{reference}' in bits · moved = share of a row's weight that is on other keys "
     "than in '{reference}'"
 )
-MAP_COLUMNS = ("way", "head", "query number", "query", *QUERY_NUMBERS, *CHANGE_MEASURES.values())
-ROW_COLUMNS = ("way", "head", "key number", "key", "weight")
+MAP_COLUMNS = (
+    *("way", *HEAD_COLUMNS, "query number", "query"),
+    *(*QUERY_NUMBERS, *CHANGE_MEASURES.values()),
+)
+ROW_COLUMNS = ("way", *HEAD_COLUMNS, "key number", "key", "weight")
 
 
 @dataclass(frozen=True, eq=False)
@@ -535,7 +547,8 @@ def _compared_row_lines(comparison: LongComparison) -> Iterator[TableLines]:
                 nothing = np.full(len(tokens), np.nan)
                 columns.append(nothing if changed is None else tensor_to_numpy(changed))
             finite = tuple([number_or_none(x) for x in column.tolist()] for column in columns)
-            yield TableLines((alternative.name, head), words, finite)
+            start = (alternative.name, *head_cells(alternative.layer.head_name(head)))
+            yield TableLines(start, words, finite)
 
 
 def _row_data(
@@ -564,6 +577,7 @@ def _row_data(
         words = WordColumns((numbers, tokens.labels))
         for index, each in enumerate(comparison.alternatives):
             for head, row in enumerate(rows):
-                yield TableLines((each.name, heads or head), words, (row[index],))
+                name = heads or each.layer.head_name(head)
+                yield TableLines((each.name, *head_cells(name)), words, (row[index],))
 
     return TableData("long-row-comparison", document, ROW_COLUMNS, lines)

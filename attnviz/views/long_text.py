@@ -38,7 +38,17 @@ from attnviz.views.headline import attention_headline
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.reading import attention_head_name, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Excerpt,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_cells,
+)
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import bidi_isolated, counted
 
@@ -60,7 +70,7 @@ QUERY_NUMBERS = (  # of each query, in data files
 MAX_LONG_MAPS = 12  # heads of a picture with true axes; more are small maps
 MORE_HINT = "(--full also shows numbers along the text, and the tokens that are read most)"
 NUMBER_COLUMNS = (
-    *("layer", "head", "token number", "token", "received", "received if even", *QUERY_NUMBERS),
+    *(*HEAD_COLUMNS, "token number", "token", "received", "received if even", *QUERY_NUMBERS),
     "number of the most read token",
 )
 
@@ -611,4 +621,4 @@ def _token_lines(trace: Trace, heads: Sequence[LongHead]) -> Iterator[TableLines
         unknown = np.full(len(trace.tokens), np.nan)
         received = (head.received, head.even_received) if reads_itself else (unknown, unknown)
         columns = (*received, *(head.numbers(name) for name in QUERY_NUMBERS), most_read)
-        yield TableLines((head.layer.name.removeprefix("L"), head.head), words, columns)
+        yield TableLines(head_cells(head.layer.head_name(head.head)), words, columns)

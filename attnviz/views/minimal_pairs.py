@@ -20,7 +20,17 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.settings_line import stored_text
-from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import (
     SUM_ROUNDING,
@@ -32,7 +42,7 @@ from attnviz.wording.numbers import (
 from attnviz.wording.words import and_list, counted
 
 CSV_HEADER = (
-    "head",
+    *HEAD_COLUMNS,
     "shift",
     "low",
     "high",
@@ -217,7 +227,7 @@ def _pairs_document(result: MinimalPairs) -> Contents:
         "pairs": [dict(zip(COLUMNS, pair.cells, strict=True)) for pair in result.pairs],
         "heads": [
             {
-                "head": head.name,
+                **named_head_document(head.name),
                 "shift": head.shift,
                 "interval": None if np.isnan(head.low) else [head.low, head.high],
                 "p": head.p_value if head.is_tested else None,
@@ -237,4 +247,4 @@ def _pairs_lines(result: MinimalPairs) -> Iterator[TableLines]:
     names = ("shift", "low", "high", "p_value", "p_alone", "follows", "meant", "other", "toward")
     columns = [[number_or_none(getattr(head, name)) for head in heads] for name in names]
     columns.append([len(result.pairs)] * len(heads))
-    yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))
+    yield TableLines((), WordColumns(head_columns(head.name for head in heads)), tuple(columns))

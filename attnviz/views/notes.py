@@ -10,6 +10,7 @@ import torch
 
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.attention.variants import AblationValue
+from attnviz.traces.external.weight_forms import AXES
 from attnviz.traces.origin import FromWeights, trained_card
 from attnviz.traces.randomness import (
     DROPOUT,
@@ -246,7 +247,7 @@ def _blind_row_names(trace: Trace) -> Iterator[str]:
 
 def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
     """Return the parts of the settings line for given weights, by subject: `kind`, `heads`,
-    `which`, `mask`.
+    `which`, `axes`, `mask`.
     """
     heads = sorted({layer.heads for layer in trace.layers})
     heads_text = " or ".join(map(str, heads))
@@ -256,8 +257,16 @@ def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
         "heads": f"{counted(len(trace.layers), 'layer')} × {heads_text} "
         f"head{'' if heads == [1] else 's'}",
         "which": f"reads {counted(len(trace.keys), 'token')}" if is_cross else "",
+        "axes": _dimensions_text(trace),
         "mask": "causal" if trace.variant.causal else "",
     }
+
+
+def _dimensions_text(trace: Trace) -> str:
+    """Return how four dimensions of given weights were read, as the first may be of two kinds."""
+    names = str(trace.provenance.settings.get("axes", "")).split()  # those of a file may be others
+    is_known = len(names) == 4 and {*names} <= {*AXES}
+    return f"dimensions read as {', '.join(names)}" if is_known else ""
 
 
 def given_weights_notes(trace: Trace) -> Iterator[str]:

@@ -43,7 +43,15 @@ from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.part_of_head import CELLS_AT_ONCE, PartOfHead
 from attnviz.views.settings_line import settings_line
 from attnviz.views.trace_data import WEIGHT_COLUMNS
-from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_cells,
+)
 from attnviz.wording.numbers import percent_text
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
@@ -369,12 +377,12 @@ def _part_lines(heads: Sequence[PartOfHead]) -> Iterator[TableLines]:
         trace, keys = each.whole.trace, each.whole.keys
         numbers = tuple(str(position + 1) for position in each.keys)
         words = WordColumns((numbers, tuple(label_at(keys, position) for position in each.keys)))
-        name = each.whole.layer.name.removeprefix("L")
+        head_start = head_cells(each.whole.layer.head_name(each.whole.head))
         step = max(1, CELLS_AT_ONCE // len(keys))
         for first in range(each.queries.start, each.queries.stop, step):
             rows = slice(first, min(first + step, each.queries.stop))
             band = each.all_cells.window(rows, slice(each.keys.start, each.keys.stop))
             for row, (values, hidden) in enumerate(zip(band.values, band.hidden, strict=True)):
                 label = label_at(trace.tokens, first + row)
-                start = (name, each.whole.head, first + row + 1, label)
+                start: tuple[str | int, ...] = (*head_start, first + row + 1, label)
                 yield TableLines(start, words, (values, ~hidden))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
 from types import MappingProxyType
 
 import numpy as np
@@ -79,7 +79,7 @@ def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
     """
     if has_single_attention(trace):
         return f"head {head}"
-    return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
+    return layer.head_name(head)
 
 
 def has_single_attention(trace: Trace) -> bool:
@@ -138,15 +138,19 @@ def _group_arcs(
             yield Arcs(grid, query, commands.get(panel.title, ""))
 
 
-def sentence_groups(trace: Trace, query: int) -> list[Group]:
+def sentence_groups(trace: Trace, query: int, commands: Sequence[str] = ()) -> list[Group]:
     """Return a group for each layer, with the sentence coloured by what one token attends to, once
     for each head.
 
     Layers that attend to a second sentence add groups of that one. A single panel has no title.
+    `commands` draw each head alone, if there are any.
     """
     own_reading, *cross_readings = query_readings(trace, query)
     rows = [
-        *(Sentence(row, query) for row in _single_row_grids(own_reading)),
+        *(
+            Sentence(row, query, single_command=command or "")
+            for row, command in zip_longest(_single_row_grids(own_reading), commands)
+        ),
         *(Sentence(row, None) for grid in cross_readings for row in _single_row_grids(grid)),
     ]
     if len(rows) == 1:

@@ -42,7 +42,17 @@ from attnviz.views.long_text import (
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.reading import attention_head_name
 from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Excerpt,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_cells,
+)
 from attnviz.wording.numbers import significant_text
 from attnviz.wording.printable import PERCENT
 
@@ -57,7 +67,7 @@ TEXT_DIGITS = 4  # of the numbers of a page's tokens
 MEASURE = "% of all attention"
 TOKEN_MEASURE = "% of the attention to tokens"  # where a sink, which is no token, takes a part
 COLUMNS = (
-    *("layer", "head", "token number", "token", "received", "share"),
+    *(*HEAD_COLUMNS, "token number", "token", "received", "share"),
     *("readers", "mean weight", "share if even"),
 )
 
@@ -67,7 +77,7 @@ class ReceivedAttention:
     """How much attention the tokens of a text receive, in one head or on average in several."""
 
     name: str  # `head 1`, `mean of 72 heads`; empty for the only head
-    place: tuple[str, str]  # the layer and the head in data files
+    table_name: str  # in a data file: `L0H1`, `mean of 72 heads`
     tokens: Tokens
     sums: Float[np.ndarray, "key"]  # of columns of weights
     readers: Float[np.ndarray, "key"]  # queries that may attend to each token
@@ -338,7 +348,7 @@ def _head_received(
     readers, even = layer.mask_rule.for_head(head).readers(queries, keys, layer.inputs.device)
     return ReceivedAttention(
         name="" if is_only else attention_head_name(trace, layer, head),
-        place=(layer.name.removeprefix("L"), str(head)),
+        table_name=layer.head_name(head),
         tokens=trace.keys_of(layer),
         sums=sums,
         readers=tensor_to_numpy(readers).astype(float),
@@ -361,7 +371,7 @@ def _mean_received(trace: Trace, heads: Sequence[tuple[Layer, int]]) -> Received
     return replace(
         each,
         name=which if heads[0][0].memory is None else f"{which} that read the second text",
-        place=("all", "mean"),
+        table_name=which,
         sums=sums,
         readers=readers,
         even_sums=even_sums,
@@ -429,4 +439,4 @@ def _received_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLine
         words = WordColumns((numbers, each.tokens.labels))
         means = each.sums / np.maximum(each.readers, 1)
         columns = (each.sums, each.shares, each.readers, means, each.even_shares)
-        yield TableLines(each.place, words, columns)
+        yield TableLines(head_cells(each.table_name), words, columns)

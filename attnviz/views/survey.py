@@ -40,13 +40,24 @@ from attnviz.views.grids.grid import Grid, cells_without_nan
 from attnviz.views.grids.points import LineTokens, Point, PointAxis, PointCloud, PointExample
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.settings_line import stored_text
-from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Excerpt,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_cells,
+    named_head_document,
+)
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
 TABLE_COLUMNS = ("mean", "from", "to", "even", "lines", "repeats", "entropy")
-CSV_HEADER = ("head", "best", "stands out", "measure", "examples")
+CSV_HEADER = (*HEAD_COLUMNS, "best", "stands out", "measure", "examples")
 ESTIMATE_FIELDS = ("mean", "spread", "low", "high", "even", "lines")
 TERMINAL_COLUMNS, TERMINAL_LINES = 80, 24  # that everything fits in, without --full
 EXCERPT_FRAME_LINES, MIN_EXCERPT_HEADS = 7, 3  # blank lines, titles and the prompt; heads
@@ -410,7 +421,7 @@ def _survey_document(survey: Survey) -> Contents:
 
 def _head_document(head: SurveyedHead) -> Contents:
     return {
-        "head": head.name,
+        **named_head_document(head.name),
         "best": None if head.best is None else head.best.name,
         "stands out": head.stands_out,
         "often": _number(head.often),
@@ -465,7 +476,7 @@ def _survey_lines(survey: Survey) -> Iterator[TableLines]:
             [_number(getattr(estimate, name)) for estimate in estimates] for name in ESTIMATE_FIELDS
         ]
         best = "" if head.best is None else head.best.name
-        start = (head.name, best, "yes" if head.stands_out else "no")
+        start = (*head_cells(head.name), best, "yes" if head.stands_out else "no")
         examples = "; ".join(map(_example_text, head.examples))
         words = WordColumns((names, tuple(examples if name == best else "" for name in names)))
         yield TableLines(start, words, tuple(columns))

@@ -124,11 +124,11 @@ def view(
     page contains the model, and computes it for other texts.
     """
     if live:
-        from attnviz.views.live_page import with_live_model
+        from attnviz.views.live_page import with_blanks, with_live_model
 
         choices: dict[str, Any] = {"show": show, "query": query, "as_": as_, "predict": predict}
         choices |= {"layer": layer, "head": head, "log": log, "part": part}
-        return with_live_model(view(trace, **choices), trace, part)
+        return with_live_model(view(with_blanks(trace), **choices), trace, part)
     if part is not None:
         from attnviz.views.part_of_text import view_part
 
@@ -320,10 +320,10 @@ def _screen_and_picture(
     if drawing_way == "heatmap" and query is not None and not show:
         picture = [untitled_readings(query_readings(trace, query))]
     if drawing_way == "sentence" and query is not None:
-        picture = sentence_groups(trace, query)
+        picture = sentence_groups(trace, query, [*_head_commands(trace, query).values()])
     if drawing_way == "arcs":
         weights = part_groups(trace, PICTURE_PARTS)
-        picture = arcs_groups(weights, query, _arcs_commands(trace, query))
+        picture = arcs_groups(weights, query, _head_commands(trace, query, as_="arcs"))
     settings = settings_line(trace)
     answers = [Group("prediction", (best_answers_grid(trace, query),))] if predict else []
     screen_caveat = random_numbers_caveat(trace, screen_parts)
@@ -334,8 +334,9 @@ def _screen_and_picture(
     )
 
 
-def _arcs_commands(trace: Trace, query: int | None) -> dict[str, str]:
-    """Return, by title of a head's map, the command that draws that head alone as arcs."""
+def _head_commands(trace: Trace, query: int | None, **drawing: str) -> dict[str, str]:
+    """Return, by title of a head's map, the command that draws that head alone; none for random
+    vectors. `drawing`: more options, such as as_="arcs"."""
     command = source_command("inspect", build_source(trace))
     if command is None or (trace.trained is None and trace.model is None):
         return {}
@@ -344,7 +345,7 @@ def _arcs_commands(trace: Trace, query: int | None) -> dict[str, str]:
     for layer in trace.layers:
         for head in range(layer.heads):
             title = head_title(WEIGHTS_NAMES[layer.attended.mixed_by], trace, layer, head)
-            options = {**query_option, "layer": layer.layer, "head": head, "as_": "arcs"}
+            options = {**query_option, "layer": layer.layer, "head": head, **drawing}
             lines[title] = command.with_options(**options).line
     return lines
 

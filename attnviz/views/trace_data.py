@@ -22,11 +22,10 @@ from attnviz.views.grids.explorer import (
 )
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells
 
 WEIGHT_COLUMNS = (
-    "layer",
-    "head",
+    *HEAD_COLUMNS,
     "query number",
     "query",
     "key number",
@@ -56,10 +55,10 @@ def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
 def _head_weight_lines(trace: Trace, layer: Layer, head: int) -> Iterator[TableLines]:
     keys, visible = trace.keys_of(layer).labels, tensor_to_numpy(head_mask(head, layer.visible))
     words = WordColumns((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
-    cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
+    cells, head_start = layer.weights.cells("mixing", head), head_cells(layer.head_name(head))
     for query, label in enumerate(trace.tokens.labels):
         weights = cells.row(query).values[0]
-        yield TableLines((name, head, query + 1, label), words, (weights, visible[query]))
+        yield TableLines((*head_start, query + 1, label), words, (weights, visible[query]))
 
 
 def explore_trace(

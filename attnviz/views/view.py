@@ -65,6 +65,8 @@ NOTEBOOK_BUNDLE_FUNCTION = "attnviz.renderers.page.notebook_output:notebook_bund
 NOTEBOOK_HTML_FUNCTION = "attnviz.renderers.page.notebook_output:notebook_html"
 
 TOKEN_NUMBER_COLUMNS = ("query number", "key number")  # of tables; they count from 1
+HEAD_COLUMNS = ("layer", "head", "name")  # of tables: two numbers, and L0H1; of a mean its name
+HEAD_NAME = re.compile(r"L(\d+)(?: \w+ )?H(\d+)")
 READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences
 FINDINGS_GROUP = "findings"  # a group whose panel titles are whole sentences
 PLAIN_TYPES = frozenset((int, float, bool, NoneType))
@@ -183,6 +185,28 @@ class TableLines:
     numbers: tuple[NumberColumn, ...]  # the columns after the words
 
 
+def head_cells(name: str) -> tuple[str, ...]:
+    """Return the cells of `HEAD_COLUMNS` for a head, or for a mean of heads, which has no numbers.
+
+    >>> head_cells("L2H11"), head_cells("L0 cross H1"), head_cells("mean of 72 heads")
+    (('2', '11', 'L2H11'), ('0', '1', 'L0 cross H1'), ('', '', 'mean of 72 heads'))
+    """
+    match = HEAD_NAME.fullmatch(name)
+    return (*(match.groups() if match else ("", "")), name)
+
+
+def named_head_document(name: str) -> dict[str, int | str | None]:
+    """Return the same of a head for a JSON document: numbers, or null for a mean."""
+    layer, head, _ = head_cells(name)
+    numbers = (int(number) if number else None for number in (layer, head))
+    return dict(zip(HEAD_COLUMNS, (*numbers, name), strict=True))
+
+
+def head_columns(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of `HEAD_COLUMNS` for these heads."""
+    return tuple(zip(*map(head_cells, names), strict=True))
+
+
 @with_summary
 @dataclass(frozen=True, eq=False)
 class TableData:
@@ -239,7 +263,10 @@ class View:
         """The heads that a reader can choose from, made printable; None for views without heads."""
         if self.head_explorer is None:
             return None
-        return printable_value(with_strongest_query(self.head_explorer()))
+        explorer = with_strongest_query(self.head_explorer())
+        if self.has_chosen_title:
+            explorer = replace(explorer, row_titles=())
+        return printable_value(explorer)
 
     @cached_property
     def cloud(self) -> PointCloud | None:
@@ -373,8 +400,11 @@ class View:
             count = len(numbers[0]) if numbers else len(block.words.columns[0])
             cells = [*([each] * count for each in block.start), *block.words.columns, *numbers]
             for (name, column), values in zip(columns.items(), cells, strict=True):
-                is_number = name in TOKEN_NUMBER_COLUMNS
-                column.extend([int(value) - 1 for value in values] if is_number else values)
+                if name in TOKEN_NUMBER_COLUMNS:
+                    values = [int(value) - 1 for value in values]
+                elif name in HEAD_COLUMNS[:2]:
+                    values = [int(value) if value else None for value in map(str, values)]
+                column.extend(values)
         if self.quantisation:
             rows = len(next(iter(columns.values())))
             columns[QUANTISATION_COLUMN] = [self.quantisation] * rows

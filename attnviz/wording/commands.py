@@ -248,9 +248,11 @@ def _field_default(field: Field[Any]) -> Any:
 
 
 def _option_words(name: str, value: Any) -> Iterator[str]:
-    """Yield the words of an option: `--causal` or `--no-causal` for a bool, else name and value,
-    once for each item of a list.
+    """Yield the words of an option: `--causal` or `--no-causal` for a bool, nothing for None, else
+    name and value, once for each item of a list.
     """
+    if value is None:
+        return
     if isinstance(value, bool):
         yield option_name(name) if value else option_name(f"no_{name}")
         return

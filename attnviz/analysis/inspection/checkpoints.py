@@ -30,6 +30,7 @@ from attnviz.analysis.inspection.patterns import (
 from attnviz.analysis.inspection.two_sentences import (
     HeadComparison,
     TraceComparison,
+    checking_query,
     compare_traces,
 )
 from attnviz.analysis.survey import induction_on_repeats
@@ -239,7 +240,8 @@ def _trace_weights(
     Refuses weights of which `count` checkpoints would not fit in memory.
     """
     layer_numbers = looking.layers
-    whole = trace(text, settings, command=command, kept=layer_numbers)
+    with checking_query(looking.query):
+        whole = trace(text, settings, command=command, kept=layer_numbers)
     rows, columns = len(whole.tokens), len(whole.keys)
     size = sum(layer.heads for layer in whole.layers) * rows * columns * 4
     memory.refuse_too_little_memory(

@@ -223,7 +223,10 @@ def inspect(
         traced = with_given_model(text, in_memory, settings_changes)
     else:
         source = source_from_text(text, chosen_settings, in_memory=in_memory)
-        traced = trace_source(source, kept_layers=looking.layers)
+        from attnviz.analysis.inspection.token_query import checking_words_of
+
+        with checking_words_of(looking):
+            traced = trace_source(source, kept_layers=looking.layers)
     counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
     numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
     looking = replace_choices(looking, numbers)

@@ -97,7 +97,7 @@ def hide_tokens(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) ->
 
 def _hide_in_map(head_map: Map, options: InspectOptions) -> Map:
     """Return one map without the tokens that the options hide; rows sum to 1 with `renormalise`."""
-    rows, columns = (_remaining_side(side, options) for side in (head_map.rows, head_map.columns))
+    rows, columns = (remaining_side(side, options) for side in (head_map.rows, head_map.columns))
     regrouped = _regroup_map(head_map, rows, columns)
     if options.renormalise:
         return replace(regrouped, cells=NormalizedCells(regrouped.cells))
@@ -114,7 +114,7 @@ def _regroup_map(head_map: Map, rows: MapSide, columns: MapSide) -> Map:
     return replace(head_map, cells=cells, rows=rows, columns=columns)
 
 
-def _remaining_side(side: MapSide, options: InspectOptions) -> MapSide:
+def remaining_side(side: MapSide, options: InspectOptions) -> MapSide:
     """Return the rows or columns without the tokens that the options hide; refuse if none are
     left."""
     hidden_tokens = find_hidden_tokens(side.tokens, options)

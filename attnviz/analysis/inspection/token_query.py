@@ -10,6 +10,7 @@ is the weight.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -20,12 +21,21 @@ from jaxtyping import Bool, Float
 
 from attnviz.analysis.base_weights import BaseWeights
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
+from attnviz.analysis.inspection.map_regrouping import (
+    full_side,
+    remaining_side,
+    tokens_hidden_by_option,
+    word_side,
+)
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys, sampled_queries
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Patch
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.trained.answers import answer_token_ids
+from attnviz.traces.trained.forward_pass import PreparedInput
+from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.tracing import checking_input
 from attnviz.wording.commands import changed_options, option_name
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
 from attnviz.wording.words import and_list
@@ -381,6 +391,27 @@ def bases_of_key(options: InspectOptions, row: MapRow, key: int) -> tuple[float,
 
 def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
     return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
+
+
+def checking_words_of(options: InspectOptions) -> AbstractContextManager[None]:
+    """Return a context in which a trained model does not read a text that lacks the tokens of these
+    options, or without knowing their answers (--toward, --instead-of)."""
+
+    def refuse_missing_words(model: LoadedTransformer, prepared: PreparedInput) -> None:
+        for name, tokens in (
+            ("query", prepared.tokens),
+            ("source", prepared.tokens),
+            ("to", prepared.keys),
+        ):
+            if (token_name := getattr(options, name)) is not None:
+                find_in_side(
+                    remaining_side(full_side(tokens, options), options), options, token_name, name
+                )
+        for name in ("toward", "instead_of"):
+            if (word := getattr(options, name)) is not None:
+                answer_token_ids(model, word, name)
+
+    return checking_input(refuse_missing_words)
 
 
 def find_in_side(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -35,6 +35,7 @@ from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
 from attnviz.errors import AttnvizError, model_error, naming_in_errors
+from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import refuse_changes_to_trace
@@ -42,8 +43,16 @@ from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import SettingKeywords, Settings, settings_refused
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.forward_pass import PreparedInput
+from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
-from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
+from attnviz.traces.trained.pieces import cut_text
+from attnviz.traces.trained.tracing import (
+    UNTRUSTED_SETTINGS,
+    checking_input,
+    reload_model,
+    with_given_model,
+)
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import replace_choices, with_checked_arguments, with_checked_settings
 from attnviz.wording.numbers import share_text
@@ -201,12 +210,15 @@ def compare_models(
         is_pair = isinstance(model, list | tuple) and len(model) == 2
         models.append(tuple(model) if is_pair else (model, own))
     named = [isinstance(model, str | os.PathLike) for model, _ in models]
-    traces = []
+    traces: list[Trace] = []
     for (model, own), is_named in zip(models, named, strict=True):
         # A name brings its own tokenizer; beside a model in memory, one `tokenizer` is that one's.
         has_tokenizer = own is not None and (not is_named or all(named) or is_list)
         more = {**keywords, "tokenizer": own} if has_tokenizer else keywords
-        with naming_in_errors(str(model)) if is_named and a != b else nullcontext():
+        with (
+            naming_in_errors(str(model)) if is_named and a != b else nullcontext(),
+            checking_query(None if traces else query),  # the other may have more special tokens
+        ):
             traces.append(trace(text, settings, model=model, command=command, **more))
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
 
@@ -254,11 +266,41 @@ def compare_sentences(
         model, _ = reload_model(with_given_model(finished_traces[0], in_memory, chosen))
         if model.in_memory:
             keywords = {**others, "model": model.model, "tokenizer": model.tokenizer}
-    traces = [
-        source if isinstance(source, Trace) else trace(source, base, command=command, **keywords)
-        for source in (first, second)
-    ]
+    with checking_query(query, first, second):
+        traces = [
+            source
+            if isinstance(source, Trace)
+            else trace(source, base, command=command, **keywords)
+            for source in (first, second)
+        ]
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
+
+
+def checking_query(
+    query: int | str | None, *sources: str | Path | Trace
+) -> AbstractContextManager[None]:
+    """Return a context in which no model reads a text if neither this text nor one of the sources
+    has the token `query`, also as a word of several tokens."""
+
+    def refuse_missing_query(model: LoadedTransformer, prepared: PreparedInput) -> None:
+        assert query is not None
+        if sources and (prepared.model_input.kind != "self" or prepared.prompt is not None):
+            return  # what a model writes after the other text is not known yet
+        for tokens in (prepared.tokens, *(_tokens_of_source(each, model) for each in sources)):
+            for side in (tokens, word_tokens(tokens)):
+                with suppress(AttnvizError):
+                    side.index(query, "query")
+                    return
+        prepared.tokens.index(query, "query")
+
+    return nullcontext() if query is None else checking_input(refuse_missing_query)
+
+
+def _tokens_of_source(source: str | Path | Trace, model: LoadedTransformer) -> Tokens:
+    if isinstance(source, Trace):
+        return source.tokens
+    text = files.read_text(source) if isinstance(source, Path) else source
+    return cut_text(model, text, truncate=True)
 
 
 def compare_two_traces(

@@ -134,6 +134,7 @@ def _heads_description(
         "rowsAre": explorer.rows.unit,
         "columnsAre": explorer.columns.unit,
         **{name: getattr(explorer, name) for name in ("query", "key", "first", "log")},
+        "titles": explorer.row_titles,
         "note": " · ".join(filter(None, (explorer.note, blocks))),
         "flags": [
             {"head": flag.map_index, "kind": flag.kind, "short": flag.short, "number": flag.number}

@@ -275,7 +275,8 @@ def table_markup(grid: Grid, grids: Sequence[Grid] = (), title: str | None = Non
     title_text = strike_head_name(name) if grid.is_all_off else name
     caption = tag("caption", title_text) if name else NO_MARKUP
     inner = [caption, _table_head(grid), _table_body(grid, grids)]
-    return _scroll_frame(tag("table", *inner, aria_label=None if name else grid.title or None))
+    table = tag("table", *inner, aria_label=None if name else grid.title or None)
+    return _scroll_frame(table, from_end=grid.keeps_last)
 
 
 def strike_head_name(name: str) -> Markup:
@@ -302,8 +303,9 @@ def too_many_sentence(grids: Sequence[Grid]) -> Markup:
     return tag("p", sentence, class_="too-many")
 
 
-def _scroll_frame(inner: Markup) -> Markup:
-    return tag("div", inner, class_="frame")
+def _scroll_frame(inner: Markup, *, from_end: bool = False) -> Markup:
+    """Return a frame that scrolls; with `from_end` its last rows are in sight first."""
+    return tag("div", inner, class_="frame from-end" if from_end else "frame")
 
 
 def _opening_frame(frame: Markup, grid: Grid, unit: str) -> Markup:

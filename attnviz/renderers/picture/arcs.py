@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.items import (
     Arc,
@@ -26,7 +25,13 @@ from attnviz.renderers.picture.items import (
     cell_tint,
 )
 from attnviz.renderers.picture.matrix import distinct_titles, title_words
-from attnviz.renderers.picture.page_frame import Drawing, Key, masked_key, scale_key
+from attnviz.renderers.picture.page_frame import (
+    Drawing,
+    Key,
+    masked_key,
+    refuse_few_words,
+    scale_key,
+)
 from attnviz.renderers.picture.panel_labels import PanelStyle, Ticks, row_ticks
 from attnviz.renderers.picture.sentence import arc_width
 from attnviz.renderers.picture.text import (
@@ -61,7 +66,6 @@ ARCS_PANEL_GAP = 0.35  # between two panels
 MANY_WORDS = 24  # in all panels: of more they are as small as can be read
 LOWEST_PANEL_SHARE = 0.4  # times as high as wide is a panel
 NATURAL_PANEL_WIDTHS = (7.5, 5.0)  # of one panel, of one of several
-READABLE_SHARE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
 STRONG_WEIGHT_SHARE = 0.5  # times the largest weight: from here on a line has its number
 LEAST_NUMBERED_WEIGHT = 0.05  # and of what one token reads from here on
 LINE_NUMBER_SCALE = 0.8  # times as large as a word is the number of its line
@@ -211,15 +215,7 @@ class ArcsDrawing(Drawing):
             ArcsDrawing(heads).legibility(room, letters) // 2
             for heads in (self.heads[:1], self.heads)
         )
-        if together >= READABLE_SHARE * alone:
-            return
-        command = self.heads[-1].single_command
-        hint = f"draw one head: {command} -o head.png; or " if command else ""
-        raise AttnvizError(
-            f"the lines of {len(self.heads)} heads leave room for only {together} of {alone} words "
-            "in one picture",
-            f"{hint}draw them on several pages: -o heads-{{page}}.png",
-        )
+        refuse_few_words("lines", self.heads, together, alone)
 
     def keys(self) -> list[Key]:
         heads = self.pooled_heads

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Layout, Tint, Words
 from attnviz.renderers.picture.text import (
     ASCENT,
@@ -27,8 +28,10 @@ from attnviz.renderers.picture.text import (
     wrap_parts,
 )
 from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.wording.numbers import short_text
 
+READABLE_SHARE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
 # Lines of a headline, and how large each is
 HEADLINE_SIZES = (1, 1.0), (2, 0.85), (2, 0.7), (3, 0.7)
 MAX_HEADLINE_LINES = 3
@@ -382,3 +385,32 @@ def _key_items(key: Key, x: float, y: float, size: float) -> Items:
         yield Words(key.prefix, x, y, size, faint=True)
     end = x + key.width(size)
     yield Words(key.meaning, end - text_width(key.meaning, size), y, size, faint=True)
+
+
+def refuse_few_words(
+    noun: str, heads: Sequence[Arcs | Sentence], together: int, alone: int
+) -> None:
+    """Refuse `heads` on one page, which leave room for `together` of the words that one `alone`
+    has; the hint names the command for the head whose weight stands out most among them."""
+    if together >= READABLE_SHARE * alone:
+        return
+    command = heads[_standing_out(heads)].single_command
+    hint = f"draw one head: {command} -o head.png; or " if command else ""
+    raise AttnvizError(
+        f"the {noun} of {len(heads)} heads leave room for only {together} of {alone} words in one "
+        "picture",
+        f"{hint}draw them on several pages: -o heads-{{page}}.png",
+    )
+
+
+def _standing_out(heads: Sequence[Arcs | Sentence]) -> int:
+    """Return the index of the head with the weight that is furthest above the mean of all heads."""
+    grids = [each.grid for each in heads]
+    rows = [
+        each.query if isinstance(each, Arcs) and each.query is not None else slice(None)
+        for each in heads
+    ]
+    weights = [grid.values[row] for grid, row in zip(grids, rows, strict=True)]
+    is_alike = len({each.shape for each in weights}) == 1
+    mean = np.mean(weights, axis=0) if is_alike else 0.0
+    return int(np.argmax([float((each - mean).max()) for each in weights]))

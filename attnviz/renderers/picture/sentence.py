@@ -22,7 +22,14 @@ from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.fit import smaller_sizes
 from attnviz.renderers.picture.items import Arc, Block, Box, Items, Point, Tint, Words, cell_tint
 from attnviz.renderers.picture.matrix import title_words
-from attnviz.renderers.picture.page_frame import Drawing, Key, masked_key, query_key, scale_key
+from attnviz.renderers.picture.page_frame import (
+    Drawing,
+    Key,
+    masked_key,
+    query_key,
+    refuse_few_words,
+    scale_key,
+)
 from attnviz.renderers.picture.text import (
     HEADING_HEIGHT,
     MIDDLE,
@@ -331,6 +338,14 @@ class SentenceDrawing(Drawing):
         single = SentenceDrawing(self.sentences[:1]).legibility(room, letters)
         return "all bars" if lacks_bars and single > self.legibility(room, letters) else ""
 
+    def refuse(self, room: Box, letters: Lettering) -> None:
+        """Refuse so many heads on one page that most of their words could not be written."""
+        if len(self.sentences) > 1:
+            above_keys = self.room_above_keys(room, letters)
+            first, count = self.sentences[0], len(self.sentences)
+            counts = (_written_words(first, number, above_keys, letters) for number in (count, 1))
+            refuse_few_words("sentences", self.sentences, *counts)
+
     def keys(self) -> list[Key]:
         """Return what colours, the line around a word, and the look of hidden words mean."""
         scales = dict.fromkeys(sentence.grid.scale for sentence in self.sentences)
@@ -340,6 +355,20 @@ class SentenceDrawing(Drawing):
         if any(sentence.grid.hidden.any() for sentence in self.sentences):
             meanings.append(masked_key(next(iter(scales))))
         return meanings
+
+
+def _written_words(sentence: Sentence, count: int, room: Box, letters: Lettering) -> int:
+    """Return how many words have room in the smallest letters, uncut, where so many sentences like
+    this one stand on a page."""
+    written = [0]
+    for across in range(1, count + 1):
+        _, _, width, height = panes(count, across, room, PANEL_GAP)[0]
+        panel = _sentence_panel(sentence, width, letters.smallest, letters, height)
+        panel = _shortened_panel(panel, height)
+        if panel.heading_height + panel.words.height <= height:
+            labels, words = sentence.grid.columns.labels, panel.words.words
+            written.append(sum(word.text == labels[word.column] for word in words))
+    return max(written)
 
 
 @cached_by_font(4)  # asked for again: what is legible, what has no room, and where all stands

@@ -213,7 +213,7 @@ def _vector_tables(grid: Grid, grids: Sequence[Grid], screen: Screen) -> list[Te
     With --full all rows, and a table for each part of the columns; in a file everything in one.
     """
     write = cell_format(grid, screen.decimals, grids)  # the same whichever columns are shown
-    shown_grid = grid if screen.full or screen.width is None else grid.part(slice(MAX_VECTOR_ROWS))
+    shown_grid = grid if screen.full or screen.width is None else _some_rows(grid)
     form = TableForm("numbers", _number_columns(grid, grids, screen))
     room = screen.room - TerminalTable(shown_grid, screen, form, write).label_width
     if grid.columns.has_named_dimensions:
@@ -223,6 +223,12 @@ def _vector_tables(grid: Grid, grids: Sequence[Grid], screen: Screen) -> list[Te
         TerminalTable(shown_grid.part(FULL_SLICE, part), screen, form.part(part), write)
         for part in (parts if screen.full else parts[:1])
     ]
+
+
+def _some_rows(grid: Grid) -> Grid:
+    """Return the first 40 rows of a grid, or the last 40 if its last rows matter most."""
+    rows = slice(-MAX_VECTOR_ROWS, None) if grid.keeps_last else slice(MAX_VECTOR_ROWS)
+    return grid.part(rows)
 
 
 def _dimension_names_form(grid: Grid, number: int, room: int) -> TableForm:
@@ -390,7 +396,8 @@ def _row_tokens_note(table: TerminalTable) -> list[Text]:
 
 def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
     """Return how many columns and rows a table leaves out: '24 more dimensions and 8 more tokens';
-    of a matrix between dimensions '24 more columns and 8 more rows'.
+    of a matrix between dimensions '24 more columns and 8 more rows'; '8 earlier tokens' where the
+    last are shown.
 
     Empty if none, or if the table is pooled.
     """
@@ -400,7 +407,9 @@ def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
     counts = (len(grid.columns) - len(table.grid.columns), len(grid.rows) - len(table.grid.rows))
     if all(counts) and units[0] == units[1]:
         units = "column", "row"
-    counts_of_units = zip(counts, units, strict=True)
+    kinds = "more", "earlier" if grid.keeps_last else "more"
     return " and ".join(
-        counted(number, f"more {noun}") for number, noun in counts_of_units if number
+        counted(number, f"{kind} {noun}")
+        for number, kind, noun in zip(counts, kinds, units, strict=True)
+        if number
     )

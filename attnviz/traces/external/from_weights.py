@@ -78,6 +78,7 @@ def from_weights(
     keys: object = None,
     tokenizer: object = None,
     item: int | None = None,
+    axes: str | None = None,
     name: str = "",
 ) -> Trace:
     """Return a Trace built from attention weights that were computed outside attnviz.
@@ -86,14 +87,16 @@ def from_weights(
     key]; or what a model of transformers returns, `outputs.attentions`, also that of `generate()`.
     `tokens` are words, pieces of a vocabulary, or ids with their `tokenizer`; `keys` are the tokens
     attended to, if they are others. `item` chooses one of a batch, from 1, where layers are [item,
-    head, query, key]; `name` is that of the model. Refuses negative or infinite weights, NaN, and
+    head, query, key]. `axes` names the dimensions of an array, in any order, such as `axes="batch
+    head query key"` for a batch of one layer; the first of four is otherwise read as layers, which
+    the settings say. `name` is that of the model. Refuses negative or infinite weights, NaN, and
     numbers of tokens that do not fit.
 
     >>> from attnviz import from_weights
     >>> from_weights([[1, 0], [0.25, 0.75]], ["I", "am"]).weights.shape
     torch.Size([1, 1, 2, 2])
     """
-    external = parse_weights(weights, item, across=keys is not None)
+    external = parse_weights(weights, item, axes=axes, across=keys is not None)
     _refuse_invalid_weights(external.layers)
     sides = _resolve_tokens(external, tokens, keys, tokenizer, item)
     visible, causal = _infer_mask(external.layers, sides)
@@ -124,7 +127,12 @@ def _build_external_trace(
     provenance = Provenance(
         version=__version__,
         command=None,
-        settings={"weights": GIVEN_LABEL, "name": origin.name, "stored_as": origin.stored_as},
+        settings={
+            "weights": GIVEN_LABEL,
+            "name": origin.name,
+            "stored_as": origin.stored_as,
+            **({"axes": external.axes} if external.axes else {}),
+        },
         seed=Settings.seed,
         device="cpu",
         dtype=str(first_layer.dtype).removeprefix("torch."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -36,6 +36,10 @@ BEAM_INDICES_HINT = (
 )
 SECOND_OUTPUT_HINT = "; from nn.MultiheadAttention, give the second output, its weights"
 NEED_WEIGHTS_HINT = "; nn.MultiheadAttention returns them with need_weights=True"
+AXES = ("layer", "batch", "head", "query", "key")  # in this order here; others may be missing
+REQUIRED_AXES = ("query", "key")
+BATCH_AXES = "batch head query key"
+AXES_HINT = f'name each dimension: axes="layer head query key", or axes="{BATCH_AXES}"'
 EAGER_HINT = (
     'load the model with attn_implementation="eager" and call it with output_attentions=True: '
     "the faster kinds of attention return no weights"
@@ -50,14 +54,18 @@ class ExternalWeights:
     batch_item: BatchItem
     prompt: int | None = None  # number of given tokens, if a model generated the others
     stored_as: str = "float32"
+    axes: str = ""  # how the dimensions of an array were read; empty for other forms
 
 
-def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWeights:
+def parse_weights(
+    weights: Any, item: int | None, *, axes: str | None = None, across: bool
+) -> ExternalWeights:
     """Return the given weights of one item of the batch, by layer number.
 
-    They may be an array, lists, or a model's outputs, also of generate(). `across` is True for
-    cross-attention. Refuses forms that are no weights, layers of different sizes, batches without
-    an `item` (from 1), and weights that do not fit in memory.
+    They may be an array, lists, or a model's outputs, also of generate(). `axes` names the
+    dimensions of an array. `across` is True for cross-attention. Refuses forms that are no weights,
+    layers of different sizes, batches without an `item` (from 1), and weights that do not fit in
+    memory.
     """
     beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
     form = _attentions_in_outputs(weights, across=across)
@@ -70,8 +78,16 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
     cells = _count_cells(form)
     memory.refuse_too_little_memory(cells * BYTES_PER_WEIGHT, f"a copy of {cells:,} weights")
     if not depth or not is_array(leaf):
-        layers = _layers_from_array(value_to_tensor(form), item)
-        return _select_batch_item(layers, item, dtype_name(form))
+        array = value_to_tensor(form)
+        axes = _name_axes(array, item) if axes is None else axes
+        selected = _select_batch_item(_layers_by_axes(array, axes), item, dtype_name(form))
+        return replace(selected, axes=axes)
+    if axes is not None:
+        raise AttnvizError(
+            "axes names the dimensions of one array, and the weights are a list of tensors",
+            "leave axes out: each of the tensors is a layer",
+            about="axes",
+        )
     if depth == 1:
         return _select_batch_item(_layers_from_list(form), item, dtype_name(leaf))
     if depth == 2 and len(leaf.shape) == 2:
@@ -124,21 +140,42 @@ def _depth_and_leaf(form: Any) -> tuple[int, Any]:
     return depth, None if is_sequence(leaf) else leaf
 
 
-def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Tensor]:
-    """Return layers [item, head, query, key] by number, of an array of 2 to 5 dimensions: [query,
-    key], [head, query, key], [layer, head, query, key] or [layer, item, head, query, key].
+def _name_axes(weights: Tensor, item: int | None) -> str:
+    """Return how the 2 to 5 dimensions of an array are read: `layer head query key`.
 
-    If an item is given, the first dimension of three or four is the batch of one layer. Refuses
-    arrays of other dimensions.
+    If an item is given, the first of three or four is the batch of one layer. Refuses arrays of
+    other dimensions.
     """
     if weights.ndim not in (2, 3, 4, 5):
         dimensions = counted(weights.ndim, "dimension")
         raise _unknown_form_error(f"{dimensions}, {shape_text(weights.shape)}")
     if weights.ndim in (3, 4) and item is not None:
-        return {0: weights if weights.ndim == 4 else weights[:, None]}
-    while weights.ndim < 4:
-        weights = weights[None]
-    return dict(enumerate(weights if weights.ndim == 5 else weights[:, None]))
+        return BATCH_AXES if weights.ndim == 4 else "batch query key"
+    names = AXES if weights.ndim == 5 else [name for name in AXES if name != "batch"]
+    return " ".join(names[-weights.ndim :])
+
+
+def _layers_by_axes(weights: Tensor, axes: str) -> dict[int, Tensor]:
+    """Return layers [item, head, query, key] by number, of an array whose dimensions are named, in
+    any order; refuses names that do not fit it."""
+    names = ["batch" if name == "item" else name for name in axes.replace(",", " ").split()]
+    unknown = next((name for name in names if name not in AXES), None)
+    missing = next((name for name in REQUIRED_AXES if name not in names), None)
+    problem = ""
+    if unknown is not None:
+        problem = f"axes names '{unknown}', and dimensions are {and_list([*AXES])}"
+    elif missing is not None or len({*names}) < len(names):
+        fault = f"does not name '{missing}'" if missing else "names a dimension twice"
+        problem = f"axes {fault}"
+    elif len(names) != weights.ndim:
+        dimensions = counted(weights.ndim, "dimension")
+        problem = f"axes has {counted(len(names), 'name')}, and the weights have {dimensions}"
+    if problem:
+        raise AttnvizError(problem, AXES_HINT, about="axes")
+    named = weights.permute([names.index(name) for name in AXES if name in names])
+    for place, name in enumerate(AXES):
+        named = named if name in names else named.unsqueeze(place)
+    return dict(enumerate(named))
 
 
 def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
@@ -152,7 +189,7 @@ def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
     if len(present) < len(tensors):  # only layers can be None: these have one head each
         return _number_layers([None if layer is None else layer[None] for layer in tensors])
     _refuse_unequal_sizes(dict(enumerate(present)), "head")
-    return _layers_from_array(torch.stack(present))
+    return _layers_by_axes(torch.stack(present), "head query key")
 
 
 def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:

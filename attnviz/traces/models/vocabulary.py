@@ -85,14 +85,24 @@ class Vocabulary:
         Blanks are words with another spelling, of a model that predicts the word at a position; the
         tokens of any other model are returned unchanged.
         """
-        if self.predicts != "here" or not self.spelled:
+        if not self.blank_labels:
             return tokens
-        blank = {self.ids[word]: self.words[self.ids[word]] for word in self.spelled}
-        if self.asks:
-            blank |= {self.ids[self.asks]: self.asks}
-        pairs = zip(tokens.labels, tokens.ids, strict=True)
-        labels = tuple(blank.get(token_id, label) for label, token_id in pairs)
-        return replace(tokens, words=labels)
+        pairs = [*zip(tokens.labels, tokens.ids, tokens.spaced, strict=True)]
+        labels = tuple(self.blank_labels.get(token_id, label) for label, token_id, _ in pairs)
+        text = tokens.text
+        if labels != tokens.labels:
+            spaces = [" " * (spaced and place > 0) for place, (*_, spaced) in enumerate(pairs)]
+            text = "".join(map(str.__add__, spaces, labels))
+        return replace(tokens, text=text, words=labels)
+
+    @cached_property
+    def blank_labels(self) -> dict[int, str]:
+        """By id, how the model sees the words that it must predict: `?`; empty for a model that
+        predicts next words, or whose blanks are not spelled as answers."""
+        if self.predicts != "here" or not self.spelled:
+            return {}
+        labels = {self.ids[word]: self.words[self.ids[word]] for word in self.spelled}
+        return labels | ({self.ids[self.asks]: self.asks} if self.asks else {})
 
     def blanks(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the positions of blanks: words that the model must predict and cannot see.
@@ -119,6 +129,8 @@ class Vocabulary:
         """Return the hint for a word that it does not have: the nearest ones, then all."""
         if self.tokenizer == "chars" and word == SPACE_SIGN:
             return "write the letters without spaces"
+        if self.tokenizer == "words" and len(word) > 1 and {*word} <= {*self.ids}:
+            return f"put spaces between them: {' '.join(word)}"
         nearest = [f"'{known}'" for known in get_close_matches(word, self.ids, n=2)]
         question = f"did you mean {' or '.join(nearest)}? " if nearest else ""
         listed = " ".join(list(self.ids)[:MAX_LISTED_WORDS])

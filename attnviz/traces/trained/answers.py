@@ -109,8 +109,18 @@ def find_answer_token(
 ) -> int:
     """Return the id of the token that a word means, with a space before it or without.
 
-    If both are tokens, it is the one with the higher score. Refuses an unknown word, and one that
-    the model writes as several tokens; `about` is the option ("toward") for the message.
+    If both are tokens, it is the one with the higher score. Refuses what `answer_token_ids` does.
+    """
+    single_ids = answer_token_ids(model, word, about)
+    best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
+    return best
+
+
+def answer_token_ids(model: LoadedTransformer, word: str, about: str) -> list[int]:
+    """Return the ids of the tokens that a word may mean: with a space before it, and without.
+
+    Refuses an unknown word, and one that the model writes as several tokens; `about` is the option
+    ("toward") for the message.
     """
     tokenizer, unknown_id = model.tokenizer, model.tokenizer.unk_token_id
     with reporting_tokenizer_errors(model):
@@ -119,8 +129,7 @@ def find_answer_token(
         )
     single_ids = [i[0] for i in (spaced_ids, ids) if len(i) == 1 and i[0] != unknown_id]
     if single_ids:
-        best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
-        return best
+        return single_ids
     pieces = [f"'{piece.label}'" for piece in tokenizer_spelling(tokenizer).pieces_of_ids(ids)]
     words = [piece for piece in pieces if piece.strip("'␣")]  # a space is no answer
     unknown, option = unknown_id in ids or not words, option_name(about)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
-from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import (
     GGUF_SUFFIX,
@@ -33,11 +31,6 @@ LAST_NUMBER = re.compile(r".*?(\d{1,15})\D*\Z")
 # What a name says of the blocks and parts of a GGUF file: run-100-Q4_K_M-00001-of-00002.gguf
 GGUF_ENDING = re.compile(r"([-._](i?q\d\w*|b?f\d\d))?(-\d{5}-of-\d{5})?\.gguf\Z", re.IGNORECASE)
 LATER_PART = re.compile(r"-(?!00001-)\d{5}-of-\d{5}\.gguf\Z", re.IGNORECASE)
-ADAPTED_TASK = re.compile(rb'"task_type":\s*"(\w+)"')
-ADAPTED_CLASSES = {
-    b"CAUSAL_LM": "AutoPeftModelForCausalLM",
-    b"SEQ_2_SEQ_LM": "AutoPeftModelForSeq2SeqLM",
-}
 PATTERN_EXAMPLE = "--checkpoints 'run/checkpoint-*'"
 
 
@@ -176,13 +169,6 @@ def _step_in_state(path: Path) -> int | None:
 
 def _refuse_incomplete(folder: str) -> None:
     """Refuse a folder without a whole model, of transformers or of attnviz, by headers alone."""
-    adapter = Path(folder) / "adapter_config.json"
-    if files.is_file(adapter) and not files.is_file(Path(folder) / CONFIG_FILE):
-        raise AttnvizError(
-            f"'{folder}' has an adapter (PEFT) without the model that it changes",
-            f"save both together, in another folder: {_merging_command(adapter)}",
-            about="checkpoints",
-        )
     location = locate_transformer(folder)
     if location is None:
         load_card(folder)
@@ -190,22 +176,6 @@ def _refuse_incomplete(folder: str) -> None:
         refuse_unusable_file(location.file)
     elif location.folder is not None:
         refuse_incomplete_folder(location.folder)
-
-
-def _merging_command(adapter: Path) -> str:
-    """Return the command that saves an adapter merged into its model, with the model's tokenizer:
-    `run/checkpoint-10` as `run/merged/checkpoint-10`."""
-    task = ADAPTED_TASK.search(files.read_content(adapter)[:STATE_BYTES_SEARCHED])
-    model_class = ADAPTED_CLASSES.get(task[1] if task else b"", "AutoPeftModel")
-    source = json.dumps(str(adapter.parent))
-    merged = json.dumps(str(adapter.parent.parent / "merged" / adapter.parent.name))
-    code = (
-        f"import peft, transformers; model = peft.{model_class}.from_pretrained({source}); "
-        'base = model.peft_config["default"].base_model_name_or_path; '
-        f"transformers.AutoTokenizer.from_pretrained(base).save_pretrained({merged}); "
-        f"model.merge_and_unload().save_pretrained({merged})"
-    )
-    return f"python -c {shell_quote(code)}"
 
 
 def _is_model_path(path: str) -> bool:

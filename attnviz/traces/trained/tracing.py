@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -62,6 +64,22 @@ ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "a
 CARD_FACTS = ("parameters", "layers", "heads", "kv_heads", "head_dim", "stored_as", "in_memory")
 UNTRUSTED_SETTINGS = ("model", "trust_remote_code")  # which a trace file may not choose
 MAX_WEIGHT_DIFFERENCE = 1e-3  # of one model on two machines; two models differ by tenths
+InputCheck = Callable[[LoadedTransformer, PreparedInput], object]
+_input_check: ContextVar[InputCheck | None] = ContextVar("input_check", default=None)
+
+
+@contextmanager
+def checking_input(check: InputCheck) -> Iterator[None]:
+    """Call `check` inside the block with each model and what it is about to read, so that what is
+    not there can be refused before the model runs.
+
+    A block inside another one replaces its check.
+    """
+    token = _input_check.set(check)
+    try:
+        yield
+    finally:
+        _input_check.reset(token)
 
 
 def trace_transformer(
@@ -84,6 +102,8 @@ def trace_transformer(
     model = in_memory or load_transformer(settings)
     with quiet_transformers(), torch.no_grad():
         prepared = prepare_input(model, text, settings)
+        if (check := _input_check.get()) is not None:
+            check(model, prepared)
         model_input, full_result = prepared.model_input, None
         answer_positions = find_answer_positions(model, prepared.tokens, model_input.kind)
         choice, note = None, ""

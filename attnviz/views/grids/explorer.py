@@ -94,6 +94,7 @@ class HeadExplorer:
     first: int = 0  # the index of the head that is shown first
     log: bool = False  # whether colours are logarithmic
     note: str = ""  # how to read the maps
+    row_titles: tuple[str, ...] = ()  # of the page, by row; empty: it keeps its title
     without_vectors: str = ""  # why no head has vectors
     flags: tuple[Flag, ...] = ()  # the strongest head of each kind
     # The tokens that the model wrote: the row before each, its name, and its probability as text.

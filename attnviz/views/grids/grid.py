@@ -66,6 +66,7 @@ class Grid:
         tuple[str, ...], ...
     ] = ()  # a word before the number of each cell; empty: no words
     off: tuple[bool, ...] = ()  # for each row, whether its head is switched off; empty: none is
+    keeps_last: bool = False  # where rows have no room, the first are left out, not the last
     is_list: bool = False  # a column for each row in a terminal where its words are too wide
 
     def __repr__(self) -> str:

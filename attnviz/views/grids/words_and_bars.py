@@ -97,6 +97,7 @@ class Sentence:
     has_bars: bool = True  # whether a list of bars is drawn below the sentence
     is_whole_text: bool = False  # then its lines are those of the text, and each token has a number
     written: int | None = None  # so many words are written so far, and the others blank; None: all
+    single_command: str = ""  # the command that draws this head alone; empty: there is none
 
     @cached_property
     def most_read(self) -> list[int]:

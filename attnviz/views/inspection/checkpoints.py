@@ -36,6 +36,7 @@ from attnviz.views.trace_film import (
     still_group,
 )
 from attnviz.views.view import (
+    HEAD_COLUMNS,
     Excerpt,
     Group,
     Shot,
@@ -44,6 +45,8 @@ from attnviz.views.view import (
     View,
     WordColumns,
     build_page,
+    head_columns,
+    named_head_document,
 )
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text
@@ -90,6 +93,7 @@ def view(
     if comparison.whole.changes or not tables:  # zeros say no more than the headline
         tables.append(changes_group(comparison.whole, None if full else MAX_SCREEN_HEADS))
         short.append(changes_group(comparison.whole, MAX_EXCERPT_HEADS))
+    kinds = [course.kind.name for course in comparison.courses]
     return View(
         title=f"one sentence, read by {counted(len(comparison.checkpoints), 'checkpoint')}",
         headline=closing[0].removesuffix("."),
@@ -104,7 +108,7 @@ def view(
         data=TableData(
             "checkpoint-comparison",
             partial(_course_document, comparison, closing),
-            ("step", "head", "kind", "apart", *(course.kind.name for course in comparison.courses)),
+            ("step", *HEAD_COLUMNS, "kind", "apart", *kinds),
             partial(_course_lines, comparison),
         ),
         provenance=_provenance(comparison, line or (command.line if command else None)),
@@ -383,7 +387,7 @@ def _head_course(comparison: CheckpointComparison, index: int, head: int) -> Con
     scores = np.array([course.scores[index, head] for course in comparison.courses])
     kind = comparison.patterns[index].kinds[head]
     return {
-        "head": comparison.head_names[head],
+        **named_head_document(comparison.head_names[head]),
         "kind": None if kind is None else kind.name,
         "apart": float(comparison.interval_divergences[index - 1, head]) if index else None,
         "scores": dict(
@@ -395,11 +399,11 @@ def _head_course(comparison: CheckpointComparison, index: int, head: int) -> Con
 def _course_lines(comparison: CheckpointComparison) -> Iterator[TableLines]:
     """Yield the lines of each checkpoint, one per head: its kind, how far it is from the checkpoint
     before, in bits, and its scores."""
-    names = comparison.head_names
-    first: list[float | None] = [None] * len(names)
+    names = head_columns(comparison.head_names)
+    first: list[float | None] = [None] * len(comparison.head_names)
     for index, step in enumerate(comparison.steps):
         kinds = comparison.patterns[index].kinds
-        words = WordColumns((names, tuple("" if kind is None else kind.name for kind in kinds)))
+        words = WordColumns((*names, tuple("" if kind is None else kind.name for kind in kinds)))
         apart = nan_to_none(comparison.interval_divergences[index - 1]) if index else first
         scores = (nan_to_none(course.scores[index]) for course in comparison.courses)
         yield TableLines((step,), words, (apart, *scores))

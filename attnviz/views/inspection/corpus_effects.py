@@ -25,12 +25,22 @@ from attnviz.views.inspection.effects import (
 from attnviz.views.minimal_pairs import p_text
 from attnviz.views.settings_line import settings_line
 from attnviz.views.survey import repeats_statement
-from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.numbers import fixed_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
-HEADER = ("head", "change", "low", "high", "p")
+HEADER = (*HEAD_COLUMNS, "change", "low", "high", "p")
 MAX_NAMED_HEADS = 5
 TEXT_NOTES = {
     "answers": "change = Kullback-Leibler divergence of all answers from those before",
@@ -207,7 +217,9 @@ def _document(effects: CorpusEffects) -> Contents:
         "measured": effects.measured,
         "unit": effects.output.unit or None,
         "metric": metric_document(effects.metric_name, effects.metric),
-        "heads": [{"head": head.name, **_mean_document(head)} for head in effects.heads],
+        "heads": [
+            {**named_head_document(head.name), **_mean_document(head)} for head in effects.heads
+        ],
         "texts of pairs": effects.pair_texts,
         "pairs": [
             {
@@ -235,4 +247,4 @@ def _lines(effects: CorpusEffects) -> Iterator[TableLines]:
         [None if isnan(value) else value for value in (getattr(head, name) for head in heads)]
         for name in ("mean", "low", "high", "p_value")
     ]
-    yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))
+    yield TableLines((), WordColumns(head_columns(head.name for head in heads)), tuple(columns))

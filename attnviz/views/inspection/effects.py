@@ -27,7 +27,14 @@ from attnviz.views.grids.scales import Scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.inspection.inspection_data import extended_document
 from attnviz.views.inspection.map_numbers import side_label
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    TableData,
+    TableLines,
+    WordColumns,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
 from attnviz.wording.words import bidi_isolated, counted
 
@@ -232,7 +239,7 @@ def effects_data(inspection: Inspection) -> TableData:
     """Return the effects as JSON data and a table with one line per head, the largest first."""
     effects = inspection.effects
     last = {"vectors": "cosine", "answers": "answer without it", "metric": "metric without it"}
-    header = ("head", "change", last[effects.measured])
+    header = (*HEAD_COLUMNS, "change", last[effects.measured])
     lines = partial(_effect_lines, effects)
     return TableData("inspection", partial(_effects_document, inspection), header, lines)
 
@@ -248,7 +255,7 @@ def _effects_document(inspection: Inspection) -> Contents:
         "metric": metric_document(results.metric_name, results.metric),
         "heads": [
             {
-                "head": effect.name,
+                **named_head_document(effect.name),
                 "change": effect.mean,
                 "changes": tensor_to_numpy(effect.amounts),
                 "cosines": None if effect.cosines is None else tensor_to_numpy(effect.cosines),
@@ -277,9 +284,9 @@ def metric_document(name: str, value: float) -> Contents | None:
 def _effect_lines(effects: Effects) -> Iterator[TableLines]:
     """Yield all lines at once: each head's change, and its cosine, the answer's probability or the
     metric."""
-    names = tuple(effect.name for effect in effects.heads)
+    names = head_columns(effect.name for effect in effects.heads)
     changes = [effect.mean for effect in effects.heads]
     last_column = [each.likely if each.cosine is None else each.cosine for each in effects.heads]
     if effects.measured == "metric":
         last_column = [effects.metric + change for change in changes]
-    yield TableLines((), WordColumns((names,)), (changes, last_column))
+    yield TableLines((), WordColumns(names), (changes, last_column))

@@ -34,7 +34,7 @@ from attnviz.views.grids.explorer import (
 from attnviz.views.grids.overview import Flag
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
 from attnviz.views.inspection.generated import generated_tokens
-from attnviz.views.inspection.head_kinds import head_flags
+from attnviz.views.inspection.head_kinds import common_kind, head_flags
 from attnviz.views.inspection.heatmap import map_captions, side_axis
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
@@ -123,7 +123,8 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
     """Return the head and tokens asked for: the strongest head of a link or by effect, or the mean
     for a query.
 
-    With none of these options it is the most telling of the flagged heads, else the first map.
+    With none of these options it is the strongest head of the kind that the title is about, else
+    the most telling of the flagged heads, or the first map.
     """
     looking = inspection.options
     if looking.source is not None:
@@ -138,7 +139,10 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
         return InitialSelection(mean_map(inspection.maps).name)
     options = looking.layer, looking.head, looking.merge
     if flags and options == (None, None, None):
-        return InitialSelection(inspection.patterns.names[most_telling_head(inspection, flags)])
+        kind, count = common_kind(inspection.patterns)
+        heads = [flag.map_index for flag in flags if count > 1 and flag.short == kind.short]
+        head = heads[0] if heads else most_telling_head(inspection, flags)
+        return InitialSelection(inspection.patterns.names[head])
     return InitialSelection(inspection.maps[0].name)
 
 

@@ -26,7 +26,14 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
 from attnviz.views.inspection.map_numbers import side_label, unit_name
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    TableData,
+    TableLines,
+    WordColumns,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
@@ -232,7 +239,18 @@ def _strongest_head_phrase(
 
 def _common_kind_text(patterns: HeadPatterns) -> str:
     """State what most heads do, by the kind with most heads; empty if no kind has two."""
-    heads = len(patterns.names)
+    heads, (kind, count) = len(patterns.names), common_kind(patterns)
+    if count < 2:
+        return ""
+    all_heads = "both heads" if heads == 2 else f"all {heads} heads"
+    heads_text = all_heads if count == heads else f"{count} of {heads} heads"
+    if kind is BROAD_PATTERN:
+        return f"{heads_text} attend broadly: nothing stands out"
+    return f"{heads_text} attend mostly to {kind.target_phrase}"
+
+
+def common_kind(patterns: HeadPatterns) -> tuple[PatternKind, int]:
+    """Return the kind that most heads are of, with the number of heads that do mostly that."""
     counts = {
         kind: sum(
             kind is BROAD_PATTERN or patterns.is_most_attended(head, kind)
@@ -240,19 +258,11 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
         )
         for kind in PATTERN_KINDS
     }
-    common_kind = max(counts, key=lambda kind: counts[kind])
-    count = counts[common_kind]
-    if count < 2:
-        return ""
-    all_heads = "both heads" if heads == 2 else f"all {heads} heads"
-    heads_text = all_heads if count == heads else f"{count} of {heads} heads"
-    if common_kind is BROAD_PATTERN:
-        return f"{heads_text} attend broadly: nothing stands out"
-    return f"{heads_text} attend mostly to {common_kind.target_phrase}"
+    return max(counts.items(), key=lambda item: item[1])
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
-    header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
+    header = (*HEAD_COLUMNS, "kind", "column", *(kind.name for kind in PATTERN_KINDS))
     lines = partial(_head_kind_lines, inspection.patterns)
     return TableData("inspection", partial(head_kinds_document, inspection), header, lines)
 
@@ -274,7 +284,7 @@ def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
     """Return one head's kind, column and scores as JSON data, with the scores of even attention."""
     kind = patterns.kinds[head]
     return {
-        "head": patterns.names[head],
+        **named_head_document(patterns.names[head]),
         "kind": None if kind is None else kind.name,
         "column": _column_text(patterns, head) or None,
         "scores": _numbers_by_kind(patterns.scores[head]),
@@ -305,4 +315,4 @@ def _head_kind_lines(patterns: HeadPatterns) -> Iterator[TableLines]:
     kinds = tuple("" if kind is None else kind.name for kind in patterns.kinds)
     keys = tuple(_column_text(patterns, head) for head in range(len(patterns.names)))
     columns = tuple(map(nan_to_none, patterns.scores.T))
-    yield TableLines((), WordColumns((patterns.names, kinds, keys)), columns)
+    yield TableLines((), WordColumns((*head_columns(patterns.names), kinds, keys)), columns)

@@ -16,10 +16,18 @@ from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive import Contents, trace_contents
 from attnviz.views.inspection.head_kinds import head_kinds_data, head_kinds_document, nan_to_none
 from attnviz.views.inspection.map_numbers import measure_name
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    TableData,
+    TableLines,
+    WordColumns,
+    head_cells,
+    head_columns,
+    named_head_document,
+)
 
 LINK_HEADER = (
-    "head",
+    *HEAD_COLUMNS,
     "most read",
     "weight",
     "others",
@@ -83,7 +91,7 @@ def extended_document(inspection: Inspection, additions: Contents) -> Contents:
 def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Contents:
     rows = [
         {
-            "head": reading.map.name,
+            **named_head_document(reading.map.name),
             "weights": reading.patch.values[0],
             "others": nan_to_none(reading.other_weights),
             "base": nan_to_none(reading.base_weights),
@@ -102,7 +110,7 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
     attention_map = link.token_query.map_rows[0].map
     ranked = [
         {
-            "head": map_link.map.name,
+            **named_head_document(map_link.map.name),
             "weight": map_link.weight,
             "others": map_link.others.mean if map_link.others.count else None,
             "base": None if np.isnan(map_link.base) else map_link.base,
@@ -132,7 +140,7 @@ def _side_document(side: MapSide) -> Contents:
 
 def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
     sides = ("query number", "query", "key number", "key")
-    return ("head", *sides, measure_name(looking), "visible")
+    return (*HEAD_COLUMNS, *sides, measure_name(looking), "visible")
 
 
 def _weight_lines(maps: Sequence[Map]) -> Iterator[TableLines]:
@@ -155,7 +163,11 @@ def _query_lines(reading: MapRow) -> TableLines:
     """Return the lines of one query in a map: a line for each key, with its weight."""
     rows, columns, query = reading.map.rows, reading.map.columns, reading.row
     keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))
-    start = (reading.map.name, rows.numbers[query], rows.labels[query])
+    start: tuple[str | int, ...] = (
+        *head_cells(reading.map.name),
+        rows.numbers[query],
+        rows.labels[query],
+    )
     return TableLines(start, keys, (reading.patch.values[0], ~reading.patch.hidden[0]))
 
 
@@ -167,7 +179,7 @@ def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:
     ranked, columns = token_link.ranked_links, token_link.ranked_links[0].map.columns
     top_keys = [link.map_row.top_column for link in ranked]
     words = WordColumns((
-        tuple(link.map.name for link in ranked),
+        *head_columns(link.map.name for link in ranked),
         tuple(f"{columns.numbers[key]} {columns.labels[key]}" for key in top_keys),
     ))  # fmt: skip
     others = [link.others for link in ranked]

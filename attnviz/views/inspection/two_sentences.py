@@ -35,7 +35,18 @@ from attnviz.views.inspection.explored import (
 )
 from attnviz.views.inspection.heatmap import map_grid
 from attnviz.views.settings_line import two_settings_line
-from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Excerpt,
+    Group,
+    TableData,
+    TableLines,
+    View,
+    WordColumns,
+    build_page,
+    head_columns,
+    named_head_document,
+)
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import distinguishing_digits, number_or_none, percent_text
 from attnviz.wording.words import and_list, as_sentence, bidi_isolated, counted
@@ -59,7 +70,7 @@ MAX_NAMING_WORD_LENGTH = 20  # characters
 UNPAIRED_NOTE = (
     "attention to tokens without a counterpart in the other sentence counts as one number"
 )
-HEAD_CHANGES_HEADER = ("head", "query", "key", DIVERGENCE_COLUMN)
+HEAD_CHANGES_HEADER = (*HEAD_COLUMNS, "query", "key", DIVERGENCE_COLUMN)
 
 
 def view(sentences: TraceComparison, *, full: bool = False, command: Command | None = None) -> View:
@@ -494,7 +505,7 @@ def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) ->
         "conclusion": " ".join(closing),
         "heads": [_head_change_document(sentences, head) for head in sentences.heads],
         "most changed": {
-            "head": top_head.name,
+            **named_head_document(top_head.name),
             "first": top_head.first.cells.window(FULL_SLICE, FULL_SLICE).values,
             "second": top_head.second.cells.window(FULL_SLICE, FULL_SLICE).values,
         },
@@ -509,7 +520,7 @@ def _head_change_document(sentences: TraceComparison, head: HeadComparison) -> C
     """Return a head's divergence and the link that changes most in it as JSON data."""
     link = sentences.link(head)
     return {
-        "head": head.name,
+        **named_head_document(head.name),
         "apart": head.divergence,
         "query": sentences.rows.name(link.row),
         "key": sentences.columns.name(link.column),
@@ -523,7 +534,7 @@ def _head_change_lines(sentences: TraceComparison) -> Iterator[TableLines]:
     """Yield all lines of the table at once, one per head, with the link that changes most."""
     heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = WordColumns((
-        tuple(head.name for head in heads),
+        *head_columns(head.name for head in heads),
         tuple(sentences.rows.name(link.row) for link in links),
         tuple(sentences.columns.name(link.column) for link in links),
     ))  # fmt: skip

@@ -15,7 +15,11 @@ from jaxtyping import Float
 from attnviz.learning.progress import Moment
 from attnviz.learning.training import Learned
 from attnviz.traces.trace import Provenance
-from attnviz.views.conclusions.learning_findings import moment_title, training_sentence
+from attnviz.views.conclusions.learning_findings import (
+    MIN_CLEAR_SHARE,
+    moment_title,
+    training_sentence,
+)
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
@@ -439,7 +443,8 @@ def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) 
     """Return the heads that a reader can choose from: a row for each of these moments, a column for
     each head.
 
-    The first one shown is the most important head at the last of these moments.
+    The first one shown is the head that the title names first, at the last of these moments, with
+    the row of the answer; the title of each moment is its own.
     """
     maps = [
         (
@@ -450,14 +455,25 @@ def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) 
         for index in moment_indices
         for head in learned_heads.all_heads
     ]
-    best_column = learned_heads.all_heads.index(learned_heads.important_heads(1)[0])
+    best_column = learned_heads.all_heads.index(_head_of_title(learned_heads))
+    prediction, query = learned_heads.trace.prediction, learned_heads.query
+    if query is None and prediction is not None:
+        query = prediction.main_position
     return arrange_heads(
         maps,
         ("moment", "head"),
-        query=learned_heads.query,
+        query=query,
+        row_titles=tuple(moment_title(learned_heads.learned, each) for each in moment_indices),
         first=len(maps) - len(learned_heads.all_heads) + best_column,
         note=f"{AXES_NOTE} · {ROW_SUM_NOTE}",
     )
+
+
+def _head_of_title(learned_heads: LearnedHeads) -> HeadIndex:
+    """Return the head that the title names first: the best at the first clear reading."""
+    readings = learned_heads.reading_scores
+    clear = [each for each in readings if each.final_score >= MIN_CLEAR_SHARE] or readings[:1]
+    return clear[0].best_head_index if clear else learned_heads.all_heads[0]
 
 
 def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -> HeadMap:
@@ -497,17 +513,13 @@ def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> L
     last.
     """
     learned = learned_heads.learned
-    words, last = learned.model.vocabulary, build_live_model(learned_heads.trace)
-    blanks = {words.ids[word]: words.words[words.ids[word]] for word in words.spelled}
-    if words.asks:
-        blanks[words.ids[words.asks]] = words.asks
+    last = build_live_model(learned_heads.trace)
     moments = (learned.moments[index].parameters or {} for index in moment_indices[:-1])
     heads = learned_heads.all_heads
     return replace(
         last,
         facts={
             **last.facts,
-            "blanks": blanks if words.predicts == "here" and words.spelled else {},
             "names": [
                 f"{learned_head_name(*head)} · {learned_heads.step_label(index)}"
                 for index in moment_indices

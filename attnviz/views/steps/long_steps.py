@@ -24,13 +24,13 @@ from attnviz.views.grids.section import Section, with_one_scale
 from attnviz.views.long_text import counted_text, label_at, passage, quoted_label
 from attnviz.views.steps import score_steps, step_sums
 from attnviz.views.steps.scene import DIGITS_RANGE, Scene
-from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE, Sum
 from attnviz.wording.words import counted
 
 MOST_ATTENDED_KEYS = 6  # that are written out, beside the query itself and the token before it
-ROW_DATA_COLUMNS = ("head", "key number", "key", "scaled score", "weight")
+ROW_DATA_COLUMNS = (*HEAD_COLUMNS, "key number", "key", "scaled score", "weight")
 
 
 def long_steps_error() -> AttnvizError:
@@ -385,6 +385,6 @@ def long_row_data(scene: Scene) -> TableData:
         numbers = tuple(str(number) for number in range(1, len(scene.keys) + 1))
         words = WordColumns((numbers, scene.keys.labels))
         for head, columns in enumerate(zip(scores, weights, strict=True)):
-            yield TableLines((head,), words, columns)
+            yield TableLines(head_cells(layer.head_name(head)), words, columns)
 
     return TableData("long-row", document, ROW_DATA_COLUMNS, lines)

@@ -80,6 +80,9 @@ function startMomentSlider(list) {
     slider.value = moment;
     says.textContent = moments[moment][1];
     slider.setAttribute("aria-valuetext", says.textContent);
+    const title = attention.titles[moments[moment][0]];
+    const isOther = title && title !== document.querySelector("h1").textContent;
+    if (isOther && !isLive) titlePage(title);
   });
 }
 

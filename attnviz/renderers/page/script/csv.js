@@ -1,13 +1,21 @@
 // The numbers of a head as CSV, as exact as the page has them.
 
 const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
+const HEAD_COLUMNS = ["layer", "head", "name"];
+const CELL_COLUMNS = ["query number", "query", "key number", "key"];
 const LINES_OF_A_SHEET = 2 ** 20; // that a spreadsheet takes; of a larger head those of a row
+
+/** The numbers of a head and its name; of a mean its name alone. */
+function headCells(name) {
+  const [, layer, number] = /L(\d+)(?: \w+ )?H(\d+)$/u.exec(name) ?? [];
+  return [layer ?? "", number ?? "", name];
+}
 
 /** A line for each cell of each head; of one with too many of them, or whose cells are blocks, for
  *  each token that the followed one reads, if the page has its row. */
 async function csvOf(those, query) {
   const label = scaleOf(those[0]).label;
-  const header = ["head", "query number", "query", "key number", "key", label, "score", "visible"];
+  const header = [...HEAD_COLUMNS, ...CELL_COLUMNS, label, "score", "visible"];
   const lines = await Promise.all(
     those.map((head) => linesOfHead(head, tokenInHead(head, 0, query))));
   return new Blob([quotedLine(header), ...lines.flat()], { type: FILES.CSV });
@@ -41,7 +49,7 @@ function linesOfRow(head, cells, row) {
     { ...readers(head), size: cells.tall },
     { ...readTokens(head), size: cells.wide },
   ];
-  const start = [heads[head].name, ...namesOfPlace(reads, row)];
+  const start = [...headCells(heads[head].name), ...namesOfPlace(reads, row)];
   const lines = Array.from({ length: cells.columns }, (_, column) => {
     const numbers = [cells.weight(row, column), cells.score(row, column)].map(exactNumber);
     return [...start, ...namesOfPlace(read, column), ...numbers, !cells.hides(row, column)];
@@ -52,7 +60,7 @@ function linesOfRow(head, cells, row) {
 /** The same of one token, number by number, also where cells stand for several of them. */
 function linesOfToken(head, cells, query) {
   const [reads, read] = [{ ...readers(head), size: 1 }, { ...readTokens(head), size: 1 }];
-  const start = [heads[head].name, ...namesOfPlace(reads, query)];
+  const start = [...headCells(heads[head].name), ...namesOfPlace(reads, query)];
   const lines = Array.from(read.labels, (_, key) => {
     const found = cells.at(query, key);
     const numbers = [found.weight, knownScoreOf(found)].map(exactNumber);

@@ -251,12 +251,12 @@ function isComplete() {
   return Boolean(asks) && predicts === "next" && ids.length > 2 * askedOf(ids)[0];
 }
 
-/** At a token; in place of a word, which the model does not see; at a token that was added. */
+/** At a token; in place of a typed word, which the model does not see; or of no word. */
 function whereAnswered(place, token) {
   const { asks } = live.model.vocabulary;
   if (!asks || live.cut.ids[place] !== live.model.idOf.get(asks)) return `at ${token}`;
-  const label = readers(state.head).labels[place];
-  if (label !== asks) return `in place of ${token}`;
+  const word = live.cut.words[place];
+  if (word !== asks) return `at ${token}, in place of "${word}"`;
   const isTyped = state.text.includes(asks);
   return isTyped ? `at ${token}` : `at ${token}, which stands for the missing ${data.live.missing}`;
 }

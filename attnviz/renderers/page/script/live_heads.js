@@ -79,7 +79,7 @@ function cutLive(text) {
   const most = Math.min(mostTokens, tensors.positions?.rows ?? mostTokens);
   const count = cut.ids.length;
   const labels = cut.labels.map((label, place) => blanks[cut.ids[place]] ?? label);
-  if (count <= most) return { ...cut, labels };
+  if (count <= most) return { ...cut, labels, words: cut.labels };
   return { problem: `This is ${count} tokens, and there is room for ${most}.` };
 }
 
