@@ -15,11 +15,12 @@ from attnviz.machine import files
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import (
+    ADAPTER_FILE,
     GGUF_SUFFIX,
     is_folder,
     locate_transformer,
-    refuse_incomplete_folder,
     refuse_unusable_file,
+    refuse_unusable_folder,
 )
 from attnviz.wording.commands import shell_quote
 
@@ -162,7 +163,7 @@ def _step_in_state(path: Path) -> int | None:
 
 def _refuse_incomplete(folder: str) -> None:
     """Refuse a folder without a whole model, of transformers or of attnviz, by headers alone."""
-    adapter = Path(folder) / "adapter_config.json"
+    adapter = Path(folder) / ADAPTER_FILE
     if files.is_file(adapter) and not files.is_file(Path(folder) / CONFIG_FILE):
         raise AttnvizError(
             f"'{folder}' has an adapter (PEFT) without the model that it changes",
@@ -175,7 +176,7 @@ def _refuse_incomplete(folder: str) -> None:
     elif location.file is not None:
         refuse_unusable_file(location.file)
     elif location.folder is not None:
-        refuse_incomplete_folder(location.folder)
+        refuse_unusable_folder(location.folder)
 
 
 def _merging_command(adapter: Path) -> str:
