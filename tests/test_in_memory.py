@@ -512,8 +512,8 @@ def test_a_coarse_dtype_is_judged_by_its_own_rounding(small_transformer: Saved) 
     keywords["model"].model.layers[0].input_layernorm.float()
     assert_refused(
         lambda: trace(TEXT, **keywords),
-        "the model 'llama' (llama) cannot be run as bfloat16: expected m1 and m2 to have the same "
-        "dtype, but got: float != c10::BFloat16",
+        "the model 'llama' (llama) cannot be run as bfloat16: "
+        '"expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16"',
         "convert all of it to one dtype: model.float()",
     )
 
