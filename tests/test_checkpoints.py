@@ -478,7 +478,7 @@ def test_what_are_no_checkpoints_is_refused_in_two_lines(
 
 
 def test_adapters_are_compared_after_the_command_that_the_refusal_names(tmp_path: Path) -> None:
-    peft = pytest.importorskip("peft")
+    peft: Any = import_module("peft")
     base = save(KINDS["llama"], tmp_path / "base-0")
     with quiet_transformers():
         from transformers import AutoModelForCausalLM
