@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal, get_args
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, is_one_word
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.keywords import with_checked_fields
@@ -119,7 +119,8 @@ class Vocabulary:
         """Return the hint for a word that it does not have: the nearest ones, then all."""
         if self.tokenizer == "chars" and word == SPACE_SIGN:
             return "write the letters without spaces"
-        nearest = [f"'{known}'" for known in get_close_matches(word, self.ids, n=2)]
+        words = [known for known in self.ids if is_one_word(known)]
+        nearest = [f"'{known}'" for known in get_close_matches(word, words, n=2)]
         question = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-        listed = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+        listed = " ".join(words[:MAX_LISTED_WORDS])
         return f"{question}it knows: {listed}{' …' * (len(self.ids) > MAX_LISTED_WORDS)}"
