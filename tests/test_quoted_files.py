@@ -212,7 +212,7 @@ WRITTEN: dict[str, tuple[Callable[[], None], str]] = {
         "run b --tokenizer words --embeddings text.txt",
     ),
     "lines": (partial(write_text, f"{ADVICE}\n"), "learn --file text.txt --steps 1 --batch 2 -q"),
-    "survey": (partial(write_text, f"{ADVICE}\n" * 2), "survey text.txt --model reverse"),
+    "survey": (partial(write_text, f"{ADVICE}\n" * 2), "survey --file text.txt --model reverse"),
     **{
         f"pairs: {number}": (
             partial(write_text, "\t".join([*PAIR[:number], ADVICE[:29], *PAIR[number + 1 :]])),
