@@ -291,7 +291,7 @@ TRANSFORMER: dict[str, Damage] = {
     ),
     "weights outside": (
         move_weights_outside,
-        f"the {INDEX} in 'mine' names '../model.safetensors', which is not in",
+        f"the {INDEX} in 'mine' names 'model.safetensors' in another folder",
     ),
     "a pointer": (
         replace_file(WEIGHTS, GIT_POINTER),

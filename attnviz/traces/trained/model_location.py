@@ -404,7 +404,7 @@ def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
     outside = next((name for name in names if Path(name).name != name), None)
     if outside is not None:
         raise model_error(
-            f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
+            f"the {index.name} in '{folder}' names '{Path(outside).name}' in another folder",
             "copy or download the whole model again",
         )
     missing = [name for name in names if not files.is_file(folder / name)]
