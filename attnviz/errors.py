@@ -140,6 +140,15 @@ def model_error(problem: str, hint: str) -> AttnvizError:
     return AttnvizError(problem, hint, about="model")
 
 
+def is_one_word(name: str) -> bool:
+    """Return whether a name may be in a hint: a file's name of several words may be an order.
+
+    >>> is_one_word("h.0.attn"), is_one_word("run this"), is_one_word("a" * 100)
+    (True, False, False)
+    """
+    return len(name) <= MAX_QUOTED_NAME_LETTERS and len(name.split()) == 1
+
+
 def unknown_name_error(
     kind: str,
     name: object,
@@ -156,14 +165,13 @@ def unknown_name_error(
     >>> print(unknown_name_error("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain
     """
-    name, names = str(name), list(known_names)  # a caller of the library may give anything
-    short_names = [known for known in names if len(known) <= MAX_QUOTED_NAME_LETTERS]
+    name = str(name)  # a caller of the library may give anything
+    names = [known for known in known_names if is_one_word(known)]
     lower_name = name.lower() if len(name) <= MAX_QUOTED_NAME_LETTERS else ""
     alias = other_names.get(lower_name)
-    nearest = [alias] if alias else get_close_matches(lower_name, short_names, n=1)
+    nearest = [alias] if alias else get_close_matches(lower_name, names, n=1)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
-    listed = [shorten_text(known, MAX_QUOTED_NAME_LETTERS) for known in names[:MAX_HINT_NAMES]]
-    listed += ["…"] * (len(names) > MAX_HINT_NAMES)
+    listed = [*names[:MAX_HINT_NAMES], *["…"] * (len(names) > MAX_HINT_NAMES)]
     hint = f"{question}known: {', '.join(listed)}" if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)
 

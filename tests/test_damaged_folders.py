@@ -75,7 +75,7 @@ SAVED_MODEL: dict[str, Damage] = {
     "nested": (replace_file(CONFIG, b"[" * 100_000), "'mine/config.json' is nested too deep"),
     "of somebody else": (
         replace_file(CONFIG, b'{"model_type": "bert"}'),
-        "the checkpoint of 'mine' lacks 197 of the model's weights",
+        "the config.json in 'mine' describes a larger model than the weights there: 109,482,240 ",
     ),
     "another format": (
         change_config(format=2),
@@ -279,7 +279,7 @@ TRANSFORMER: dict[str, Damage] = {
     ),
     "half a tokenizer": (
         files.delete_files("tokenizer.json"),
-        "the tokenizer in 'mine' could not be loaded: ValueError: Couldn't",
+        "the tokenizer in 'mine' could not be loaded: \"ValueError: Couldn't",
     ),
     "cut off": (files.cut_end_off(WEIGHTS), SIZE_OF_HEADER),
     "other bytes": (replace_file(WEIGHTS, b"\xff" * 2000), SIZE_OF_HEADER),
@@ -291,7 +291,7 @@ TRANSFORMER: dict[str, Damage] = {
     ),
     "weights outside": (
         move_weights_outside,
-        f"the {INDEX} in 'mine' names '../model.safetensors', which is not in",
+        f"the {INDEX} in 'mine' names 'model.safetensors' in another folder",
     ),
     "a pointer": (
         replace_file(WEIGHTS, GIT_POINTER),
@@ -313,7 +313,7 @@ TRANSFORMER: dict[str, Damage] = {
     ),
     "an unknown kind": (
         change_config(model_type="wonder"),
-        "the model 'mine' is of a kind that transformers does not know (wonder)",
+        "the model 'mine' is of a kind that transformers does not know ('wonder')",
     ),
     "no kind": (
         change_config(model_type=""),
@@ -333,19 +333,19 @@ TRANSFORMER: dict[str, Damage] = {
     ),
     "heads that do not fit": (
         change_config(num_attention_heads=3),
-        "the model 'mine' could not be loaded: ValueError: The hidden",
+        "the model 'mine' could not be loaded: \"ValueError: The hidden",
     ),
     "no heads": (
         change_config(num_attention_heads=0),
-        "the model 'mine' could not be loaded: ZeroDivisionError",
+        "the model 'mine' could not be loaded: \"ZeroDivisionError",
     ),
     "another width": (
         change_config(hidden_size=10**9),
-        "the config.json in 'mine' gives other sizes than the weights",
+        "the config.json in 'mine' describes a larger model than the weights there: ",
     ),
     "a width of text": (
         change_config(hidden_size="big"),
-        "the model 'mine' could not be loaded: StrictDataclassFieldValid",
+        "the model 'mine' could not be loaded: \"StrictDataclassFieldValid",
     ),
     "packed weights": (change_config(quantization_config=GPTQ), "the model 'mine' needs optim"),
     "a list": (replace_file(CONFIG, b"[]"), NO_DESCRIPTION),

@@ -116,11 +116,12 @@ def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, model_folder
     update_json("training.json", asked={"task": "m/evil.py"})(model_folder)
 
     assert refusal_lines(attnviz("learn", "--from", "m", "--steps", "5")) == (
-        "'m' learns m/evil.py, a Python file, and no Python is run just because a folder names it",
-        "if you trust that file, give it as well: attnviz learn m/evil.py --from m",
+        "'m' learns 'm/evil.py', a Python file, and no Python is run just because a folder names "
+        "it",
+        "if you trust that file, give it as well: attnviz learn FILE --from FOLDER",
     )
     assert attnviz("learn", "mine.py", "--from", "m", "--steps", "5").err == (
-        "error: 'm' learns m/evil.py, but mine.py is given\n hint: leave mine.py out, or --from\n"
+        "error: 'm' learns 'm/evil.py', but mine.py is given\n hint: leave mine.py out, or --from\n"
     )
     assert not Path("PWNED").exists()
 

@@ -339,7 +339,7 @@ def test_a_chat_that_cannot_be_is_refused_in_two_lines(
             "leave out one of them",
         ),
         (str(failing_model),): (
-            "the chat template of the model 'failing' fails: only questions",
+            "the chat template of the model 'failing' fails: \"only questions\"",
             "leave --chat out",
         ),
         ("agreement",): (

@@ -7,6 +7,7 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -433,7 +434,7 @@ def test_matrices_of_an_earlier_text_are_those_that_a_search_finds(
 
 
 def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
-    peft = pytest.importorskip("peft")
+    peft: Any = import_module("peft")
     keywords = load_with_transformers(small_transformer("llama"))
     weights_without_adapter = trace(TEXT, **keywords).weights
     config = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"])
@@ -462,7 +463,7 @@ def test_an_adapter_is_part_of_the_model(small_transformer: Saved) -> None:
 def test_a_model_whose_weights_are_elsewhere_until_they_are_needed(
     small_transformer: Saved,
 ) -> None:
-    accelerate = pytest.importorskip("accelerate")
+    accelerate: Any = import_module("accelerate")
     keywords = load_with_transformers(small_transformer("llama"))
     trace_before = trace(TEXT, **keywords)
     accelerate.cpu_offload(keywords["model"], execution_device=torch.device("cpu"))
@@ -512,8 +513,8 @@ def test_a_coarse_dtype_is_judged_by_its_own_rounding(small_transformer: Saved) 
     keywords["model"].model.layers[0].input_layernorm.float()
     assert_refused(
         lambda: trace(TEXT, **keywords),
-        "the model 'llama' (llama) cannot be run as bfloat16: expected m1 and m2 to have the same "
-        "dtype, but got: float != c10::BFloat16",
+        "the model 'llama' (llama) cannot be run as bfloat16: "
+        '"expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16"',
         "convert all of it to one dtype: model.float()",
     )
 

@@ -362,7 +362,7 @@ def test_what_cannot_go_on_gets_two_lines(attnviz: Attnviz, work_folder: Path) -
     assert "has already learned for 30 steps\n hint: try --steps 60" in refusal()
     assert "and --heads would change them" in refusal("--heads", "2")
     assert "and --watch would change them" in refusal("--watch", "a b")
-    assert "'done' learns reverse, but sort is given" in refusal("sort")
+    assert "'done' learns 'reverse', but sort is given" in refusal("sort")
     assert "every letter is right already; the goal is 0.9" in refusal(
         "--until", "0.9", "--steps", "90"
     )

@@ -76,14 +76,14 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     [
         (
             "perceiver",
-            "the model 'perceiver' (perceiver) cannot be run on a text: PerceiverModel.forward() "
-            "missing 1 required positional argument: 'inputs'",
+            "the model 'perceiver' (perceiver) cannot be run on a text: "
+            "\"PerceiverModel.forward() missing 1 required positional argument: 'inputs'\"",
             "look at its config.json, or use another model",
         ),
         (
             "xmod",
-            "the model 'xmod' (xmod) cannot be run on a text: Input language unknown. Please call "
-            "`XmodPreTrainedModel.set_default_language()`",
+            "the model 'xmod' (xmod) cannot be run on a text: "
+            '"Input language unknown. Please call `XmodPreTrainedModel.set_default_language()`"',
             "look at its config.json, or use another model",
         ),
         (
@@ -237,8 +237,9 @@ def test_the_dtype_that_a_model_cannot_have_is_the_one_that_is_asked_for(
     )
 
     assert result.err == (
-        "error: the model 'xlnet' (xlnet) cannot be run as float64: expected scalar type Float but "
-        "found Double\n hint: leave --dtype out\n"
+        "error: the model 'xlnet' (xlnet) cannot be run as float64: "
+        '"expected scalar type Float but found Double"'
+        "\n hint: leave --dtype out\n"
     )
 
 
@@ -251,7 +252,7 @@ def test_another_dtype_is_no_advice_where_that_is_not_what_stops_a_model(
         raise RuntimeError("shape '[1, 2]' is invalid for input of size 3")
 
     monkeypatch.setattr(kind, "forward", raise_error)
-    with pytest.raises(AttnvizError, match="cannot be run on this text: shape") as error:
+    with pytest.raises(AttnvizError, match='cannot be run on this text: "shape') as error:
         trace(TEXT, model=str(small_transformer("bert")), dtype="float64")
     assert error.value.hint == "look at its config.json, or save the model again"
 

@@ -262,7 +262,7 @@ def _renew_task_request(
     if not is_same_kind or Path(typed).name != Path(name).name:
         saved = saved_request.get("task", saved_request.get("file"))
         raise AttnvizError(
-            f"'{options.from_}' learns {saved}, but {typed} is given",
+            f"'{options.from_}' learns '{saved}', but {typed} is given",
             f"leave {typed} out, or --from",
         )
     return {**saved_request, kind: typed}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
-from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import with_checked_arguments
 
 if TYPE_CHECKING:
@@ -78,11 +77,10 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
     if name in TASKS:
         return task_of(name)
     if "task" in request and not name.endswith(GRAMMAR_SUFFIX):
-        command = f"attnviz learn {shell_quote(name)} --from {shell_quote(str(folder))}"
         raise AttnvizError(
-            f"'{folder}' learns {name}, a Python file, and no Python is run just because a folder "
-            "names it",
-            f"if you trust that file, give it as well: {command}",
+            f"'{folder}' learns '{name}', a Python file, and no Python is run just because a "
+            "folder names it",
+            "if you trust that file, give it as well: attnviz learn FILE --from FOLDER",
         )
     try:
         if "file" in request:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.tokens.tokenizer_limits import refuse_growing_files
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.words import counted
@@ -89,7 +90,8 @@ def look_up_vectors(
             about="dim",
         )
     words = list(map(_lookup_word, tokens.pieces, tokens.labels))
-    ids_by_word = {word: lexicon.piece_ids(word) for word in dict.fromkeys(words)}
+    with _reporting_tokenizer_errors(f"the tokenizer of '{name}' cannot cut this text"):
+        ids_by_word = {word: lexicon.piece_ids(word) for word in dict.fromkeys(words)}
     for word, label in zip(words, tokens.labels, strict=True):
         _refuse_unknown_token(lexicon, ids_by_word[word], label)
     means = {word: lexicon.table.read_rows(ids).mean(0) for word, ids in ids_by_word.items()}
@@ -151,19 +153,25 @@ def _read_tokenizer(folder: Path, name: str) -> Any:
             about="embeddings",
         )
     refuse_growing_files(folder, "embeddings")
-    try:
+    with _reporting_tokenizer_errors(
+        f"'{folder / TOKENIZER_FILE}' is damaged, or of another version"
+    ):
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
-    except Exception as error:
-        if type(error) is not Exception:  # the package raises plain Exception
-            raise
-        raise AttnvizError(
-            f"'{folder / TOKENIZER_FILE}' is damaged, or of another version",
-            "download the folder again",
-            about="embeddings",
-        ) from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+@contextmanager
+def _reporting_tokenizer_errors(problem: str) -> Iterator[None]:
+    """Raise an error of the package tokenizers inside the `with` block as an AttnvizError."""
+    try:
+        with silencing_panics():
+            yield
+    except BaseException as error:
+        if type(error) is not Exception and not is_panic(error):  # the package raises no others
+            raise
+        raise AttnvizError(problem, "download the folder again", about="embeddings") from None
 
 
 def _lookup_word(piece: bytes, label: str) -> str:

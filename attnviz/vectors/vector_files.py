@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, is_one_word
 from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens
 from attnviz.vectors.arrays import read_numpy_arrays, read_safetensors
@@ -70,9 +70,10 @@ def _read_matrix_file(path: Path, tensor: str) -> Matrix:
             f"'{path}' holds no matrix of embeddings (shapes found: {shapes or 'none'})",
             "give one row for each token id: [ids, width]",
         )
+    names = [name for name in matrices if is_one_word(name)] or ["NAME"]
     raise AttnvizError(
         f"'{path}' holds several matrices" if not tensor else f"'{path}' holds no '{tensor}'",
-        f"name one: {path}#{next(iter(matrices))} (there are: {', '.join(matrices)})",
+        f"name one: {path}#{names[0]} (there are: {', '.join(names)})",
     )
 
 

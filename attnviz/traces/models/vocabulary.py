@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal, get_args
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, is_one_word
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.keywords import with_checked_fields
@@ -131,7 +131,8 @@ class Vocabulary:
             return "write the letters without spaces"
         if self.tokenizer == "words" and len(word) > 1 and {*word} <= {*self.ids}:
             return f"put spaces between them: {' '.join(word)}"
-        nearest = [f"'{known}'" for known in get_close_matches(word, self.ids, n=2)]
+        words = [known for known in self.ids if is_one_word(known)]
+        nearest = [f"'{known}'" for known in get_close_matches(word, words, n=2)]
         question = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-        listed = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+        listed = " ".join(words[:MAX_LISTED_WORDS])
         return f"{question}it knows: {listed}{' …' * (len(self.ids) > MAX_LISTED_WORDS)}"

@@ -17,8 +17,8 @@ from attnviz.traces.trained.model_location import (
     GGUF_SUFFIX,
     is_folder,
     locate_transformer,
-    refuse_incomplete_folder,
     refuse_unusable_file,
+    refuse_unusable_folder,
 )
 from attnviz.wording.commands import shell_quote
 
@@ -175,7 +175,7 @@ def _refuse_incomplete(folder: str) -> None:
     elif location.file is not None:
         refuse_unusable_file(location.file)
     elif location.folder is not None:
-        refuse_incomplete_folder(location.folder)
+        refuse_unusable_folder(location.folder)
 
 
 def _is_model_path(path: str) -> bool:

@@ -6,8 +6,11 @@ weight that a checkpoint lacks at random; here that is an error.
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import signature
@@ -15,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError, model_error
-from attnviz.machine import files
+from attnviz.machine import files, memory
 from attnviz.tokens.tokenizer_limits import (
     refuse_growing_files,
     refuse_growing_tokenizer,
@@ -29,14 +33,18 @@ from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
     ModelLocation,
+    count_stored,
+    find_weight_files,
     find_weights_dtype,
     locate_transformer,
     refuse_incomplete_folder,
     refuse_unusable_file,
+    refuse_unusable_folder,
     refuse_weights_beyond_memory,
 )
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.refusals import (
+    keeping_offline,
     offline_problem_and_hint,
     quiet_transformers,
     reporting_load_errors,
@@ -50,8 +58,17 @@ AUTO_CLASSES = (
     "AutoModel",
 )
 HUB_TIMEOUT_SECONDS = 10  # for the first answer; someone offline should not wait for five of them
-DOWNLOAD_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
+TABLE_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
+FOLDER_PATTERNS = [
+    *("*.json", "*.txt", "*.model", "*.spm", "*.bpe", "*.codes", "*.jinja", "model*.safetensors")
+]
+TORCH_PATTERNS = ["pytorch_model*.bin"]
+CODE_PATTERNS = ["*.py"]
+GENERATION_FILE = "generation_config.json"
 UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
+# Numbers that files may lack: of a pooler, or of position tables, which transformers computes.
+MAX_ABSENT_NUMBERS, MAX_BUFFER_BYTES = 2**24, 2**30
+PARAMETERS_PER_TENSOR, MAX_OTHER_PARAMETERS = 4, 1000  # some files pack several into a tensor
 OTHER_INPUT_NAMES = ("pixel_values", "input_features", "input_values")  # of pictures and sound
 
 
@@ -110,6 +127,9 @@ def load_transformer(settings: Settings) -> LoadedTransformer:
     location = None if settings.model is None else locate_transformer(settings.model)
     assert location is not None
     location = check_location(location)
+    if not location.is_local:
+        code = CODE_PATTERNS if settings.trust_remote_code else []
+        location = ModelLocation(location.name, _download(location, [*FOLDER_PATTERNS, *code]))
     device = devices.choose_device(settings.device, settings.dtype)
     path = location.folder or location.file
     folder_state = () if path is None else files.read_folder_state(path)
@@ -132,27 +152,123 @@ def _load_once(
     """
     if location.file is not None:
         return _load_file(location, location.file, dtype, device)
-    options = {"trust_remote_code": trusted, "local_files_only": location.folder is not None}
-    if location.folder is not None:
-        refuse_incomplete_folder(location.folder)
-        refuse_weights_beyond_memory(location, dtype)
-    with quiet_transformers(), reporting_load_errors(location):
-        config = _load_config(location, options)
-        model, loading_info = _model_class(config, trusted).from_pretrained(
-            location.address,
-            config=config,
-            dtype=getattr(torch, dtype),
-            attn_implementation="eager",
-            output_loading_info=True,
-            **options,
-        )
-    _refuse_missing_weights(location, loading_info)
-    refuse_model_without_text(location.name, model)
-    with quiet_transformers(), reporting_load_errors(location, "tokenizer"):
-        tokenizer = _load_tokenizer(location, options)
+    assert location.folder is not None
+    refuse_unusable_folder(location.folder)
+    refuse_weights_beyond_memory(location, dtype)
+    options = {"trust_remote_code": trusted, "local_files_only": not trusted}
+    with quiet_transformers(), nullcontext() if trusted else keeping_offline():
+        with reporting_load_errors(location):
+            config = _load_config(location, options)
+            model, loading_info = _load_model(location.folder, config, dtype, options)
+        _refuse_missing_weights(location, loading_info)
+        refuse_model_without_text(location.name, model)
+        with reporting_load_errors(location, "tokenizer"):
+            tokenizer = _load_tokenizer(location, options)
     model = model.eval().requires_grad_(False).to(device)
-    stored_as = _checkpoint_dtype(location, config)
+    stored_as = _checkpoint_dtype(location.folder, config)
     return LoadedTransformer(location.name, model, tokenizer, stored_as, dtype)
+
+
+def _load_model(
+    folder: Path, config: Any, dtype: str, options: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the model in a folder, and which weights its files lack, from transformers.
+
+    Its files are read here: transformers would choose others by itself, such as adapters. Only a
+    trusted model's own code reads them itself.
+    """
+    options = options | {
+        "config": config,
+        "dtype": getattr(torch, dtype),
+        "attn_implementation": "eager",
+        "output_loading_info": True,
+    }
+    model_class = _model_class(config, options["trust_remote_code"])
+    if options["trust_remote_code"] and getattr(config, "auto_map", None):
+        model, loading_info = model_class.from_pretrained(str(folder), **options)
+        return model, loading_info
+    model_class = type(_build_without_numbers(folder, model_class, config))
+    if model_class.can_generate():
+        options["generation_config"] = _load_generation_config(folder)
+    weights = _read_weights(folder)
+    model, loading_info = model_class.from_pretrained(None, state_dict=weights, **options)
+    return model, loading_info
+
+
+def _build_without_numbers(folder: Path, model_class: Any, config: Any) -> Any:
+    """Return the model of a config, without memory for its numbers.
+
+    Refuses a config of more weights than the folder's files have: transformers would draw them.
+    """
+    tensors, numbers = count_stored(folder)
+    config = copy.deepcopy(config)  # some models change it
+    config._attn_implementation = "eager"
+    most = PARAMETERS_PER_TENSOR * tensors + MAX_OTHER_PARAMETERS
+    with torch.device("meta"), _refusing_more_parameters(folder, most):
+        is_auto = model_class.__name__ in AUTO_CLASSES
+        model = model_class.from_config(config) if is_auto else model_class(config)
+    described = sum(parameter.numel() for parameter in model.parameters())
+    if described > numbers + MAX_ABSENT_NUMBERS:
+        raise _larger_config_error(folder, f"{described:,} numbers, and they have {numbers:,}")
+    buffered = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    if buffered > max(MAX_BUFFER_BYTES, numbers):
+        raise _larger_config_error(folder, f"tables of {memory.format_size(buffered)}")
+    return model
+
+
+@contextmanager
+def _refusing_more_parameters(folder: Path, most: int) -> Iterator[None]:
+    """Refuse a model with more than `most` parameters while it is built inside the block."""
+    count = 0
+
+    def count_parameter(*_: object) -> None:
+        nonlocal count
+        count += 1
+        if count > most:
+            raise _larger_config_error(folder, f"over {most:,} matrices and vectors")
+
+    handle = register_module_parameter_registration_hook(count_parameter)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _larger_config_error(folder: Path, size: str) -> AttnvizError:
+    return model_error(
+        f"the {CONFIG_FILE} in '{folder}' describes a larger model than the weights there: {size}",
+        "copy or download the whole model again",
+    )
+
+
+def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Return the numbers in a model's files; they stay there until they are used.
+
+    A torch file is read by torch's loader for tensors and plain values, which runs no code.
+    """
+    from safetensors.torch import load_file
+
+    weights: dict[str, torch.Tensor] = {}
+    for path in find_weight_files(folder):
+        if path.suffix == ".safetensors":
+            weights |= load_file(path)
+        else:
+            is_zipped = zipfile.is_zipfile(path)
+            weights |= torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipped)
+    return weights
+
+
+def _load_generation_config(folder: Path) -> Any:
+    """Return how a model generates: from its own file, or, as in older models, its config."""
+    from transformers import GenerationConfig
+
+    has_file = files.is_file(folder / GENERATION_FILE)
+    return GenerationConfig.from_pretrained(
+        str(folder),
+        config_file_name=GENERATION_FILE if has_file else CONFIG_FILE,
+        local_files_only=True,
+        _from_model_config=not has_file,
+    )
 
 
 def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> LoadedTransformer:
@@ -249,14 +365,11 @@ def refuse_model_without_text(name: str, model: Any) -> None:
         )
 
 
-def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
+def _checkpoint_dtype(folder: Path, config: Any) -> str:
     """Return the name of the checkpoint's dtype, such as 'float16'.
 
     It is that of its safetensors files, else of its config, else 'float32'.
     """
-    from transformers.utils.hub import cached_file
-
-    folder = location.folder or Path(str(cached_file(location.name, "config.json"))).parent
     config_dtype = getattr(config, "dtype", None) or torch.float32
     return find_weights_dtype(folder) or str(config_dtype).removeprefix("torch.")
 
@@ -317,7 +430,18 @@ def fetch_model_folder(location: ModelLocation) -> Path:
     cached_folder = check_location(location).folder
     if cached_folder is not None:
         return cached_folder
+    return _download(location, TABLE_PATTERNS)
+
+
+def _download(location: ModelLocation, patterns: list[str]) -> Path:
+    """Return the folder in the cache to which a hub's files of these names were downloaded.
+
+    Weights in torch's own files are downloaded only if there are no others.
+    """
     with quiet_transformers(), reporting_load_errors(location):
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(location.name, allow_patterns=DOWNLOAD_PATTERNS))
+        folder = Path(snapshot_download(location.name, allow_patterns=patterns))
+        if not any(folder.glob("*.safetensors")):
+            snapshot_download(location.name, allow_patterns=TORCH_PATTERNS)
+    return folder

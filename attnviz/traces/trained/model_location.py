@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -99,6 +99,8 @@ VECTOR_FILE_SUFFIXES = frozenset(
 GGUF_SUFFIX = ".gguf"
 OLLAMA_NAME = re.compile(r"(sha256-[0-9a-f]{12})[0-9a-f]{52}")  # shown by its first digits
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+CHOSEN_WEIGHTS = "transformers_weights"  # in a config: another file of safetensors, or its index
+ADAPTER_FILE = "adapter_config.json"
 INDEX_SUFFIX = ".index.json"  # of weights in several files
 TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
 FOREIGN_WEIGHTS = {
@@ -111,7 +113,8 @@ FOREIGN_WEIGHTS = {
 }
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 BYTES_PER_DTYPE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-MAX_CONFIG_BYTES, MAX_CONFIG_LAYERS = 10**7, 1000
+MAX_CONFIG_BYTES, MAX_CONFIG_LAYERS, MAX_LABELS = 10**7, 1000, 100_000
+COUNT_OF_LAYERS = re.compile(r"(\w+_)?(layers?|blocks|stages)")  # in a config
 MAX_SAFETENSORS_HEADER_BYTES = 2 * 10**7
 MAX_TENSOR_DIMENSIONS, MAX_NUMBERS_PER_BYTE = 16, 2  # 2: numbers of 4 bits
 Header = dict[str, Any]  # of a safetensors file
@@ -264,6 +267,39 @@ def refuse_incomplete_folder(folder: Path) -> None:
         )
 
 
+def refuse_unusable_folder(folder: Path) -> None:
+    """Refuse an incomplete folder, one with an adapter, and one with a part of its model on a hub.
+
+    transformers would apply the adapter unasked, and ask the hub for the config of that part.
+    """
+    refuse_incomplete_folder(folder)
+    if files.is_file(folder / ADAPTER_FILE):
+        raise model_error(
+            f"the folder '{folder}' has an adapter (PEFT) beside the model that it changes",
+            "move the files adapter_* to another folder; to apply them, save "
+            "PeftModel.from_pretrained(model, FOLDER).merge_and_unload(), of peft",
+        )
+    values = _config_values(_read_model_config(folder))
+    backbones = (value for name, value in values if name == "backbone")
+    backbone = next((value for value in backbones if isinstance(value, str)), None)
+    if backbone is not None:
+        raise model_error(
+            f"the {CONFIG_FILE} in '{folder}' names a part on a hub, '{backbone}', which is not "
+            "loaded",
+            "use a model of text whose folder is complete",
+        )
+
+
+def _config_values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values in a config, and in those of its parts."""
+    parts: list[Any] = [config]
+    while parts:
+        part = parts.pop()
+        values = part.values() if isinstance(part, dict) else part
+        parts += [value for value in values if isinstance(value, dict | list)]
+        yield from part.items() if isinstance(part, dict) else ()
+
+
 def refuse_unusable_file(file: Path) -> None:
     """Refuse a GGUF file that is damaged or incomplete, or whose kind of model or vocabulary is not
     known."""
@@ -304,6 +340,21 @@ def find_weights_dtype(folder: Path) -> str | None:
     return DTYPE_NAMES.get(most, most.lower())
 
 
+def count_stored(folder: Path) -> tuple[int, int]:
+    """Return how many tensors and how many numbers a model's files have at most.
+
+    Packed numbers take a bit each or more, those in torch files a byte.
+    """
+    headers = _tensor_headers(folder)
+    if not headers:
+        size = sum(path.stat().st_size for path in find_weight_files(folder))
+        return size, size
+    if "quantization_config" in _read_model_config(folder):
+        spans = (header["data_offsets"] for header in headers)
+        return len(headers), 8 * sum(end - start for start, end in spans)
+    return len(headers), sum(prod(header["shape"]) for header in headers)
+
+
 def _tensor_headers(folder: Path) -> list[dict[str, Any]]:
     """Return the header of each tensor in a model's safetensors files; refuse damaged files."""
     paths = [path for path in find_weight_files(folder) if path.suffix == ".safetensors"]
@@ -311,10 +362,14 @@ def _tensor_headers(folder: Path) -> list[dict[str, Any]]:
 
 
 def find_weight_files(folder: Path) -> list[Path]:
-    """Return the files with a model's weights: those that transformers would choose.
+    """Return the files with a model's weights, which transformers would choose, too.
 
-    Refuses a folder without any, or without all files that an index lists.
+    Refuses a folder without any, without all files that an index lists, or whose config chooses
+    files elsewhere.
     """
+    chosen = _read_model_config(folder).get(CHOSEN_WEIGHTS)
+    if chosen is not None:
+        return _chosen_weight_files(folder, chosen)
     for name in WEIGHT_FILES:
         if files.is_file(folder / name):
             return [folder / name]
@@ -326,6 +381,20 @@ def find_weight_files(folder: Path) -> list[Path]:
         + (f", but those of {and_list(foreign_kinds)}" if foreign_kinds else ""),
         _whole_model_hint(folder),
     )
+
+
+def _chosen_weight_files(folder: Path, name: object) -> list[Path]:
+    """Return the files that a config chooses, itself or by an index; refuse any other file."""
+    ends = (".safetensors", f".safetensors{INDEX_SUFFIX}")
+    is_name = isinstance(name, str) and Path(name).name == name and name.endswith(ends)
+    if not is_name or not files.is_file(folder / str(name)):
+        raise model_error(
+            f"the {CONFIG_FILE} in '{folder}' chooses '{str(name)[:80]}' for its weights, which is "
+            "no file of safetensors in that folder",
+            "copy or download the whole model again",
+        )
+    path = folder / str(name)
+    return _indexed_weight_files(folder, path) if path.suffix == ".json" else [path]
 
 
 def _whole_model_hint(folder: Path) -> str:
@@ -344,7 +413,7 @@ def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
     outside = next((name for name in names if Path(name).name != name), None)
     if outside is not None:
         raise model_error(
-            f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
+            f"the {index.name} in '{folder}' names '{Path(outside).name}' in another folder",
             "copy or download the whole model again",
         )
     missing = [name for name in names if not files.is_file(folder / name)]
@@ -387,8 +456,7 @@ def read_safetensors_header(path: Path) -> Header:
 
 def _has_vocabulary(config: dict[str, Any]) -> bool:
     """Return whether a config, or one in it, has a vocabulary; those of pictures have none."""
-    parts = [value for value in config.values() if isinstance(value, dict)]
-    return "vocab_size" in config or any(map(_has_vocabulary, parts))
+    return any(name == "vocab_size" for name, _ in _config_values(config))
 
 
 def _tensor_end(tensor: dict[str, Any]) -> int:
@@ -409,7 +477,8 @@ def _tensor_end(tensor: dict[str, Any]) -> int:
 def _read_model_config(folder: Path) -> dict[str, Any]:
     """Return the config in a model's folder; refuse a folder without one.
 
-    Refuses a config without a model type, or whose layers are not from 1 to `MAX_CONFIG_LAYERS`.
+    Refuses a config without a model type, one whose layers are not from 1 to `MAX_CONFIG_LAYERS`,
+    and one with more than `MAX_LABELS` labels: transformers lists them before it builds anything.
     """
     if not files.is_file(folder / CONFIG_FILE):
         if files.is_file(folder / ADAPTER_FILE):
@@ -428,8 +497,17 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
         layers = config.get(name, 1)
         if not isinstance(layers, int) or not 0 < layers <= MAX_CONFIG_LAYERS:
             raise model_error(
-                f"the {CONFIG_FILE} in '{folder}' says that {name} is {str(layers)[:20]}",
+                f"the {CONFIG_FILE} in '{folder}' says that {name} is {_quote_value(layers)}",
                 f"it must be a number from 1 to {MAX_CONFIG_LAYERS}",
+            )
+    for name, value in _config_values(config):
+        limit = MAX_CONFIG_LAYERS if COUNT_OF_LAYERS.fullmatch(name) else MAX_LABELS
+        is_count = name in ("num_labels", "id2label") or limit == MAX_CONFIG_LAYERS
+        count = len(value) if isinstance(value, dict | list) else value
+        if is_count and isinstance(count, int | float) and count > limit:
+            raise model_error(
+                f"the {CONFIG_FILE} in '{folder}' has {name} of {_quote_value(count)}",
+                f"it must be at most {limit}",
             )
     return config
 
@@ -460,6 +538,11 @@ def _merging_command(adapter: Path) -> str:
         f"model.merge_and_unload().save_pretrained({merged})"
     )
     return f"python -c {shell_quote(code)}"
+
+
+def _quote_value(value: object) -> str:
+    """Return a value of a file for a message: a number as it is, a text in quotes, shortened."""
+    return str(value)[:20] if isinstance(value, int | float) else f"'{str(value)[:20]}'"
 
 
 def _read_json_file(path: Path) -> dict[str, Any]:

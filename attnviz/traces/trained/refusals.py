@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import logging
 import re
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 from attnviz.errors import AttnvizError, Note, model_error
 from attnviz.machine import memory
+from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
 
@@ -34,7 +36,18 @@ PICKLED_PATTERN = re.compile("weights_only|Unpickl|pickle|code execution", re.IG
 UNKNOWN_KIND_PATTERN = re.compile(
     "model type `?'?([^`']+)`?'? but Transformers does not|Unrecognized model"
 )
-MISSING_PACKAGE_PATTERN = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w.]+)'")
+MISSING_PACKAGE_PATTERN = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w]+)")
+# All that a hint may name: an error may repeat what a file says.
+OPTIONAL_PACKAGES = (
+    "accelerate amd-quark aqlm auto-gptq auto-round autoawq av bitsandbytes blobfile causal-conv1d "
+    "compressed-tensors datasets deepspeed detectron2 eetq einops emoji faiss-cpu fbgemm-gpu "
+    "flash-attn flash-linear-attention fp-quant ftfy fugashi g2p-en gguf gptqmodel hqq ipadic "
+    "jieba jinja2 kernels levenshtein librosa mamba-ssm mistral-common natten nltk numba optimum "
+    "optimum-quanto pandas peft phonemizer pillow protobuf pytesseract pythainlp quanto rapidfuzz "
+    "rjieba sacremoses scikit-learn scipy sentencepiece spacy spqr-quant sudachipy tiktoken timm "
+    "torchao torchaudio torchvision unidic unidic-lite vptq xlstm"
+)
+PACKAGES_OF_MODULES = {"google": "protobuf", "PIL": "pillow", "sklearn": "scikit-learn"}
 OTHER_SIZES_PATTERN = re.compile("mismatched|size mismatch")
 NO_WEIGHTS_PATTERN = re.compile("no file named|does not appear to have")
 NOT_ON_HUB_PATTERN = re.compile(
@@ -56,11 +69,13 @@ def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -
     of memory is raised as it is.
     """
     try:
-        yield
+        with nullcontext() if part == "model" else silencing_panics():
+            yield
     except AttnvizError:
         raise
-    except Exception as error:
-        if memory.is_out_of_memory(error):
+    except BaseException as error:
+        is_reported = isinstance(error, Exception) or is_panic(error)
+        if not is_reported or memory.is_out_of_memory(error):
             raise
         problem, hint = _load_problem_and_hint(location, part, error)
     else:
@@ -69,7 +84,7 @@ def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -
 
 
 def _load_problem_and_hint(
-    location: ModelLocation, part: LoadedPart, error: Exception
+    location: ModelLocation, part: LoadedPart, error: BaseException
 ) -> tuple[str, str]:
     """Return the problem and the hint that fit an error, found by patterns in its message.
 
@@ -101,13 +116,12 @@ def _load_problem_and_hint(
             "read that code; if you trust it, give --trust-remote-code",
         )
     if unknown := UNKNOWN_KIND_PATTERN.search(message):
-        kind = f" ({unknown[1]})" if unknown[1] else ""
+        kind = f" ('{unknown[1]}')" if unknown[1] else ""
         return (
             f"the model '{location.name}' is of a kind that transformers does not know{kind}",
             "pip install --upgrade transformers",
         )
-    if needed := MISSING_PACKAGE_PATTERN.search(message):
-        package = (needed[1] or needed[2]).strip(" .")
+    if package := _missing_package(error):
         problem = f"the model '{location.name}' needs {package}, not installed"
         return problem, f"pip install {package}"
     if location.file is not None:
@@ -123,6 +137,18 @@ def _load_problem_and_hint(
 def _first_cause(error: BaseException) -> BaseException:
     """Return the error that was raised first, of those that led to this one."""
     return error if error.__cause__ is None else _first_cause(error.__cause__)
+
+
+def _missing_package(error: BaseException) -> str | None:
+    """Return which of the `OPTIONAL_PACKAGES` an import lacks; None for any other error."""
+    if not isinstance(error, ImportError):
+        return None
+    matches = MISSING_PACKAGE_PATTERN.finditer(str(error))
+    names = [(error.name or "").partition(".")[0], *(match[1] or match[2] for match in matches)]
+    packages = (
+        PACKAGES_OF_MODULES.get(name, name.strip(".").lower().replace("_", "-")) for name in names
+    )
+    return next((package for package in packages if package in OPTIONAL_PACKAGES.split()), None)
 
 
 def offline_problem_and_hint(name: str) -> tuple[str, str]:
@@ -175,13 +201,33 @@ def _unknown_problem(location: ModelLocation, message: str) -> str:
 
 
 def shorten_message(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
+    """Return another package's message in one line, shortened, in quotes: it may repeat a file."""
+    line = " ".join(message.split()).replace('"', "'")
+    return f'"{line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"}"'
 
 
 def _drop_record(record: logging.LogRecord) -> bool:
     """Return False: a filter of log messages that lets none pass."""
     return False
+
+
+_offline_lock = threading.RLock()
+
+
+@contextmanager
+def keeping_offline() -> Iterator[None]:
+    """Keep transformers from asking a hub inside the `with` block, whatever a file names.
+
+    Other threads that enter such a block wait.
+    """
+    from huggingface_hub import constants
+
+    with _offline_lock:
+        was_offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+        try:
+            yield
+        finally:
+            constants.HF_HUB_OFFLINE = was_offline
 
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
