@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts, mean_intervals
-from attnviz.analysis.sign_flips import sign_flip_p_values
+from attnviz.analysis.head_tests import bootstrap_test
 
 SAMPLES = 6_000
 # The names of NumPy's distributions, their true means, and the least and largest coverage in %.
@@ -58,12 +58,12 @@ def test_sums_over_batches_are_those_of_all_observations_however_far_from_0() ->
 
 
 def test_few_observations_have_no_interval_and_equal_ones_one_without_a_width() -> None:
-    assert np.isnan(mean_intervals(np.zeros((4, 2)))).all()
-    assert mean_intervals(np.full((5, 2), 0.1)).tolist() == [[0.1, 0.1]] * 2
+    assert np.isnan(mean_intervals(np.zeros((5, 2)))).all()
+    assert mean_intervals(np.full((6, 2), 0.1)).tolist() == [[0.1, 0.1]] * 2
 
 
 def test_an_interval_holds_its_mean_and_turns_with_the_signs() -> None:
-    observations = np.random.default_rng(2).lognormal(sigma=3, size=(5, 1000))
+    observations = np.random.default_rng(2).lognormal(sigma=3, size=(6, 1000))
     low, high = mean_intervals(observations)
     assert ((low < observations.mean(0)) & (observations.mean(0) < high)).all()
     np.testing.assert_allclose(mean_intervals(-observations), [-high, -low])
@@ -82,7 +82,7 @@ def test_sums_of_neighbours_are_tested_as_their_texts_are() -> None:
     changes = np.random.default_rng(3).normal([0.0, 0.5], 1.0, (400, 2))
     both_columns = np.ones(2, bool)
     p_values_of_texts, p_values_of_sums = (
-        sign_flip_p_values(rows, both_columns, 42)
+        bootstrap_test(rows, both_columns, 42).p_values
         for rows in (changes, changes.reshape(50, 8, 2).sum(1))
     )
     assert (p_values_of_texts[1], p_values_of_sums[1]) == (1e-4, 1e-4)

@@ -171,7 +171,7 @@ def test_intervals_are_as_wide_as_those_of_a_mean_of_independent_lines() -> None
     scores = np.random.default_rng(1).random(400)
     totals = build_totals(scores, [range(0, 100), range(100, 400)])
 
-    means, spreads = totals.estimates.means(), totals.estimates.spreads()
+    means, spreads = totals.estimates.means()[0], totals.estimates.spreads()[0]
     low, high = totals.intervals()[:, 0, 0]
 
     assert means[0, 0] == pytest.approx(scores.mean())
@@ -182,7 +182,7 @@ def test_intervals_are_as_wide_as_those_of_a_mean_of_independent_lines() -> None
 
 def test_the_interval_of_a_share_is_one_of_shares() -> None:
     low, high = build_totals(np.array([0, 0, 0, 0, 0.9, 0]), [range(6)]).intervals()[:, 0, 0]
-    assert low == 0 < high <= 1
+    assert low == 0 < high <= 0.9
 
 
 @pytest.mark.slow("models")
@@ -291,15 +291,15 @@ def test_the_headline_is_true_of_any_corpus_and_the_table_fits_a_terminal(count:
     other_heads = [
         head
         for head in outstanding_heads
-        if head.best and head.best.short not in ("first", "separators")
+        if head.best and head.best.short not in ("first", "separators", "broad")
     ]
     assert (
         headline
         == {
             1: "A single line cannot show what stands out",
             4: "4 lines cannot show what stands out",
-            24: f"{len(other_heads)} of 72 heads do more than attend to the first token "
-            "or separators",
+            24: f"{len(other_heads)} of 72 heads do more than attend broadly, to the first token "
+            "or to separators",
         }[count]
     )
     assert view.closing[0].startswith(

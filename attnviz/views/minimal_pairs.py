@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import ceil
+from math import ceil, isfinite, isinf
 
 import numpy as np
 
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.analysis.minimal_pairs import MIN_SHIFT, MinimalPairs, PairedHead
 from attnviz.analysis.pair_file import COLUMNS
-from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
@@ -29,7 +29,7 @@ from attnviz.wording.numbers import (
     percent_text,
     share_text,
 )
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.words import and_list, as_sentence, counted
 
 CSV_HEADER = (
     "head",
@@ -120,7 +120,26 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
         names += [f"{more} more"] * bool(more)
         verb = "moves" if len(opposing) == 1 else "move"
         sentences.append(f"{and_list(names)} {verb} away from the candidate that is meant.")
-    return (*sentences, _rule_sentence(result))
+    sentences.append(_rule_sentence(result))
+    if result.has_enough and result.tested and not any(head.passes for head in result.heads):
+        pairs = counted(len(result.pairs), "pair")
+        sentences.append(as_sentence(least_effect_text(result.least_effect, pairs, "shift")))
+    return tuple(sentences)
+
+
+def least_effect_text(least: float, observations: str, mean: str) -> str:
+    """Return how large a mean must be to be shown: `with 12 pairs, a mean shift can only be shown
+    if …`.
+
+    >>> least_effect_text(1.21, "12 pairs", "shift")
+    'with 12 pairs, a mean shift can only be shown if it is 1.3 standard deviations or more'
+    """
+    if isinf(least):
+        return f"with {observations}, no mean {mean} could have been shown, however large"
+    return (
+        f"with {observations}, a mean {mean} can only be shown if it is "
+        f"{ceil(10 * least) / 10:.1f} standard deviations or more"
+    )
 
 
 def _p_clause(head: PairedHead) -> str:
@@ -150,7 +169,7 @@ def _rule_sentence(result: MinimalPairs) -> str:
     test = (
         f"p: by {flips_text(pairs)} of the pairs' signs, corrected for the "
         f"{counted(tested, 'head')} that {'moves' if tested == 1 else 'move'} so much in either "
-        "direction"
+        "direction; pairs are taken for independent"
     )
     if not result.has_enough:
         test += (
@@ -214,6 +233,7 @@ def _pairs_document(result: MinimalPairs) -> Contents:
         "level": LEVEL,
         "least shift": MIN_SHIFT,
         "least pairs": MIN_TEST_OBSERVATIONS,
+        "least effect": result.least_effect if isfinite(result.least_effect) else None,
         "pairs": [dict(zip(COLUMNS, pair.cells, strict=True)) for pair in result.pairs],
         "heads": [
             {
