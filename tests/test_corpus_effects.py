@@ -334,14 +334,11 @@ def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
         return
     assert view.title == "1 of 4 heads is shown to change it on average: L0H0"
     assert view_without_change.title == "None of 4 heads is shown to change it on average"
-    assert (
-        view_without_change.closing[1]
-        == view.closing[1]
-        == (
-            "A head is shown to change it if p is .05 or less: by 10,000 samples drawn from the texts, "
-            "corrected for 4 heads."
-        )
+    rule = (
+        "A head is shown to change it if p is .05 or less: by 10,000 samples drawn from the "
+        "texts, corrected for 4 heads."
     )
+    assert view_without_change.closing[1] == view.closing[1] == rule
     assert "a mean change can only be shown if it is" in view_without_change.closing[2]
     assert not any("can only be shown" in sentence for sentence in view.closing)
     text = effects_from_changes(minilm_effects[1], changes).view().render(".txt").decode()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts, mean_intervals
 from attnviz.analysis.head_tests import bootstrap_test
+from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts, mean_intervals
 
 SAMPLES = 6_000
 # The names of NumPy's distributions, their true means, and the least and largest coverage in %.

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import AttnvizError, MinimalPairs, pairs, trace
+from attnviz.analysis.head_tests import LEVEL, sign_flip_test
 from attnviz.analysis.minimal_pairs import MIN_SHIFT, measure_heads
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
-from attnviz.analysis.head_tests import LEVEL, sign_flip_test
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces.trace import Provenance

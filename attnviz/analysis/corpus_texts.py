@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.words import counted
 
 Answers = tuple[str, str]
 ANSWER_COLUMNS = ("text", "answer", "other answer")
@@ -81,8 +80,9 @@ def split_answers(line: str) -> tuple[str, Answers | None]:
 def join_answers(row: object) -> object:
     """Return a row of three strings, the text and its answers, as one line; anything else as it
     is."""
-    is_row = isinstance(row, tuple | list) and len(row) == len(ANSWER_COLUMNS)
-    return "\t".join(row) if is_row and all(map(_is_cell, row)) else row
+    if not isinstance(row, tuple | list) or len(row) != len(ANSWER_COLUMNS):
+        return row
+    return "\t".join(row) if all(map(_is_cell, row)) else row
 
 
 def _is_cell(cell: object) -> bool:

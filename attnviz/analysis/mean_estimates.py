@@ -78,7 +78,8 @@ class MeanEstimates:
         inner = 1 + skewness * (steps - skewness / (6 * counts))
         ends: Float[np.ndarray, "2 *shape"]
         ends = self.means() - self.spreads() * 3 / skewness * (np.cbrt(inner) - 1)
-        return np.clip(ends, *self._range)
+        ends = np.clip(ends, *self._range)
+        return ends
 
     def _skewness(self, counts: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Return the skewness of each, at least `LEAST_SKEWNESS` in size."""

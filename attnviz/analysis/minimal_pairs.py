@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_test
 from attnviz.analysis.inspection.map_regrouping import WORD_REGEX, word_side
 from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_test
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import RanksHeads, Rows, Showable

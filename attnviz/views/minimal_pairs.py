@@ -9,10 +9,10 @@ from math import ceil, isfinite, isinf
 
 import numpy as np
 
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.analysis.minimal_pairs import MIN_SHIFT, MinimalPairs, PairedHead
 from attnviz.analysis.pair_file import COLUMNS
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis

@@ -29,6 +29,7 @@ from attnviz.analysis.corpus_texts import (
     join_answers,
     refuse_other_answers,
 )
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, HeadTest, bootstrap_test
 from attnviz.analysis.inspection.effects import (
     ANSWER_PURPOSE,
     EFFECT_PURPOSE,
@@ -47,7 +48,6 @@ from attnviz.analysis.inspection.inspect_options import (
 )
 from attnviz.analysis.inspection.maps import build_maps
 from attnviz.analysis.mean_estimates import CorpusEstimates, RepeatedTexts
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, HeadTest, bootstrap_test
 from attnviz.errors import AttnvizError
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.traces.from_text import trace_source
@@ -170,7 +170,7 @@ class CorpusEffects(RanksHeads, Showable):
 
 @with_checked_arguments
 def head_effects(
-    texts: Iterable[str] | str | Path,
+    texts: Iterable[str | tuple[str, str, str]] | str | Path,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
@@ -180,18 +180,19 @@ def head_effects(
     """Return how the model's output changes on average without each head, over many texts.
 
     `texts` are strings, or the path or name of a file with one on each line; they are read one
-    after another, so that there may be any number. Each may be followed by two answers whose logits
-    are compared, with tabs between: `("Mary and John left. John saw", "Mary", "John")`. Ctrl-C ends the measurement, which then has the
-    texts that were read so far. Keywords replace settings (`model="minilm"`, which is the default;
-    `model` may be a loaded model of transformers, with its `tokenizer`) and options: `layer` and
-    `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
-    head that is off writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the
-    five strongest heads, off together on the first 1,000 texts). `metric` is a function from what
-    the model returns for a text to a number; heads are tested for whether they change it. Empty
-    texts separate documents: if there are several, each is one observation. Texts
-    without letters are skipped, and so are those without anything to answer where others have it.
-    `track` is called with the numbered texts, to report progress. Refuses a corpus without any
-    text, and texts that the model cannot read, by their number.
+    after another, so that there may be any number. Each may name two answers whose logits are
+    compared, `("Mary and John left. John saw", "Mary", "John")`, as the columns of a file do, with
+    tabs between them. Ctrl-C ends the measurement, which then has the texts that were read so far.
+    Keywords replace settings (`model="minilm"`, which is the default; `model` may be a loaded model
+    of transformers, with its `tokenizer`) and options: `layer` and `head`, `toward` and
+    `instead_of` (two answers that are compared in all texts), `ablation="mean"` (a head that is off
+    writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the five strongest
+    heads, off together on the first 1,000 texts). `metric` is a function from what the model
+    returns for a text to a number; heads are tested for whether they change its mean. Texts without
+    letters are skipped, and separate documents: if there are several, each is one observation.
+    Texts without anything to answer are skipped where others have it. `track` is called with the
+    numbered texts, to report progress. Refuses a corpus without any text, and texts that the model
+    cannot read, by their number.
 
     >>> from attnviz import head_effects
     >>> lines = ["The animal was tired", "", "She was late"]
@@ -206,8 +207,8 @@ def head_effects(
     in_memory, settings_changes = take_model_in_memory(settings_changes)
     chosen_settings = replace_choices(settings or Settings(model=MINILM), settings_changes)
     is_list = isinstance(texts, Iterable) and not isinstance(texts, str | bytes)
-    rows = map(join_answers, texts) if is_list else texts
-    reading = FilledTexts(iterate_texts(rows), may_answer=True)
+    lines: object = map(join_answers, texts) if is_list else texts
+    reading = FilledTexts(iterate_texts(lines), may_answer=True)
     first = next(reading, None)
     if first is None:
         raise AttnvizError(

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from math import isfinite, isnan
 
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, RANDOM_DRAWS
 from attnviz.analysis.inspection.corpus_effects import REPEATED_READING, CorpusEffects, MeanEffect
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, RANDOM_DRAWS
 from attnviz.traces.archive import Contents
 from attnviz.views.inspection.effects import (
     ABLATION_CAVEAT,
