@@ -2,8 +2,8 @@
 
 The population is what MiniLM's 72 heads change on sentences of sample_texts, by two metrics (how
 skewed they are is printed), and how they move in sample_texts/pairs.tsv. Each head's mean is
-subtracted, so that no head has an effect, and samples are drawn with replacement. A test should find
-any head in at most 5 % of them. For power, one head at a time is shifted by 1, 2 or 3 of its
+subtracted, so that no head has an effect, and samples are drawn with replacement. A test should
+find any head in at most 5 % of them. For power, one head at a time is shifted by 1, 2 or 3 of its
 standard deviations. Of pairs, what the rule of `attnviz pairs` assumes is simulated as well: the
 two sentences of each pair change roles at random.
 

@@ -572,3 +572,118 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
     with pytest.raises(AttnvizError, match="--ablation is about switching heads off, but none"):
         InspectOptions(ablation="mean")
     assert library.head_effects is head_effects
+
+
+OWN_ANSWERS = [
+    ("The animal was", "tired", "too"),
+    ("it was too", "the", "it"),
+    ("the street did cross the", "animal", "street"),
+    ("was it", "the", "too"),
+    ("it did", "cross", "was"),
+    ("the animal", "did", "was"),
+]
+
+
+def test_texts_may_name_their_own_answers(small_transformer: Saved, tmp_path: Path) -> None:
+    folder, path = str(small_transformer("gpt2")), tmp_path / "answers.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in OWN_ANSWERS), "utf-8")
+    effects = head_effects(OWN_ANSWERS, model=folder, pairs=2)
+    for place, (text, toward, instead_of) in enumerate(OWN_ANSWERS):
+        single = inspect(text, model=folder, by="effect", toward=toward, instead_of=instead_of)
+        expected = {head.name: head.mean for head in single.effects.heads}
+        for head in effects.heads:
+            assert head.values[place] == pytest.approx(expected[head.name], abs=1e-5)
+    metrics = [
+        inspect(text, model=folder, by="effect", toward=one, instead_of=other).effects.metric
+        for text, one, other in OWN_ANSWERS
+    ]
+    assert effects.metric == pytest.approx(np.mean(metrics), abs=1e-5)
+    assert effects.metric_name == "logit of each text's first answer minus logit of its second"
+    of_file = head_effects(path, model=folder)
+    assert [head.mean for head in of_file.heads] == [head.mean for head in effects.heads]
+    assert (
+        "to change the logit of each text's first answer minus the logit of its second on average"
+        in effects.view().title
+    )
+
+
+ODD_ANSWERS: dict[str, tuple[list[str], dict[str, Any], str, str]] = {
+    "mixed": (
+        ["The animal\twas\tdid", "it was too"],
+        {},
+        "text 2 has no answers of its own, but text 1 has two",
+        "give every text two answers, with tabs between: text, answer, other answer",
+    ),
+    "mixed, later": (
+        ["it was too", "", "The animal\twas\tdid"],
+        {},
+        "text 3 has two answers of its own, but text 1 has none",
+        "give every text two answers, with tabs between: text, answer, other answer",
+    ),
+    "two answers for all": (
+        ["The animal\twas\tdid"],
+        {"toward": "the", "instead_of": "it"},
+        "the texts name their own answers, and 'toward' is given as well",
+        "leave 'toward' out, or give texts without columns",
+    ),
+    "a metric": (
+        ["The animal\twas\tdid"],
+        {"metric": logit_difference},
+        "the texts name their own answers, and 'metric' is given as well",
+        "leave 'metric' out, or give texts without columns",
+    ),
+    "several tokens": (
+        ["The animal\twas\tdid", "it\twas\tdog"],
+        {},
+        "text 2: its second answer is 'dog', which the model 'gpt2' writes as 3 tokens: 'd', 'o' "
+        "and 'g'",
+        "choose a word that is one token of this model",
+    ),
+    "one token": (
+        ["The animal\twas\twas"],
+        {},
+        "text 1: its two answers are the same token, 'was'",
+        "name two answers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_ANSWERS)
+def test_odd_answers_of_texts_are_refused_in_two_lines(name: str, small_transformer: Saved) -> None:
+    texts, options, problem, hint = ODD_ANSWERS[name]
+    with pytest.raises(AttnvizError) as refusal:
+        head_effects(texts, model=str(small_transformer("gpt2")), **options)
+    assert (str(refusal.value), refusal.value.hint) == (problem, hint)
+
+
+def test_a_command_refuses_answers_beside_those_of_its_texts_before_a_model_is_loaded(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "answers.tsv"
+    path.write_text("\nMary and John left. John saw\tMary\tJohn\n", "utf-8")
+    result = attnviz(
+        *("heads", "--model", "nothing/there", "--texts", str(path)),
+        *("--toward", "Mary", "--instead-of", "John"),
+    )
+    assert result.err == (
+        "error: the texts name their own answers, and --toward is given as well\n"
+        " hint: leave --toward out, or give texts without columns\n"
+    )
+
+
+def test_empty_texts_separate_documents_of_which_each_counts_once(
+    small_transformer: Saved,
+) -> None:
+    folder = str(small_transformer("gpt2"))
+    documents = [[text] for text in TEXTS[:6]] + [[TEXTS[0], TEXTS[1]]]
+    texts = [line for document in documents for line in (*document, "")]
+    effects = head_effects(texts, model=folder, metric=logit_difference)
+    assert (effects.texts, effects.documents) == (8, 7)
+    for head in effects.heads:
+        means = [*head.values[:6], head.values[6:].mean()]
+        assert head.mean == pytest.approx(np.mean(means), abs=1e-6)
+        expected_ends = mean_intervals(np.array(means)[:, None])[:, 0]
+        assert [head.low, head.high] == pytest.approx(expected_ends.tolist(), abs=1e-6)
+    closing = effects.view().closing
+    assert "Blank lines separate 7 documents, each of which counts as one observation." in closing
+    assert any("samples drawn from the documents" in sentence for sentence in closing)

@@ -405,3 +405,48 @@ def test_the_command_writes_data_with_a_line_for_each_head_and_measure(
     assert len(rows) == 1 + 72 * (len(MEASURES) + 1)
     assert rows[1].startswith('L0H0,broad,no,previous token,"",0.')
     assert re.search(r"L0H2,previous token,no,previous token,.?\d: line \d, ", "\n".join(rows))
+
+
+@pytest.mark.usefixtures("quick")
+def test_documents_count_alike_however_many_lines_they_have() -> None:
+    first, second = SENTENCES[:3], SENTENCES[3:]
+    result = survey([*first, "", "  ", *second, ""])
+    parts = [survey(first), survey(second)]
+    assert (result.lines, result.documents, result.blank_lines) == (4, 2, 3)
+    assert survey(SENTENCES).documents == 1
+    for place, head in enumerate(result.heads):
+        estimate = head.estimates["previous token"]
+        part_estimates = [part.heads[place].estimates["previous token"] for part in parts]
+        assert estimate.lines == sum(each.lines for each in part_estimates)
+        for name in ("mean", "even"):
+            means = [getattr(each, name) for each in part_estimates if each.lines]
+            assert getattr(estimate, name) == pytest.approx(np.mean(means), abs=1e-6)
+    view = result.view()
+    assert view.headline == "2 documents cannot show what stands out"
+    assert view.closing[-1] == (
+        "Blank lines separate 2 documents, each of which counts as one observation; intervals need "
+        "6 or more."
+    )
+    assert "2 documents (blank lines separate them)" in view.settings
+
+
+def test_documents_that_go_on_in_the_next_chunk_of_lines_stay_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = ["", *SENTENCES, "", *SENTENCES[:2], "", *SENTENCES[::-1], *SENTENCES]
+    whole = survey(lines)
+    monkeypatch.setattr(batches, "TEXTS_AT_ONCE", 3)
+    parts = survey(lines)
+    assert (parts.documents, parts.lines) == (whole.documents, whole.lines) == (3, 14)
+    for head, other in zip(parts.heads, whole.heads, strict=True):
+        for name, estimate in head.estimates.items():
+            assert estimate.mean == pytest.approx(other.estimates[name].mean, abs=1e-6, nan_ok=True)
+
+
+def test_lines_are_said_to_be_taken_for_independent() -> None:
+    view = mixed_survey().view()
+    assert view.closing[-1] == (
+        "Intervals take lines for independent: if some are of one document, separate documents by "
+        "blank lines."
+    )
+    assert "and takes lines for independent" in view.screen.panels[0].note
