@@ -339,8 +339,8 @@ def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
         "texts, corrected for 4 heads."
     )
     assert view_without_change.closing[1] == view.closing[1] == rule
-    assert "a mean change can only be shown if it is" in view_without_change.closing[2]
-    assert not any("can only be shown" in sentence for sentence in view.closing)
+    assert "a mean change is shown only if it is" in view_without_change.closing[2]
+    assert not any("is shown only if" in sentence for sentence in view.closing)
     text = effects_from_changes(minilm_effects[1], changes).view().render(".txt").decode()
     assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p = \.0\d+\n", text)
 
@@ -575,12 +575,12 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
 
 
 OWN_ANSWERS = [
-    ("The animal was", "tired", "too"),
-    ("it was too", "the", "it"),
-    ("the street did cross the", "animal", "street"),
-    ("was it", "the", "too"),
-    ("it did", "cross", "was"),
-    ("the animal", "did", "was"),
+    ("The animal was", "the", "it"),
+    ("it was too", "the", "was"),
+    ("the street did cross the", "was", "it"),
+    ("was it", "it", "the"),
+    ("it did", "was", "the"),
+    ("the animal", "it", "was"),
 ]
 
 
@@ -609,31 +609,31 @@ def test_texts_may_name_their_own_answers(small_transformer: Saved, tmp_path: Pa
 
 ODD_ANSWERS: dict[str, tuple[list[str], dict[str, Any], str, str]] = {
     "mixed": (
-        ["The animal\twas\tdid", "it was too"],
+        ["The animal\twas\tit", "it was too"],
         {},
         "text 2 has no answers of its own, but text 1 has two",
         "give every text two answers, with tabs between: text, answer, other answer",
     ),
     "mixed, later": (
-        ["it was too", "", "The animal\twas\tdid"],
+        ["it was too", "", "The animal\twas\tit"],
         {},
         "text 3 has two answers of its own, but text 1 has none",
         "give every text two answers, with tabs between: text, answer, other answer",
     ),
     "two answers for all": (
-        ["The animal\twas\tdid"],
+        ["The animal\twas\tit"],
         {"toward": "the", "instead_of": "it"},
         "the texts name their own answers, and 'toward' is given as well",
         "leave 'toward' out, or give texts without columns",
     ),
     "a metric": (
-        ["The animal\twas\tdid"],
+        ["The animal\twas\tit"],
         {"metric": logit_difference},
         "the texts name their own answers, and 'metric' is given as well",
         "leave 'metric' out, or give texts without columns",
     ),
     "several tokens": (
-        ["The animal\twas\tdid", "it\twas\tdog"],
+        ["The animal\twas\tit", "it\twas\tdog"],
         {},
         "text 2: its second answer is 'dog', which the model 'gpt2' writes as 3 tokens: 'd', 'o' "
         "and 'g'",

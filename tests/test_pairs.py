@@ -388,3 +388,18 @@ def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:
         with pytest.raises(AttnvizError) as error:
             read_pairs(source)
         assert str(error.value) == problem
+
+
+def test_that_no_head_passes_is_followed_by_how_large_a_shift_would_have() -> None:
+    shifts = np.random.default_rng(9).normal(0.0, 0.05, (8, 3))
+    result = result_of(shifts)
+    assert not result.following
+    *_, sentence = pair_sentences(result)
+    top, least = result.heads[0], result.least_effect
+    needed = f"{100 * least * np.std(top.shifts, ddof=1):.1f}\u00a0%"
+    assert sentence.endswith(f"of the head's shifts or more (for {top.name}, {needed}).")
+    moved = shifts.copy()
+    moved[:, 0] += 1.01 * least * shifts[:, 0].std(ddof=1) - shifts[:, 0].mean()
+    if sign_flip_test(moved, np.ones(3, bool), 42).least_effect <= 1.01 * least:
+        assert result_of(moved).following
+    assert "is shown only if" not in pair_sentences(result_of(shifts + 0.5))[-1]

@@ -122,23 +122,25 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
         sentences.append(f"{and_list(names)} {verb} away from the candidate that is meant.")
     sentences.append(_rule_sentence(result))
     if result.has_enough and result.tested and not any(head.passes for head in result.heads):
+        least = result.least_effect
+        of_top = percent_text(least * float(np.std(top.shifts, ddof=1)), 1) if top.is_tested else ""
+        example = f"for {top.name}, {of_top}" if of_top and isfinite(least) else ""
         pairs = counted(len(result.pairs), "pair")
-        sentences.append(as_sentence(least_effect_text(result.least_effect, pairs, "shift")))
+        sentences.append(as_sentence(least_effect_text(least, pairs, "shift", example)))
     return tuple(sentences)
 
 
-def least_effect_text(least: float, observations: str, mean: str) -> str:
-    """Return how large a mean must be to be shown: `with 12 pairs, a mean shift can only be shown
-    if …`.
+def least_effect_text(least: float, observations: str, mean: str, example: str = "") -> str:
+    """Return how large a mean must be to be shown; `example` says how much that is for one head.
 
-    >>> least_effect_text(1.21, "12 pairs", "shift")
-    'with 12 pairs, a mean shift can only be shown if it is 1.3 standard deviations or more'
+    >>> least_effect_text(1.21, "12 pairs", "shift").partition(" only ")[2]
+    "if it is 1.3 standard deviations of the head's shifts or more"
     """
     if isinf(least):
         return f"with {observations}, no mean {mean} could have been shown, however large"
-    return (
-        f"with {observations}, a mean {mean} can only be shown if it is "
-        f"{ceil(10 * least) / 10:.1f} standard deviations or more"
+    sizes = f"it is {ceil(10 * least) / 10:.1f} standard deviations of the head's {mean}s or more"
+    return f"with {observations}, a mean {mean} is shown only if {sizes}" + (
+        f" ({example})" if example else ""
     )
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
-from math import nan
+from math import nan, sqrt
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -92,6 +92,7 @@ class MeanEffect:
     mean: float  # over all texts, or documents, by which heads are ranked
     low: float  # the ends of its 95 % interval; NaN for few texts or documents
     high: float
+    spread: float  # the standard deviation between texts, or documents
     p_value: float  # of a mean of 0, corrected for the number of heads; NaN if not tested
     most: int  # in how many texts it changes most
     values: Float[np.ndarray, "text"]  # on each text; of very many, means of 2, 4, 8 … texts
@@ -252,13 +253,13 @@ class NeighbourSums:
     def __init__(self) -> None:
         self.count = 0
         self._sums: list[Float[np.ndarray, "set"]] = []
-        self._rows_per_sum = 1
+        self.rows_per_sum = 1
 
     def add(self, row: Float[np.ndarray, "set"]) -> None:
-        if self.count == MAX_ROWS * self._rows_per_sum:
+        if self.count == MAX_ROWS * self.rows_per_sum:
             self._sums = [*map(np.add, self._sums[::2], self._sums[1::2])]
-            self._rows_per_sum *= 2
-        if self.count % self._rows_per_sum == 0:
+            self.rows_per_sum *= 2
+        if self.count % self.rows_per_sum == 0:
             self._sums.append(np.zeros_like(row))
         self._sums[-1] = self._sums[-1] + row
         self.count += 1
@@ -270,9 +271,9 @@ class NeighbourSums:
     @property
     def means(self) -> Float[np.ndarray, "set row"]:
         """The means of neighbours for each set; of few rows, the rows themselves."""
-        starts = np.arange(len(self._sums)) * self._rows_per_sum
+        starts = np.arange(len(self._sums)) * self.rows_per_sum
         means: Float[np.ndarray, "set row"]
-        means = self.sums.T / np.minimum(self._rows_per_sum, self.count - starts)
+        means = self.sums.T / np.minimum(self.rows_per_sum, self.count - starts)
         return means
 
 
@@ -308,15 +309,20 @@ class ChangeTotals:
     def test(self) -> HeadTest:
         """Test whether the mean change is 0, of all sets that change anything."""
         self._close_documents(sys.maxsize)
-        rows = (self._documents if self.documents > 1 else self._texts).sums
-        sizes = np.sqrt((rows**2).mean(0))
-        return bootstrap_test(rows, sizes > LEAST_RELATIVE_SIZE * sizes.max(), Settings.seed)
+        units = self._documents if self.documents > 1 else self._texts
+        sizes = np.sqrt((units.sums**2).mean(0))
+        is_tested = sizes > LEAST_RELATIVE_SIZE * sizes.max()
+        test = bootstrap_test(units.sums, is_tested, Settings.seed)
+        # The mean of several observations varies less than each of them:
+        return replace(test, least_effect=test.least_effect / sqrt(units.rows_per_sum))
 
     def effects(self, output: OutputMeasure, test: HeadTest | None = None) -> list[MeanEffect]:
         """Return the mean changes, with the p values of a test, if any."""
         p_values = np.full(len(self.head_sets), np.nan) if test is None else test.p_values
-        means, (lows, highs) = self._estimates.units.means(), self._estimates.units.intervals()
-        values = self._texts.means
+        estimates, values = self._estimates.units, self._texts.means
+        means, spreads, (lows, highs) = (
+            estimates.means(), estimates.spreads(), estimates.intervals()
+        )  # fmt: skip
         return [
             MeanEffect(
                 head_ids=heads,
@@ -324,6 +330,7 @@ class ChangeTotals:
                 mean=float(means[place]),
                 low=float(lows[place]),
                 high=float(highs[place]),
+                spread=float(spreads[place]),
                 p_value=float(p_values[place]),
                 most=int(self._most[place]),
                 values=values[place],

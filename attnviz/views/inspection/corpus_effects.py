@@ -207,7 +207,10 @@ def _rule_sentences(effects: CorpusEffects) -> Iterator[str]:
         f"{RANDOM_DRAWS:,} samples drawn from the {noun}s, corrected for {counted(tested, 'head')}"
     )
     if not any(head.differs_from_zero for head in effects.heads):
-        yield least_effect_text(effects.least_effect, counted(*effects.observations), "change")
+        least, top = effects.least_effect, effects.heads[0]
+        has_example = isfinite(least) and not isnan(top.p_value)
+        example = f"for {top.name}, {fixed_text(least * top.spread, 2)}" if has_example else ""
+        yield least_effect_text(least, counted(*effects.observations), "change", example)
 
 
 def _is(count: int) -> str:
