@@ -104,7 +104,8 @@ def power(test: Test, population: Observations, count: int, runs: int, shift: fl
 
 
 def centred(population: Observations) -> Observations:
-    return population - population.mean(0)
+    deviations: Observations = population - population.mean(0)
+    return deviations
 
 
 def skewness(population: Observations) -> np.ndarray:

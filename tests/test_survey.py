@@ -29,6 +29,7 @@ from attnviz.tokens.tokens import tokens_of_words
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import batches
 from attnviz.traces.trained.loading import load_transformer
+from attnviz.views.grids.grid import Grid
 from attnviz.views.survey import survey_headline
 from tests.conftest import Attnviz
 from tests.refusals import refusal_of
@@ -449,4 +450,6 @@ def test_lines_are_said_to_be_taken_for_independent() -> None:
         "Intervals take lines for independent: if some are of one document, separate documents by "
         "blank lines."
     )
-    assert "and takes lines for independent" in view.screen.panels[0].note
+    table = view.screen.panels[0]
+    assert isinstance(table, Grid)
+    assert "and takes lines for independent" in table.note

@@ -207,8 +207,9 @@ def head_effects(
     refuse_odd_metric(metric, options)
     in_memory, settings_changes = take_model_in_memory(settings_changes)
     chosen_settings = replace_choices(settings or Settings(model=MINILM), settings_changes)
-    is_list = isinstance(texts, Iterable) and not isinstance(texts, str | bytes)
-    lines: object = map(join_answers, texts) if is_list else texts
+    lines: object = texts
+    if isinstance(texts, Iterable) and not isinstance(texts, str | bytes):
+        lines = map(join_answers, texts)
     reading = FilledTexts(iterate_texts(lines), may_answer=True)
     first = next(reading, None)
     if first is None:
