@@ -1,4 +1,4 @@
-"""The texts of a corpus: numbered, in documents, and perhaps each with two answers of its own.
+"""Texts of a corpus: numbered, in documents, perhaps each with two answers of its own.
 
 Nothing here needs torch, so that a mistake in a file is found before a model is loaded.
 """
