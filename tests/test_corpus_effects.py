@@ -28,6 +28,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.loading import load_transformer
+from attnviz.views.grids.words_and_bars import RankedBars
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
@@ -341,6 +342,9 @@ def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
     assert view_without_change.closing[1] == view.closing[1] == rule
     assert "a mean change is shown only if it is" in view_without_change.closing[2]
     assert not any("is shown only if" in sentence for sentence in view.closing)
+    (bars,) = view_without_change.picture.panels
+    assert isinstance(bars, RankedBars)
+    assert "texts are taken for independent · with" in bars.grid.note
     text = effects_from_changes(minilm_effects[1], changes).view().render(".txt").decode()
     assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p = \.0\d+\n", text)
 

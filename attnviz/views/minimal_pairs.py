@@ -121,13 +121,17 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
         verb = "moves" if len(opposing) == 1 else "move"
         sentences.append(f"{and_list(names)} {verb} away from the candidate that is meant.")
     sentences.append(_rule_sentence(result))
+    return (*sentences, *map(as_sentence, _least_effect_clauses(result)))
+
+
+def _least_effect_clauses(result: MinimalPairs) -> Iterator[str]:
+    """Yield how large a shift must have been, if heads are tested and none passes."""
+    top, least = result.heads[0], result.least_effect
     if result.has_enough and result.tested and not any(head.passes for head in result.heads):
-        least = result.least_effect
-        of_top = percent_text(least * float(np.std(top.shifts, ddof=1)), 1) if top.is_tested else ""
-        example = f"for {top.name}, {of_top}" if of_top and isfinite(least) else ""
-        pairs = counted(len(result.pairs), "pair")
-        sentences.append(as_sentence(least_effect_text(least, pairs, "shift", example)))
-    return tuple(sentences)
+        has_example = top.is_tested and isfinite(least)
+        of_top = percent_text(least * float(np.std(top.shifts, ddof=1)), 1) if has_example else ""
+        example = f"for {top.name}, {of_top}" if has_example else ""
+        yield least_effect_text(least, counted(len(result.pairs), "pair"), "shift", example)
 
 
 def least_effect_text(least: float, observations: str, mean: str, example: str = "") -> str:
@@ -208,8 +212,9 @@ def _with_interval_lines(bars: RankedBars, result: MinimalPairs) -> RankedBars:
     """
     if len(result.pairs) < MIN_INTERVAL_OBSERVATIONS:
         return bars
-    note = "p: corrected for the number of heads that are tested" if result.tested else ""
-    return replace(bars, grid=replace(bars.grid, note=note)).with_intervals(
+    notes = ["p: corrected for the number of heads that are tested"] * bool(result.tested)
+    notes += ["pairs are taken for independent", *_least_effect_clauses(result)]
+    return replace(bars, grid=replace(bars.grid, note=" · ".join(notes))).with_intervals(
         [(100 * head.low, 100 * head.high) for head in result.heads],
         "95 % interval of this head alone",
         [f"p = {p_text(head.p_value)}" if head.is_tested else "" for head in result.heads],

@@ -104,8 +104,11 @@ def _mean_text(effects: CorpusEffects, *, interval_lines: bool) -> str:
     """Return over what the bars are means, and what stands beside them."""
     observations = effects.observations
     mean = f"mean over {counted(*observations)}"
-    if interval_lines or observations[0] < MIN_INTERVAL_OBSERVATIONS:
+    if observations[0] < MIN_INTERVAL_OBSERVATIONS:
         return mean
+    if interval_lines:
+        independence = f"{observations[1]}s are taken for independent"
+        return " · ".join((mean, independence, *_least_effect_clauses(effects)))
     p_value = ", p" if effects.measured == "metric" and effects.has_enough else ""
     return f"{mean} · beside each bar: the 95 % interval of that mean, of this head alone{p_value}"
 
@@ -206,7 +209,14 @@ def _rule_sentences(effects: CorpusEffects) -> Iterator[str]:
         f"a head is shown to change it if p is {share_text(LEVEL)} or less: by "
         f"{RANDOM_DRAWS:,} samples drawn from the {noun}s, corrected for {counted(tested, 'head')}"
     )
-    if not any(head.differs_from_zero for head in effects.heads):
+    yield from _least_effect_clauses(effects)
+
+
+def _least_effect_clauses(effects: CorpusEffects) -> Iterator[str]:
+    """Yield how large a change must have been, if heads are tested and none is shown to change
+    anything."""
+    is_tested = effects.has_enough and any(not isnan(head.p_value) for head in effects.heads)
+    if is_tested and not any(head.differs_from_zero for head in effects.heads):
         least, top = effects.least_effect, effects.heads[0]
         has_example = isfinite(least) and not isnan(top.p_value)
         example = f"for {top.name}, {fixed_text(least * top.spread, 2)}" if has_example else ""
