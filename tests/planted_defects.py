@@ -113,12 +113,6 @@ DEFECTS = (
         "(steps - skewness / (3 * counts))",
     ),
     Defect(
-        "samples drawn around 0 and not around their own mean",
-        "analysis/head_tests.py",
-        "centred = (tested - means) /",
-        "centred = tested /",
-    ),
-    Defect(
         "the previous token taken for the next",
         "analysis/inspection/patterns.py",
         "tokens.steps(query, key) == -1",
