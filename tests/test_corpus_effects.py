@@ -28,12 +28,13 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.loading import load_transformer
+from attnviz.views.grids.words_and_bars import RankedBars
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
 TEXTS = (
-    *("The animal was tired", "", "  ", "it was too", "the street did cross the animal"),
-    *("the animal was too", "it did cross the street"),
+    *("The animal was tired", "it was too", "the street did cross the animal"),
+    *("the animal was too", "it did cross the street", "was it the street", "", "  "),
 )
 GAP = "The animal [MASK] the street because it was too tired"
 WIDTH = 4  # of a head of the small models
@@ -131,11 +132,8 @@ def test_two_answers_are_compared_by_their_logits(
     top_head = effects.heads[0]
     endpoints = f"{effects.metric:.2f} to {effects.metric + top_head.mean:.2f}"
     name = "the logit of the minus the logit of was"
-    assert (
-        f"{top_head.name} switched off, {name} changes from {endpoints}, the most of 8 heads"
-        in output
-    )
-    assert "logit of the minus logit of was: change without each head" in output
+    assert f"{top_head.name} zeroed, {name} changes from {endpoints}, the most of 8 heads" in output
+    assert "logit of the minus logit of was: change with each head zeroed" in output
     (pair,) = inspect(
         GAP, model=folder, by="effect", toward="the", instead_of="was", pairs=2
     ).effects.pairs
@@ -163,7 +161,7 @@ def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) ->
     folder = str(small_transformer("gpt2"))
     mean_effects = head_effects(TEXTS, model=folder, metric=logit_difference, pairs=2)
     texts = [text for text in TEXTS if text.strip()]
-    assert (mean_effects.texts, mean_effects.empty) == (5, 2)
+    assert (mean_effects.texts, mean_effects.empty) == (6, 2)
     single_inspections = [
         inspect(text, model=folder, by="effect", metric=logit_difference) for text in texts
     ]
@@ -255,7 +253,7 @@ def test_ctrl_c_leaves_the_pairs_of_the_texts_before_it(small_transformer: Saved
             yield text
 
     effects = head_effects(TEXTS * 2, model=str(small_transformer("gpt2")), pairs=2, track=track)
-    assert (effects.texts, effects.pair_texts, effects.interrupted) == (10, 3, True)
+    assert (effects.texts, effects.pair_texts, effects.interrupted) == (12, 3, True)
     assert len(effects.pairs[0].together.values) == 3
     assert "(first 3 texts)." in " ".join(effects.view().closing)
 
@@ -271,7 +269,7 @@ def test_means_and_pairs_are_of_the_first_texts_of_a_corpus(
     values = {head.name: head.values for head in effects.heads}
     for head in effects_of_first_texts.heads:
         np.testing.assert_allclose(values[head.name][:3], head.values, atol=1e-6)
-    assert (effects.texts, effects.pair_texts) == (5, 3)
+    assert (effects.texts, effects.pair_texts) == (6, 3)
 
 
 def test_the_first_text_with_answers_has_the_others_be_skipped(small_transformer: Saved) -> None:
@@ -294,7 +292,7 @@ def test_very_many_changes_become_means_of_neighbours_and_keep_their_mean(
     totals = corpus_effects.ChangeTotals([((0, 0),), ((0, 1),)])
     for row in changes:
         totals.add(row)
-    for column, effect in enumerate(totals.effects(OutputMeasure("metric", "it"), is_tested=True)):
+    for column, effect in enumerate(totals.effects(OutputMeasure("metric", "it"), totals.test())):
         block_means = [changes[start : start + 4, column].mean() for start in (0, 4, 8)]
         np.testing.assert_allclose(effect.values, block_means)
         assert effect.mean == pytest.approx(changes[:, column].mean())
@@ -309,9 +307,18 @@ def effects_from_changes(base: CorpusEffects, changes: np.ndarray) -> CorpusEffe
     totals = corpus_effects.ChangeTotals([((0, head),) for head in range(changes.shape[1])])
     for row in changes:
         totals.add(row)
-    heads = totals.effects(OutputMeasure("metric", "it"), is_tested=True)
+    test = totals.test()
+    heads = totals.effects(OutputMeasure("metric", "it"), test)
     ranked = tuple(sorted(heads, key=lambda head: -abs(head.mean)))
-    return replace(base, measured="metric", metric_name="it", texts=len(changes), heads=ranked)
+    return replace(
+        base,
+        measured="metric",
+        metric_name="it",
+        texts=len(changes),
+        documents=1,
+        heads=ranked,
+        least_effect=test.least_effect,
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 20])
@@ -319,19 +326,25 @@ def test_a_head_is_named_only_if_its_change_differs_from_0_after_correction(
     count: int, minilm_effects: tuple[Path, CorpusEffects]
 ) -> None:
     changes = np.random.default_rng(4).normal([3.0, 0, 0, 0], 0.5, (count, 4))
-    closing = effects_from_changes(minilm_effects[1], changes).view().closing
-    closing_without_change = (
-        effects_from_changes(minilm_effects[1], changes - [3.0, 0, 0, 0]).view().closing
-    )
+    view = effects_from_changes(minilm_effects[1], changes).view()
+    view_without_change = effects_from_changes(minilm_effects[1], changes - [3.0, 0, 0, 0]).view()
     if count < 6:
         texts = "1 text" if count == 1 else f"{count} texts"
-        expected = f"{texts} cannot show that a head changes it on average; 6 or more are needed."
-        assert closing[1] == closing_without_change[1] == expected
+        expected = f"{texts} cannot show that a head changes it on average; 6 or more are needed"
+        assert view.title == view_without_change.title == expected
         return
-    flips = "all 64" if count == 6 else "10,000 random"
-    test = f"(p of .05 or less, by {flips} flips of the texts' signs, corrected for 4 heads)."
-    assert closing[1] == f"1 of 4 heads is shown to change it on average: L0H0 {test}"
-    assert closing_without_change[1] == f"None of 4 heads is shown to change it on average {test}"
+    assert view.title == "1 of 4 heads is shown to change it on average: L0H0"
+    assert view_without_change.title == "None of 4 heads is shown to change it on average"
+    rule = (
+        "A head is shown to change it if p is .05 or less: by 10,000 samples drawn from the "
+        "texts, corrected for 4 heads."
+    )
+    assert view_without_change.closing[1] == view.closing[1] == rule
+    assert "a mean change is shown only if it is" in view_without_change.closing[2]
+    assert not any("is shown only if" in sentence for sentence in view.closing)
+    (bars,) = view_without_change.picture.panels
+    assert isinstance(bars, RankedBars)
+    assert "texts are taken for independent · with" in bars.grid.note
     text = effects_from_changes(minilm_effects[1], changes).view().render(".txt").decode()
     assert re.search(r"L0H0 .+ [\d.-]+ to [\d.-]+ · p = \.0\d+\n", text)
 
@@ -342,14 +355,10 @@ def test_a_head_that_changes_nothing_is_not_tested(
     changes = np.array([[1.0, 0.0, 1e-9]] * 6)
     effects = effects_from_changes(minilm_effects[1], changes)
     assert [head.differs_from_zero for head in effects.heads] == [True, False, False]
-    assert (
-        "L0H0 (p of .05 or less, by all 64 flips of the texts' signs, corrected for 1 head)."
-        in (effects.view().closing[1])
-    )
-    sentence = effects_from_changes(minilm_effects[1], changes * 0).view().closing[1]
-    assert sentence == (
-        "None of 3 heads is shown to change it on average (switching any one off changes nothing)."
-    )
+    assert effects.view().closing[1].endswith("drawn from the texts, corrected for 1 head.")
+    view = effects_from_changes(minilm_effects[1], changes * 0).view()
+    assert view.title == "None of 3 heads is shown to change it on average"
+    assert view.closing[1] == "Switching any one off changes nothing."
 
 
 def test_texts_that_repeat_others_are_told(small_transformer: Saved) -> None:
@@ -383,7 +392,7 @@ def test_each_change_is_printed_with_its_own_name_and_unit(small_transformer: Sa
 def minilm_effects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CorpusEffects]:
     path = tmp_path_factory.mktemp("texts") / "texts.txt"
     path.write_text(
-        "the animal was tired\n\nshe was late\r\nit is\nno\nyes it is\n", encoding="utf-8"
+        "\nthe animal was tired\nshe was late\r\nit is\nno\nyes it is\nso it was\n", "utf-8"
     )
     return path, head_effects(path.read_text("utf-8").splitlines(), layer=5)
 
@@ -398,7 +407,7 @@ def test_two_commands_rank_heads_over_a_file_of_texts(
         assert result.status == 0, result.err
         document = json.loads(result.out)
         changes = {each["name"]: each["change"] for each in document["heads"]}
-        assert (document["texts"], document["skipped"]) == (5, {"empty": 1, "unanswered": 0})
+        assert (document["texts"], document["skipped"]) == (6, {"empty": 1, "unanswered": 0})
         for head in effects.heads:
             assert changes[head.name] == pytest.approx(head.mean, abs=1e-5)
 
@@ -413,9 +422,7 @@ def test_a_view_has_a_line_with_an_interval_for_every_head(
     assert [float(rows[0][name]) for name in ("change", "low", "high")] == pytest.approx(
         [top_head.mean, top_head.low, top_head.high]
     )
-    assert view.headline.startswith(
-        f"With {top_head.name} switched off, the last vectors change by "
-    )
+    assert view.headline.startswith(f"With {top_head.name} zeroed, the last vectors change by ")
     assert "1 empty line was skipped." in view.closing
 
 
@@ -569,3 +576,118 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
     with pytest.raises(AttnvizError, match="--ablation is about switching heads off, but none"):
         InspectOptions(ablation="mean")
     assert library.head_effects is head_effects
+
+
+OWN_ANSWERS = [
+    ("The animal was", "the", "it"),
+    ("it was too", "the", "was"),
+    ("the street did cross the", "was", "it"),
+    ("was it", "it", "the"),
+    ("it did", "was", "the"),
+    ("the animal", "it", "was"),
+]
+
+
+def test_texts_may_name_their_own_answers(small_transformer: Saved, tmp_path: Path) -> None:
+    folder, path = str(small_transformer("gpt2")), tmp_path / "answers.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in OWN_ANSWERS), "utf-8")
+    effects = head_effects(OWN_ANSWERS, model=folder, pairs=2)
+    for place, (text, toward, instead_of) in enumerate(OWN_ANSWERS):
+        single = inspect(text, model=folder, by="effect", toward=toward, instead_of=instead_of)
+        expected = {head.name: head.mean for head in single.effects.heads}
+        for head in effects.heads:
+            assert head.values[place] == pytest.approx(expected[head.name], abs=1e-5)
+    metrics = [
+        inspect(text, model=folder, by="effect", toward=one, instead_of=other).effects.metric
+        for text, one, other in OWN_ANSWERS
+    ]
+    assert effects.metric == pytest.approx(np.mean(metrics), abs=1e-5)
+    assert effects.metric_name == "logit of each text's first answer minus logit of its second"
+    of_file = head_effects(path, model=folder)
+    assert [head.mean for head in of_file.heads] == [head.mean for head in effects.heads]
+    assert (
+        "to change the logit of each text's first answer minus the logit of its second on average"
+        in effects.view().title
+    )
+
+
+ODD_ANSWERS: dict[str, tuple[list[str], dict[str, Any], str, str]] = {
+    "mixed": (
+        ["The animal\twas\tit", "it was too"],
+        {},
+        "text 2 has no answers of its own, but text 1 has two",
+        "give every text two answers, with tabs between: text, answer, other answer",
+    ),
+    "mixed, later": (
+        ["it was too", "", "The animal\twas\tit"],
+        {},
+        "text 3 has two answers of its own, but text 1 has none",
+        "give every text two answers, with tabs between: text, answer, other answer",
+    ),
+    "two answers for all": (
+        ["The animal\twas\tit"],
+        {"toward": "the", "instead_of": "it"},
+        "the texts name their own answers, and 'toward' is given as well",
+        "leave 'toward' out, or give texts without columns",
+    ),
+    "a metric": (
+        ["The animal\twas\tit"],
+        {"metric": logit_difference},
+        "the texts name their own answers, and 'metric' is given as well",
+        "leave 'metric' out, or give texts without columns",
+    ),
+    "several tokens": (
+        ["The animal\twas\tit", "it\twas\tdog"],
+        {},
+        "text 2: its second answer is 'dog', which the model 'gpt2' writes as 3 tokens: 'd', 'o' "
+        "and 'g'",
+        "choose a word that is one token of this model",
+    ),
+    "one token": (
+        ["The animal\twas\twas"],
+        {},
+        "text 1: its two answers are the same token, 'was'",
+        "name two answers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_ANSWERS)
+def test_odd_answers_of_texts_are_refused_in_two_lines(name: str, small_transformer: Saved) -> None:
+    texts, options, problem, hint = ODD_ANSWERS[name]
+    with pytest.raises(AttnvizError) as refusal:
+        head_effects(texts, model=str(small_transformer("gpt2")), **options)
+    assert (str(refusal.value), refusal.value.hint) == (problem, hint)
+
+
+def test_a_command_refuses_answers_beside_those_of_its_texts_before_a_model_is_loaded(
+    attnviz: Attnviz, tmp_path: Path
+) -> None:
+    path = tmp_path / "answers.tsv"
+    path.write_text("\nMary and John left. John saw\tMary\tJohn\n", "utf-8")
+    result = attnviz(
+        *("heads", "--model", "nothing/there", "--texts", str(path)),
+        *("--toward", "Mary", "--instead-of", "John"),
+    )
+    assert result.err == (
+        "error: the texts name their own answers, and --toward is given as well\n"
+        " hint: leave --toward out, or give texts without columns\n"
+    )
+
+
+def test_empty_texts_separate_documents_of_which_each_counts_once(
+    small_transformer: Saved,
+) -> None:
+    folder = str(small_transformer("gpt2"))
+    documents = [[text] for text in TEXTS[:6]] + [[TEXTS[0], TEXTS[1]]]
+    texts = [line for document in documents for line in (*document, "")]
+    effects = head_effects(texts, model=folder, metric=logit_difference)
+    assert (effects.texts, effects.documents) == (8, 7)
+    for head in effects.heads:
+        means = [*head.values[:6], head.values[6:].mean()]
+        assert head.mean == pytest.approx(np.mean(means), abs=1e-6)
+        expected_ends = mean_intervals(np.array(means)[:, None])[:, 0]
+        assert [head.low, head.high] == pytest.approx(expected_ends.tolist(), abs=1e-6)
+    closing = effects.view().closing
+    assert "Blank lines separate 7 documents, each of which counts as one observation." in closing
+    assert any("samples drawn from the documents" in sentence for sentence in closing)

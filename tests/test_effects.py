@@ -73,7 +73,7 @@ def test_the_first_is_told_of_with_its_figures(minilm_inspection: Inspection) ->
     assert top_head.cosine is not None
     change = f"{100 * top_head.mean:.0f}\u00a0%"
     assert sentence == (
-        f"with {top_head.name} switched off, the last vectors change by {change} of their length, "
+        f"with {top_head.name} zeroed, the last vectors change by {change} of their length, "
         "the most of 12 heads"
     )
     count = len(minilm_inspection.trace.tokens)
@@ -171,7 +171,7 @@ def test_heads_that_are_off_already_are_not_ranked() -> None:
     assert len(inspection.effects.heads) == 11
     top_head = inspection.effects.heads[0]
     assert next(iter(effect_sentences(inspection))).startswith(
-        f"with {top_head.name} switched off as well, the"
+        f"with {top_head.name} zeroed as well, the"
     )
     with pytest.raises(AttnvizError, match="switches off the heads, but L5H11 is already off"):
         inspect(SHORT_TEXT, layer=5, head=11, by="effect", without="L5H11").view()
@@ -195,5 +195,5 @@ def test_of_a_model_that_answers_nothing_no_other_command_is_named(attnviz: Attn
 
 def test_the_command_ranks_them(attnviz: Attnviz) -> None:
     result = attnviz("inspect", SHORT_TEXT, "--by", "effect", "--layer", "5")
-    assert "how much the last vectors change without each head (share of their" in result.out
+    assert "how much the last vectors change with each head zeroed (share of their" in result.out
     assert "the most of 12 heads" in " ".join(result.out.split())

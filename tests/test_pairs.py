@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import AttnvizError, MinimalPairs, pairs, trace
+from attnviz.analysis.head_tests import LEVEL, sign_flip_test
 from attnviz.analysis.minimal_pairs import MIN_SHIFT, measure_heads
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
-from attnviz.analysis.sign_flips import LEVEL, sign_flip_p_values
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces.trace import Provenance
@@ -35,8 +35,10 @@ def result_of(shifts: np.ndarray) -> MinimalPairs:
     weights = np.full((count, 2, 2, heads), 0.5)
     weights[:, 0, 0] += shifts
     weights[:, 1, 1] += shifts
+    ranked, least_effect = measure_heads([(0, head) for head in range(heads)], weights, 42)
     return MinimalPairs(
-        heads=measure_heads([(0, head) for head in range(heads)], weights, 42),
+        heads=ranked,
+        least_effect=least_effect,
         pairs=(MinimalPair(*ROW),) * count,
         model="by hand",
         provenance=Provenance(
@@ -95,14 +97,14 @@ def test_the_labels_of_the_sentences_do_not_matter_and_the_candidates_turn_the_s
 
 def test_p_values_are_those_of_all_flips_of_signs() -> None:
     shifts = np.random.default_rng(3).normal(0.01, 0.02, (7, 5))
-    p_values = sign_flip_p_values(shifts, np.ones(5, bool), 42)
+    p_values = sign_flip_test(shifts, np.ones(5, bool), 42).p_values
     assert p_values.tolist() == pytest.approx(p_values_by_loops(shifts))
 
 
 def test_heads_that_are_not_tested_are_no_burden_for_the_others() -> None:
     shifts = np.random.default_rng(4).normal(0.01, 0.02, (8, 6))
     is_tested = np.array([True, False, True, False, False, False])
-    p_values = sign_flip_p_values(shifts, is_tested, 42)
+    p_values = sign_flip_test(shifts, is_tested, 42).p_values
     assert p_values[is_tested].tolist() == pytest.approx(p_values_by_loops(shifts[:, [0, 2]]))
     assert np.isnan(p_values[~is_tested]).all()
 
@@ -111,9 +113,9 @@ def test_p_values_of_many_pairs_are_near_those_of_all_flips(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shifts = np.random.default_rng(5).normal(0.006, 0.02, (12, 4))
-    p_values_of_all = sign_flip_p_values(shifts, np.ones(4, bool), 42)
-    monkeypatch.setattr("attnviz.analysis.sign_flips.MAX_EXACT_OBSERVATIONS", 11)
-    p_values_of_some = sign_flip_p_values(shifts, np.ones(4, bool), 42)
+    p_values_of_all = sign_flip_test(shifts, np.ones(4, bool), 42).p_values
+    monkeypatch.setattr("attnviz.analysis.head_tests.MAX_EXACT_OBSERVATIONS", 11)
+    p_values_of_some = sign_flip_test(shifts, np.ones(4, bool), 42).p_values
     assert abs(p_values_of_all - p_values_of_some).max() < 0.02
 
 
@@ -122,7 +124,7 @@ def test_without_an_effect_a_head_passes_in_no_more_results_than_the_level() -> 
     for _ in range(300):
         shared_noise = generator.standard_t(3, (8, 1)) * 0.02
         shifts = shared_noise * generator.normal(size=(1, 30)) + generator.normal(0, 0.02, (8, 30))
-        passing_count += np.nanmin(sign_flip_p_values(shifts, np.ones(30, bool), 42)) <= LEVEL
+        passing_count += np.nanmin(sign_flip_test(shifts, np.ones(30, bool), 42).p_values) <= LEVEL
     assert 0.01 < passing_count / 300 < LEVEL + 0.03
 
 
@@ -386,3 +388,18 @@ def test_rows_that_are_no_pairs_are_refused_without_loading_a_model() -> None:
         with pytest.raises(AttnvizError) as error:
             read_pairs(source)
         assert str(error.value) == problem
+
+
+def test_that_no_head_passes_is_followed_by_how_large_a_shift_would_have() -> None:
+    shifts = np.random.default_rng(9).normal(0.0, 0.05, (8, 3))
+    result = result_of(shifts)
+    assert not result.following
+    *_, sentence = pair_sentences(result)
+    top, least = result.heads[0], result.least_effect
+    needed = f"{100 * least * np.std(top.shifts, ddof=1):.1f}\u00a0%"
+    assert sentence.endswith(f"of the head's shifts or more (for {top.name}, {needed}).")
+    moved = shifts.copy()
+    moved[:, 0] += 1.01 * least * shifts[:, 0].std(ddof=1) - shifts[:, 0].mean()
+    if sign_flip_test(moved, np.ones(3, bool), 42).least_effect <= 1.01 * least:
+        assert result_of(moved).following
+    assert "is shown only if" not in pair_sentences(result_of(shifts + 0.5))[-1]

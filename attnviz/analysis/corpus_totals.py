@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
-from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts
+from attnviz.analysis.mean_estimates import CorpusEstimates, MeanEstimates, RepeatedTexts
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.batches import TextBatch
 from attnviz.vectors.random_numbers import draw_uniform
@@ -44,8 +44,8 @@ class CorpusTotals:
     def __init__(self, heads: int, seed: int) -> None:
         self.seed = seed
         self.lines = self.tokens = 0
-        shape = (heads, len(MEASURES))
-        self.estimates, self.even_sums = MeanEstimates(*shape), np.zeros(shape)
+        # Of what heads do, and of even attention where a line shows what they do:
+        self.all_estimates = CorpusEstimates(2, heads, len(MEASURES))
         self.repeats = RepeatedTexts()
         # For each main kind (the last one is none) the lines where it is one, and sums over them:
         self.kind_counts = np.zeros((heads, KINDS + 1))
@@ -56,14 +56,15 @@ class CorpusTotals:
         self.sample: dict[int, tuple[float, KeptLine]] = {}
         self.top_texts: dict[int, Tokens] = {}
 
-    def add(self, batch: TextBatch, measured: LineMeasures) -> None:
+    def add(self, batch: TextBatch, measured: LineMeasures, documents: Sequence[int] = ()) -> None:
+        """Add the lines of a batch, each with the number of its document, if any."""
         numbers, scores = np.array(batch.numbers), measured.scores.astype(np.float64)
         self.lines += len(numbers)
         self.tokens += sum(map(len, batch.tokens))
         for tokens in batch.tokens:
             self.repeats.add(tokens.ids)
-        self.estimates.add(scores)
-        self.even_sums += np.nan_to_num(measured.even).sum(0)
+        even = np.where(np.isnan(scores), np.nan, np.nan_to_num(measured.even))
+        self.all_estimates.add(np.stack([scores, even], 1), documents)
         self._add_kinds(numbers, measured.kinds, np.nan_to_num(scores[..., :KINDS]))
         self._keep_top_lines(batch, scores[..., :KINDS])
         self._sample_lines(batch, measured)
@@ -110,7 +111,14 @@ class CorpusTotals:
 
     @property
     def counts(self) -> HeadNumbers:
-        return self.estimates.counts
+        """How many lines can show each measure of each head."""
+        counts: HeadNumbers = self.all_estimates.of_lines.counts[0]
+        return counts
+
+    @property
+    def estimates(self) -> MeanEstimates:
+        """The estimates over documents, if there are several, or lines."""
+        return self.all_estimates.units
 
     def group_p_value(self, head: int, kinds: tuple[int, int]) -> float:
         """Return the p value of two groups of lines: those with each of two main kinds of a head.
@@ -126,16 +134,14 @@ class CorpusTotals:
         return valley_p_value(first, second, differences[1::2])
 
     def intervals(self) -> Float[np.ndarray, "2 head measure"]:
-        """Return the ends of the 95 % interval of each mean over lines, within what is possible;
-        NaN for few lines."""
+        """Return the ends of the 95 % interval of each mean; NaN for few lines or documents."""
         ends: Float[np.ndarray, "2 head measure"]
-        ends = np.clip(self.estimates.intervals(), 0, np.where(IS_SHARE, 1, np.inf))
+        ends = self.estimates.intervals()[:, 0]
         return ends
 
     def even_means(self) -> HeadNumbers:
-        """Return the means of even attention over lines; NaN where no line shows it."""
-        counts = np.where(IS_SHARE & (self.counts > 0), self.counts, np.nan)
-        return self.even_sums / counts
+        """Return the means of even attention; NaN where no line shows it."""
+        return np.where(IS_SHARE, self.estimates.means()[1], np.nan)
 
 
 def kept_line(batch: TextBatch, measured: LineMeasures, place: int) -> KeptLine:

@@ -2,20 +2,25 @@
 
 An interval is that of Student's t, with Hall's correction for skewness (Hall 1992, On the removal
 of skewness by transformation). Percentiles of resampled means would be too narrow for few
-observations: of samples of 5 they hold the true mean in 83 of 100 cases, this interval in 95
-if the observations have a normal distribution, and in 88 if they are as skewed as a lognormal one.
+observations: of samples of 6 they hold the true mean in 85 of 100 cases, this interval in 95
+if the observations have a normal distribution, and in 89 if they are as skewed as a lognormal one.
 Only three sums are needed for each mean, so that there may be any number of observations.
+
+Lines of one document are alike, so that they are no independent observations: of 10 documents of 20
+lines, intervals over lines hold the true mean in 45 to 75 of 100 cases. So if a corpus has several
+documents, each of them is one observation: the mean over its lines.
 """
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from jaxtyping import Float
 
-MIN_INTERVAL_OBSERVATIONS = 5
+MIN_INTERVAL_OBSERVATIONS = 6
 NORMAL_QUANTILE = 1.959963984540054  # .975
 LEAST_SKEWNESS = 1e-6  # below, the correction would be lost in rounding
 MAX_COMPARED_TEXTS = 1_000_000  # 8 bytes each
@@ -28,6 +33,7 @@ class MeanEstimates:
         self.counts = np.zeros(shape)
         self._first = np.full(shape, np.nan)  # differences from it lose fewer digits in sums
         self._sums = np.zeros((3, *shape))  # of these differences, their squares, their cubes
+        self._range = np.full((2, *shape), np.nan)  # the least and the largest observation
 
     def add(self, observations: Float[np.ndarray, "observation *shape"]) -> None:
         """Add observations; what is not finite counts as none."""
@@ -41,6 +47,11 @@ class MeanEstimates:
         for sums in self._sums:
             sums += powers.sum(0)
             powers = powers * differences
+        known = np.where(is_known, observations, np.nan)
+        low, high = self._range
+        self._range = np.stack(
+            [np.fmin(low, np.fmin.reduce(known)), np.fmax(high, np.fmax.reduce(known))]
+        )
 
     def means(self) -> Float[np.ndarray, "*shape"]:
         """Return the mean of each; NaN without observations."""
@@ -57,7 +68,8 @@ class MeanEstimates:
 
     def intervals(self) -> Float[np.ndarray, "2 *shape"]:
         """Return the ends of the 95 % interval of each mean; NaN for fewer than
-        `MIN_INTERVAL_OBSERVATIONS` observations. If all are equal, both ends are the mean."""
+        `MIN_INTERVAL_OBSERVATIONS` observations. None goes beyond what was observed, so that it has
+        the limits that the observations have; if all are equal, both ends are the mean."""
         counts = np.where(self.counts < MIN_INTERVAL_OBSERVATIONS, np.nan, self.counts)
         root, skewness = np.sqrt(counts), self._skewness(counts)
         steps = (
@@ -66,6 +78,7 @@ class MeanEstimates:
         inner = 1 + skewness * (steps - skewness / (6 * counts))
         ends: Float[np.ndarray, "2 *shape"]
         ends = self.means() - self.spreads() * 3 / skewness * (np.cbrt(inner) - 1)
+        ends = np.clip(ends, *self._range)
         return ends
 
     def _skewness(self, counts: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -75,6 +88,47 @@ class MeanEstimates:
         squares = np.maximum(second - first**2, 0)
         skewness = cubes / np.where(squares > 0, squares, 1) ** 1.5
         return np.where(abs(skewness) < LEAST_SKEWNESS, LEAST_SKEWNESS, skewness)
+
+
+class CorpusEstimates:
+    """Means over the lines of a corpus, or if it has several documents, of which each is the mean
+    over its lines, over documents."""
+
+    def __init__(self, *shape: int) -> None:
+        self.of_lines, self._of_documents = MeanEstimates(*shape), MeanEstimates(*shape)
+        self._open: dict[int, MeanEstimates] = {}  # documents to which lines may be added
+        self._closed = 0
+        self._shape = shape
+
+    @property
+    def documents(self) -> int:
+        return self._closed + len(self._open)
+
+    def add(self, lines: Float[np.ndarray, "line *shape"], documents: Sequence[int] = ()) -> None:
+        """Add lines, each with the number of its document, if any; what is not finite counts as
+        none."""
+        self.of_lines.add(lines)
+        for document in set(documents):
+            own = self._open.setdefault(document, MeanEstimates(*self._shape))
+            own.add(lines[np.array(documents) == document])
+
+    def close_documents(self, before: int) -> list[Float[np.ndarray, "*shape"]]:
+        """Add up the documents with lower numbers, to which no lines will be added; return their
+        means."""
+        numbers = [number for number in self._open if number < before]
+        means = [self._open.pop(number).means() for number in numbers]
+        for each in means:
+            self._of_documents.add(each[None])
+        self._closed += len(means)
+        return means
+
+    @property
+    def units(self) -> MeanEstimates:
+        """The estimates of independent observations: documents, if there are several, or lines."""
+        if self.documents < 2:
+            return self.of_lines
+        self.close_documents(sys.maxsize)
+        return self._of_documents
 
 
 def _student_quantile(freedom: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_test
 from attnviz.analysis.inspection.map_regrouping import WORD_REGEX, word_side
 from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
-from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_p_values
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import RanksHeads, Rows, Showable
@@ -112,6 +112,9 @@ class MinimalPairs(RanksHeads, Showable):
     """
 
     heads: tuple[PairedHead, ...]
+    least_effect: float
+    """How far from 0 a shift must be to pass the test, in standard deviations of a head's shifts;
+    infinite if none can, NaN if no head is tested."""
     pairs: tuple[MinimalPair, ...]
     model: str
     provenance: Provenance
@@ -169,8 +172,10 @@ def pairs(
     minimal_pairs = read_pairs(source)
     model, settings = model_for_texts(settings, changes, "a test of pairs is")
     reading = _PairReading(model, [_locate_words(model, pair) for pair in minimal_pairs])
+    heads, least_effect = measure_heads(reading.head_ids, reading.weights(), settings.seed)
     return MinimalPairs(
-        heads=measure_heads(reading.head_ids, reading.weights(), settings.seed),
+        heads=heads,
+        least_effect=least_effect,
         pairs=minimal_pairs,
         model=model.name,
         provenance=transformer_provenance(settings, model, {"seed": settings.seed}, command),
@@ -352,14 +357,15 @@ class _PairReading:
 
 def measure_heads(
     head_ids: Sequence[HeadId], weights: CandidateWeights, seed: int
-) -> tuple[PairedHead, ...]:
-    """Return all heads with their shifts, intervals and p values, in the order of a result."""
+) -> tuple[tuple[PairedHead, ...], float]:
+    """Return all heads with their shifts, intervals and p values, in the order of a result, and the
+    least effect that their test can show."""
     meant = (weights[:, 0, 0] + weights[:, 1, 1]) / 2  # pair head
     other = (weights[:, 1, 0] + weights[:, 0, 1]) / 2
     shifts = meant - other
     is_tested = np.sqrt((shifts**2).mean(0)) >= MIN_SHIFT
-    p_values = sign_flip_p_values(shifts, is_tested, seed)
-    p_alone = sign_flip_p_values(shifts, is_tested, seed, corrected=False)
+    test = sign_flip_test(shifts, is_tested, seed)
+    p_alone = sign_flip_test(shifts, is_tested, seed, corrected=False).p_values
     lows, highs = mean_intervals(shifts)
     heads = [
         PairedHead(
@@ -367,7 +373,7 @@ def measure_heads(
             shift=float(shifts[:, head].mean()),
             low=float(lows[head]),
             high=float(highs[head]),
-            p_value=float(p_values[head]),
+            p_value=float(test.p_values[head]),
             p_alone=float(p_alone[head]),
             meant=float(meant[:, head].mean()),
             other=float(other[:, head].mean()),
@@ -375,6 +381,5 @@ def measure_heads(
         )
         for head, head_id in enumerate(head_ids)
     ]
-    return tuple(
-        sorted(heads, key=lambda head: (not head.passes, not head.follows, -abs(head.shift)))
-    )
+    ranked = sorted(heads, key=lambda head: (not head.passes, not head.follows, -abs(head.shift)))
+    return tuple(ranked), test.least_effect

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from attnviz.analysis.corpus_texts import FilledTexts
 from attnviz.analysis.corpus_totals import NO_LINE, CorpusTotals, KeptLine, kept_line, line_batch
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
@@ -79,16 +80,17 @@ GROUPS_LEVEL = 0.05  # the chance to find groups in any head of a model whose he
 TENTHS = 10
 MEASURE_NAMES = tuple(measure.name for measure in MEASURES)
 INDUCTION = MEASURE_NAMES.index("induction")
-SINKS = ("first", "separators")  # patterns of attention to tokens that say little
+LITTLE = ("first", "separators", "broad")  # patterns that say little
 LineTracker = Callable[[Iterable[int]], Iterable[int]]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measure of a head over the lines that can show it; NaN for what is not known."""
+    """A measure of a head over the lines that can show it, or over documents, if there are several;
+    NaN for what is not known."""
 
-    mean: float
-    spread: float  # the standard deviation between lines
+    mean: float  # over lines, or over documents, of which each is the mean over its lines
+    spread: float  # the standard deviation between them
     low: float  # the ends of the 95 % interval of the mean
     high: float
     even: float  # the mean for a head that attends to all visible tokens alike
@@ -150,8 +152,9 @@ class SurveyedHead:
 
     @property
     def does_more(self) -> bool:
-        """Whether it stands out by more than attention to the first token or to separators."""
-        return self.stands_out and self.best is not None and self.best.short not in SINKS
+        """Whether it stands out by more than broad attention, or attention to the first token or to
+        separators."""
+        return self.stands_out and self.best is not None and self.best.short not in LITTLE
 
     @property
     def estimate(self) -> Estimate | None:
@@ -179,10 +182,16 @@ class Survey(RanksHeads, Showable):
     lines: int
     tokens: int
     blank_lines: int
+    documents: int  # which blank lines separate; each is an observation if there are several
     cut_lines: int  # lost their last tokens, as the model has no positions for them
     repeated_lines: int  # whose tokens are those of an earlier line, among the first million
     interrupted: bool  # whether Ctrl-C ended the survey before the corpus did
     provenance: Provenance
+
+    @property
+    def observations(self) -> tuple[int, str]:
+        """How many independent observations there are taken to be, and of what."""
+        return (self.documents, "document") if self.documents > 1 else (self.lines, "line")
 
     @property
     def head_rows(self) -> tuple[SurveyedHead, ...]:
@@ -196,8 +205,9 @@ class Survey(RanksHeads, Showable):
 
     @cached_property
     def ranked(self) -> tuple[SurveyedHead, ...]:
-        """The heads that do more than attend to the first token or separators, then others that
-        stand out, then the rest; each by how far its best pattern is beyond even attention."""
+        """The heads that do more than attend broadly, to the first token or to separators, then
+        others that stand out, then the rest; each by how far its best pattern is beyond even
+        attention."""
         return tuple(
             sorted(self.heads, key=lambda h: (not h.does_more, not h.stands_out, -h.excess))
         )
@@ -215,7 +225,8 @@ def survey(
     """Return what each head of a transformer does over texts: `survey(["It is late.", …])`
 
     `texts` are strings, or the path or name of a file with one text per line; they are read one
-    after another, so that there may be millions. Blank ones are left out and counted, and so are
+    after another, so that there may be millions. Blank ones separate documents: if there are
+    several, means and intervals are over documents, not lines. Blank ones are counted, and so are
     those whose end is left out because the model has no positions for it. Ctrl-C ends the survey,
     which then has the texts that were read so far. Keywords replace fields of the settings, such
     as `model`, which may be a loaded one with its `tokenizer`; `seed` draws the sample of lines and
@@ -245,7 +256,7 @@ def induction_on_repeats(
     reading = _Reading(model, seed, captured)
     repeats = reading.repeats
     means, even = (
-        n[:, INDUCTION].tolist() for n in (repeats.estimates.means(), repeats.even_means())
+        n[:, INDUCTION].tolist() for n in (repeats.estimates.means()[0], repeats.even_means())
     )
     names = [format_head_id(*head) for head in reading.head_ids]
     return dict(zip(names, zip(means, even, strict=True), strict=True))
@@ -272,22 +283,34 @@ class _Reading:
         self.repeats = CorpusTotals(len(self.head_ids), seed)
         self.repeats.add(line_batch([*enumerate(repeated)]), measured)
         self.totals = CorpusTotals(len(self.head_ids), seed)
-        self.blank_lines = self.cut_lines = 0
+        self.cut_lines = 0
+        self.texts = FilledTexts(())
+        self.documents: dict[int, int] = {}  # of the lines that were read and not yet measured
+        self.is_new_chunk = False  # whether all lines that were read have been measured
 
     def read(self, texts: Iterable[str]) -> Iterator[int]:
         """Add all texts to the totals; yield the numbers of those of a batch once it is added."""
-        for batch in make_batches(self.model, self._numbered(texts), truncate=True):
-            self.totals.add(batch, self._measure(batch))
+        self.texts = FilledTexts(texts)
+        for batch in make_batches(self.model, self._numbered_lines(), truncate=True):
+            documents = [self.documents[number] for number in batch.numbers]
+            self.totals.add(batch, self._measure(batch), documents)
+            self.is_new_chunk = True
             self.cut_lines += batch.cut
             yield from batch.numbers
 
-    def _numbered(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Yield the texts that are not blank with their numbers, and count the others."""
-        for number, text in enumerate(texts):
-            if text.strip():
-                yield number, text
-            else:
-                self.blank_lines += 1
+    def _numbered_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the texts that are not blank with their numbers from 0, and note their documents.
+
+        Batches are made of many lines at once; when those that follow are asked for, all earlier
+        ones have been measured, and no line will be added to the documents before.
+        """
+        for line in self.texts:
+            if self.is_new_chunk:
+                self.is_new_chunk = False
+                self.documents.clear()
+                self.totals.all_estimates.close_documents(before=line.document)
+            self.documents[line.number - 1] = line.document
+            yield line.number - 1, line.text
 
     def _measure(self, batch: TextBatch) -> LineMeasures:
         """Return what all heads do on the lines of a batch, and note which heads there are."""
@@ -323,7 +346,8 @@ class _Reading:
             model=self.model.name,
             lines=self.totals.lines,
             tokens=self.totals.tokens,
-            blank_lines=self.blank_lines,
+            blank_lines=self.texts.blank,
+            documents=self.totals.all_estimates.documents,
             cut_lines=self.cut_lines,
             repeated_lines=self.totals.repeats.count,
             interrupted=interrupted,
@@ -468,7 +492,7 @@ def _estimate(numbers: Float[np.ndarray, "6"]) -> Estimate:
 
 
 def _corpus_estimates(totals: CorpusTotals) -> Float[np.ndarray, "head measure 6"]:
-    means, spreads = totals.estimates.means(), totals.estimates.spreads()
+    means, spreads = totals.estimates.means()[0], totals.estimates.spreads()[0]
     return np.stack([means, spreads, *totals.intervals(), totals.even_means(), totals.counts], -1)
 
 

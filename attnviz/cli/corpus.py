@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnviz.analysis.corpus_texts import refuse_other_answers, split_answers
 from attnviz.analysis.inspection.inspect_options import ABLATION_DESCRIPTIONS, InspectOptions
 from attnviz.cli import output
 from attnviz.cli.help import section_option
@@ -39,7 +40,8 @@ class EffectOptions:
         _heads_option(
             metavar="PATH",
             help="Switch the heads of a trained transformer off on many texts: a UTF-8 file with "
-            "one on each line.",
+            "one on each line, perhaps followed by two answers whose logits are compared, with "
+            "tabs between. Blank lines separate documents.",
             short="Switch heads off on many texts, one on each line of a file: --texts texts.txt",
             example="texts.txt",
         ),
@@ -102,7 +104,8 @@ def deliver_corpus_effects(
 ) -> None:
     """Measure what heads change on each text of a file, and deliver the view of the means.
 
-    Refuses impossible settings and an unreadable or empty file before torch is loaded.
+    Refuses impossible settings, an unreadable or empty file, and --toward beside answers in the
+    file before torch is loaded.
     """
     early_checks.refuse_impossible_settings(settings)
     lines = files.read_lines(path)
@@ -113,6 +116,7 @@ def deliver_corpus_effects(
             break
     else:
         raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
+    refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in options else [])
 
     from attnviz.analysis.inspection.corpus_effects import head_effects
 

@@ -41,7 +41,8 @@ def survey_command(
 ) -> None:
     """Show what each head of a trained model does over many texts.
 
-    Each line of the file after --file, or of standard input, is a text.
+    Each line of the file after --file, or of standard input, is a text. Blank lines separate
+    documents, each of which then counts as one observation.
 
     For each head: how much it attends to the previous token, the first, separators, …, each with an
     interval, and the lines on which it does most. Ctrl-C shows what was read so far. A page (-o

@@ -78,7 +78,7 @@ def _accuracy_bars(ranking: Ranking) -> RankedBars:
     bar_limit = round_up(float(abs(lost).max()))
     answer_noun = f"{ranking.task.answer_noun}s"
     grid = Grid(
-        "accuracy lost with each head switched off, in %",
+        "accuracy lost with each head switched off (zeroed), in %",
         plain_axis("head", [head.name for head in ranking.heads]),
         plain_axis("measure", ["lost"]),
         unmasked_cells(lost),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import ceil
+from math import ceil, isfinite, isinf
 
 import numpy as np
 
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.analysis.minimal_pairs import MIN_SHIFT, MinimalPairs, PairedHead
 from attnviz.analysis.pair_file import COLUMNS
-from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
@@ -39,7 +39,7 @@ from attnviz.wording.numbers import (
     percent_text,
     share_text,
 )
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.words import and_list, as_sentence, counted
 
 CSV_HEADER = (
     *HEAD_COLUMNS,
@@ -130,7 +130,32 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
         names += [f"{more} more"] * bool(more)
         verb = "moves" if len(opposing) == 1 else "move"
         sentences.append(f"{and_list(names)} {verb} away from the candidate that is meant.")
-    return (*sentences, _rule_sentence(result))
+    sentences.append(_rule_sentence(result))
+    return (*sentences, *map(as_sentence, _least_effect_clauses(result)))
+
+
+def _least_effect_clauses(result: MinimalPairs) -> Iterator[str]:
+    """Yield how large a shift must have been, if heads are tested and none passes."""
+    top, least = result.heads[0], result.least_effect
+    if result.has_enough and result.tested and not any(head.passes for head in result.heads):
+        has_example = top.is_tested and isfinite(least)
+        of_top = percent_text(least * float(np.std(top.shifts, ddof=1)), 1) if has_example else ""
+        example = f"for {top.name}, {of_top}" if has_example else ""
+        yield least_effect_text(least, counted(len(result.pairs), "pair"), "shift", example)
+
+
+def least_effect_text(least: float, observations: str, mean: str, example: str = "") -> str:
+    """Return how large a mean must be to be shown; `example` says how much that is for one head.
+
+    >>> least_effect_text(1.21, "12 pairs", "shift").partition(" only ")[2]
+    "if it is 1.3 standard deviations of the head's shifts or more"
+    """
+    if isinf(least):
+        return f"with {observations}, no mean {mean} could have been shown, however large"
+    sizes = f"it is {ceil(10 * least) / 10:.1f} standard deviations of the head's {mean}s or more"
+    return f"with {observations}, a mean {mean} is shown only if {sizes}" + (
+        f" ({example})" if example else ""
+    )
 
 
 def _p_clause(head: PairedHead) -> str:
@@ -160,7 +185,7 @@ def _rule_sentence(result: MinimalPairs) -> str:
     test = (
         f"p: by {flips_text(pairs)} of the pairs' signs, corrected for the "
         f"{counted(tested, 'head')} that {'moves' if tested == 1 else 'move'} so much in either "
-        "direction"
+        "direction; pairs are taken for independent"
     )
     if not result.has_enough:
         test += (
@@ -197,8 +222,9 @@ def _with_interval_lines(bars: RankedBars, result: MinimalPairs) -> RankedBars:
     """
     if len(result.pairs) < MIN_INTERVAL_OBSERVATIONS:
         return bars
-    note = "p: corrected for the number of heads that are tested" if result.tested else ""
-    return replace(bars, grid=replace(bars.grid, note=note)).with_intervals(
+    notes = ["p: corrected for the number of heads that are tested"] * bool(result.tested)
+    notes += ["pairs are taken for independent", *_least_effect_clauses(result)]
+    return replace(bars, grid=replace(bars.grid, note=" · ".join(notes))).with_intervals(
         [(100 * head.low, 100 * head.high) for head in result.heads],
         "95 % interval of this head alone",
         [f"p = {p_text(head.p_value)}" if head.is_tested else "" for head in result.heads],
@@ -224,6 +250,7 @@ def _pairs_document(result: MinimalPairs) -> Contents:
         "level": LEVEL,
         "least shift": MIN_SHIFT,
         "least pairs": MIN_TEST_OBSERVATIONS,
+        "least effect": result.least_effect if isfinite(result.least_effect) else None,
         "pairs": [dict(zip(COLUMNS, pair.cells, strict=True)) for pair in result.pairs],
         "heads": [
             {

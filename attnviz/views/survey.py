@@ -66,17 +66,14 @@ REPEATS_ABOUT = (
     f"the induction score on {REPEATED_TEXTS} texts of {REPEATED_TOKENS} random tokens of the "
     "model's vocabulary, each occurring twice"
 )
-SINK_PHRASE = "attend to the first token or separators"
+LITTLE_PHRASE = "attend broadly, to the first token or to separators"
 NO_KIND = "no clear pattern"
 RULE_NOTE = (
     "a head stands out if the low end of its 95 % interval is at least "
     f"{percent_text(MIN_PATTERN_EXCESS)} of the way from even attention to 1 (broad: if it is at "
-    f"least {share_text(MIN_BROAD_ENTROPY)}); each interval is for one head alone"
+    f"least {share_text(MIN_BROAD_ENTROPY)}); each interval is for one head alone, and takes "
+    "{noun}s for independent"
 )
-MAP_NOTES = {  # each once below all maps
-    "previous": f"share of a token's attention, averaged over tokens and lines · {RULE_NOTE}",
-    "broad": "broad = entropy, as a share of the largest possible",
-}
 GROUPS_NOTE = (
     f"two groups of lines: two patterns are each the main one on at least "
     f"{percent_text(MIN_PART_SHARE)} of the lines (and {MIN_LINES}); the mean of each is at least "
@@ -84,7 +81,7 @@ GROUPS_NOTE = (
     "lines are half-way between the two groups that a head whose lines have no such groups would "
     f"hardly show it: with a probability of at most {percent_text(GROUPS_LEVEL)} any head of the "
     f"model is named by chance (binomial tests on half of up to {SAMPLED_LINES} lines, corrected "
-    "for the number of heads)"
+    "for the number of heads, which take lines for independent)"
 )
 
 
@@ -129,7 +126,9 @@ def _settings_line(survey: Survey) -> str:
              counted(survey.tokens, "token")]  # fmt: skip
     if stored := stored_text(survey.provenance):
         parts.append(stored)
-    if survey.blank_lines:
+    if survey.documents > 1:
+        parts.append(f"{counted(survey.documents, 'document')} (blank lines separate them)")
+    elif survey.blank_lines:
         parts.append(f"{counted(survey.blank_lines, 'blank line')} left out")
     if survey.cut_lines:
         parts.append(f"{counted(survey.cut_lines, 'line')} cut to the model's longest text")
@@ -139,16 +138,18 @@ def _settings_line(survey: Survey) -> str:
 
 
 def survey_headline(survey: Survey) -> str:
-    """Return how many heads do more than attend to the first token or separators, in a line."""
+    """Return how many heads do more than attend broadly, to the first token or to separators, in a
+    line."""
     count = len(survey.heads)
     if survey.ranked[0].best is None:
         return "No token has a choice of what to attend to"
-    if survey.lines < MIN_LINES:
-        lines = "A single line" if survey.lines == 1 else counted(survey.lines, "line")
-        return f"{lines} cannot show what stands out"
+    observations, noun = survey.observations
+    if observations < MIN_LINES:
+        subject = "A single line" if observations == 1 else counted(observations, noun)
+        return f"{subject} cannot show what stands out"
     more = sum(head.does_more for head in survey.heads)
     does = "does" if more <= 1 else "do"
-    return f"{more or 'None'} of {counted(count, 'head')} {does} more than {SINK_PHRASE}"
+    return f"{more or 'None'} of {counted(count, 'head')} {does} more than {LITTLE_PHRASE}"
 
 
 def _does_text(kind: PatternKind, estimate: Estimate) -> str:
@@ -167,6 +168,7 @@ def survey_sentences(survey: Survey) -> tuple[str, ...]:
                   *_part_statements(survey)]  # fmt: skip
     if survey.repeated_lines:
         statements.append(repeats_statement(survey.repeated_lines, survey.lines, "line"))
+    statements.append(independence_statement(survey.lines, survey.documents, "line"))
     return tuple(as_sentence(statement) for statement in statements if statement)
 
 
@@ -177,6 +179,23 @@ def _first_statement(survey: Survey) -> str:
         return ""
     does = f"{top.name} {_does_text(top.best, top.estimates[top.best.name])}"
     return does if len(survey.heads) == 1 else f"first in the table: {does}"
+
+
+def independence_statement(texts: int, documents: int, noun: str) -> str:
+    """Return what the intervals over the texts of a corpus take for independent; empty without
+    intervals."""
+    if documents > 1:
+        few = documents < MIN_INTERVAL_OBSERVATIONS
+        return (
+            f"blank lines separate {counted(documents, 'document')}, each of which counts as one "
+            f"observation{f'; intervals need {MIN_INTERVAL_OBSERVATIONS} or more' if few else ''}"
+        )
+    if texts < MIN_INTERVAL_OBSERVATIONS:
+        return ""
+    return (
+        f"intervals take {noun}s for independent: if some are of one document, separate documents "
+        "by blank lines"
+    )
 
 
 def repeats_statement(repeated: int, texts: int, noun: str) -> str:
@@ -251,22 +270,23 @@ def _part_text(part: CorpusPart) -> str:
 
 def _heads_table(survey: Survey) -> Grid:
     """Return a table with a row for each head, in the order of the ranking."""
+    noun = survey.observations[1]
     rows = [_table_row(head) for head in survey.ranked]
     kinds = ["" if head.best is None else _kind_label(head) for head in survey.ranked]
     names = tuple(head.name for head in survey.ranked)
     note = (
         "of each head the pattern that it shows most (in brackets if it does not stand out): mean "
-        "over lines, its 95 % interval, even attention (none for broad); lines = share of the "
+        f"over {noun}s, its 95 % interval, even attention (none for broad); lines = share of the "
         f"lines on which it is the head's main pattern; repeats = {REPEATS_NAME}; entropy in bits "
-        f"· order: heads that do more than {SINK_PHRASE}, then others that stand out, then the "
-        f"rest, each by how far they are beyond even attention · {RULE_NOTE}"
+        f"· order: heads that do more than {LITTLE_PHRASE}, then others that stand out, then "
+        f"the rest, each by how far they are beyond even attention · {RULE_NOTE.format(noun=noun)}"
     )
     return Grid(
-        "what heads do over all lines",
+        f"what heads do over all {noun}s",
         Axis("head", "head", tuple(kinds), names),
         plain_axis("measure", TABLE_COLUMNS),
         cells_without_nan(np.array(rows, dtype=float)),
-        colorless_scale("mean over lines"),
+        colorless_scale(f"mean over {noun}s"),
         note=note,
         decimals=2,
     )
@@ -291,6 +311,13 @@ def _pattern_maps(survey: Survey) -> Iterator[Grid]:
     head. A note says when a head stands out."""
     layers = list(dict.fromkeys(head.head_id[0] for head in survey.heads))
     width = 1 + max(head.head_id[1] for head in survey.heads)
+    noun = survey.observations[1]
+    over = "tokens and lines" if noun == "line" else "tokens, lines and documents"
+    notes = {  # each once below all maps
+        "previous": f"share of a token's attention, averaged over {over} · "
+        f"{RULE_NOTE.format(noun=noun)}",
+        "broad": "broad = entropy, as a share of the largest possible",
+    }
     for kind in PATTERN_KINDS:
         values = np.full((len(layers), width), np.nan)
         for head in survey.heads:
@@ -302,7 +329,7 @@ def _pattern_maps(survey: Survey) -> Iterator[Grid]:
                 titled_axis("head", [f"H{head}" for head in range(width)]),
                 cells_without_nan(values),
                 Scale("mean share", 0.0, 1.0),
-                note=MAP_NOTES.get(kind.short, ""),
+                note=notes.get(kind.short, ""),
             )
 
 
@@ -409,10 +436,14 @@ def _survey_document(survey: Survey) -> Contents:
         "lines": survey.lines,
         "tokens": survey.tokens,
         "blank lines": survey.blank_lines,
+        "documents": survey.documents,
         "cut lines": survey.cut_lines,
         "repeated lines": survey.repeated_lines,
         "interrupted": survey.interrupted,
-        "rules": {"stands out": RULE_NOTE, "parts": GROUPS_NOTE},
+        "rules": {
+            "stands out": RULE_NOTE.format(noun=survey.observations[1]),
+            "parts": GROUPS_NOTE,
+        },
         "measures": {measure.name: measure.about for measure in MEASURES}
         | {REPEATS_NAME: REPEATS_ABOUT},
         "heads": [_head_document(head) for head in survey.heads],

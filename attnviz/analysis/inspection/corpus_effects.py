@@ -7,10 +7,13 @@ switched off, as both need a second reading.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
+from math import nan, sqrt
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from attnviz.analysis.corpus_texts import (
+    Answers,
+    CorpusText,
+    FilledTexts,
+    join_answers,
+    refuse_other_answers,
+)
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, HeadTest, bootstrap_test
 from attnviz.analysis.inspection.effects import (
     ANSWER_PURPOSE,
     EFFECT_PURPOSE,
@@ -36,8 +47,7 @@ from attnviz.analysis.inspection.inspect_options import (
     refuse_odd_metric,
 )
 from attnviz.analysis.inspection.maps import build_maps
-from attnviz.analysis.mean_estimates import MeanEstimates, RepeatedTexts
-from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_p_values
+from attnviz.analysis.mean_estimates import CorpusEstimates, RepeatedTexts
 from attnviz.errors import AttnvizError
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.traces.from_text import trace_source
@@ -62,8 +72,15 @@ EFFECT_OPTIONS = ("layer", "head", "toward", "instead_of", "ablation", "pairs")
 REPEATED_READING = 1_000  # texts
 MAX_ROWS = 1_024  # of changes that are kept for each head; then two rows become one
 LEAST_RELATIVE_SIZE = 1e-6  # of the largest change, for a test: less is rounding
-NumberedText = tuple[int, str]  # from 1, as lines of a file are
-TextTracker = Callable[[Iterable[NumberedText]], Iterable[NumberedText]]
+OWN_ANSWERS_NAME = "logit of each text's first answer minus logit of its second"
+OWN_ANSWERS_PURPOSE = "the texts name two answers each"
+OWN_ANSWERS_WORDS = {  # what errors about options call answers that a text names itself
+    ANSWER_PURPOSE: OWN_ANSWERS_PURPOSE,
+    "--toward and --instead-of": "its two answers",
+    "--toward": "its first answer",
+    "--instead-of": "its second answer",
+}
+TextTracker = Callable[[Iterable[CorpusText]], Iterable[CorpusText]]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -72,9 +89,10 @@ class MeanEffect:
 
     head_ids: HeadSet
     output: OutputMeasure
-    mean: float  # over all texts, by which heads are ranked
-    low: float  # the ends of its 95 % interval; NaN for fewer than five texts
+    mean: float  # over all texts, or documents, by which heads are ranked
+    low: float  # the ends of its 95 % interval; NaN for few texts or documents
     high: float
+    spread: float  # the standard deviation between texts, or documents
     p_value: float  # of a mean of 0, corrected for the number of heads; NaN if not tested
     most: int  # in how many texts it changes most
     values: Float[np.ndarray, "text"]  # on each text; of very many, means of 2, 4, 8 … texts
@@ -111,13 +129,17 @@ class CorpusEffects(RanksHeads, Showable):
     options: InspectOptions
     measured: EffectMeasure
     metric_name: str = ""
-    metric: float = 0.0  # of the full model, the mean over the texts
+    metric: float = 0.0  # of the full model, the mean over the texts or documents
     texts: int  # that were measured
+    documents: int = 0  # which empty texts separate; each is an observation if there are several
     empty: int = 0  # texts that were skipped because nothing is in them
     unanswered: int = 0  # texts that were skipped because nothing in them is to be answered
     repeated: int = 0  # texts whose tokens are those of an earlier one, among the first million
     interrupted: bool = False  # whether Ctrl-C ended the measurement before the texts did
     heads: tuple[MeanEffect, ...]
+    least_effect: float = nan
+    """How far from 0 a mean change must be to be shown, in standard deviations of a head's changes;
+    NaN if no head is tested."""
     pair_texts: int = 0  # the first texts, on which pairs were switched off
     pairs: tuple[MeanPair, ...] = ()  # the furthest from its sum comes first
 
@@ -129,7 +151,12 @@ class CorpusEffects(RanksHeads, Showable):
     @property
     def has_enough(self) -> bool:
         """Whether there are so many texts that a head can be shown to change a metric."""
-        return self.texts >= MIN_TEST_OBSERVATIONS
+        return self.observations[0] >= MIN_TEST_OBSERVATIONS
+
+    @property
+    def observations(self) -> tuple[int, str]:
+        """How many independent observations there are taken to be, and of what."""
+        return (self.documents, "document") if self.documents > 1 else (self.texts, "text")
 
     @property
     def ranking(self) -> Rows[MeanEffect]:
@@ -144,7 +171,7 @@ class CorpusEffects(RanksHeads, Showable):
 
 @with_checked_arguments
 def head_effects(
-    texts: Iterable[str] | str | Path,
+    texts: Iterable[str | tuple[str, str, str]] | str | Path,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
@@ -154,16 +181,19 @@ def head_effects(
     """Return how the model's output changes on average without each head, over many texts.
 
     `texts` are strings, or the path or name of a file with one on each line; they are read one
-    after another, so that there may be any number. Ctrl-C ends the measurement, which then has the
-    texts that were read so far. Keywords replace settings (`model="minilm"`, which is the default;
-    `model` may be a loaded model of transformers, with its `tokenizer`) and options: `layer` and
-    `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
-    head that is off writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the
-    five strongest heads, off together on the first 1,000 texts). `metric` is a function from what
-    the model returns for a text to a number; heads are tested for whether they change it. Texts
-    without letters are skipped, and so are those without anything to answer where others have it.
-    `track` is called with the numbered texts, to report progress. Refuses a corpus without any
-    text, and texts that the model cannot read, by their number.
+    after another, so that there may be any number. Each may name two answers whose logits are
+    compared, `("Mary and John left. John saw", "Mary", "John")`, as the columns of a file do, with
+    tabs between them. Ctrl-C ends the measurement, which then has the texts that were read so far.
+    Keywords replace settings (`model="minilm"`, which is the default; `model` may be a loaded model
+    of transformers, with its `tokenizer`) and options: `layer` and `head`, `toward` and
+    `instead_of` (two answers that are compared in all texts), `ablation="mean"` (a head that is off
+    writes its mean over the first 1,000 texts), and `pairs=5` (all pairs of the five strongest
+    heads, off together on the first 1,000 texts). `metric` is a function from what the model
+    returns for a text to a number; heads are tested for whether they change its mean. Texts without
+    letters are skipped, and separate documents: if there are several, each is one observation.
+    Texts without anything to answer are skipped where others have it. `track` is called with the
+    numbered texts, to report progress. Refuses a corpus without any text, and texts that the model
+    cannot read, by their number.
 
     >>> from attnviz import head_effects
     >>> lines = ["The animal was tired", "", "She was late"]
@@ -177,50 +207,75 @@ def head_effects(
     refuse_odd_metric(metric, options)
     in_memory, settings_changes = take_model_in_memory(settings_changes)
     chosen_settings = replace_choices(settings or Settings(model=MINILM), settings_changes)
-    reading = FilledTexts(iterate_texts(texts))
+    lines: object = texts
+    if isinstance(texts, Iterable) and not isinstance(texts, str | bytes):
+        lines = map(join_answers, texts)
+    reading = FilledTexts(iterate_texts(lines), may_answer=True)
     first = next(reading, None)
     if first is None:
         raise AttnvizError(
             "there is no text in the corpus",
             "give a list of texts, or a file with one on each line",
         )
+    given = {"--toward": options.toward is not None, "'metric'": metric is not None}
+    refuse_other_answers(first.answers, [name for name, is_given in given.items() if is_given])
     with _naming_text(first):
-        source = source_from_text(first[1], chosen_settings, in_memory=in_memory)
+        source = source_from_text(first.text, chosen_settings, in_memory=in_memory)
         base = trace_source(source, kept_layers=options.layers)
-    corpus = CorpusAblation(base, prepare_model_run(base, EFFECT_PURPOSE, "by"), options, metric)
+    first_run = prepare_model_run(base, EFFECT_PURPOSE, "by")
+    corpus = CorpusAblation(base, first_run, options, metric, first.answers is not None)
     with _naming_text(first):
-        corpus.check()
+        corpus.check(first)
     is_main = current_thread() is main_thread()  # only there a signal can be handled
     with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
         measured = corpus.measure(chain([first], reading), track, stopped)
-    return replace(measured, empty=reading.empty)
-
-
-class FilledTexts(Iterator[NumberedText]):
-    """The texts in which there is something, with their numbers; counts the others."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._numbered_texts = enumerate(texts, 1)
-        self.empty = 0
-
-    def __next__(self) -> NumberedText:
-        for text in self._numbered_texts:
-            if text[1].strip():
-                return text
-            self.empty += 1
-        raise StopIteration
+    return replace(measured, empty=reading.blank)
 
 
 @contextmanager
-def _naming_text(text: NumberedText) -> Iterator[None]:
+def _naming_text(text: CorpusText) -> Iterator[None]:
     """Begin an AttnvizError of the `with` block with the number of the text that it is about, but
-    leave out those about answers, which are the same for all texts."""
+    leave out those about answers that are the same for all texts."""
     try:
         yield
     except AttnvizError as error:
+        problem = str(error)
         if error.about in ("toward", "instead_of"):
-            raise
-        raise error.with_problem(f"text {text[0]}: {error}") from None
+            if text.answers is None:
+                raise
+            for words, own_words in OWN_ANSWERS_WORDS.items():
+                problem = problem.replace(words, own_words)
+        raise error.with_problem(f"text {text.number}: {problem}") from None
+
+
+class NeighbourSums:
+    """Rows of numbers in their order; if there are too many, neighbours are added up."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sums: list[Float[np.ndarray, "set"]] = []
+        self.rows_per_sum = 1
+
+    def add(self, row: Float[np.ndarray, "set"]) -> None:
+        if self.count == MAX_ROWS * self.rows_per_sum:
+            self._sums = [*map(np.add, self._sums[::2], self._sums[1::2])]
+            self.rows_per_sum *= 2
+        if self.count % self.rows_per_sum == 0:
+            self._sums.append(np.zeros_like(row))
+        self._sums[-1] = self._sums[-1] + row
+        self.count += 1
+
+    @property
+    def sums(self) -> Float[np.ndarray, "row set"]:
+        return np.array(self._sums)
+
+    @property
+    def means(self) -> Float[np.ndarray, "set row"]:
+        """The means of neighbours for each set; of few rows, the rows themselves."""
+        starts = np.arange(len(self._sums)) * self.rows_per_sum
+        means: Float[np.ndarray, "set row"]
+        means = self.sums.T / np.minimum(self.rows_per_sum, self.count - starts)
+        return means
 
 
 class ChangeTotals:
@@ -229,43 +284,54 @@ class ChangeTotals:
 
     def __init__(self, head_sets: Sequence[HeadSet]) -> None:
         self.head_sets = head_sets
-        self.texts = 0
-        self._estimates = MeanEstimates(len(head_sets))
+        self._estimates = CorpusEstimates(len(head_sets))
         self._most = np.zeros(len(head_sets), dtype=int)
-        self._rows: list[Float[np.ndarray, "set"]] = []  # sums over texts, one after another
-        self._texts_per_row = 1
+        self._texts, self._documents = NeighbourSums(), NeighbourSums()
 
-    def add(self, changes: Float[np.ndarray, "set"]) -> None:
-        """Add the changes on one text."""
-        self._estimates.add(changes[None])
+    @property
+    def texts(self) -> int:
+        return self._texts.count
+
+    @property
+    def documents(self) -> int:
+        return self._estimates.documents
+
+    def add(self, changes: Float[np.ndarray, "set"], document: int = 0) -> None:
+        """Add the changes on one text; `document`: its number, at least that of the text before."""
+        self._close_documents(document)
+        self._estimates.add(changes[None], [document])
         self._most[abs(changes).argmax()] += 1
-        if self.texts == MAX_ROWS * self._texts_per_row:
-            self._rows = [*map(np.add, self._rows[::2], self._rows[1::2])]
-            self._texts_per_row *= 2
-        if self.texts % self._texts_per_row == 0:
-            self._rows.append(np.zeros_like(changes))
-        self._rows[-1] = self._rows[-1] + changes
-        self.texts += 1
+        self._texts.add(changes)
 
-    def effects(
-        self, output: OutputMeasure, *, is_tested: bool = False, lowest: float = -np.inf
-    ) -> list[MeanEffect]:
-        """Return the mean changes, with p values if they are tested; no interval goes below
-        `lowest`."""
-        rows = np.array(self._rows)
-        starts = np.arange(len(rows)) * self._texts_per_row
-        values = rows.T / np.minimum(self._texts_per_row, self.texts - starts)
-        sizes = np.sqrt((rows**2).mean(0))
-        has_size = (sizes > LEAST_RELATIVE_SIZE * sizes.max()) & is_tested
-        p_values = sign_flip_p_values(rows, has_size, Settings.seed)
-        means, (lows, highs) = self._estimates.means(), self._estimates.intervals()
+    def _close_documents(self, before: int) -> None:
+        for means in self._estimates.close_documents(before):
+            self._documents.add(means)
+
+    def test(self) -> HeadTest:
+        """Test whether the mean change is 0, of all sets that change anything."""
+        self._close_documents(sys.maxsize)
+        units = self._documents if self.documents > 1 else self._texts
+        sizes = np.sqrt((units.sums**2).mean(0))
+        is_tested = sizes > LEAST_RELATIVE_SIZE * sizes.max()
+        test = bootstrap_test(units.sums, is_tested, Settings.seed)
+        # The mean of several observations varies less than each of them:
+        return replace(test, least_effect=test.least_effect / sqrt(units.rows_per_sum))
+
+    def effects(self, output: OutputMeasure, test: HeadTest | None = None) -> list[MeanEffect]:
+        """Return the mean changes, with the p values of a test, if any."""
+        p_values = np.full(len(self.head_sets), np.nan) if test is None else test.p_values
+        estimates, values = self._estimates.units, self._texts.means
+        means, spreads, (lows, highs) = (
+            estimates.means(), estimates.spreads(), estimates.intervals()
+        )  # fmt: skip
         return [
             MeanEffect(
                 head_ids=heads,
                 output=output,
                 mean=float(means[place]),
-                low=float(np.maximum(lows[place], lowest)),
+                low=float(lows[place]),
                 high=float(highs[place]),
+                spread=float(spreads[place]),
                 p_value=float(p_values[place]),
                 most=int(self._most[place]),
                 values=values[place],
@@ -282,27 +348,32 @@ class CorpusAblation:
     first_run: ModelRun
     options: InspectOptions
     metric: Metric | None
+    has_own_answers: bool = False  # whether each text names the answers that are compared
     means: ContextMeans | None = None  # that heads write which are off, over several texts
     unanswered: int = 0
-    metric_sum: float = 0.0
+    metric_estimates: CorpusEstimates = field(default_factory=partial(CorpusEstimates, 1))
     repeats: RepeatedTexts = field(default_factory=RepeatedTexts)
     checks: RestartChecks = field(default_factory=RestartChecks)  # all texts share them
     answer_ids: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        has_metric = self.metric is not None or self.options.toward is not None
+        has_metric = self.metric is not None or self.compares_answers
         # What is compared: vectors until a text has answers.
         self.measured: EffectMeasure = "metric" if has_metric else "vectors"
         self.heads = heads_still_on(build_maps(self.base, self.options), self.first_run)
 
-    def check(self) -> None:
+    @property
+    def compares_answers(self) -> bool:
+        return self.options.toward is not None or self.has_own_answers
+
+    def check(self, first: CorpusText) -> None:
         """Refuse a metric that gives no number for the first text, and two answers of a model that
         has none."""
         positions = self.first_run.answer_positions
-        if self.metric is None and self.options.toward is not None and positions is None:
+        if self.metric is None and self.compares_answers and positions is None:
             raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
         if self.measured == "metric" and self.counts(self.first_run):
-            meter = self._meter(self.first_run)
+            meter = self._meter(self.first_run, first.answers)
             meter.metric_value(meter.full_result)
 
     def run(self, text: str) -> ModelRun:
@@ -321,7 +392,7 @@ class CorpusAblation:
         return has_answers or self.metric is not None or self.measured == "vectors"
 
     def measure(
-        self, texts: Iterable[NumberedText], track: TextTracker, stopped: Callable[[], bool]
+        self, texts: Iterable[CorpusText], track: TextTracker, stopped: Callable[[], bool]
     ) -> CorpusEffects:
         """Return the mean effects of all heads that the options choose, and of pairs of them; of
         the texts before Ctrl-C, if any was measured."""
@@ -335,9 +406,11 @@ class CorpusAblation:
             if stopped():
                 raise KeyboardInterrupt
             raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
-        output = self._meter(self.first_run).output
-        lowest = -np.inf if self.measured == "metric" else 0.0
-        effects = totals.effects(output, is_tested=self.measured == "metric", lowest=lowest)
+        output = OutputMeasure("metric", OWN_ANSWERS_NAME)
+        if not self.has_own_answers:
+            output = self._meter(self.first_run, None).output
+        test = totals.test() if self.measured == "metric" else None
+        effects = totals.effects(output, test)
         ranked = sorted(effects, key=lambda effect: -abs(effect.mean))
         again = track(first_texts) if self.options.pairs else ()
         pair_texts, pairs = self._pairs(ranked, output, again, stopped)
@@ -346,33 +419,38 @@ class CorpusAblation:
             options=self.options,
             measured=self.measured,
             metric_name=output.metric_name,
-            metric=self.metric_sum / totals.texts,
+            metric=float(self.metric_estimates.units.means()[0]),
             texts=totals.texts,
+            documents=totals.documents,
             unanswered=self.unanswered,
             repeated=self.repeats.count,
             interrupted=stopped(),
             heads=tuple(ranked),
+            least_effect=nan if test is None else test.least_effect,
             pair_texts=pair_texts,
             pairs=pairs,
         )
 
     def _context_means(
-        self, texts: Iterable[NumberedText], stopped: Callable[[], bool]
+        self, texts: Iterable[CorpusText], stopped: Callable[[], bool]
     ) -> ContextMeans:
         """Return the mean context vector of each head over all tokens of these texts."""
         means = ContextMeans()
         for text in texts:
             with _naming_text(text):
-                run = self.run(text[1])
+                run = self.run(text.text)
             HeadAblation(run.model, run.model_input, run.answer_positions).add_contexts(means)
             if stopped():
                 raise KeyboardInterrupt
         return means
 
-    def _meter(self, run: ModelRun) -> EffectMeter:
-        """Return the meter of the effects on one text."""
+    def _meter(self, run: ModelRun, answers: Answers | None) -> EffectMeter:
+        """Return the meter of the effects on one text, which may have answers of its own."""
+        options, answer_ids = self.options, self.answer_ids
+        if answers is not None:
+            options, answer_ids = replace(options, toward=answers[0], instead_of=answers[1]), {}
         return EffectMeter(
-            run, self.options, self.metric, self.means, self.measured, self.checks, self.answer_ids
+            run, options, self.metric, self.means, self.measured, self.checks, answer_ids
         )
 
     def _changes(
@@ -381,7 +459,7 @@ class CorpusAblation:
         by_set = {effect.head_ids: effect.mean for effect in meter.effects_without(head_sets)}
         return np.array([by_set[head_set] for head_set in head_sets])
 
-    def _totals(self, texts: Iterable[NumberedText], stopped: Callable[[], bool]) -> ChangeTotals:
+    def _totals(self, texts: Iterable[CorpusText], stopped: Callable[[], bool]) -> ChangeTotals:
         """Return the changes without each head over these texts, or over those before Ctrl-C.
 
         The first text with answers has all begin anew: texts without any are then skipped.
@@ -390,16 +468,17 @@ class CorpusAblation:
         totals = ChangeTotals(head_sets)
         for text in texts:
             with _naming_text(text):
-                run = self.run(text[1])
+                run = self.run(text.text)
                 positions = run.answer_positions
                 if self.measured == "vectors" and positions is not None and positions.positions:
                     self.measured, self.unanswered = "answers", totals.texts
                     totals, self.repeats = ChangeTotals(head_sets), RepeatedTexts()
                 if self.counts(run):
-                    meter = self._meter(run)
-                    totals.add(self._changes(meter, head_sets))
+                    meter = self._meter(run, text.answers)
+                    totals.add(self._changes(meter, head_sets), text.document)
                     self.repeats.add(run.model_input.ids)
-                    self.metric_sum += meter.full_metric if self.measured == "metric" else 0.0
+                    value = meter.full_metric if self.measured == "metric" else 0.0
+                    self.metric_estimates.add(np.array([[value]]), [text.document])
                 else:
                     self.unanswered += 1
             if stopped():
@@ -410,7 +489,7 @@ class CorpusAblation:
         self,
         effects: Sequence[MeanEffect],
         output: OutputMeasure,
-        texts: Iterable[NumberedText],
+        texts: Iterable[CorpusText],
         stopped: Callable[[], bool],
     ) -> tuple[int, tuple[MeanPair, ...]]:
         """Return on how many of these texts all pairs of the first heads were switched off, as many
@@ -422,13 +501,14 @@ class CorpusAblation:
         for text in texts if pairs else ():
             if stopped():
                 break
-            run = self.run(text[1])
+            run = self.run(text.text)
             if self.counts(run):
-                changes = self._changes(self._meter(run), [*singles, *pairs])
+                meter = self._meter(run, text.answers)
+                changes = self._changes(meter, [*singles, *pairs])
                 of_singles, of_pairs = changes[: len(singles)], changes[len(singles) :]
-                alone.add(of_singles)
-                together.add(of_pairs)
-                beyond.add(of_pairs - of_singles[places].sum(1))
+                alone.add(of_singles, text.document)
+                together.add(of_pairs, text.document)
+                beyond.add(of_pairs - of_singles[places].sum(1), text.document)
         if not together.texts:
             return 0, ()
         means = [effect.mean for effect in alone.effects(output)]

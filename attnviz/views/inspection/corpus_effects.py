@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import isnan
+from math import isfinite, isnan
 
+from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, RANDOM_DRAWS
 from attnviz.analysis.inspection.corpus_effects import REPEATED_READING, CorpusEffects, MeanEffect
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
-from attnviz.analysis.sign_flips import LEVEL, MIN_TEST_OBSERVATIONS, flips_text
 from attnviz.traces.archive import Contents
 from attnviz.views.inspection.effects import (
     ABLATION_CAVEAT,
     ABLATION_OUTPUTS,
+    ABLATION_WORDS,
     effect_bars,
     effects_title,
     metric_document,
@@ -22,9 +23,9 @@ from attnviz.views.inspection.effects import (
     pair_remark,
     pair_sentences,
 )
-from attnviz.views.minimal_pairs import p_text
+from attnviz.views.minimal_pairs import least_effect_text, p_text
 from attnviz.views.settings_line import settings_line
-from attnviz.views.survey import repeats_statement
+from attnviz.views.survey import independence_statement, repeats_statement
 from attnviz.views.view import (
     HEAD_COLUMNS,
     Group,
@@ -59,10 +60,12 @@ def view(
     """
     base = effects.base
     without_tokens = settings_line(base, ("tokens",))
-    settings = f"{counted(effects.texts, 'text')} · {without_tokens}"
-    closing = tuple(map(as_sentence, corpus_sentences(effects)))
+    counts = [counted(effects.texts, "text")]
+    counts += [counted(effects.documents, "document")] * (effects.documents > 1)
+    settings = " · ".join((*counts, without_tokens))
+    title, *closing = map(as_sentence, corpus_sentences(effects))
     page = build_page([*_groups(effects)], settings)
-    title = closing[0].removesuffix(".")
+    title = title.removesuffix(".")
     recorded_line = line or (command.line if command else None)
     return View(
         title=title,
@@ -70,7 +73,7 @@ def view(
         settings=settings,
         screen=page,
         picture=build_page([*_groups(effects, interval_lines=True)], settings),
-        closing=closing,
+        closing=tuple(closing),
         data=TableData("effects", partial(_document, effects), HEADER, partial(_lines, effects)),
         provenance=replace(effects.provenance, command=recorded_line),
         command=command,
@@ -84,13 +87,13 @@ def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator
     """
     heads, name = effects.heads, effects.metric_name
     bars = effect_bars(
-        effects_title(effects.output),
+        effects_title(effects.output, effects.options.ablation),
         {head.name: head.mean for head in heads},
         f"{TEXT_NOTES[effects.measured].format(metric=name)}, "
         f"{_mean_text(effects, interval_lines=interval_lines)}",
         tuple(" · ".join(filter(None, (_interval_text(head), _p_text(head)))) for head in heads),
     )
-    if interval_lines and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
+    if interval_lines and effects.observations[0] >= MIN_INTERVAL_OBSERVATIONS:
         intervals = [(head.low, head.high) for head in heads]
         bars = bars.with_intervals(intervals, "95 % interval of this mean", [*map(_p_text, heads)])
     yield Group("effects", (bars,))
@@ -109,9 +112,13 @@ def _groups(effects: CorpusEffects, *, interval_lines: bool = False) -> Iterator
 
 def _mean_text(effects: CorpusEffects, *, interval_lines: bool) -> str:
     """Return over what the bars are means, and what stands beside them."""
-    mean = f"mean over {counted(effects.texts, 'text')}"
-    if interval_lines or effects.texts < MIN_INTERVAL_OBSERVATIONS:
+    observations = effects.observations
+    mean = f"mean over {counted(*observations)}"
+    if observations[0] < MIN_INTERVAL_OBSERVATIONS:
         return mean
+    if interval_lines:
+        independence = f"{observations[1]}s are taken for independent"
+        return " · ".join((mean, independence, *_least_effect_clauses(effects)))
     p_value = ", p" if effects.measured == "metric" and effects.has_enough else ""
     return f"{mean} · beside each bar: the 95 % interval of that mean, of this head alone{p_value}"
 
@@ -129,23 +136,28 @@ def _p_text(effect: MeanEffect) -> str:
 
 
 def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
-    """Yield the largest effect, how sure it is, pairs, skipped and repeated texts, and a warning on
-    ablation."""
+    """Yield which heads are shown to change a metric, the largest effect (first if nothing is
+    tested), how sure it is, pairs, skipped and repeated texts, and a warning on ablation."""
     top, *others = effects.heads
     rank_suffix = f", the most of {len(effects.heads)} heads" if others else ""
-    off = " as well" if effects.base.origin.settings.without else ""
-    where, texts = f"with {top.name} switched off{off},", counted(effects.texts, "text")
-    over = f"on average over {texts}" if effects.texts > 1 else "in the only text"
+    off = ABLATION_WORDS[effects.options.ablation]
+    off += " as well" if effects.base.origin.settings.without else ""
+    where, texts = f"with {top.name} {off},", counted(effects.texts, "text")
+    observations = counted(*effects.observations)
+    over = f"on average over {observations}" if effects.texts > 1 else "in the only text"
     if effects.measured == "metric":
+        yield _test_sentence(effects)
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top.mean))
         name = metric_phrase(effects.metric_name)
         yield f"{where} {name} changes from {' to '.join(ends)} {over}{rank_suffix}"
-        yield _test_sentence(effects)
+        yield from _rule_sentences(effects)
     else:
         yield f"{where} {effects.output.change_text(top.mean)} {over}{rank_suffix}"
-        if others and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
+        if others and effects.observations[0] >= MIN_INTERVAL_OBSERVATIONS:
             yield f"{top.name} changes most in {top.most} of the {texts}"
     yield from _pairs_sentences(effects)
+    if independence := independence_statement(effects.texts, effects.documents, "text"):
+        yield independence
     if effects.empty:
         yield f"{counted(effects.empty, 'empty line')} {_were(effects.empty)} skipped"
     if effects.unanswered:
@@ -176,29 +188,49 @@ def _pairs_sentences(effects: CorpusEffects) -> Iterator[str]:
 
 
 def _test_sentence(effects: CorpusEffects) -> str:
-    """State which heads are shown to change a metric, and how that was tested."""
-    heads, texts = effects.heads, counted(effects.texts, "text")
+    """State which heads are shown to change a metric."""
+    heads, metric = effects.heads, metric_phrase(effects.metric_name)
     if not effects.has_enough:
         return (
-            f"{texts} cannot show that a head changes {effects.metric_name} on average; "
-            f"{MIN_TEST_OBSERVATIONS} or more are needed"
+            f"{counted(*effects.observations)} cannot show that a head changes {metric} on "
+            f"average; {MIN_TEST_OBSERVATIONS} or more are needed"
         )
     changing_heads = [head.name for head in heads if head.differs_from_zero]
-    tested = sum(not isnan(head.p_value) for head in heads)
     names = changing_heads[:MAX_NAMED_HEADS]
     names += [f"{len(changing_heads) - len(names)} more"] * (len(changing_heads) > len(names))
     number = len(changing_heads)
     start = f"{number or 'none'} of {counted(len(heads), 'head')} {_is(number)}"
     if len(heads) == 1:
         start, names = f"{heads[0].name} is{'' if changing_heads else ' not'}", []
-    test = (
-        f"p of {share_text(LEVEL)} or less, by {flips_text(effects.texts)} of the texts' signs, "
-        f"corrected for {counted(tested, 'head')}"
-    )
-    if not tested:
-        test = f"switching {'it' if len(heads) == 1 else 'any one'} off changes nothing"
     named = f": {and_list(names)}" if names else ""
-    return f"{start} shown to change {effects.metric_name} on average{named} ({test})"
+    return f"{start} shown to change {metric} on average{named}"
+
+
+def _rule_sentences(effects: CorpusEffects) -> Iterator[str]:
+    """Yield how heads were tested, and if none is shown, how large an effect could have been."""
+    tested = sum(not isnan(head.p_value) for head in effects.heads)
+    if not effects.has_enough:
+        return
+    if not tested:
+        yield f"switching {'it' if len(effects.heads) == 1 else 'any one'} off changes nothing"
+        return
+    noun = effects.observations[1]
+    yield (
+        f"a head is shown to change it if p is {share_text(LEVEL)} or less: by "
+        f"{RANDOM_DRAWS:,} samples drawn from the {noun}s, corrected for {counted(tested, 'head')}"
+    )
+    yield from _least_effect_clauses(effects)
+
+
+def _least_effect_clauses(effects: CorpusEffects) -> Iterator[str]:
+    """Yield how large a change must have been, if heads are tested and none is shown to change
+    anything."""
+    is_tested = effects.has_enough and any(not isnan(head.p_value) for head in effects.heads)
+    if is_tested and not any(head.differs_from_zero for head in effects.heads):
+        least, top = effects.least_effect, effects.heads[0]
+        has_example = isfinite(least) and not isnan(top.p_value)
+        example = f"for {top.name}, {fixed_text(least * top.spread, 2)}" if has_example else ""
+        yield least_effect_text(least, counted(*effects.observations), "change", example)
 
 
 def _is(count: int) -> str:
@@ -209,6 +241,7 @@ def _document(effects: CorpusEffects) -> Contents:
     return {
         "model": effects.base.origin.settings.model,
         "texts": effects.texts,
+        "documents": effects.documents,
         "skipped": {"empty": effects.empty, "unanswered": effects.unanswered},
         "repeated": effects.repeated,
         "interrupted": effects.interrupted,
@@ -216,7 +249,9 @@ def _document(effects: CorpusEffects) -> Contents:
         "conclusion": " ".join(map(as_sentence, corpus_sentences(effects))),
         "measured": effects.measured,
         "unit": effects.output.unit or None,
+        "ablation": effects.options.ablation,
         "metric": metric_document(effects.metric_name, effects.metric),
+        "least effect": effects.least_effect if isfinite(effects.least_effect) else None,
         "heads": [
             {**named_head_document(head.name), **_mean_document(head)} for head in effects.heads
         ],

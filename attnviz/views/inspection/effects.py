@@ -17,6 +17,7 @@ from attnviz.analysis.inspection.effects import (
 )
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import token_side
+from attnviz.attention.variants import AblationValue
 from attnviz.cells import unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
@@ -49,6 +50,7 @@ ABLATION_CAVEAT = (
     "that do the same can replace each other, and a head may matter only together with others"
 )
 ABLATION_OUTPUTS = {"zero": "0", "mean": "its mean over the text"}
+ABLATION_WORDS = {"zero": "zeroed", "mean": "replaced by its mean"}  # of a head
 LOGIT_NAME = "logit of"  # with which a difference of two answers begins
 MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
@@ -58,19 +60,20 @@ def ranked_effects(inspection: Inspection) -> RankedBars:
     """Return a bar per head, as long as its effect, the largest first, each with a remark."""
     effects, tokens = inspection.effects, inspection.trace.tokens
     return effect_bars(
-        effects_title(effects.output),
+        effects_title(effects.output, inspection.options.ablation),
         {effect.name: effect.mean for effect in effects.heads},
         _effects_note(effects, tokens),
         tuple(_effect_remark(effects, each, tokens) for each in effects.heads),
     )
 
 
-def effects_title(output: OutputMeasure) -> str:
-    """Return what bars of effects show: `how much the answers change without each head (bits)`,
-    `logit of Paris minus logit of London: change without each head`."""
+def effects_title(output: OutputMeasure, ablation: AblationValue) -> str:
+    """Return what bars of effects show: `how much the answers change with each head zeroed (bits)`,
+    `logit of Paris minus logit of London: change with each head replaced by its mean`."""
+    off = f"with each head {ABLATION_WORDS[ablation]}"
     if output.kind == "metric":
-        return f"{output.name}: change without each head"
-    return f"how much {output.name} change without each head ({output.unit})"
+        return f"{output.name}: change {off}"
+    return f"how much {output.name} change {off} ({output.unit})"
 
 
 def ranked_pairs(inspection: Inspection) -> RankedBars | None:
@@ -160,9 +163,10 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
     effects, tokens = inspection.effects, inspection.trace.tokens
     top_effect, *other_effects = effects.heads
     rank_suffix = f", the most of {len(effects.heads)} heads" if other_effects else ""
-    opening = f"with {top_effect.name} switched off{' as well' if effects.off else ''}"
+    off = ABLATION_WORDS[inspection.options.ablation]
+    opening = f"with {top_effect.name} {off}{' as well' if effects.off else ''}"
     if abs(top_effect.mean) < MIN_NOTABLE_CHANGE:
-        any_head_opening = "with any one of these heads switched off"
+        any_head_opening = f"with any one of these heads {off}"
         yield f"{any_head_opening if other_effects else opening}, almost nothing changes"
     elif effects.measured == "metric":
         ends = (fixed_text(end, 2) for end in (effects.metric, effects.metric + top_effect.mean))
@@ -249,6 +253,7 @@ def _effects_document(inspection: Inspection) -> Contents:
     effects = {
         "measured": results.measured,
         "unit": results.output.unit or None,
+        "ablation": inspection.options.ablation,
         "tokens": [position + 1 for position in results.tokens],
         "answer": results.answer or None,
         "likely": results.likely,
