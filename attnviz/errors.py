@@ -156,17 +156,19 @@ def unknown_name_error(
     *,
     about: str = "",
     other_names: Mapping[str, str] = MappingProxyType({}),
+    from_file: bool = False,
 ) -> AttnvizError:
     """Return the error for an unknown name; the hint suggests one name and lists the known names.
 
     It suggests the name's alias in `other_names`, otherwise the closest known name if any is close.
-    `kind` is what the name should be ("variant").
+    `kind` is what the name should be ("variant"). Names that are `from_file` are listed only if
+    they are one word.
 
     >>> print(unknown_name_error("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain
     """
     name = str(name)  # a caller of the library may give anything
-    names = [known for known in known_names if is_one_word(known)]
+    names = [known for known in known_names if not from_file or is_one_word(known)]
     lower_name = name.lower() if len(name) <= MAX_QUOTED_NAME_LETTERS else ""
     alias = other_names.get(lower_name)
     nearest = [alias] if alias else get_close_matches(lower_name, names, n=1)

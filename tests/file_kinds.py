@@ -32,7 +32,10 @@ class FileKind:
 FILE_KINDS = (
     FileKind(
         "texts, and standard input",
-        ("analysis.comparison", "cli.text_source", "traces.inputs"),
+        (
+            *("analysis.comparison", "analysis.inspection.two_sentences"),
+            *("cli.text_source", "traces.inputs"),
+        ),
         ("text",),
     ),
     FileKind(
@@ -87,12 +90,12 @@ FILE_KINDS = (
     ),
     FileKind(
         "transformers: tokenizers and vocabularies",
-        ("traces.trained.loading",),
+        ("traces.trained.loading", "tokens.tokenizer_limits"),
         ("transformer's tokenizer",),
     ),
     FileKind(
         "chat templates, which are programs and run in a sandbox (`--chat`)",
-        ("traces.trained.loading",),
+        ("traces.trained.loading", "traces.trained.template_process"),
         ("chat template",),
     ),
     FileKind(

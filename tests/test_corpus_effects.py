@@ -522,13 +522,14 @@ REFUSED_METRICS: dict[str, tuple[Any, str, str]] = {
     ),
     "no number": (
         lambda outputs: [outputs],
-        "metric failed: TypeError: float() argument must be a string or a real number, not 'list'",
+        'metric failed: "TypeError: float() argument must be a string or a real number, '
+        "not 'list'\"",
         HINT,
     ),
     "not there": (
         lambda outputs: outputs.logit,
-        "metric failed: AttributeError: "
-        "'BaseModelOutputWithPoolingAndCrossAttentions' object has no attribute 'logit'",
+        'metric failed: "AttributeError: '
+        "'BaseModelOutputWithPoolingAndCrossAttentions' object has no attribute 'logit'\"",
         HINT,
     ),
     "not finite": (lambda outputs: float("nan"), "metric returned nan", HINT),

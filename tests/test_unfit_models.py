@@ -147,7 +147,7 @@ def test_transformers_that_cannot_be_imported_are_blamed_and_not_the_model() -> 
     problem, hint = refusal_of(load)
     assert problem == (
         "the model 'minilm' cannot be loaded, because transformers cannot be imported here: "
-        "RuntimeError: operator torchvision::nms does not exist"
+        '"RuntimeError: operator torchvision::nms does not exist"'
     )
     assert hint == "install versions of torch, torchvision and transformers that fit each other"
 

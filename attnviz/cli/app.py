@@ -70,7 +70,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Rank the heads of a model by the accuracy lost without each.",
     ),
     "example": ("", "Recompute worked examples from textbooks, step by step."),
-    "models": ("attnviz.cli.listings:list_models", "List the models, and which are installed."),
+    "models": (
+        "attnviz.cli.listings:list_models",
+        "List the models that come with attnviz, and others.",
+    ),
     "variants": (
         "attnviz.cli.listings:list_variants",
         "List the kinds of attention, and what each does.",

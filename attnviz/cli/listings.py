@@ -38,7 +38,7 @@ def list_variants() -> None:
 
 
 def list_models() -> None:
-    """List the models: those that come with attnviz, and others that can be installed."""
+    """List the models that come with attnviz, and others."""
     from attnviz.traces.models.shipped import load_card
     from attnviz.traces.trained.model_location import INSTALL_EXTRA, WEIGHTS_PACKAGES
 

@@ -420,7 +420,9 @@ def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
                 f"write {{{slot.words}}}, or give its kinds a list each",
             )
         if slot.kind and not is_kind_letter(slot.kind) and slot.kind not in kinds[slot.words]:
-            raise unknown_name_error(f"kind of '{slot.words}'", slot.kind, kinds[slot.words])
+            raise unknown_name_error(
+                f"kind of '{slot.words}'", slot.kind, kinds[slot.words], from_file=True
+            )
     _refuse_kind_letters([slot for slot in slots if is_kind_letter(slot.kind)], kinds)
 
 

@@ -116,7 +116,9 @@ def _resolve_array_axes(
     key = f"'{AXES_KEY}.{name}'{in_file(source)}"
     if name not in shapes:
         problem = f"{key} names the dimensions of something that is not given"
-        raise _axes_error(problem, unknown_name_error("matrix", name, shapes).hint, source)
+        raise _axes_error(
+            problem, unknown_name_error("matrix", name, shapes, from_file=True).hint, source
+        )
     part, shape = PARTS_BY_GIVEN_NAME[name], shapes[name]
     sides = _words_as_sides(part, words)
     if not _are_complete_sides(part, sides):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnviz.cells import Cells, LazyCells
+from attnviz.analysis.base_weights import BaseWeights
+from attnviz.cells import FULL_SLICE, Cells, LazyCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import (
+    MAX_SEARCHED_CELLS,
     HeadExplorer,
     HeadMap,
     arrange_heads,
     find_strongest_row,
-    find_telling_link,
 )
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
@@ -129,6 +130,43 @@ def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:
 
     weights = list(map(strongest_weight, heads))
     return weights.index(max(weights))
+
+
+class TellingLink(NamedTuple):
+    """The query of the weight that is furthest above its base rate, and by how much."""
+
+    lift: float
+    query: int
+
+
+def find_telling_link(head: HeadMap, query: int | None = None) -> TellingLink:
+    """Return the link that tells most of a head, among all or of one query: neither to special
+    tokens or the query itself, nor what other queries give that key or the key at that distance.
+
+    A head of more than MAX_SEARCHED_CELLS is not searched: the result is 0 and the last row.
+    """
+    rows, columns = head.weights.shape
+    if rows * columns > MAX_SEARCHED_CELLS:
+        return TellingLink(0.0, rows - 1 if query is None else query)
+    is_one_side = head.query_axis is head.key_axis
+    special_queries, special_keys = (
+        np.array(axis.special or [False] * len(axis.labels), dtype=bool)
+        for axis in (head.query_axis, head.key_axis)
+    )
+    own_columns = np.arange(rows) if is_one_side else np.full(rows, -1)
+    bases = BaseWeights(head.weights, ~special_queries, own_columns, special_keys)
+    queries = slice(None) if query is None else slice(query, query + 1)
+    patch = head.weights.window(queries, FULL_SLICE)
+    is_own = np.arange(columns) == own_columns[queries, None]
+    left_out = patch.hidden | is_own | special_keys
+    if query is None:
+        left_out |= special_queries[:, None]
+    lifts = np.where(
+        left_out, 0.0, np.nan_to_num(patch.values - np.nan_to_num(bases.larger(queries)))
+    )
+    best = lifts.max(axis=1, initial=0.0)
+    row = int(best.argmax())
+    return TellingLink(float(best[row]), row if query is None else query)
 
 
 def lazy_weights(trace: Trace, layer: Layer, head: int) -> Cells:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from attnviz.analysis.base_weights import BaseWeights
-from attnviz.cells import FULL_SLICE, Cells, Patch
+from attnviz.cells import Cells, Patch
 from attnviz.views.grids.axes import Axis, titled_axis
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale, measure_scale, widest_scale
@@ -153,43 +152,6 @@ def find_strongest_row(head: HeadMap) -> tuple[float, int]:
     words = [row for row in strongest if any(map(str.isalnum, head.query_axis.labels[row]))]
     row = words[0] if words and len(strongest) > 1 else int(candidate_sizes.argmax())
     return float(sizes[row]), row
-
-
-class TellingLink(NamedTuple):
-    """The query of the weight that is furthest above its base rate, and by how much."""
-
-    lift: float
-    query: int
-
-
-def find_telling_link(head: HeadMap, query: int | None = None) -> TellingLink:
-    """Return the link that tells most of a head, among all or of one query: neither to special
-    tokens or the query itself, nor what other queries give that key or the key at that distance.
-
-    A head of more than MAX_SEARCHED_CELLS is not searched: the result is 0 and the last row.
-    """
-    rows, columns = head.weights.shape
-    if rows * columns > MAX_SEARCHED_CELLS:
-        return TellingLink(0.0, rows - 1 if query is None else query)
-    is_one_side = head.query_axis is head.key_axis
-    special_queries, special_keys = (
-        np.array(axis.special or [False] * len(axis.labels), dtype=bool)
-        for axis in (head.query_axis, head.key_axis)
-    )
-    own_columns = np.arange(rows) if is_one_side else np.full(rows, -1)
-    bases = BaseWeights(head.weights, ~special_queries, own_columns, special_keys)
-    queries = slice(None) if query is None else slice(query, query + 1)
-    patch = head.weights.window(queries, FULL_SLICE)
-    is_own = np.arange(columns) == own_columns[queries, None]
-    left_out = patch.hidden | is_own | special_keys
-    if query is None:
-        left_out |= special_queries[:, None]
-    lifts = np.where(
-        left_out, 0.0, np.nan_to_num(patch.values - np.nan_to_num(bases.larger(queries)))
-    )
-    best = lifts.max(axis=1, initial=0.0)
-    row = int(best.argmax())
-    return TellingLink(float(best[row]), row if query is None else query)
 
 
 def find_telling_row(head: HeadMap) -> int | None:
