@@ -179,8 +179,13 @@ def unknown_name_error(
 
 
 def refuse_unknown_name(
-    kind: str, name: object, known_names: Collection[str], *, about: str = ""
+    kind: str,
+    name: object,
+    known_names: Collection[str],
+    *,
+    about: str = "",
+    from_file: bool = False,
 ) -> None:
-    """Refuse a name that is none of the known ones; `kind` is what it should be ("variant")."""
+    """Refuse a name that is none of the known ones, as `unknown_name_error` says."""
     if name not in known_names:
-        raise unknown_name_error(kind, name, known_names, about=about)
+        raise unknown_name_error(kind, name, known_names, about=about, from_file=from_file)

@@ -1,4 +1,4 @@
-"""Base rates of a weight: what other queries give the same key, or at the same distance.
+"""Base rates of a weight: what others give the same key, or give at the same distance.
 
 A weight says little alone: a head may give one key as much from every token, or give the token
 before each as much. Special tokens and the first, to which heads attend that find nothing else, are

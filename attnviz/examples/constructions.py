@@ -52,7 +52,7 @@ def construction_shape(
     Refuses unknown draws and operations, shapes that do not fit, and constructions nested too deep.
     """
     if isinstance(value, str):
-        refuse_unknown_name("draw", value, draw_shapes)
+        refuse_unknown_name("draw", value, draw_shapes, from_file=True)
         return draw_shapes[value]
     if not isinstance(value, Mapping):
         return _shape_of_numbers(value)

@@ -413,7 +413,7 @@ def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
     kinds."""
     slots = list(pattern.slots)
     for slot in slots:
-        refuse_unknown_name("list of words", slot.words, kinds)
+        refuse_unknown_name("list of words", slot.words, kinds, from_file=True)
         if slot.kind and not kinds[slot.words]:
             raise AttnvizError(
                 f"'{slot.words}' is a single list, but '{slot.kind}' stands for a kind",
