@@ -58,7 +58,7 @@ def add_byte_vocabulary(
     writer.add_eos_token_id(0)
 
 
-def close_file(writer: gguf.GGUFWriter) -> Path:
+def finish(writer: gguf.GGUFWriter) -> Path:
     """Write a file, and return its path."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -98,7 +98,7 @@ def write_model(
         writer.add_tensor(gguf_name, gguf.quantize(numbers, block), raw_dtype=block)
     for name, factors in factors_of_rotation(config).items():
         writer.add_tensor(f"{name}.weight", np.array(factors, np.float32))
-    return close_file(writer)
+    return finish(writer)
 
 
 def _convert_as_llama_cpp(weights: Tensor, name: str, architecture: str, config: Any) -> Tensor:

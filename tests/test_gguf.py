@@ -43,7 +43,7 @@ from tests.gguf_files import (
     END,
     GPT2_TOKENIZER,
     add_byte_vocabulary,
-    close_file,
+    finish,
     merges_of,
     train_byte_tokenizer,
     write_model,
@@ -233,7 +233,7 @@ def test_every_number_of_a_block_is_that_of_llama_cpp(
     writer = gguf.GGUFWriter(tmp_path / "blocks.gguf", "llama")
     add_byte_vocabulary(writer)
     writer.add_tensor("rows", content, raw_dtype=kind)
-    path = close_file(writer)
+    path = finish(writer)
 
     numbers = read_tensor(read_gguf(path).tensors["rows"], torch.float32).numpy()
 
@@ -282,7 +282,7 @@ def _write_vocabulary(
     for name, value in facts.items():
         getattr(writer, f"add_{name}")(value)
     writer.add_tensor("token_embd.weight", np.zeros((400, 2), np.float32))
-    return close_file(writer)
+    return finish(writer)
 
 
 @pytest.mark.parametrize("pre", PRE_TOKENIZERS_BY_NAME)
@@ -384,7 +384,7 @@ def test_a_vocabulary_with_scores_is_merged_best_first(prefix: bool, tmp_path: P
     writer.add_unk_token_id(0)
     writer.add_add_space_prefix(prefix)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
-    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
+    tokenizer = build_tokenizer(read_gguf(finish(writer)))
 
     @settings(max_examples=examples(150))
     @given(st.text("abcdef é", min_size=1, max_size=20))
@@ -407,7 +407,7 @@ def test_no_text_is_merged_to_a_token_of_over_512_letters(tmp_path: Path) -> Non
     writer.add_unk_token_id(0)
     writer.add_add_space_prefix(False)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 2), np.float32))
-    tokenizer = build_tokenizer(read_gguf(close_file(writer)))
+    tokenizer = build_tokenizer(read_gguf(finish(writer)))
 
     assert tokenizer("a" * 1024)["input_ids"] == [1, *[tokens.index("a" * 512)] * 2]
 
@@ -464,7 +464,7 @@ def test_ends_are_those_of_the_header_and_special_tokens_known_by_name(tmp_path:
     writer.add_eom_token_id(8)
     writer.add_array("tokenizer.ggml.eos_token_ids", [6, 99])  # of Ollama
     writer.add_tensor("token_embd.weight", np.zeros((10, 2), np.float32))
-    path = close_file(writer)
+    path = finish(writer)
 
     assert find_end_ids(read_gguf(path)) == [0, 2, 4, 6, 7, 8]
 

@@ -23,7 +23,7 @@ from attnviz.machine import memory
 from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
-from tests.gguf_files import add_byte_vocabulary, close_file
+from tests.gguf_files import add_byte_vocabulary, finish
 from tests.refusals import refusal_lines
 from tests.tiers import examples
 
@@ -79,7 +79,7 @@ def write_model_file(tmp_path: Path) -> Write:
         for name, shape in {**SHAPES, **shapes}.items():
             if shape is not None:
                 writer.add_tensor(f"{name}.weight", np.ones(shape, np.float32))
-        return close_file(writer)
+        return finish(writer)
 
     return write_file
 
@@ -237,7 +237,7 @@ def test_a_vocabulary_without_merges(tmp_path: Path, attnviz: Attnviz) -> None:
         getattr(writer, f"add_{name}")(value)
     for name, shape in SHAPES.items():
         writer.add_tensor(f"{name}.weight", np.ones(shape, np.float32))
-    path = close_file(writer)
+    path = finish(writer)
 
     assert _read_error(attnviz, path) == (
         f"error: '{path}' has a vocabulary without merges, so no text can be cut into its tokens\n"
@@ -341,7 +341,7 @@ def test_a_split_file_with_missing_parts(
     add_byte_vocabulary(writer)
     writer.add_uint16("split.count", 3)
     writer.add_tensor("token_embd.weight", np.ones((300, 32), np.float32))
-    path = close_file(writer)
+    path = finish(writer)
     assert _read_error(attnviz, path) == (
         f"error: '{path}' is one of 3 parts of a model, and its name does not say which\n"
         " hint: give the parts their names again: model-00001-of-00003.gguf\n"
@@ -360,7 +360,7 @@ def _write_parts(original: GGUFFile, tmp_path: Path) -> Path:
         writer.add_int32("split.tensors.count", len(names))
         for name in part:
             writer.add_tensor(name, np.ones(original.tensors[name].shape, np.float32))
-        path = close_file(writer)
+        path = finish(writer)
     return path
 
 
@@ -416,7 +416,7 @@ def test_a_gguf_file_that_is_not_a_language_model(
     if general_type is not None:
         writer.add_type(general_type)
     writer.add_tensor("weight", np.ones((2, 32), np.float32))
-    path = close_file(writer)
+    path = finish(writer)
 
     assert _read_error(attnviz, path) == (
         f"error: '{path}' is no language model: it holds {contents}\n"
