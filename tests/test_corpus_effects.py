@@ -690,5 +690,8 @@ def test_empty_texts_separate_documents_of_which_each_counts_once(
         expected_ends = mean_intervals(np.array(means)[:, None])[:, 0]
         assert [head.low, head.high] == pytest.approx(expected_ends.tolist(), abs=1e-6)
     closing = effects.view().closing
-    assert "Blank lines separate 7 documents, each of which counts as one observation." in closing
+    assert (
+        "Blank lines separate 7 documents, each of which counts as one observation; if these are "
+        "paragraphs of one text, intervals may be too narrow."
+    ) in closing
     assert any("samples drawn from the documents" in sentence for sentence in closing)

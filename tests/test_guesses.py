@@ -228,6 +228,8 @@ def test_values_are_suggested_by_their_meaning(
         ["--variant", "causal", "--variant", "plain"],
         ["-v", "causal", "--variant=plain"],
         ["--variant=causal,plain"],
+        ["--by", "variant", "--variant", "causal", "--variant", "plain"],
+        ["-v", "causal", "--by=variant", "-v", "plain"],
     ],
 )
 def test_several_variants_are_compared_in_their_order(attnviz: Attnviz, words: list[str]) -> None:
@@ -235,6 +237,15 @@ def test_several_variants_are_compared_in_their_order(attnviz: Attnviz, words: l
     assert attnviz("compare", "I am learning", *words) == by_values
     assert by_values.status == 0
     assert attnviz("compare", "I am learning", "--variant=plain").out != by_values.out
+
+
+@pytest.mark.parametrize("option", ["--by=seed", "--values=plain,average"])
+def test_several_variants_are_not_dropped_beside_another_choice(
+    attnviz: Attnviz, option: str
+) -> None:
+    name = option.partition("=")[0]
+    problem, _ = refusal_lines(attnviz("compare", "I am", "-v", "scaled", "-v", "causal", option))
+    assert problem == f"several --variant cannot be combined with {name}"
 
 
 @given(
@@ -246,7 +257,8 @@ def test_variants_are_found_wherever_they_stand(names: list[str], text: str) -> 
     expected_words = ["--by", "variant", "--values", ",".join(names)]
     after = [] if text == "I am" else ["--", text]
     assert parsing._with_compared_variants([*words, *after]) == [*expected_words, *after]
-    assert parsing._with_compared_variants([*words, "--by=mask"]) == [*words, "--by=mask"]
+    expected_words = ["the --by", *expected_words]
+    assert parsing._with_compared_variants(["the --by", *words]) == expected_words
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def test_what_is_left_out_is_counted_by_the_numbers_that_are_shown(minilm: Inspe
 
 LINK_HEADLINE = re.compile(
     r'In (L\dH\d(?: and L\dH\d)*|\d heads), "mat" gives "cat" (\d+)\u00a0% of its attention'
-    r"; (?:the other tokens give (it|the one 4 before them) (\d+)\u00a0%|"
+    r"; (?:the other tokens give (it|the token 4 places before them) (\d+)\u00a0%|"
     r"no third token can attend to it)"
 )
 

@@ -98,7 +98,7 @@ def needle_view(tokens: int = 600, needle: int = 420) -> Any:
         (
             "I am learning this",
             {"variant": "average"},
-            '"I" (token 1) receives most: 52\xa0% of all attention, as with an even spread',
+            "Every token receives as much as with an even spread",
         ),
         (
             "I am learning this",
@@ -110,8 +110,18 @@ def needle_view(tokens: int = 600, needle: int = 420) -> Any:
             {},
             '"am" (token 2) receives most: 47\xa0% of all attention, 1.9 times an even spread',
         ),
+        (
+            "a b c d e f",
+            {"tokenizer": "words", "positions": "alibi", "variant": "causal"},
+            '"c" (token 3) receives 1.8 times an even spread: 29\xa0% of all attention',
+        ),
+        (
+            "I am learning this",
+            {"temperature": 4.0},
+            "No token receives as much as 1.5 times an even spread",
+        ),
     ],
-    ids=["one token", "even", "even and causal", "window of one", "random"],
+    ids=["one token", "even", "even and causal", "window of one", "random", "above", "none"],
 )
 def test_titles_are_true(text: str, settings: dict[str, Any], title: str) -> None:
     for stream in (True, False):

@@ -212,9 +212,25 @@ def _with_compared_variants(args: Sequence[str]) -> list[str]:
             names += (value if sign else words.pop(0)).split(",")
         else:
             rest.append(word)
-    if len(names) < 2 or any(word.partition("=")[0] in ("--by", "--values") for word in rest):
+    if len(names) < 2:
         return [*args]
     end = rest.index("--") if "--" in rest else len(rest)
+    parts = [word.partition("=") for word in rest[:end]]
+    values = [
+        value if sign else word
+        for (_, sign, value), word in zip(parts, [*rest[1:end], ""], strict=False)
+    ]
+    others = [
+        option
+        for (option, _, _), value in zip(parts, values, strict=True)
+        if option == "--values" or (option == "--by" and value != "variant")
+    ]
+    if others:
+        raise AttnvizError(
+            f"several --variant cannot be combined with {others[0]}",
+            f"several variants are what is compared: leave out {others[0]}, or all variants but "
+            "one",
+        )
     return [*rest[:end], "--by", "variant", "--values", ",".join(names), *rest[end:]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import ceil, isfinite, isinf
+from math import ceil, floor, isfinite, isinf
 
 import numpy as np
 
@@ -147,12 +147,15 @@ def _least_effect_clauses(result: MinimalPairs) -> Iterator[str]:
 def least_effect_text(least: float, observations: str, mean: str, example: str = "") -> str:
     """Return how large a mean must be to be shown; `example` says how much that is for one head.
 
-    >>> least_effect_text(1.21, "12 pairs", "shift").partition(" only ")[2]
-    "if it is 1.3 standard deviations of the head's shifts or more"
+    It is rounded down, so that no smaller mean is shown.
+
+    >>> least_effect_text(1.219, "12 pairs", "shift").partition(" only ")[2]
+    "if it is 1.21 standard deviations of the head's shifts or more"
     """
     if isinf(least):
         return f"with {observations}, no mean {mean} could have been shown, however large"
-    sizes = f"it is {ceil(10 * least) / 10:.1f} standard deviations of the head's {mean}s or more"
+    least_text = f"{floor(100 * least) / 100:.2f}"
+    sizes = f"it is {least_text} standard deviations of the head's {mean}s or more"
     return f"with {observations}, a mean {mean} is shown only if {sizes}" + (
         f" ({example})" if example else ""
     )

@@ -23,7 +23,14 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.drawing_ways import refuse_beside_received
-from attnviz.views.even_spread import EVEN_NOTE, even_remark, even_words
+from attnviz.views.even_spread import (
+    EVEN_NOTE,
+    FINDING_RATIO,
+    SAME_RATIO,
+    even_remark,
+    even_words,
+    ratio_to_even,
+)
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
@@ -119,22 +126,46 @@ class ReceivedAttention:
         return Scale(self.measure, 0.0, high, is_exceeded=largest > high * (1 + EQUAL_TOLERANCE))
 
     @cached_property
+    def named_token(self) -> int:
+        """The token of the title: the one that receives most; or, if that is no finding because the
+        mask alone gives it nearly as much, the one most above even among those read most."""
+        top = self.most_read[0]
+        if self._ratio(top) >= FINDING_RATIO:
+            return top
+        return max(self.most_read, key=self._ratio)
+
+    def _ratio(self, position: int) -> float:
+        """Return how many times an even spread a token receives; infinity if that is nothing."""
+        ratio = ratio_to_even(float(self.shares[position]), float(self.even_shares[position]))
+        return math.inf if ratio is None else ratio
+
+    @cached_property
     def finding(self) -> str:
-        """A sentence on the token that receives most, or on those that tie for it."""
+        """A sentence on the token that receives most, or on those that tie for it; or, if the mask
+        alone gives it nearly as much, on the one most above even among those read most."""
         if not self.most_read:
             return "every key is masked, so no token receives attention"
-        top, count = self.most_read[0], len(self.tokens)
+        top, count = self.named_token, len(self.tokens)
         if count == 1:
             return f"{quoted_label(self.tokens, 0)} is the only token, and receives all attention"
-        ties = int(np.isclose(self.shares, self.shares[top], rtol=EQUAL_TOLERANCE, atol=0).sum())
         share = f"{received_text(float(self.shares[top]))} {self.measure.removeprefix('% ')}"
+        largest = self.shares[self.most_read[0]]
+        ties = int(np.isclose(self.shares, largest, rtol=EQUAL_TOLERANCE, atol=0).sum())
         if ties == count:
             return f"all {counted_text(count)} receive the same: {share} each"
+        if np.allclose(self.shares, self.even_shares, rtol=SAME_RATIO, atol=0):
+            return "every token receives as much as with an even spread"
+        if self._ratio(top) < FINDING_RATIO:
+            read = len(self.most_read)
+            none = f"none of the {read} tokens that are read most" if read < count else "no token"
+            return f"{none} receives as much as {FINDING_RATIO} times an even spread"
         even = even_words(float(self.shares[top]), float(self.even_shares[top]))
-        if ties > 1:
+        if ties > 1 and top == self.most_read[0]:
             return f"{counted_text(ties)} receive most, equally: {share} each, {even}"
         token = f"{quoted_label(self.tokens, top)} (token {top + 1:,})"
-        return f"{token} receives most: {share}, {even}"
+        if top == self.most_read[0]:
+            return f"{token} receives most: {share}, {even}"
+        return f"{token} receives {even}: {share}"
 
     @cached_property
     def readers_note(self) -> str:
@@ -254,7 +285,7 @@ def view_received(
     rankings = Group("most read", tuple(each.ranking() for each in received if each.most_read))
     scale = widest_scale([each.scale for each in received])
     screen, picture = _text_groups(received, scale)
-    top = strongest.most_read[0] if strongest.most_read else 0
+    top = strongest.named_token if strongest.most_read else 0
     near = range(max(top - SCREEN_TOKENS, 0), min(top + SCREEN_TOKENS, len(strongest.tokens)))
     is_long = any(_is_long(each) for each in received)
     hint = (

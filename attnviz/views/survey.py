@@ -185,10 +185,14 @@ def independence_statement(texts: int, documents: int, noun: str) -> str:
     """Return what the intervals over the texts of a corpus take for independent; empty without
     intervals."""
     if documents > 1:
-        few = documents < MIN_INTERVAL_OBSERVATIONS
+        condition = (
+            f"intervals need {MIN_INTERVAL_OBSERVATIONS} or more"
+            if documents < MIN_INTERVAL_OBSERVATIONS
+            else "if these are paragraphs of one text, intervals may be too narrow"
+        )
         return (
             f"blank lines separate {counted(documents, 'document')}, each of which counts as one "
-            f"observation{f'; intervals need {MIN_INTERVAL_OBSERVATIONS} or more' if few else ''}"
+            f"observation; {condition}"
         )
     if texts < MIN_INTERVAL_OBSERVATIONS:
         return ""

@@ -90,8 +90,8 @@ def _link_base_text(link: TokenLink, map_link: MapLink) -> str:
 
 def base_text(token_query: TokenQuery, reading: MapRow, key: int, receiver: str = "it") -> str:
     """Return the mean weight that other tokens give the same key, `the other tokens give it 9 %`;
-    or, if that is more, the key at the same distance: `the other tokens give the one before them
-    99 %`. Empty if no other token can attend to either.
+    or, if that is more, the key at the same distance: `the other tokens give the token before
+    them 99 %`. Empty if no other token can attend to either.
 
     `receiver` is the key's name after what precedes.
     """
@@ -100,17 +100,19 @@ def base_text(token_query: TokenQuery, reading: MapRow, key: int, receiver: str 
     if math.isnan(base):
         return ""
     if others != base:
-        receiver = _key_at_distance_text(key - (token_query.own_column or 0))
+        distance = key - (token_query.own_column or 0)
+        receiver = _key_at_distance_text(distance, unit_name(looking))
     amount_text = map_amount_text(reading.map, base, looking)
     return f"the other {unit_name(looking)}s give {receiver} {amount_text}"
 
 
-def _key_at_distance_text(distance: int) -> str:
-    """Return the key that is as far from other tokens: `the one 2 before them`, `themselves`."""
+def _key_at_distance_text(distance: int, unit: str) -> str:
+    """Return the key that is as far from other tokens: `the token 2 places before them`,
+    `themselves`."""
     if distance == 0:
         return "themselves"
-    count = f"{abs(distance)} " * (abs(distance) > 1)
-    return f"the one {count}{'before' if distance < 0 else 'after'} them"
+    places = f" {abs(distance)} places" if abs(distance) > 1 else ""
+    return f"the {unit}{places} {'before' if distance < 0 else 'after'} them"
 
 
 def _heads_phrase(similar_links: Sequence[MapLink]) -> str:

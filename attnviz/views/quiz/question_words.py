@@ -254,7 +254,9 @@ def _token_reason(question: Question) -> str:
         f"attention{_place(row)}; the next most goes to {_key(row, second)}: "
         f"{percent_text(float(row.weights[second]))}."
     )
-    digits = "All is computed with more digits than are printed." if _shows_vectors(row) else ""
+    digits = (
+        "Everything is computed with more digits than are printed." if _shows_vectors(row) else ""
+    )
     return " ".join(filter(None, (_head_sentence(row), numbers, digits)))
 
 
