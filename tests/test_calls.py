@@ -384,7 +384,7 @@ def test_no_odd_call_raises_an_error_of_python() -> None:
 NAMED_VALUE = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|-?[\w.]+(?:\([^)]*\))?)"""
 )
-LEAVE_OUT = re.compile(r"leave '?(?!it\b)(\w+)'? out")
+LEAVE_OUT = re.compile(r"leave '?(?!it\b)(\w+)(?:=\S+)?'? out")
 WHOLE_CALL = re.compile(r"(?<![=\w.])[\w.]+\([^)]*\)")
 NEAREST = re.compile("did you mean '([^']*)'")
 TRAINING = ("learn", "compare_learning", "rank")  # take long where nothing is wrong

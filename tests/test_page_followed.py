@@ -86,7 +86,7 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         assert lines.nth(1).inner_text() == lines.nth(0).inner_text()
         files = {kind: _save_file(page, kind) for kind in ("Matrix as SVG", "Numbers as CSV")}
         numbers = files["Numbers as CSV"].splitlines()[1:]
-        sides = Counter(line.partition(",")[0].split(" · ")[-1] for line in numbers)
+        sides = Counter(line.split(",")[2].split(" · ")[-1] for line in numbers)
         assert sides == {"first": 7 * 7, "second": 6 * 6}
         assert files["Matrix as SVG"].count("</title>") == 2
         page.click("label:has([value=lines])")

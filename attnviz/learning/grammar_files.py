@@ -129,10 +129,10 @@ def _read_grammar(whole: toml.Table) -> Grammar:
     slots = [slot for way in every for slot in way]
     names = list(dict.fromkeys(slot.name for slot in slots if slot.name))
     for key in ("asks", "answers"):
-        whole.refuse_unknown("place in a sentence", whole.text(key), names, key)
+        whole.refuse_unknown("place in a sentence", whole.text(key), names, key, from_file=True)
     held_out = whole.names("held_out")
     for name in held_out:
-        whole.refuse_unknown("place in a sentence", name, names, "held_out")
+        whole.refuse_unknown("place in a sentence", name, names, "held_out", from_file=True)
     by_kind = {(name, kind): words for name, of in classes.items() for kind, words in of.items()}
     grammar = Grammar(
         lists=by_kind | {("", slot.kind): ((slot.kind,),) for slot in slots if not slot.words},
@@ -290,8 +290,10 @@ def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, Reading
         part.check("key of a reading", READING_KEYS)
         of, reads = part.values.get("of", ""), part.values.get("reads", PREVIOUS_TOKEN)
         if of:
-            part.refuse_unknown("place in a sentence", of, names, "of")
-        part.refuse_unknown("place to read", reads, [PREVIOUS_TOKEN, *names], "reads")
+            part.refuse_unknown("place in a sentence", of, names, "of", from_file=True)
+        part.refuse_unknown(
+            "place to read", reads, [PREVIOUS_TOKEN, *names], "reads", from_file=True
+        )
         if reads != PREVIOUS_TOKEN and not of:
             problem = f"'{name}' names the place that is read, but not the place that reads it"
             raise table.error(problem, f'write: of = "{names[0]}"', name)

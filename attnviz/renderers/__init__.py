@@ -111,6 +111,6 @@ def render(view: View, suffix: str, **looks: Unpack[LookKeywords]) -> bytes:
 
     >>> from attnviz import trace
     >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()
-    'layer,head,query number,query,key number,key,weight,visible'
+    'layer,head,name,query number,query,key number,key,weight,visible'
     """
     return b"".join(render_chunks(view, suffix, replace_choices(Look(), looks)))

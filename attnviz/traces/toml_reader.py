@@ -352,14 +352,20 @@ class Table:
             raise self.error(f"{about}{rewritten}", rewritten.hint, *keys) from None
 
     def refuse_unknown(
-        self, kind: str, name: str, known_names: Collection[str], *keys: str, hint: str = ""
+        self,
+        kind: str,
+        name: str,
+        known_names: Collection[str],
+        *keys: str,
+        hint: str = "",
+        from_file: bool = False,
     ) -> None:
         """Refuse a name that is not among the known ones: a key, or a word in the value at `keys`.
 
         `kind` is what it names, for the message: "setting".
         """
         if name not in known_names:
-            error = unknown_name_error(kind, name, known_names)
+            error = unknown_name_error(kind, name, known_names, from_file=from_file)
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
 
     def refuse_misfit(self, key: str, kind: ValueKind) -> None:

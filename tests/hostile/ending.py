@@ -32,7 +32,7 @@ RIGHT_TO_LEFT_WORD = re.compile(
     "\u200e([^\u200e\n]+)\u200e"
 )  # a word that runs to the left, kept in its place
 UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffc\ufffe\uffff\ud800-\udfff]"
 )
 
 

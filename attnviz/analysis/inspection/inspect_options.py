@@ -214,7 +214,7 @@ class InspectOptions:
                 option = option_name(name)
                 raise AttnvizError(
                     f"--by effect ranks heads by switching them off, but {option} is about weights",
-                    f"leave {option} out, or --by effect",
+                    f"leave {option} out, or leave --by effect out",
                     about=name,
                 )
 

@@ -196,10 +196,10 @@ def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = 
     columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # for fast lookup
     for key, row in table.values.items():
         if names:
-            table.refuse_unknown("row", key, names)
+            table.refuse_unknown("row", key, names, from_file=True)
         table.refuse_misfit(key, ROW_TYPE)
         for name in row:
-            table.refuse_unknown("column", name, columns, key)
+            table.refuse_unknown("column", name, columns, key, from_file=True)
     return table.values
 
 
@@ -293,7 +293,7 @@ def _words_and_spellings(whole: toml.Table) -> Vocabulary:
             _refuse_many_tokens(table, word, tokenizer)
     for word, known_word in spelled.values.items():
         spelled.refuse_misfit(word, toml.TEXT_TYPE)
-        spelled.refuse_unknown("word", known_word, words.values, word)
+        spelled.refuse_unknown("word", known_word, words.values, word, from_file=True)
     return Vocabulary(tokenizer=tokenizer, words=tuple(words.values), spelled=dict(spelled.values))
 
 
