@@ -217,6 +217,19 @@ def test_a_config_of_more_than_its_weights_is_refused_before_it_is_made(
     assert time.process_time() - begin < 5
 
 
+@pytest.mark.parametrize("weight_map", [None, 3, "abc", [1], {}])
+def test_an_index_without_a_table_of_files_is_refused(
+    weight_map: object, folder: Path, attnviz: Attnviz
+) -> None:
+    (folder / WEIGHTS).rename(folder / "other.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+    assert refusal_lines(attnviz("inspect", SHORT_TEXT, "--model", "mine")) == (
+        f"the folder 'mine' has an {WEIGHTS}.index.json without files: its weights are in 0 files",
+        "copy or download the whole model again",
+    )
+
+
 @pytest.mark.parametrize(
     "counts",
     [

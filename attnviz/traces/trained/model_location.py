@@ -415,9 +415,9 @@ def _whole_model_hint(folder: Path) -> str:
 
 def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
     """Return the files that an index lists; refuse one that is missing or in another folder."""
-    names = sorted(
-        {str(name) for name in dict(_read_json_file(index).get("weight_map", {})).values()}
-    )
+    weight_map = _read_json_file(index).get("weight_map")
+    listed = weight_map.values() if isinstance(weight_map, dict) else ()
+    names = sorted(set(map(str, listed)))
     outside = next((name for name in names if Path(name).name != name), None)
     if outside is not None:
         raise model_error(
