@@ -186,6 +186,11 @@ def test_a_config_that_chooses_no_file_of_its_folder_is_refused(
         ({"id2label": {str(number): "x" for number in range(100_001)}}, "has id2label of 100001"),
         ({"text_config": {"num_hidden_layers": 10**8}}, "has num_hidden_layers of 100000000"),
         ({"encoder_layers": 1001}, "has encoder_layers of 1001"),
+        ({"model_type": "swin", "depths": [2, 10**9]}, "has depths of 1000000004"),
+        ({"attention_types": [[["global"], 10**9]]}, "has attention_types of 1000000001"),
+        ({"mamba_chunk_size": 10**7}, "has mamba_chunk_size of 10000000"),
+        ({"attention_window": [8, 10**7]}, "has attention_window of 10000000"),
+        ({"parts": [{"model_type": "bert"}] * 32}, "has 33 parts with a model_type"),
         (RAG, "describes a larger model than the weights there: 515,773,"),
         (
             {"max_position_embeddings": 10**7},
@@ -210,6 +215,34 @@ def test_a_config_of_more_than_its_weights_is_refused_before_it_is_made(
     assert text.startswith("the config.json in 'mine' ")
     assert problem in text
     assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("weight_map", [None, 3, "abc", [1], {}])
+def test_an_index_without_a_table_of_files_is_refused(
+    weight_map: object, folder: Path, attnviz: Attnviz
+) -> None:
+    (folder / WEIGHTS).rename(folder / "other.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+    assert refusal_lines(attnviz("inspect", SHORT_TEXT, "--model", "mine")) == (
+        f"the folder 'mine' has an {WEIGHTS}.index.json without files: its weights are in 0 files",
+        "copy or download the whole model again",
+    )
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"attention_window": [512] * 24},
+        {"attention_types": [[["global", "local"], 12]]},
+        {"depths": [2, 2, 18, 2], "block_sizes": [4, 4, 4], "cross_attention_layers": [3, 998]},
+        {"mamba_chunk_size": 256, "attention_chunk_size": 8192, "block_size": 64},
+        {"text_config": {"model_type": "bert"}, "vision_config": {"model_type": "vit"}},
+    ],
+)
+def test_the_counts_of_usual_configs_are_not_refused(counts: dict[str, Any], folder: Path) -> None:
+    update_json(CONFIG, **counts)(folder)
+    model_location.refuse_unusable_folder(folder)
 
 
 def test_a_model_without_its_unused_weights_is_loaded(folder: Path) -> None:

@@ -58,6 +58,16 @@ def test_heads_that_are_off_are_off_while_a_decoder_writes(small_transformer: Sa
     assert with_heads_off.tokens.ids != with_all_heads.tokens.ids
 
 
+def test_a_text_is_generated_whatever_form_a_file_asks_for(tmp_path: Path) -> None:
+    folder = save(KINDS["gpt2"], tmp_path / "decoder")
+    expected = trace(SHORT_TEXT, model=str(folder), generate=2).tokens.ids
+    path = folder / "generation_config.json"
+    asked = {"return_dict_in_generate": True, "output_attentions": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | asked))
+
+    assert trace(SHORT_TEXT, model=str(folder), generate=2).tokens.ids == expected
+
+
 def test_a_list_of_ends_may_be_damaged(tmp_path: Path) -> None:
     """In a file that somebody changed: the id that ends a text is a number, and this is none."""
     folder = save(KINDS["gpt2"], tmp_path / "decoder")

@@ -313,6 +313,7 @@ def test_a_template_is_filled_in_as_transformers_does(chat_model: Path, template
         "{% endfor %}{{ ns.a }}": "memory",
         "{{ 'x' * 3000000 }}": "letters",
         "{{ raise_exception('only questions') }}": "only questions",
+        "{{ raise_exception('x' * 2000) }}": "^x{1000}$",
         "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}": "recursion",
     }.items(),
 )

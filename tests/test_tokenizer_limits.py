@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -116,6 +117,38 @@ def test_a_file_larger_than_any_tokenizer_is_not_read(
 
     with pytest.raises(AttnvizError, match="more than a tokenizer may have"):
         tokenizer_limits.refuse_growing_files(tmp_path)
+
+
+def test_a_tokenizer_that_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """Such as a pipe, which nobody writes to, or a device without an end."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("Windows has no such files")
+    os.mkfifo(tmp_path / "tokenizer.json")
+    (tmp_path / "tokenizer_config.json").symlink_to("/dev/zero")
+
+    tokenizer_limits.refuse_growing_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("kind", ["additional_special_tokens", "extra_special_tokens"])
+def test_special_tokens_without_number_are_refused(kind: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(json.dumps({kind: ["t"] * 10_000}))
+    tokenizer_limits.refuse_growing_files(tmp_path)
+
+    path.write_text(json.dumps({kind: {str(number): "t" for number in range(10_001)}}))
+    with pytest.raises(AttnvizError, match="names 10,001 special tokens, and 10,000 are the most"):
+        tokenizer_limits.refuse_growing_files(tmp_path)
+
+
+def test_a_table_of_letters_that_is_shorter_than_it_says_is_refused() -> None:
+    whole = charsmap("a")
+    table = base64.b64decode(whole["precompiled_charsmap"])
+    damaged = base64.b64encode((2**32 - 1).to_bytes(4, "little") + table[4:]).decode()
+
+    refuse_growing_parts(sequence(whole), "mine")
+    with pytest.raises(AttnvizError, match="'mine' has a table of letters that is damaged"):
+        refuse_growing_parts(sequence(whole | {"precompiled_charsmap": damaged}), "mine")
 
 
 def test_a_tokenizer_that_does_not_come_to_an_end_is_given_up(

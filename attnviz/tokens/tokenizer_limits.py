@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnviz.errors import AttnvizError
+from attnviz.machine.files import is_file
 from attnviz.machine.memory import format_size
 
 MAX_FILE_BYTES = 2**27  # the largest vocabularies, of a million tokens, take half of it
 MAX_GROWTH = 1000  # letters of one; a composed letter may become 18, and rules double some of them
 MAX_ADDED_TOKENS = 100  # to a text
+MAX_SPECIAL_TOKENS = 10_000  # by name; the time to load them grows with their square
 REWRITING_PARTS = ("normalizer", "decoder")
 LEAST_WAIT, LETTERS_PER_SECOND = 20, 20_000  # a tenth of what a slow tokenizer does
 ORIGINAL_HINT = "use the tokenizer of the original model"
@@ -29,7 +31,8 @@ Result = TypeVar("Result")
 def refuse_growing_files(folder: Path, about: str = "model") -> None:
     """Refuse a folder with a tokenizer that makes far more of a text than it is; its rules are
     applied while it is loaded. `about`: the option that names the folder."""
-    for path in sorted(folder.glob("tokenizer*.json")):
+    paths = [*sorted(folder.glob("tokenizer*.json")), folder / "special_tokens_map.json"]
+    for path in filter(is_file, paths):  # a pipe may have no end
         with suppress(OSError, ValueError, RecursionError):  # transformers reports what is damaged
             size = path.stat().st_size
             if size > MAX_FILE_BYTES:
@@ -54,6 +57,14 @@ def refuse_growing_parts(parts: Any, name: str, about: str = "model") -> None:
     """Refuse the parts of tokenizer.json if they make too much of a text. `name`: the model's."""
     if not isinstance(parts, dict):
         return
+    specials = (parts.get(f"{kind}_special_tokens") for kind in ("additional", "extra"))
+    named = max(len(each) if isinstance(each, list | dict) else 0 for each in specials)
+    if named > MAX_SPECIAL_TOKENS:
+        what = f"names {named:,} special tokens, and {MAX_SPECIAL_TOKENS:,} are the most"
+        raise _growth_error(name, what, about)
+    rules = [rule for part in REWRITING_PARTS for rule in _rules(parts.get(part))]
+    if any(map(_has_damaged_table, rules)):
+        raise _growth_error(name, "has a table of letters that is damaged", about)
     growth = max(_growth(parts.get(part)) for part in REWRITING_PARTS)
     if growth > MAX_GROWTH:
         problem = f"may make {growth:,} letters of one, and {MAX_GROWTH:,} are too many"
@@ -109,6 +120,18 @@ def _rule_growth(rule: Mapping[str, Any]) -> int:
             return -(-len(content) // len(plain))
         return len(content) + 1  # it may also match between letters
     return len(str(rule.get("prepend", ""))) + 1
+
+
+def _has_damaged_table(rule: Mapping[str, Any]) -> bool:
+    """Return whether the trie in SentencePiece's table of letters is longer than the table, for
+    which the package of tokenizers asks for memory, and ends the process."""
+    charsmap = rule.get("precompiled_charsmap")
+    if not isinstance(charsmap, str):
+        return False
+    with suppress(ValueError):  # refused by the package
+        table = base64.b64decode(charsmap)
+        return int.from_bytes(table[:4], "little") > len(table)
+    return False
 
 
 def _longest_text(charsmap: str) -> int:

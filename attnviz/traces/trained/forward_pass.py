@@ -40,6 +40,7 @@ GREEDY_OPTIONS: dict[str, Any] = {  # override what a checkpoint's generation co
     "no_repeat_ngram_size": 0,
     "renormalize_logits": False,
     "forced_eos_token_id": None,
+    "return_dict_in_generate": False,
 }
 _new_text_listener: ContextVar[Callable[[str], None] | None] = ContextVar(
     "new_text_listener", default=None

@@ -114,7 +114,15 @@ FOREIGN_WEIGHTS = {
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 BYTES_PER_DTYPE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 MAX_CONFIG_BYTES, MAX_CONFIG_LAYERS, MAX_LABELS = 10**7, 1000, 100_000
-COUNT_OF_LAYERS = re.compile(r"(\w+_)?(layers?|blocks|stages)")  # in a config
+MAX_CONFIG_PARTS, MAX_CHUNK = 32, 4096  # a shorter text is lengthened to a chunk by some models
+ADDED_COUNTS = re.compile(r"(\w+_)?(depths|block_sizes|block_repeats|attention_types)")
+MAX_COUNTS = {  # of what a config's names mean
+    r"(\w+_)?(layers?|blocks|stages)": MAX_CONFIG_LAYERS,
+    ADDED_COUNTS.pattern: MAX_CONFIG_LAYERS,
+    "num_labels|id2label": MAX_LABELS,
+    r"((mamba|lsh_attn|local_attn)_)?chunk_(size|length)|(global_)?block_size": MAX_CHUNK,
+    "attention_window|local_radius": MAX_CHUNK,
+}
 MAX_SAFETENSORS_HEADER_BYTES = 2 * 10**7
 MAX_TENSOR_DIMENSIONS, MAX_NUMBERS_PER_BYTE = 16, 2  # 2: numbers of 4 bits
 Header = dict[str, Any]  # of a safetensors file
@@ -407,9 +415,9 @@ def _whole_model_hint(folder: Path) -> str:
 
 def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
     """Return the files that an index lists; refuse one that is missing or in another folder."""
-    names = sorted(
-        {str(name) for name in dict(_read_json_file(index).get("weight_map", {})).values()}
-    )
+    weight_map = _read_json_file(index).get("weight_map")
+    listed = weight_map.values() if isinstance(weight_map, dict) else ()
+    names = sorted(set(map(str, listed)))
     outside = next((name for name in names if Path(name).name != name), None)
     if outside is not None:
         raise model_error(
@@ -478,7 +486,7 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
     """Return the config in a model's folder; refuse a folder without one.
 
     Refuses a config without a model type, one whose layers are not from 1 to `MAX_CONFIG_LAYERS`,
-    and one with more than `MAX_LABELS` labels: transformers lists them before it builds anything.
+    and one that `_refuse_large_counts` refuses.
     """
     if not files.is_file(folder / CONFIG_FILE):
         if files.is_file(folder / ADAPTER_FILE):
@@ -500,16 +508,39 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
                 f"the {CONFIG_FILE} in '{folder}' says that {name} is {_quote_value(layers)}",
                 f"it must be a number from 1 to {MAX_CONFIG_LAYERS}",
             )
-    for name, value in _config_values(config):
-        limit = MAX_CONFIG_LAYERS if COUNT_OF_LAYERS.fullmatch(name) else MAX_LABELS
-        is_count = name in ("num_labels", "id2label") or limit == MAX_CONFIG_LAYERS
-        count = len(value) if isinstance(value, dict | list) else value
-        if is_count and isinstance(count, int | float) and count > limit:
-            raise model_error(
-                f"the {CONFIG_FILE} in '{folder}' has {name} of {_quote_value(count)}",
-                f"it must be at most {limit}",
-            )
+    _refuse_large_counts(folder, config)
     return config
+
+
+def _refuse_large_counts(folder: Path, config: dict[str, Any]) -> None:
+    """Refuse a config of more layers, labels, parts or tokens in a chunk than any model has:
+    transformers lists them before it builds anything, or lengthens each text to a chunk."""
+    values = [*_config_values(config)]
+    parts = sum(name == "model_type" for name, _ in values)
+    counts = [(f"{counted(parts, 'part')} with a model_type", float(parts), MAX_CONFIG_PARTS)]
+    for name, value in values:
+        limits = (each for pattern, each in MAX_COUNTS.items() if re.fullmatch(pattern, name))
+        count = _count(name, value)
+        counts += [(f"{name} of {_quote_value(count)}", count, limit) for limit in limits]
+    for fault, count, limit in counts:
+        if count > limit:
+            raise model_error(
+                f"the {CONFIG_FILE} in '{folder}' has {fault}", f"it must be at most {limit}"
+            )
+
+
+def _count(name: str, value: Any) -> float:
+    """Return the number that a config gives, or how many items it has or asks for."""
+    if not isinstance(value, dict | list):
+        return value if isinstance(value, int | float) else 0
+    numbers, waiting = [len(value)], [*value] if isinstance(value, list) else []
+    while waiting:
+        each = waiting.pop()
+        waiting += each if isinstance(each, list) else []
+        numbers += [int(min(each, 10**15))] if isinstance(each, int | float) and each > 0 else []
+    if ADDED_COUNTS.fullmatch(name):
+        return sum(numbers)
+    return max(numbers) if name == "attention_window" else len(value)
 
 
 def _adapter_error(folder: Path) -> AttnvizError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 CPU_SECONDS, MEMORY_BYTES = 5, 10**9
+MOST_ERROR_LETTERS = 1000  # of what a template raises
 
 
 def limit_work() -> None:
@@ -48,7 +49,7 @@ def fill_in(request: dict[str, Any]) -> dict[str, Any]:
     except MemoryError:
         return {"error": f"it takes more than {MEMORY_BYTES // 10**9} GB of memory"}
     except Exception as error:  # jinja's own, and whatever the template raises
-        return {"error": str(error)}
+        return {"error": str(error)[:MOST_ERROR_LETTERS]}
 
 
 if __name__ == "__main__":
