@@ -271,7 +271,7 @@ PROBLEM_BY_CHANGE = {  # of the small file: a text and its replacement; the line
     ("{ a = 1 }", "{ a = true }"): "line 5 of '{}': 'one' is not a table of numbers",
     ("{ a = 1 }", "{ a = nan }"): "line 5 of '{}': 'one' is not a table of numbers",
     ("{ a = 1 }", "1"): "line 5 of '{}': 'one' is not a table of numbers",
-    ("one = ", '"one two" = '): "line 5 of '{}': 'one two' is cut into one and two",
+    ("one = ", '"one two" = '): "line 5 of '{}': 'one two' is cut into 2 tokens",
     ("one = ", '"" = '): "line 5 of '{}': '' is empty",
     ('hands = ["a"]', 'hands = ["c"]'): "line 11 of '{}': 'c' is handed on, and there is no",
     ('asks = ["b"]\n', ""): "line 8 of '{}': there is no 'asks'",

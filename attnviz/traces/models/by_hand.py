@@ -301,6 +301,6 @@ def _refuse_many_tokens(table: toml.Table, word: str, tokenizer: str) -> None:
     """Refuse a word that is not exactly one token, such as a blank; the error points to `table`."""
     tokens = tokenize(word, tokenizer).labels if word.strip() else ()
     if tokens != (word,):
-        problem = f"is cut into {' and '.join(tokens)}" if tokens else "is empty"
+        problem = f"is cut into {len(tokens)} tokens" if tokens else "is empty"
         hint = f"give words that are one token for tokenizer = '{tokenizer}'"
         raise table.error(f"'{word}' {problem}", hint, word)

@@ -114,7 +114,7 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
     note = _others_note(token_query, "the key")
     if not by_lift:
         return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
-    note = f"{note} · {LIFT_ORDER_NOTE}, largest in the named head"
+    note = f"{note} · {LIFT_ORDER_NOTE} · largest in the named head"
     other_means = [float(mean.base_weights[key]) for key in keys]
     return ranked_bars(
         title, rows, weights, remarks, looking, scale, other_values=other_means, note=note
