@@ -100,7 +100,6 @@ GGUF_SUFFIX = ".gguf"
 OLLAMA_NAME = re.compile(r"(sha256-[0-9a-f]{12})[0-9a-f]{52}")  # shown by its first digits
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 CHOSEN_WEIGHTS = "transformers_weights"  # in a config: another file of safetensors, or its index
-ADAPTER_FILE = "adapter_config.json"
 INDEX_SUFFIX = ".index.json"  # of weights in several files
 TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
 FOREIGN_WEIGHTS = {
