@@ -219,7 +219,7 @@ def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:
 @pytest.mark.parametrize(
     ("options", "query", "key", "expected_head"),
     [
-        ({"query": "it"}, 10, None, "mean of 72 heads"),
+        ({"query": "it"}, 10, None, "L2H1"),  # which the title names; the mean is before it
         ({"query": "it", "layer": 3, "head": 2}, 10, None, "L3H2"),
         ({"source": "it", "to": "animal"}, 10, 2, "L3H1"),
         ({"layer": 4, "head": 7}, 2, None, "L4H7"),
@@ -242,7 +242,9 @@ def test_what_is_asked_for_comes_first(
     check_places(explorer)
     assert (explorer.query, explorer.key) == (query, key)
     assert first_head_name(explorer) == expected_head
-    is_summary = expected_head.startswith(("mean", "rollout"))
+    is_summary = expected_head.startswith(("mean", "rollout")) or options == {"query": "it"}
+    if "query" in options and "layer" not in options:
+        assert explorer.heads[0].name == "mean of 72 heads"
     assert len(explorer.heads) == (12 if "layer" in options else 72) + is_summary
     assert [bool(each.note) for each in explorer.heads] == [
         is_summary,

@@ -38,6 +38,7 @@ from attnviz.views.inspection.head_kinds import common_kind, head_flags
 from attnviz.views.inspection.heatmap import map_captions, side_axis
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
+from attnviz.wording.numbers import SUM_ROUNDING
 
 MAX_SHORT_NAME_LETTERS = 18  # of a model, above a map or a column
 SideKey = tuple[int, tuple[tuple[int, ...], ...]]
@@ -120,8 +121,8 @@ def _is_about_generated_text(inspection: Inspection) -> bool:
 
 
 def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
-    """Return the head and tokens asked for: the strongest head of a link or by effect, or the mean
-    for a query.
+    """Return the head and tokens asked for: the strongest head of a link or by effect; for a query
+    the head that its title names, or the mean.
 
     With none of these options it is the strongest head of the kind that the title is about, else
     the most telling of the flagged heads, or the first map.
@@ -132,7 +133,10 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
         return InitialSelection(link.top_links[0].map.name, link.token_query.row, link.column)
     if looking.query is not None:
         token_query = build_token_query(inspection, looking.query)
-        return InitialSelection(token_query.mean.map.name, token_query.row)
+        best = token_query.peaks[0]  # which the title names, if it stands out
+        is_named = token_query.ranks_by_lift and best.lift > SUM_ROUNDING
+        name = best.name if is_named else token_query.mean.map.name
+        return InitialSelection(name, token_query.row)
     if looking.by == "effect" and inspection.effects.heads:
         return InitialSelection(inspection.effects.heads[0].name)
     if _is_about_generated_text(inspection):
