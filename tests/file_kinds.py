@@ -95,7 +95,7 @@ FILE_KINDS = (
     ),
     FileKind(
         "chat templates, which are programs and run in a sandbox (`--chat`)",
-        ("traces.trained.loading", "traces.trained.template_process"),
+        ("traces.trained.loading", "traces.trained.chat_template"),
         ("chat template",),
     ),
     FileKind(

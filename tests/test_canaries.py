@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 
 from attnviz import trace
 from attnviz.traces.models.model_names import find_model_path
-from attnviz.traces.trained import template_process
+from attnviz.traces.trained import chat_template
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz, unchecked
@@ -60,7 +60,7 @@ class Watch:
     def __call__(self, event: str, details: tuple[Any, ...]) -> None:
         if self.forbidden is None:
             return
-        if event == "subprocess.Popen" and [*details[1]][-1:] == [template_process.__file__]:
+        if event == "subprocess.Popen" and [*details[1]][-1:] == [chat_template.__file__]:
             return  # attnviz's own program, which fills in chat templates
         if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
             self.events.append(f"{event} {details[:2]}")

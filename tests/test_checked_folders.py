@@ -308,10 +308,10 @@ def test_the_end_of_a_process_is_no_error_of_a_model(
 def test_a_model_of_a_hub_is_downloaded_and_then_checked_as_a_folder_is(
     folder: Path, attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
+    requested_patterns: list[list[str]] = []
 
     def download(name: str, allow_patterns: list[str]) -> str:
-        asked.append(allow_patterns)
+        requested_patterns.append(allow_patterns)
         return str(folder)
 
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
@@ -322,7 +322,7 @@ def test_a_model_of_a_hub_is_downloaded_and_then_checked_as_a_folder_is(
     downloaded = trace(SHORT_TEXT, model="owner/name")
     assert downloaded.trained is not None
     assert downloaded.trained.name == "owner/name"
-    assert asked == [loading.FOLDER_PATTERNS]
+    assert requested_patterns == [loading.FOLDER_PATTERNS]
     (folder / model_location.ADAPTER_FILE).write_text(json.dumps({"peft_type": "LORA"}))
     problem, _ = refusal_lines(attnviz("inspect", TEXT, "--model", "owner/name"))
     assert "has an adapter (PEFT)" in problem

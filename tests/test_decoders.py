@@ -62,8 +62,8 @@ def test_a_text_is_generated_whatever_form_a_file_asks_for(tmp_path: Path) -> No
     folder = save(KINDS["gpt2"], tmp_path / "decoder")
     expected = trace(SHORT_TEXT, model=str(folder), generate=2).tokens.ids
     path = folder / "generation_config.json"
-    asked = {"return_dict_in_generate": True, "output_attentions": True}
-    path.write_text(json.dumps(json.loads(path.read_text()) | asked))
+    settings_of_file = {"return_dict_in_generate": True, "output_attentions": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings_of_file))
 
     assert trace(SHORT_TEXT, model=str(folder), generate=2).tokens.ids == expected
 

@@ -1364,7 +1364,7 @@ def test_the_copied_command_prints_the_head_the_row_and_the_settings_on_the_scre
     random = Random(seed)
     changes, moves = ["t", "T", "s", "m", "x"], ["[", "]", "{", "}", "up", "down"]
     press(session, "t", *random.choices([*changes, *moves, *moves], k=8))
-    place, shown = session.place, session.subject
+    place, subject = session.place, session.subject
     press(session, "y")
     if kind == "a second sentence":
         assert "softmax" in session.copied
@@ -1373,13 +1373,13 @@ def test_the_copied_command_prints_the_head_the_row_and_the_settings_on_the_scre
 
     assert result.status == 0, result.err
     document = json.loads((tmp_path / "copied.json").read_text(encoding="utf-8"))
-    row = shown.grid(place.head).values[place.query]
+    row = subject.grid(place.head).values[place.query]
     assert any(np.allclose(row, other, atol=1e-6) for other in rows_of_length(document, len(row)))
     settings = document["attnviz"]["settings"]
-    expected = json.loads(json.dumps(shown.trace.provenance.settings))
+    expected = json.loads(json.dumps(subject.trace.provenance.settings))
     assert settings == expected
-    if len(shown.attention) > 1:
-        layer, head = shown.attention[place.head]
+    if len(subject.attention) > 1:
+        layer, head = subject.attention[place.head]
         command = not_none(parse_command(session.copied)).options
         assert (command["layer"], command["head"]) == ([str(layer.layer)], [str(head)])
         assert command["query"] == [str(place.query + 1)]

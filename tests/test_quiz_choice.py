@@ -87,10 +87,10 @@ def test_the_questions_of_the_course_are_others_for_another_seed_and_never_twice
     course, sentences = read_course(), [Counter[str]() for _ in range(8)]
     places = {2: Counter[int](), 4: Counter[int]()}  # by the number of answers
     for seed in range(40):
-        asked = build_quiz(course.with_seed(seed)).questions
-        exercises = [build_exercise(each, 1) for each in asked]
+        questions = build_quiz(course.with_seed(seed)).questions
+        exercises = [build_exercise(each, 1) for each in questions]
         assert len({(each.question.title, each.context) for each in exercises}) == 8
-        for at, question in enumerate(asked):
+        for at, question in enumerate(questions):
             sentences[at][not_none(question.row).trace.tokens.text] += 1
             places[question.count][question.answer] += 1
 
@@ -130,13 +130,13 @@ def test_one_of_several_texts_is_drawn_and_they_have_no_questions_of_their_own(
     path = tmp_path / "lesson.toml"
     path.write_text('[[texts]]\ntext = ["I am learning this", "she reads old books", "we sing"]\n')
     lesson = read_lesson(path)
-    drawn = {
+    drawn_texts = {
         not_none(build_quiz(lesson.with_seed(seed)).questions[0].row).trace.tokens.text
         for seed in range(8)
     }
     path.write_text(f'{path.read_text()}[[texts.ask]]\nkind = "token"\n')
 
-    assert {"I am learning this", "she reads old books"} <= drawn
+    assert {"I am learning this", "she reads old books"} <= drawn_texts
     with pytest.raises(AttnvizError, match="own questions are about one text, and 'text' gives"):
         read_lesson(path)
 

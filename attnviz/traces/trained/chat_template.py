@@ -1,4 +1,9 @@
-"""Fills in the chat template of a model, in a process of its own."""
+"""Fills in a chat template, in a process of its own with little time and memory.
+
+A template is a program of whoever wrote the model. That process runs this file, with JSON as its
+standard input and output. Nothing of attnviz is imported here, so that it starts in a fraction of a
+second.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,16 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from attnviz.traces.trained import template_process
-
 MOST_ADDED_LETTERS = 1_000_000  # that a template makes of a message, beside the message itself
 LONGEST_WAIT = 60  # seconds, on a machine that does much else
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+CPU_SECONDS, MEMORY_BYTES = 5, 10**9
+MOST_ERROR_LETTERS = 1000  # of what a template raises
 
 
 class TemplateError(Exception):
@@ -41,7 +47,7 @@ def _fill_in(arguments: str, most_letters: int) -> str:
     request = {"path": sys.path, "most_letters": most_letters, "arguments": json.loads(arguments)}
     try:
         process = subprocess.run(
-            [sys.executable, "-I", "-B", str(Path(template_process.__file__))],
+            [sys.executable, "-I", "-B", __file__],
             input=json.dumps(request).encode(),
             capture_output=True,
             timeout=LONGEST_WAIT,
@@ -54,9 +60,49 @@ def _fill_in(arguments: str, most_letters: int) -> str:
             reason = "no process of Python can be started for it"
         raise TemplateError(reason) from None
     if process.returncode < 0:  # a signal ended it
-        raise TemplateError(f"it takes more than {template_process.CPU_SECONDS} seconds")
+        raise TemplateError(f"it takes more than {CPU_SECONDS} seconds")
     answer = json.loads(process.stdout) if process.returncode == 0 else {}
     if "text" not in answer:
         raise TemplateError(answer.get("error", "the process for it ended early"))
     text: str = answer["text"]
     return text
+
+
+def limit_work() -> None:
+    """Have the system end this process if it takes more; Windows has no such limits."""
+    try:
+        import resource
+    except ImportError:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS
+    limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
+    with suppress(OSError):  # only Linux says how many addresses are in use
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limits[resource.RLIMIT_AS] = pages * resource.getpagesize() + MEMORY_BYTES
+    for kind, most in limits.items():
+        soft, hard = resource.getrlimit(kind)
+        bounds = [each for each in (soft, hard, most) if each != resource.RLIM_INFINITY]
+        resource.setrlimit(kind, (min(bounds), hard))
+
+
+def fill_in(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the `text` that a template makes, or the `error` that it ends with."""
+    sys.path[:] = request["path"]
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    limit_work()
+    try:
+        texts_and_places: Any = render_jinja_template(**request["arguments"])
+        text = texts_and_places[0][0]
+        if len(text) <= request["most_letters"]:
+            return {"text": text}
+        return {"error": f"it makes more than {request['most_letters']:,} letters"}
+    except MemoryError:
+        return {"error": f"it takes more than {MEMORY_BYTES // 10**9} GB of memory"}
+    except Exception as error:  # jinja's own, and whatever the template raises
+        return {"error": str(error)[:MOST_ERROR_LETTERS]}
+
+
+if __name__ == "__main__":
+    json.dump(fill_in(json.load(sys.stdin)), sys.stdout)
