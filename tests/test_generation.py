@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from copy import copy
 from dataclasses import replace
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import Browser
+from safetensors.torch import load_file, save_file
 
 from attnviz import AttnvizError, Inspection, from_weights, inspect, trace
 from attnviz.renderers import Look
@@ -358,3 +360,19 @@ def test_a_chat_that_cannot_be_is_refused_in_two_lines(
     assert_refused(result, problem, "leave --chat out")
     with pytest.raises(AttnvizError, match="no chat template"):
         trace(SHORT_TEXT, model=small_transformer("gpt2"), chat=True)
+
+
+@pytest.mark.filterwarnings("error")  # a note that the model ended the text would be one
+def test_a_model_whose_weights_are_no_numbers_is_not_said_to_have_ended_the_text(
+    small_transformer: Saved, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(small_transformer("llama"), folder)
+    weights = load_file(folder / "model.safetensors")
+    weights["model.embed_tokens.weight"].fill_(torch.nan)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    # all logits are NaN, of which the first counts as the largest
+    (folder / "generation_config.json").write_text('{"eos_token_id": 0}')
+
+    with pytest.raises(AttnvizError, match=r"not a number \(NaN\), in model.embed_tokens.weight"):
+        trace(SHORT_TEXT, model=str(folder), generate=2)

@@ -156,6 +156,8 @@ def continue_text(model: LoadedTransformer, ids: TokenIds, settings: Settings) -
         model, _generate_greedily(model, ids, settings.generate, settings), len(ids)
     )
     added = len(text_ids) - len(ids)
+    if not added:
+        refuse_infinite_weights(model)  # of which every answer is the first token
     if added < settings.generate:
         note = f"the model ended the text after {counted(added, 'token')}"
         warn_with_note(note if added else ENDED_AT_ONCE_NOTE)
