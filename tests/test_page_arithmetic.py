@@ -486,10 +486,12 @@ def test_the_error_that_a_page_states_is_that_of_its_numbers(seed: int, scale: f
 
 
 def _in_16_bits(vectors: np.ndarray) -> np.ndarray:
-    """Each number as the square of a root in 32,767 steps up to the largest of its row."""
+    """Each number as the square of a root in 32,767 steps up to the largest of its row, which
+    a page has as a number of 32 bits."""
     largest = abs(vectors).max(axis=1, keepdims=True)
-    steps = np.rint(np.sqrt(abs(vectors) / largest) * 32767)
-    return np.asarray(np.sign(vectors) * (steps / 32767) ** 2 * largest, dtype=np.float64)
+    steps = np.rint(np.sqrt(abs(vectors) / largest) * 32767).astype(np.float64)
+    numbers = np.sign(vectors) * (steps / 32767) ** 2 * largest.astype(np.float64)
+    return np.asarray(numbers.astype(np.float32), dtype=np.float64)
 
 
 def test_only_rounding_that_matters_is_spoken_of() -> None:
