@@ -18,7 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens import tokenizer_limits
 from attnviz.tokens.tokenizer_limits import refuse_growing_parts, within_limit
 from tests.conftest import Attnviz
-from tests.refusals import assert_refused
+from tests.refusals import assert_refused, refusal_of
 from tests.small_transformers import Saved
 
 Rule = dict[str, Any]
@@ -55,9 +55,8 @@ USUAL_PARTS = {
     "pegasus": sequence(charsmap(LIGATURE), *[replacing(" ", Regex=" {2,}")] * 2),
     "a decoder": {"decoder": replacing(" ", String="▁")},
     "bert": template(2),
-    "odd": {"normalizer": [1, None], "post_processor": {"single": 3, "special_tokens": []}},
-    "no parts": None,
 }
+ODD_PARTS = {"normalizer": [1, None], "post_processor": {"single": 3, "special_tokens": []}}
 GROWING_PARTS = {
     "four rules": (sequence(*[replacing("a" * 1000, String="a")] * 4), "1,000,000,000,000 letters"),
     "six rules": (sequence(*[replacing("a" * 1000, String="a")] * 6), "more than 10¹⁵ letters"),
@@ -70,9 +69,35 @@ GROWING_PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", USUAL_PARTS)
-def test_rules_of_known_tokenizers_are_accepted(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "letters"),
+    [("llama", 2), ("albert", 18), ("xlm-r", 36), ("pegasus", 72), ("a decoder", 1), ("bert", 1)],
+)
+def test_rules_of_known_tokenizers_are_accepted_for_what_they_make_of_a_letter(
+    name: str, letters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer_limits, "MAX_GROWTH", letters)
     refuse_growing_parts(USUAL_PARTS[name], name)
+    monkeypatch.setattr(tokenizer_limits, "MAX_GROWTH", letters - 1)
+    problem, _ = refusal_of(lambda: refuse_growing_parts(USUAL_PARTS[name], name))
+
+    assert f"may make {letters} letters of one" in problem
+
+
+@pytest.mark.parametrize("parts", [ODD_PARTS, None])
+def test_parts_that_are_no_rules_make_nothing_of_a_text(
+    parts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever they are, transformers reports it."""
+    monkeypatch.setattr(tokenizer_limits, "MAX_GROWTH", 1)
+    monkeypatch.setattr(tokenizer_limits, "MAX_ADDED_TOKENS", 0)
+    errors = list[str]()
+    try:
+        refuse_growing_parts(parts, "odd")
+    except AttnvizError as error:
+        errors.append(str(error))
+
+    assert errors == []
 
 
 @pytest.mark.parametrize("name", GROWING_PARTS)
@@ -119,14 +144,23 @@ def test_a_file_larger_than_any_tokenizer_is_not_read(
         tokenizer_limits.refuse_growing_files(tmp_path)
 
 
-def test_a_tokenizer_that_is_no_file_is_not_read(tmp_path: Path) -> None:
+def test_a_tokenizer_that_is_no_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as a pipe, which nobody writes to, or a device without an end."""
     if not hasattr(os, "mkfifo"):
         pytest.skip("Windows has no such files")
     os.mkfifo(tmp_path / "tokenizer.json")
     (tmp_path / "tokenizer_config.json").symlink_to("/dev/zero")
+    (tmp_path / "special_tokens_map.json").write_text('{"unk_token": "?"}')
+    read_parts = list[Any]()
+    monkeypatch.setattr(
+        tokenizer_limits, "refuse_growing_parts", lambda parts, *_: read_parts.append(parts)
+    )
 
     tokenizer_limits.refuse_growing_files(tmp_path)
+
+    assert read_parts == [{"unk_token": "?"}]
 
 
 @pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])

@@ -250,7 +250,7 @@ def _as_conversation(model: LoadedTransformer, text: str) -> str:
         )
     try:
         conversation = fill_in_template(model.tokenizer, text)
-    except Exception as error:  # jinja's own, and whatever the template raises
+    except Exception as error:  # a TemplateError, or what transformers says of an odd template
         if memory.is_out_of_memory(error):
             raise
         raise AttnvizError(
