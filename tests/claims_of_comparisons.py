@@ -14,6 +14,7 @@ from math import isnan
 from typing import Any
 
 import numpy as np
+import torch
 
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.seeds import Repeats, Sweep
@@ -702,14 +703,17 @@ def require_effect(evidence: Evidence, alternative: Alternative, match: re.Match
 
 def logits(alternative: Alternative) -> Array:
     assert alternative.layer is not None
+    """The scores that the softmax takes, in the precision of the alternative: that of float32 is
+    1e-3 for scores of 1e4."""
     attended = alternative.layer.attended
-    scores: Array = attended.scores.double().numpy() * alternative.layer.scale
+    scores = attended.scores * alternative.layer.scale
     cap = None if alternative.trace is None else alternative.trace.variant.soft_cap
     if cap is not None:
-        scores = cap * np.tanh(scores / cap)
+        scores = cap * torch.tanh(scores / cap)
     for addend in (attended.bias, attended.mask):
-        scores = scores if addend is None else scores + addend.double().numpy()
-    return scores
+        scores = scores if addend is None else scores + addend.to(scores.dtype)
+    added: Array = scores.double().numpy()
+    return added
 
 
 @claim(

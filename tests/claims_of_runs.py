@@ -208,7 +208,8 @@ def only_heads_named_are_off(statement: Statement, match: re.Match[str]) -> bool
         f"L{layer.layer}H{head}" if several else f"head {head}"
         for layer in statement.trace.layers
         for head in range(layer.heads)
-        if head in layer.off and _head_is_off(layer, head, mean=mean)
+        if layer.off.get(head) == ("mean" if mean else "zero")
+        and _head_is_off(layer, head, mean=mean)
     ]
     only = not several and statement.trace.layers[0].heads == 1
     expected_names = ["the only head"] if only else off

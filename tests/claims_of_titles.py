@@ -110,8 +110,11 @@ def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> 
     (_, _, weights), row, key = find_link(trace, match)
     weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
     is_strongest = weight == all_weights[0] and weight - all_weights[1] > GAP
+    asked = (
+        query if query is not None or trace.prediction is None else trace.prediction.main_position
+    )
     return (
-        (is_strongest or (query is not None and weight > 0.5))
+        (is_strongest or (row == asked and weight > 0.5))
         and percent_matches(match[6], weight)
         and rows_sum_to_one(trace, query)
         and query in (None, row)
@@ -231,7 +234,7 @@ def two_keys_get_most(trace: Trace, query: int | None, match: re.Match[str]) -> 
     )
 
 
-@claims(rf"{WHO} attends to nothing: every key is masked")
+@claims(rf"{HEAD}{WHO} attends to nothing: every key is masked")
 def query_reads_nothing(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return not any(bool(mixing[query].any()) for _, _, mixing in active_heads(trace))
 
@@ -308,11 +311,14 @@ def mistake_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bo
     return match[1] in (mistake.cause, mistake.about)
 
 
-@claims(rf"(?:Attention between (\d+) tokens?|What {WHO} attends to)(?: in (\d+) heads)?")
+@claims(
+    rf"(?:Attention between (\d+) tokens?|What {WHO} attends to)(?: in (?:(\d+) heads|([\w ]+)))?"
+)
 def counts_match(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    count = len(list(active_heads(trace)))
+    names = [name for name, *_ in active_heads(trace)]
     token_count_is_right = match[1] is None or int(match[1]) == len(trace.tokens)
-    return token_count_is_right and count == int(match[4] or 1)
+    is_named_head = match[5] is None or names == [match[5]]
+    return token_count_is_right and is_named_head and len(names) == int(match[4] or 1)
 
 
 @claims(r"(?:Embeddings|Queries|Keys|Values|Scores|Tokens).* of (\d+) tokens?")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import inspect as inspect_module
 import io
 import json
 import os
 import re
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -26,6 +27,7 @@ from attnviz.analysis.inspection.corpus_effects import CorpusEffects
 from attnviz.analysis.inspection.effects import OutputMeasure
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.mean_estimates import mean_intervals
+from attnviz.machine import files
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.words_and_bars import RankedBars
@@ -577,6 +579,28 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
     with pytest.raises(AttnvizError, match="--ablation is about switching heads off, but none"):
         InspectOptions(ablation="mean")
     assert library.head_effects is head_effects
+
+
+def test_the_file_of_a_corpus_is_closed_also_after_an_error(
+    attnviz: Attnviz,
+    small_transformer: Saved,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path, opened = tmp_path / "texts.txt", list[Generator[str, None, None]]()
+    path.write_text("it is\n" + "it " * 1000 + "\nit was\n", "utf-8")
+    read_lines = files.read_lines
+
+    def note_lines(path: Path) -> Generator[str, None, None]:
+        opened.append(read_lines(path))
+        return opened[-1]
+
+    monkeypatch.setattr(files, "read_lines", note_lines)
+
+    result = attnviz("heads", "--texts", str(path), "--model", str(small_transformer("gpt2")))
+
+    assert result.status == 2
+    assert [inspect_module.getgeneratorstate(lines) for lines in opened] == ["GEN_CLOSED"]
 
 
 OWN_ANSWERS = [

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from attnviz import Trace, trace
 from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.map_regrouping import group_by_word
+from attnviz.analysis.inspection.map_regrouping import group_by_word, word_side
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.cells import FULL_SLICE, unmasked_cells
@@ -95,6 +95,13 @@ def test_a_space_that_is_a_token_belongs_to_the_word_behind_it() -> None:
     )
 
     assert group_by_word(tokens) == ((0,), (1, 2), (3,), (4,))
+
+
+def test_spaces_behind_the_last_word_are_a_word_that_can_be_seen() -> None:
+    tokens = Tokens("a   ", (b"a", b" ", b"  "), (1, 2, 3), (True, True, True))
+
+    assert word_side(tokens).groups == ((0,), (1, 2))
+    assert word_side(tokens).labels == ("a", "␣")
 
 
 def test_signs_of_chinese_are_words_of_their_own() -> None:

@@ -142,6 +142,12 @@ def sentence_for(name: str) -> str:
 # A trace comes back, and is made again.
 
 
+def test_a_token_that_can_attend_to_itself_alone_is_not_said_to_give_itself_its_attention() -> None:
+    title = trace(AGREEMENT, model="agreement", window=1).view().headline
+
+    assert title == "Each token attends only to itself"
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 @pytest.mark.parametrize("name", ["agreement", "toy"])
 def test_a_trace_of_a_model_comes_back(tmp_path: Path, name: str, suffix: str) -> None:

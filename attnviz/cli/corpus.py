@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
@@ -108,22 +108,25 @@ def deliver_corpus_effects(
     file before torch is loaded.
     """
     early_checks.refuse_impossible_settings(settings)
-    lines = files.read_lines(path)
-    start = []
-    for line in lines:
-        start.append(line)
-        if line.strip():
-            break
-    else:
-        raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
-    refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in options else [])
+    with closing(files.read_lines(path)) as lines:
+        start = []
+        for line in lines:
+            start.append(line)
+            if line.strip():
+                break
+        else:
+            raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
+        refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in options else [])
 
-    from attnviz.analysis.inspection.corpus_effects import head_effects
+        from attnviz.analysis.inspection.corpus_effects import head_effects
 
-    track = partial(
-        with_progress_bar, label="switching heads off", quiet=outputs.quiet, total=count_lines(path)
-    )
-    effects = head_effects(chain(start, lines), settings, track=track, **options)
+        track = partial(
+            with_progress_bar,
+            label="switching heads off",
+            quiet=outputs.quiet,
+            total=count_lines(path),
+        )
+        effects = head_effects(chain(start, lines), settings, track=track, **options)
     line = command.with_options(**changed_options(outputs, pictures)).line
     with reporting_interrupt(counted(effects.texts, "text"), outputs, is_one=effects.interrupted):
         output.deliver_view(effects.view_for_command(command=command, line=line), outputs, pictures)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,22 +53,23 @@ def survey_command(
     attnviz survey --file texts.txt --model minilm -o heads.html
     """
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    lines = from_first_text(_text_lines(text.file))
-    settings = settings_from_options(
-        text, replace(model, model=model.model or MINILM), trained, attention
-    )
+    with closing(_text_lines(text.file)) as lines:
+        texts = from_first_text(lines)
+        settings = settings_from_options(
+            text, replace(model, model=model.model or MINILM), trained, attention
+        )
 
-    command = Command(name="survey", options=changed_options(text, model, trained, attention))
-    line = command.with_options(**changed_options(outputs, pictures)).line
-    with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
-        from attnviz.analysis.survey import survey  # torch, which takes seconds
+        command = Command(name="survey", options=changed_options(text, model, trained, attention))
+        line = command.with_options(**changed_options(outputs, pictures)).line
+        with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
+            from attnviz.analysis.survey import survey  # torch, which takes seconds
 
-        result = survey(lines, settings, track=track)
+            result = survey(texts, settings, track=track)
     with reporting_interrupt(counted(result.lines, "line"), outputs, is_one=result.interrupted):
         output.deliver_view(result.view_for_command(command=command, line=line), outputs, pictures)
 
 
-def _text_lines(path: Path | None) -> Iterator[str]:
+def _text_lines(path: Path | None) -> Generator[str, None, None]:
     """Return the lines of the file after --file, or of standard input; refuse a missing file, and
     a terminal, on which nobody types a corpus."""
     if path is not None and str(path) != "-":

@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 import warnings
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -115,7 +115,7 @@ def reporting_unreadable(path: Path) -> Iterator[None]:
         raise AttnvizError(problem, "check its permissions") from None
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Generator[str, None, None]:
     """Return the lines of a UTF-8 file, without line breaks, read one after another.
 
     Refuses a file that is missing or unreadable at once, and later a line that is too long or is
@@ -126,7 +126,7 @@ def read_lines(path: Path) -> Iterator[str]:
     return iterate_lines(file, f"'{path}'")
 
 
-def iterate_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+def iterate_lines(stream: BinaryIO, name: str) -> Generator[str, None, None]:
     """Yield the lines of a stream as `read_lines` does, and close it at the end; `name` is the
     stream's in errors."""
     with stream:

@@ -290,4 +290,5 @@ def _word_label(tokens: Tokens, group: tuple[int, ...]) -> str:
     """Return the label of a word: that of its only token, or the text of all its tokens."""
     if len(group) == 1:
         return tokens.labels[group[0]]
-    return piece_phrase(b"".join(tokens.pieces[position] for position in group).strip())
+    text = b"".join(tokens.pieces[position] for position in group)
+    return piece_phrase(text.strip() or text)

@@ -15,7 +15,7 @@ from math import floor
 import numpy as np
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import CellValues, StoredCells
+from attnviz.cells import CellValues, Patch, StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import MaskShape, find_mask_shape, has_symptom
@@ -150,9 +150,16 @@ class ShownWeights:
 
         If only one query is shown, it is always its row, whatever `query` is.
         """
-        patch = head.rows.cells.row(query if self.query is None else 0)
+        patch = self._patch(head, query)
         weights: CellValues = np.where(patch.hidden, 0.0, patch.values)[0]
         return weights
+
+    def has_choice(self, head: ShownHead, query: int) -> bool:
+        """Return whether a query may attend to several keys in a head."""
+        return int((~self._patch(head, query).hidden).sum()) > 1
+
+    def _patch(self, head: ShownHead, query: int) -> Patch:
+        return head.rows.cells.row(query if self.query is None else 0)
 
     @property
     def is_even(self) -> bool:
@@ -328,8 +335,8 @@ def _all_visible_text(facts: ShownWeights) -> str:
 def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | None:
     """Return the heads of the last layer in which all give one key most attention, and that key.
 
-    It is about the query shown, or the token whose answer counts most; None without one, and if no
-    layer with several heads agrees.
+    It is about the query shown, or the token whose answer counts most; None without one, if it can
+    attend to one key only, and if no layer with several heads agrees.
     """
     position = facts.asked_position
     if position is None:
@@ -339,7 +346,8 @@ def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | N
         rows = [facts.row(head, position) for head in heads]
         keys = {int(row.argmax()) for row in rows}
         have_majority = all(float(row.max()) > MAJORITY_SHARE for row in rows)
-        if len(heads) > 1 and len(keys) == 1 and have_majority:
+        has_choice = any(facts.has_choice(head, position) for head in heads)
+        if len(heads) > 1 and len(keys) == 1 and have_majority and has_choice:
             return heads, keys.pop()
     return None
 
@@ -404,14 +412,15 @@ def _only_key_title(facts: ShownWeights) -> str:
 def _asked_token_title(facts: ShownWeights) -> str:
     """Return which key gets most of the attention of the token at which the model is asked.
 
-    Empty without such a token, if keys are another sentence's, or if no key gets more than half.
+    Empty without such a token, if keys are another sentence's, if it can attend to one key only, or
+    if no key gets more than half.
     """
     head, position = facts.heads[0], facts.asked_position
     if position is None or head.keys is not facts.tokens:
         return ""
     row = facts.row(head, position)
     key = int(row.argmax())
-    if row[key] <= MAJORITY_SHARE:
+    if row[key] <= MAJORITY_SHARE or not facts.has_choice(head, position):
         return ""
     return facts.link_title(head, StrongestLink(position, key, float(row[key]), 0.0))
 
