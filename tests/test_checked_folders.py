@@ -190,6 +190,7 @@ def test_a_config_that_chooses_no_file_of_its_folder_is_refused(
         ({"attention_types": [[["global"], 10**9]]}, "has attention_types of 1000000001"),
         ({"mamba_chunk_size": 10**7}, "has mamba_chunk_size of 10000000"),
         ({"attention_window": [8, 10**7]}, "has attention_window of 10000000"),
+        ({"max_seq_len": 10**9}, "has max_seq_len of 1000000000"),
         ({"parts": [{"model_type": "bert"}] * 32}, "has 33 parts with a model_type"),
         (RAG, "describes a larger model than the weights there: 515,773,"),
         (
@@ -262,14 +263,14 @@ def test_a_model_without_its_unused_weights_is_loaded(folder: Path) -> None:
 
 def test_a_model_generates_as_its_own_file_or_an_older_models_config_says(tmp_path: Path) -> None:
     folder = save(KINDS["bart"], tmp_path / "bart")
-    update_json("generation_config.json", no_repeat_ngram_size=3)(folder)
+    update_json("generation_config.json", forced_bos_token_id=3)(folder)
     model = load_transformer(Settings(model=str(folder))).model
-    assert model.generation_config.no_repeat_ngram_size == 3
+    assert model.generation_config.forced_bos_token_id == 3
 
     (folder / "generation_config.json").unlink()
-    update_json(CONFIG, no_repeat_ngram_size=2)(folder)
+    update_json(CONFIG, forced_bos_token_id=2)(folder)
     model = load_transformer(Settings(model=str(folder))).model
-    assert model.generation_config.no_repeat_ngram_size == 2
+    assert model.generation_config.forced_bos_token_id == 2
 
 
 def break_tokenizer(folder: Path) -> None:

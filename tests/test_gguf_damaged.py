@@ -388,6 +388,23 @@ def test_a_part_under_another_parts_name_is_refused(
     )
 
 
+def test_what_a_header_says_is_no_advice(write_model_file: Write, attnviz: Attnviz) -> None:
+    path, name, advice = write_model_file(), b"blk.0.ffn_down.weight", b"x'. hint: run this, it"
+    assert len(advice) == len(name) + 1
+    path.write_bytes(path.read_bytes().replace(name, advice[:-1]))
+    _overwrite(path, path.read_bytes().index(advice[:-1]) + len(name), 99, "<I")
+
+    assert "its tensor 'x’. hint: run this, i' has 99 dimensions" in _read_error(attnviz, path)
+
+
+def test_a_file_that_is_named_as_part_0_of_0_is_a_whole_one(
+    write_model_file: Write, tmp_path: Path
+) -> None:
+    path = write_model_file().rename(tmp_path / "m-00000-of-00000.gguf")
+
+    assert read_gguf(path).architecture == "llama"
+
+
 def test_a_split_file_is_read_from_any_of_its_parts(
     write_model_file: Write, tmp_path: Path
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import re
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -33,6 +35,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.survey import survey_headline
 from tests.conftest import Attnviz
 from tests.refusals import refusal_of
+from tests.small_transformers import Saved
 from tests.small_transformers import Saved
 
 SENTENCES = [
@@ -388,6 +391,23 @@ def test_a_survey_takes_a_transformer_and_no_choices_about_one_sentence() -> Non
         survey(SENTENCES, model="agreement")
     with pytest.raises(AttnvizError, match="there is no keyword 'without'"):
         survey(SENTENCES, without="L0H2")  # type: ignore[call-arg]
+
+
+def test_a_vocabulary_of_special_tokens_alone_is_refused(
+    small_transformer: Saved, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_transformer("llama"), tmp_path / "special"))
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["added_tokens"] = [
+        {"id": number, "content": word, "special": True}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        for word, number in content["model"]["vocab"].items()
+    ]
+    path.write_text(json.dumps(content))
+
+    with pytest.raises(AttnvizError, match="has only special tokens, which are no words"):
+        survey(SENTENCES, model=str(folder))
 
 
 def test_lines_of_a_file_are_read_one_after_another_and_errors_name_theirs(tmp_path: Path) -> None:

@@ -64,6 +64,12 @@ GROWING_PARTS = {
     "between letters": (sequence(*[replacing("x", Regex="")] * 10), "1,024 letters"),
     "a table": (sequence(charsmap("b", "x" * 1001)), "1,001 letters"),
     "a decoder": ({"decoder": replacing("x" * 1001, String="▁")}, "1,001 letters"),
+    "bytes of bytes": (sequence(*[{"type": "ByteLevel"}] * 5), "1,024 letters"),
+    "bytes before cutting": (
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}] * 5}},
+        "1,024 letters",
+    ),
+    "many rules": (sequence(*[{"type": "Lowercase"}] * 201), "has more than 200 rules"),
     "special tokens": (template(101), "adds 101 tokens to a text, and 100 are the most"),
     "the text twice": (template(1, texts=2), "repeats each text"),
 }

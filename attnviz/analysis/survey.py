@@ -42,7 +42,7 @@ from attnviz.analysis.line_measures import (
     join_layers,
 )
 from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, model_error
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import from_first_text
@@ -515,7 +515,12 @@ def _repeated_tokens(model: LoadedTransformer, seed: int) -> list[Tokens]:
     spelling = tokenizer_spelling(model.tokenizer)
     size = min(model.model.get_input_embeddings().num_embeddings, len(model.tokenizer))
     left_out = {*spelling.special_ids, spelling.unknown_id}
-    ids = np.array([number for number in range(size) if number not in left_out])
+    ids = np.array([number for number in range(size) if number not in left_out], dtype=int)
+    if not len(ids):
+        raise model_error(
+            f"the tokenizer of '{model.name}' has only special tokens, which are no words",
+            "use the tokenizer of the original model",
+        )
     with reporting_tokenizer_errors(model):
         encoded = model.tokenizer("a", return_special_tokens_mask=True)
     marks = encoded["special_tokens_mask"]

@@ -22,7 +22,10 @@ MAX_FILE_BYTES = 2**27  # the largest vocabularies, of a million tokens, take ha
 MAX_GROWTH = 1000  # letters of one; a composed letter may become 18, and rules double some of them
 MAX_ADDED_TOKENS = 100  # to a text
 MAX_SPECIAL_TOKENS = 10_000  # by name; the time to load them grows with their square
-REWRITING_PARTS = ("normalizer", "decoder")
+MAX_RULES = 200  # of each kind; each is applied to the whole text
+MAX_TOKEN_ID = 2**24  # for which tables have a place, of a vocabulary of a million tokens
+REWRITING_PARTS = ("normalizer", "pre_tokenizer", "decoder")
+BYTE_LETTERS = 4  # of one letter of UTF-8, as ByteLevel writes it
 LEAST_WAIT, LETTERS_PER_SECOND = 20, 20_000  # a tenth of what a slow tokenizer does
 ORIGINAL_HINT = "use the tokenizer of the original model"
 Result = TypeVar("Result")
@@ -34,15 +37,72 @@ def refuse_growing_files(folder: Path, about: str = "model") -> None:
     paths = [*sorted(folder.glob("tokenizer*.json")), folder / "special_tokens_map.json"]
     for path in filter(is_file, paths):  # a pipe may have no end
         with suppress(OSError, ValueError, RecursionError):  # transformers reports what is damaged
-            size = path.stat().st_size
-            if size > MAX_FILE_BYTES:
-                raise AttnvizError(
-                    f"'{path}' has {format_size(size)}, more than a tokenizer may have "
-                    f"({format_size(MAX_FILE_BYTES)})",
-                    ORIGINAL_HINT,
-                    about=about,
-                )
-            refuse_growing_parts(json.loads(path.read_bytes()), folder.name, about)
+            refuse_growing_parts(json.loads(read_limited(path, about)), folder.name, about)
+
+
+def read_limited(path: Path, about: str = "model") -> bytes:
+    """Return the content of a tokenizer's file; refuse one that is too large."""
+    refuse_large_file(path, about)
+    return path.read_bytes()
+
+
+def refuse_large_file(path: Path, about: str = "model") -> None:
+    size = path.stat().st_size
+    if size > MAX_FILE_BYTES:
+        raise AttnvizError(
+            f"'{path}' has {format_size(size)}, more than a tokenizer may have "
+            f"({format_size(MAX_FILE_BYTES)})",
+            ORIGINAL_HINT,
+            about=about,
+        )
+
+
+def refuse_large_ids(path: Path) -> None:
+    """Refuse a tokenizer's file that gives a token such a large number that a table with a place
+    for each number would fill the memory."""
+    largest = 0
+    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        largest = max(_token_numbers(path), default=0)  # transformers reports what is damaged
+    if largest > MAX_TOKEN_ID:
+        raise AttnvizError(
+            f"'{path}' has a number above {MAX_TOKEN_ID:,}, more than any vocabulary has tokens",
+            ORIGINAL_HINT,
+            about="model",
+        )
+
+
+def _token_numbers(path: Path) -> Iterator[int]:
+    """Yield the numbers that a tokenizer's file gives tokens, or of which it says how many there
+    are."""
+    if path.suffix in (".model", ".tiktoken"):
+        yield from _ranks(path)
+    elif path.name == "tekken.json":
+        yield from _integers(json.loads(path.read_bytes())["config"])
+    elif path.name == "added_tokens.json":
+        yield from _integers(json.loads(path.read_bytes()))
+    elif path.name == "tokenizer_config.json":
+        yield from map(int, json.loads(path.read_bytes())["added_tokens_decoder"])
+
+
+def _ranks(path: Path) -> Iterator[int]:
+    """Yield the numbers in a vocabulary of tiktoken, lines of a token and its number; none of any
+    other file."""
+    with path.open("rb") as file:
+        for words in map(bytes.split, file):
+            if words:
+                _, number = words
+                yield int(number)
+
+
+def _integers(value: Any) -> Iterator[int]:
+    """Yield every integer in a value of JSON."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        waiting += each.values() if isinstance(each, dict) else []
+        waiting += each if isinstance(each, list) else []
+        if isinstance(each, int):
+            yield each
 
 
 def refuse_growing_tokenizer(tokenizer: Any, name: str) -> None:
@@ -63,6 +123,8 @@ def refuse_growing_parts(parts: Any, name: str, about: str = "model") -> None:
         what = f"names {named:,} special tokens, and {MAX_SPECIAL_TOKENS:,} are the most"
         raise _growth_error(name, what, about)
     rules = [rule for part in REWRITING_PARTS for rule in _rules(parts.get(part))]
+    if sum("type" in rule for rule in rules) > MAX_RULES:
+        raise _growth_error(name, f"has more than {MAX_RULES} rules", about)
     if any(map(_has_damaged_table, rules)):
         raise _growth_error(name, "has a table of letters that is damaged", about)
     growth = max(_growth(parts.get(part)) for part in REWRITING_PARTS)
@@ -113,6 +175,8 @@ def _rule_growth(rule: Mapping[str, Any]) -> int:
     charsmap, pattern = rule.get("precompiled_charsmap"), rule.get("pattern")
     if isinstance(charsmap, str):
         return _longest_text(charsmap)
+    if rule.get("type") == "ByteLevel":
+        return BYTE_LETTERS
     content = str(rule.get("content", ""))
     if isinstance(pattern, dict) and content:
         plain = pattern.get("String")

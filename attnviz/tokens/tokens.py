@@ -18,6 +18,7 @@ from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import SPACE_SIGN, visible_text
 from attnviz.wording.words import counted, numbered_label
 
+EMPTY_LABEL = "∅"  # of a token without a text
 MAX_LISTED_TOKENS = 40  # in a hint
 MAX_NUMBER_CHOICES = 8
 _INNER_SPACE_PATTERN = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")
@@ -214,7 +215,11 @@ def piece_label(piece: bytes) -> str:
 
     >>> [piece_label(piece) for piece in (b" learning", b"  ", b"a\\n", b" \\xe6\\x97", b"\\x1b")]
     ['learning', '␣', 'a↵', '⟨e6⟩⟨97⟩', '\\\\u001b']
+    >>> piece_label(b"")
+    '∅'
     """
+    if not piece:  # of a damaged vocabulary
+        return EMPTY_LABEL
     text = piece.decode(errors="attnviz.bytes")
     label = visible_text(text[1:] if text.startswith(" ") and len(text) > 1 else text)
     # Without ◌, a combining mark would be drawn over the character printed before it.

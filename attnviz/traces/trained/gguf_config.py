@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, model_error
-from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
+from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile, plain_or_quoted
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _rotation(file: GGUFFile) -> Config:
         "rope_theta": file.number(".rope.freq_base", 10_000.0),
     }
     if kind not in ("none", "linear", "yarn"):
-        raise _unusual_model(file, f"positions scaled by {kind[:40]}")
+        raise _unusual_model(file, f"positions scaled by {plain_or_quoted(kind)}")
     if kind != "none":
         rotation["factor"] = file.number(".rope.scaling.factor")
     if kind == "yarn":
@@ -289,8 +289,8 @@ def find_architecture(file: GGUFFile) -> Architecture:
     """Return how a file is read; refuse a kind of model that is not known, by its name."""
     if file.architecture not in ARCHITECTURES:
         raise model_error(
-            f"'{file.path}' holds a model of the kind {file.architecture[:40]}, which attnviz does "
-            "not read from GGUF files",
+            f"'{file.path}' holds a model of the kind {plain_or_quoted(file.architecture)}, "
+            "which attnviz does not read from GGUF files",
             f"use a model of one of these kinds: {', '.join(ARCHITECTURES)} (Mistral is llama); or "
             "a folder that transformers wrote",
         )

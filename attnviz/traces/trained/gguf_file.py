@@ -33,6 +33,7 @@ MAX_ENTRIES = 100_000  # metadata entries or tensors; the largest models have so
 SMALLEST_ENTRIES = {"metadata entries": 13, "tensors": 24}  # bytes of the shortest ones
 STRING, ARRAY, UINT32, UINT64 = 8, 9, 4, 10  # types of values
 FORMATS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))  # of struct
+PLAIN_WORD = re.compile(r"[\w.-]{1,80}")
 PART_NAME = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 AGAIN_HINT = "copy or download it again"
 CONVERT_HINT = "convert the model again, with a newer version of llama.cpp"
@@ -186,7 +187,7 @@ class GGUFFile:
             return list(struct.unpack(f"<{count}f", file.read(stored.size)))
 
     def wrong_tensors(self, fault: str) -> AttnvizError:
-        problem = f"'{self.path}' ({self.architecture[:40]}) {fault}"
+        problem = f"'{self.path}' ({plain_or_quoted(self.architecture)}) {fault}"
         return model_error(problem, AGAIN_HINT)
 
     def _full_key(self, key: str) -> str:
@@ -205,12 +206,30 @@ class GGUFFile:
         if isinstance(value, list | array):
             value_text = f"{len(value):,} values"
         else:
-            value_text = f"{value:,}" if type(value) is int else str(value)[:40]
+            value_text = f"{value:,}" if type(value) is int else plain_or_quoted(value)
         return model_error(
             f"'{self.path}' gives {value_text} as its {self._full_key(key)}, "
             f"and it must be {wanted}",
             CONVERT_HINT,
         )
+
+
+def quoted(value: object) -> str:
+    """Return a text of a file for a message: shortened, in quotes that it cannot end.
+
+    >>> quoted("llama'. hint: run this")
+    "'llama’. hint: run this'"
+    """
+    return f"'{str(value)[:80].replace(chr(39), '’')}'"
+
+
+def plain_or_quoted(value: object) -> str:
+    """Return one word of a file as it is, and any other text in quotes.
+
+    >>> plain_or_quoted("mamba"), plain_or_quoted("run this")
+    ('mamba', "'run this'")
+    """
+    return str(value) if PLAIN_WORD.fullmatch(str(value)) else quoted(value)
 
 
 def is_gguf(name: str) -> bool:
@@ -278,6 +297,8 @@ def find_parts(path: Path) -> list[Path]:
     if match is None:
         return [path]
     count = int(match[3])
+    if not count:
+        return [path]
     names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(1, count + 1)]
     missing = [name for name in names if not files.is_file(path.with_name(name))]
     if missing or not names:
@@ -296,7 +317,9 @@ def _refuse_other_formats(header: GGUFFile) -> None:
     if contents is None and "general.architecture" not in header.facts:
         contents = "no general.architecture"
     if contents is None and "tokenizer.ggml.model" not in header.facts:
-        contents = f"a model of the kind {header.architecture}, without a vocabulary"
+        contents = (
+            f"a model of the kind {plain_or_quoted(header.architecture)}, without a vocabulary"
+        )
     if contents is None and not header.tensors:
         contents = "no weights"
     if contents is not None:
@@ -320,12 +343,12 @@ def _read_header(path: Path) -> GGUFFile:
         for _ in range(reader.entry_count("metadata entries")):
             key = reader.value(STRING)
             if key in facts:
-                raise reader.damaged(f"it gives its {key[:80]} twice")
+                raise reader.damaged(f"it gives its {plain_or_quoted(key)} twice")
             facts[key] = reader.value(reader.value(UINT32))
         tensors = [reader.tensor() for _ in range(tensor_count)]
         alignment = facts.get("general.alignment", DEFAULT_ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= MAX_ALIGNMENT:
-            raise reader.damaged(f"its general.alignment is {str(alignment)[:40]}")
+            raise reader.damaged(f"its general.alignment is {plain_or_quoted(alignment)}")
         begin = -(-reader.position // alignment) * alignment
         return GGUFFile(path, facts, reader.place_tensors(tensors, begin))
 
@@ -424,7 +447,7 @@ class _HeaderReader:
     def tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name, dimensions = self.value(STRING), self.value(UINT32)
         if not 0 < dimensions <= MAX_DIMENSIONS:
-            raise self.damaged(f"its tensor '{name[:80]}' has {dimensions:,} dimensions")
+            raise self.damaged(f"its tensor {quoted(name)} has {dimensions:,} dimensions")
         shape = struct.unpack(f"<{dimensions}Q", self.take(8 * dimensions))
         return name, tuple(reversed(shape)), self.value(UINT32), self.value(UINT64)
 
@@ -439,22 +462,23 @@ class _HeaderReader:
             if kind not in BLOCK_TYPES:
                 type_name = REFUSED_TYPES.get(kind, f"type {kind}")
                 raise model_error(
-                    f"'{self.path}' stores {name[:80]} as {type_name}, which attnviz does not read",
+                    f"'{self.path}' stores {plain_or_quoted(name)} as {type_name}, which "
+                    "attnviz does not read",
                     "use a file with other weights: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
                     "Q2_K to Q6_K",
                 )
             tensor = StoredTensor(name, shape, BLOCK_TYPES[kind], self.path, begin + offset)
             if shape[-1] % tensor.block.numbers or not all(shape):
                 raise self.damaged(
-                    f"its tensor '{name[:80]}' has rows of {shape[-1]:,} numbers, which "
+                    f"its tensor {quoted(name)} has rows of {shape[-1]:,} numbers, which "
                     f"{tensor.block.name} cannot have"
                 )
             if tensor.start + tensor.size > self.size:
                 raise self.damaged(
-                    f"its tensor '{name[:80]}' would end at byte {tensor.start + tensor.size:,}, "
+                    f"its tensor {quoted(name)} would end at byte {tensor.start + tensor.size:,}, "
                     f"and the file has {self.size:,}"
                 )
             if tensor.start < end or name in tensors:
-                raise self.damaged(f"its tensor '{name[:80]}' overlaps another one")
+                raise self.damaged(f"its tensor {quoted(name)} overlaps another one")
             tensors[name], end = tensor, tensor.start + tensor.size
         return tensors

@@ -17,7 +17,7 @@ from attnviz.traces.trained.gguf_config import (
     SHORT_FACTORS,
     find_architecture,
 )
-from attnviz.traces.trained.gguf_file import GGUFFile
+from attnviz.traces.trained.gguf_file import GGUFFile, plain_or_quoted
 from attnviz.traces.trained.gguf_tokenizer import find_end_ids
 from attnviz.traces.trained.model_location import ModelLocation
 from attnviz.traces.trained.refusals import reporting_load_errors
@@ -97,7 +97,7 @@ def _refuse_other_tensors(
     if missing:
         raise file.wrong_tensors(f"lacks {short_list(sorted(missing))}")
     if unknown and unknown != ["output.weight"]:  # tied, and written nevertheless
-        listed = short_list(sorted(unknown))
+        listed = short_list([*map(plain_or_quoted, sorted(unknown))])
         raise file.wrong_tensors(f"has {listed}, which its kind of model does not have")
     is_transposed = file.architecture == "gpt2"
     for name, stored in weights.items():

@@ -12,7 +12,7 @@ from typing import Any
 
 from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import memory
-from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile
+from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile, plain_or_quoted, quoted
 
 SPACE_MARK = "▁"
 MAX_MERGED_LETTERS = 512  # SentencePiece learns no longer token
@@ -97,8 +97,8 @@ def refuse_unusable_vocabulary(file: GGUFFile) -> None:
         raise file.wrong_tensors(f"has {len(tokens):,} tokens, and vectors for {vectors:,} of them")
     if kind not in TOKENIZER_BUILDERS:
         raise model_error(
-            f"the vocabulary of '{file.path}' is of the kind {kind[:40]}, which attnviz does not "
-            "know",
+            f"the vocabulary of '{file.path}' is of the kind {plain_or_quoted(kind)}, which "
+            "attnviz does not know",
             f"use a model whose vocabulary is one of these: {', '.join(TOKENIZER_BUILDERS)}",
         )
     _special_tokens(file, tokens)
@@ -109,7 +109,7 @@ def refuse_unusable_vocabulary(file: GGUFFile) -> None:
     rule = file.text("tokenizer.ggml.pre", "default")
     if rule not in SPLITTERS:
         raise model_error(
-            f"'{file.path}' cannot be read: its text is cut by the rule '{rule[:40]}', which "
+            f"'{file.path}' cannot be read: its text is cut by the rule {quoted(rule)}, which "
             "attnviz does not know",
             f"use a model with one of these rules (tokenizer.ggml.pre): {', '.join(SPLITTERS)}",
         )
@@ -271,8 +271,8 @@ def _other_merges_error(
     """Return the error for merges that are not of the vocabulary: it names the first of them."""
     words = (word for pair in merges for word in (*pair, "".join(pair)) if word not in vocabulary)
     return model_error(
-        f"'{file.path}' has merges of another vocabulary than its own: '{next(words, '')[:40]}' is "
-        "in its merges, and none of its tokens",
+        f"'{file.path}' has merges of another vocabulary than its own: {quoted(next(words, ''))} "
+        "is in its merges, and none of its tokens",
         "use another file of this model, or a folder that transformers wrote",
     )
 

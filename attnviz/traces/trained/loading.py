@@ -7,8 +7,12 @@ weight that a checkpoint lacks at random; here that is an error.
 from __future__ import annotations
 
 import copy
+import json
 import os
+import re
+import warnings
 import zipfile
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -21,14 +25,16 @@ import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from attnviz.attention import devices
-from attnviz.errors import AttnvizError, model_error
+from attnviz.errors import AttnvizError, Note, model_error
 from attnviz.machine import files, memory
 from attnviz.tokens.tokenizer_limits import (
+    read_limited,
     refuse_growing_files,
     refuse_growing_tokenizer,
 )
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
+from attnviz.traces.trained.checked_folder import checked_copy, refuse_other_classes
 from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
@@ -49,7 +55,7 @@ from attnviz.traces.trained.refusals import (
     quiet_transformers,
     reporting_load_errors,
 )
-from attnviz.wording.words import short_list
+from attnviz.wording.words import counted, short_list
 
 AUTO_CLASSES = (
     "AutoModelForCausalLM",
@@ -65,7 +71,16 @@ FOLDER_PATTERNS = [
 TORCH_PATTERNS = ["pytorch_model*.bin"]
 CODE_PATTERNS = ["*.py"]
 GENERATION_FILE = "generation_config.json"
+GENERATED_TOKENS = (
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
+    *("forced_bos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens"),
+)
 UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
+# Beside quantized weights, and of adapters; and of a layer, but for tables that are computed.
+CHANGING_WEIGHTS = re.compile(r"scale|zero|lora_|qweight|packed|absmax|quant_|\bSCB$|_idx$")
+LAYER_WEIGHTS = re.compile(
+    r"\.\d+\.(?!.*(inv_freq|position_ids|masked_bias|attn\.bias|attention\.bias)$)"
+)
 # Numbers that files may lack: of a pooler, or of position tables, which transformers computes.
 MAX_ABSENT_NUMBERS, MAX_BUFFER_BYTES = 2**24, 2**30
 PARAMETERS_PER_TENSOR, MAX_OTHER_PARAMETERS = 4, 1000  # some files pack several into a tensor
@@ -156,17 +171,29 @@ def _load_once(
     refuse_unusable_folder(location.folder)
     refuse_weights_beyond_memory(location, dtype)
     options = {"trust_remote_code": trusted, "local_files_only": not trusted}
-    with quiet_transformers(), nullcontext() if trusted else keeping_offline():
-        with reporting_load_errors(location):
-            config = _load_config(location, options)
+    with quiet_transformers(), nullcontext(location) if trusted else _untrusted(location) as copy:
+        with reporting_load_errors(location, read_from=copy.folder):
+            config = _load_config(copy, options)
             model, loading_info = _load_model(location.folder, config, dtype, options)
-        _refuse_missing_weights(location, loading_info)
+        _refuse_other_weights(location, loading_info)
         refuse_model_without_text(location.name, model)
-        with reporting_load_errors(location, "tokenizer"):
-            tokenizer = _load_tokenizer(location, options)
+        with reporting_load_errors(location, "tokenizer", copy.folder):
+            refuse_growing_files(location.folder)
+            tokenizer = _load_tokenizer(copy, options)
     model = model.eval().requires_grad_(False).to(device)
     stored_as = _checkpoint_dtype(location.folder, config)
     return LoadedTransformer(location.name, model, tokenizer, stored_as, dtype)
+
+
+@contextmanager
+def _untrusted(location: ModelLocation) -> Iterator[ModelLocation]:
+    """Give the place of a model's files that were checked, for transformers to read inside the
+    `with` block without asking a hub."""
+    with keeping_offline():
+        with reporting_load_errors(location, "tokenizer"):
+            refuse_other_classes(location)
+        with checked_copy(location) as copy:
+            yield copy
 
 
 def _load_model(
@@ -187,12 +214,43 @@ def _load_model(
     if options["trust_remote_code"] and getattr(config, "auto_map", None):
         model, loading_info = model_class.from_pretrained(str(folder), **options)
         return model, loading_info
+    packing = _refuse_unknown_packing(folder, config)
     model_class = type(_build_without_numbers(folder, model_class, config))
     if model_class.can_generate():
         options["generation_config"] = _load_generation_config(folder)
     weights = _read_weights(folder)
+    if not packing:
+        _refuse_codes(folder, weights)
     model, loading_info = model_class.from_pretrained(None, state_dict=weights, **options)
     return model, loading_info
+
+
+def _refuse_unknown_packing(folder: Path, config: Any) -> bool:
+    """Return whether a config says that the weights are packed (quantized); refuse a way that
+    transformers does not know: it would take the packed numbers for weights."""
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    packing = getattr(config, "quantization_config", None)
+    way = packing.get("quant_method") if isinstance(packing, dict) else None
+    known = {"bitsandbytes", *AUTO_QUANTIZATION_CONFIG_MAPPING}
+    if isinstance(way, str) and way not in known:
+        raise model_error(
+            f"the weights in '{folder}' are packed in a way that transformers does not know: "
+            f"'{way[:80]}'",
+            "use the model before it was quantized",
+        )
+    return packing is not None
+
+
+def _refuse_codes(folder: Path, weights: Mapping[str, torch.Tensor]) -> None:
+    """Refuse weights that are no numbers with a point: codes, of which the config says nothing."""
+    for name, numbers in weights.items():
+        if name.endswith("weight") and not numbers.is_floating_point():
+            raise model_error(
+                f"the weights in '{folder}' are packed, and its {CONFIG_FILE} does not say how: "
+                f"'{name[:80]}' has {str(numbers.dtype).removeprefix('torch.')} numbers",
+                "use the model before it was quantized",
+            )
 
 
 def _build_without_numbers(folder: Path, model_class: Any, config: Any) -> Any:
@@ -259,16 +317,17 @@ def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _load_generation_config(folder: Path) -> Any:
-    """Return how a model generates: from its own file, or, as in older models, its config."""
+    """Return which tokens a model begins, ends and leaves out when it generates: from its own file,
+    or, as in older models, its config. Nothing else that these ask for is done."""
     from transformers import GenerationConfig
 
-    has_file = files.is_file(folder / GENERATION_FILE)
-    return GenerationConfig.from_pretrained(
-        str(folder),
-        config_file_name=GENERATION_FILE if has_file else CONFIG_FILE,
-        local_files_only=True,
-        _from_model_config=not has_file,
-    )
+    path = folder / GENERATION_FILE
+    path = path if files.is_file(path) else folder / CONFIG_FILE
+    values = json.loads(read_limited(path))
+    parts = (values.get(name) for name in ("text_config", "decoder"))  # of some configs
+    known = ChainMap(values, *(part for part in parts if isinstance(part, dict)))
+    make_config: Any = GenerationConfig
+    return make_config(**{name: known[name] for name in GENERATED_TOKENS if name in known})
 
 
 def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> LoadedTransformer:
@@ -308,8 +367,6 @@ def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
     """
     from transformers import AutoTokenizer
 
-    if location.folder is not None:
-        refuse_growing_files(location.folder)
     tokenizer = AutoTokenizer.from_pretrained(location.address, **options)
     refuse_growing_tokenizer(tokenizer, location.name)
     # Looked up here, within the caller's error handling: an odd special token recurses forever.
@@ -336,10 +393,12 @@ def _model_class(config: Any, trusted: bool) -> Any:
     return named if is_model or name in AUTO_CLASSES else transformers.AutoModel
 
 
-def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
+def _refuse_other_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
     """Refuse a checkpoint that lacks weights or has them in other shapes: these would be random.
-
     Those in `UNUSED_WEIGHTS` may be missing.
+
+    Refuses also weights that others depend on, but which the model does not use, such as those of
+    an adapter; a note names others that its layers do not use.
     """
     mismatched = {str(key[0]) for key in loading_info.get("mismatched_keys", ())}
     absent = sorted(
@@ -353,6 +412,17 @@ def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any
             f"{short_list(absent)}",
             "use the whole checkpoint: these weights would be random",
         )
+    unused = sorted(map(str, loading_info.get("unexpected_keys", ())))
+    if changing := [name for name in unused if CHANGING_WEIGHTS.search(name)]:
+        raise model_error(
+            f"the checkpoint of '{location.name}' has {counted(len(changing), 'number')} that "
+            f"change its weights, and transformers does not apply: {short_list(changing)}",
+            "use the model before it was quantized or adapted",
+        )
+    if of_layers := [name for name in unused if LAYER_WEIGHTS.search(name)]:
+        weights = counted(len(of_layers), "weight")
+        note = f"the model '{location.name}' does not use {weights} of its files: "
+        warnings.warn(Note(f"{note}{short_list(of_layers)}"), stacklevel=2)
 
 
 def refuse_model_without_text(name: str, model: Any) -> None:

@@ -113,6 +113,7 @@ FOREIGN_WEIGHTS = {
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 BYTES_PER_DTYPE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 MAX_CONFIG_BYTES, MAX_CONFIG_LAYERS, MAX_LABELS = 10**7, 1000, 100_000
+MAX_POSITIONS = 2**21
 MAX_CONFIG_PARTS, MAX_CHUNK = 32, 4096  # a shorter text is lengthened to a chunk by some models
 ADDED_COUNTS = re.compile(r"(\w+_)?(depths|block_sizes|block_repeats|attention_types)")
 MAX_COUNTS = {  # of what a config's names mean
@@ -121,6 +122,7 @@ MAX_COUNTS = {  # of what a config's names mean
     "num_labels|id2label": MAX_LABELS,
     r"((mamba|lsh_attn|local_attn)_)?chunk_(size|length)|(global_)?block_size": MAX_CHUNK,
     "attention_window|local_radius": MAX_CHUNK,
+    "max_seq_len": MAX_POSITIONS,  # for which a table of distances is made
 }
 MAX_SAFETENSORS_HEADER_BYTES = 2 * 10**7
 MAX_TENSOR_DIMENSIONS, MAX_NUMBERS_PER_BYTE = 16, 2  # 2: numbers of 4 bits

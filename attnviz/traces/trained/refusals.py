@@ -7,11 +7,12 @@ import logging
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Literal
 
 from attnviz.errors import AttnvizError, Note, model_error
@@ -61,10 +62,13 @@ UNREACHABLE_HUB_PATTERN = re.compile(
 
 
 @contextmanager
-def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -> Iterator[None]:
+def reporting_load_errors(
+    location: ModelLocation, part: LoadedPart = "model", read_from: Path | None = None
+) -> Iterator[None]:
     """Raise an error of transformers inside the `with` block as an AttnvizError about the model.
 
-    `part` is what is being loaded or done. Put only calls of transformers inside: a damaged file
+    `part` is what is being loaded or done; `read_from` is a copy of the model's folder, for which
+    messages name the folder. Put only calls of transformers inside: a damaged file
     makes them raise errors of any type, and an error of attnviz's own code would be hidden. A lack
     of memory is raised as it is.
     """
@@ -77,16 +81,18 @@ def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -
         is_reported = isinstance(error, Exception) or is_panic(error)
         if not is_reported or memory.is_out_of_memory(error):
             raise
-        problem, hint = _load_problem_and_hint(location, part, error)
+        copied = {} if read_from is None else {str(read_from): str(location.folder)}
+        problem, hint = _load_problem_and_hint(location, part, error, copied)
     else:
         return
     raise model_error(problem, hint)
 
 
 def _load_problem_and_hint(
-    location: ModelLocation, part: LoadedPart, error: BaseException
+    location: ModelLocation, part: LoadedPart, error: BaseException, copied: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Return the problem and the hint that fit an error, found by patterns in its message.
+    """Return the problem and the hint that fit an error, found by patterns in its message, in which
+    `copied` folders get the names of those that they were copied from.
 
     A message that fits no pattern is itself the problem, shortened.
     """
@@ -99,6 +105,8 @@ def _load_problem_and_hint(
             )
         error = cause
     message = f"{type(error).__name__}: {error}"
+    for copy, folder in copied.items():
+        message = message.replace(copy, folder)
     if part == "text":
         return (
             f"the tokenizer of '{location.name}' cannot cut this text: {shorten_message(message)}",
@@ -216,18 +224,23 @@ _offline_lock = threading.RLock()
 
 @contextmanager
 def keeping_offline() -> Iterator[None]:
-    """Keep transformers from asking a hub inside the `with` block, whatever a file names.
+    """Keep transformers from asking a hub inside the `with` block, whatever a file names, and from
+    asking the user, who does not see the question, whether code of the model is run.
 
     Other threads that enter such a block wait.
     """
     from huggingface_hub import constants
+    from transformers import dynamic_module_utils
 
+    questions: Any = dynamic_module_utils
     with _offline_lock:
         was_offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+        seconds, questions.TIME_OUT_REMOTE_CODE = questions.TIME_OUT_REMOTE_CODE, 0
         try:
             yield
         finally:
             constants.HF_HUB_OFFLINE = was_offline
+            questions.TIME_OUT_REMOTE_CODE = seconds
 
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)

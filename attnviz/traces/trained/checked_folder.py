@@ -1,0 +1,139 @@
+"""A copy of a model's small files, without names of other files: what transformers reads.
+
+Weights are read by attnviz itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from attnviz.errors import model_error
+from attnviz.machine import files
+from attnviz.tokens.tokenizer_limits import (
+    ORIGINAL_HINT,
+    read_limited,
+    refuse_large_file,
+    refuse_large_ids,
+)
+from attnviz.traces.models.model_names import CONFIG_FILE
+from attnviz.traces.trained.model_location import ModelLocation
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+REWRITTEN_FILES = (CONFIG_FILE, TOKENIZER_CONFIG, "special_tokens_map.json")
+COPIED_PATTERNS = (
+    *("*.json", "*.txt", "*.model", "*.spm", "*.bpe", "*.codes", "*.tokenizer", "*.tiktoken"),
+    *("*.jinja", "additional_chat_templates/*.jinja"),
+)
+OTHER_FILES = re.compile(r".*(config|index)\.json")  # of processors, generation, weights
+# Keys whose values are names of files, or what such a file holds.
+FILE_KEYS = re.compile(
+    r"(.*_)?(files?|paths?|name_or_path|object|proto|weights)|vocab|merges|init_inputs"
+)
+KEPT_TABLES = ("added_tokens_decoder", "chat_template", "id2label", "label2id", "vocab_size")
+STORE_VARIABLE = "TIKTOKEN_CACHE_DIR"
+
+
+@contextmanager
+def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
+    """Give the place of a copy of a model's config, tokenizer and chat templates, inside the `with`
+    block; large files are links.
+
+    Refuses files that are too large for a tokenizer, and a tokenizer's class that is none. Nothing
+    of the vocabularies is stored between two runs.
+    """
+    folder = location.folder
+    assert folder is not None
+    with tempfile.TemporaryDirectory(prefix="attnviz-") as name, _no_stored_vocabulary():
+        for pattern in COPIED_PATTERNS:
+            for path in filter(files.is_file, folder.glob(pattern)):
+                copy = Path(name, path.relative_to(folder))
+                refuse_large_file(path)
+                if path.name in REWRITTEN_FILES:
+                    _write_without_names(path, copy)
+                elif not OTHER_FILES.fullmatch(path.name):
+                    copy.parent.mkdir(exist_ok=True)
+                    _link(path, copy)
+                refuse_large_ids(path)
+        yield ModelLocation(location.name, Path(name))
+
+
+def _write_without_names(path: Path, copy: Path) -> None:
+    """Write a JSON file again without names of files; one that is no JSON as it is."""
+    content = read_limited(path)
+    with suppress(ValueError, RecursionError):  # reported by transformers
+        content = json.dumps(without_file_names(json.loads(content))).encode()
+    copy.write_bytes(content)
+
+
+def without_file_names(value: Any) -> Any:
+    """Return the values of a config without those of keys that name files.
+
+    >>> without_file_names({"vocab_file": "/a", "pad_token": "x", "part": {"merges": ["a b"]}})
+    {'pad_token': 'x', 'part': {}}
+    """
+    if isinstance(value, list):
+        return [without_file_names(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: each if key in KEPT_TABLES else without_file_names(each)
+        for key, each in value.items()
+        if key in KEPT_TABLES or not FILE_KEYS.fullmatch(key)
+    }
+
+
+def _link(path: Path, copy: Path) -> None:
+    try:
+        copy.symlink_to(path.resolve())
+    except OSError:  # Windows asks for a permission
+        shutil.copyfile(path, copy)
+
+
+@contextmanager
+def _no_stored_vocabulary() -> Iterator[None]:
+    """Keep tiktoken from storing a copy of a vocabulary by the name of its file inside the block,
+    and from taking it for that of another model with the same name."""
+    before = os.environ.get(STORE_VARIABLE)
+    os.environ[STORE_VARIABLE] = ""  # stores nothing
+    try:
+        yield
+    finally:
+        del os.environ[STORE_VARIABLE]
+        if before is not None:
+            os.environ[STORE_VARIABLE] = before
+
+
+def refuse_other_classes(location: ModelLocation) -> None:
+    """Refuse a model whose files name a class as that of its tokenizer which is none: transformers
+    would build whatever the class is."""
+    assert location.folder is not None
+    for file in (TOKENIZER_CONFIG, CONFIG_FILE):
+        values: Any = None
+        with suppress(OSError, ValueError, RecursionError):  # reported by transformers
+            values = json.loads(read_limited(location.folder / file))
+        name = values.get("tokenizer_class") if isinstance(values, dict) else None
+        if isinstance(name, str) and not _is_tokenizer(name):
+            raise model_error(
+                f"the {file} of '{location.name}' names '{name[:80]}' as the class of its "
+                "tokenizer, which is none",
+                ORIGINAL_HINT,
+            )
+
+
+def _is_tokenizer(name: str) -> bool:
+    """Return whether a name is that of a tokenizer's class, or of nothing, in transformers; or of
+    a class that needs another package, of which transformers says so."""
+    import transformers
+    from transformers.utils.import_utils import DummyObject
+
+    named = getattr(transformers, name, transformers.PreTrainedTokenizerBase)
+    is_class = isinstance(named, type) and issubclass(named, transformers.PreTrainedTokenizerBase)
+    return is_class or isinstance(named, DummyObject)

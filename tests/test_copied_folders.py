@@ -1,0 +1,278 @@
+"""transformers reads a copy of a model's small files, in which no name of another file is left."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from attnviz import AttnvizError, trace
+from attnviz.traces.settings import Settings
+from attnviz.traces.trained import checked_folder
+from attnviz.traces.trained.checked_folder import checked_copy
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.model_location import ModelLocation
+from tests.conftest import Attnviz
+from tests.hostile.files import update_json
+from tests.refusals import refusal_lines
+from tests.small_transformers import KINDS, Saved, save
+
+TEXT = "the animal was tired"
+OUTSIDE_WORD = "outsideword"
+BYTES_IN_ORDER, BYTES_BACKWARDS = [*range(256)], [*range(255, -1, -1)]
+
+
+@pytest.fixture
+def folder(small_transformer: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the folder of a small BERT, called `mine`, which a test may change."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(small_transformer("bert"), "mine"))
+
+
+def vocabulary(folder: Path) -> set[str]:
+    return {*load_transformer(Settings(model=str(folder))).tokenizer.get_vocab()}
+
+
+def write_outside(folder: Path) -> Path:
+    """Write files of a tokenizer with one more word, beside the model's folder."""
+    outside = folder.resolve().parent / "outside"
+    outside.mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", OUTSIDE_WORD]
+    (outside / "vocab.txt").write_text("\n".join(words))
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    content["model"]["vocab"] = {word: number for number, word in enumerate(words)}
+    (outside / "tokenizer.1.0.0.json").write_text(json.dumps(content))
+    return outside
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize(
+    "key", ["vocab", "vocab_file", "tokenizer_file", "fast_tokenizer_files", "init_inputs"]
+)
+def test_a_tokenizer_reads_no_file_that_a_file_names(key: str, file: str, folder: Path) -> None:
+    outside = write_outside(folder)
+    path = str(outside / ("tokenizer.1.0.0.json" if "tokenizer" in key else "vocab.txt"))
+    if not (folder / file).exists():
+        (folder / file).write_text("{}")
+    words = vocabulary(folder)
+
+    named: Any = [path] if key in ("fast_tokenizer_files", "init_inputs") else path
+    update_json(file, **{key: named})(folder)
+
+    assert vocabulary(folder) == words
+    assert OUTSIDE_WORD not in words
+
+
+def test_another_version_of_a_config_is_not_read(folder: Path) -> None:
+    (folder / "config.1.0.json").write_text('{"model_type": "bert", "num_labels": 100000000}')
+    update_json("config.json", configuration_files=["config.1.0.json"])(folder)
+
+    assert load_transformer(Settings(model=str(folder))).config.num_labels == 2
+
+
+def test_only_files_of_a_config_and_a_tokenizer_are_copied(folder: Path) -> None:
+    for name in ("preprocessor_config.json", "processor_config.json", "evil.py", "merges.txt"):
+        (folder / name).write_text("{}")
+
+    with checked_copy(ModelLocation("mine", folder)) as copy:
+        assert copy.folder is not None
+        names = {path.name for path in copy.folder.iterdir()}
+
+    assert {"config.json", "tokenizer.json", "tokenizer_config.json", "merges.txt"} <= names
+    assert names.isdisjoint(("preprocessor_config.json", "processor_config.json", "evil.py"))
+    assert not copy.folder.exists()
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_an_answer_on_standard_input_runs_no_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_checked: bool
+) -> None:
+    """Also if the class of the tokenizer were not looked at: what it needs is not copied."""
+    if not is_checked:
+        monkeypatch.setattr("attnviz.traces.trained.loading.refuse_other_classes", lambda _: None)
+    update_json("tokenizer_config.json", tokenizer_class="AutoFeatureExtractor")(folder)
+    code = {"auto_map": {"AutoFeatureExtractor": "evil.Extractor"}}
+    (folder / "preprocessor_config.json").write_text(json.dumps(code))
+    (folder / "evil.py").write_text("open('ran', 'w').close()\nclass Extractor: pass\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 9))
+
+    with pytest.raises(AttnvizError, match="tokenizer"):
+        trace(TEXT, model=str(folder))
+
+    assert sys.stdin.read() == "y\n" * 9
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("name", ["RagModel", "DiaProcessor", "AutoTokenizer", "logging"])
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+def test_a_class_that_is_no_tokenizer_is_refused(
+    file: str, name: str, folder: Path, attnviz: Attnviz
+) -> None:
+    update_json(file, tokenizer_class=name)(folder)
+
+    assert refusal_lines(attnviz("inspect", TEXT, "--model", "mine")) == (
+        f"the {file} of 'mine' names '{name}' as the class of its tokenizer, which is none",
+        "use the tokenizer of the original model",
+    )
+
+
+def test_an_error_of_transformers_names_the_folder_and_not_its_copy(
+    folder: Path, attnviz: Attnviz
+) -> None:
+    (folder / "tokenizer.json").write_text("{")
+
+    error = attnviz("inspect", TEXT, "--model", "mine").err
+
+    assert error.startswith("error: the tokenizer in 'mine' could not be loaded: ")
+    assert "attnviz-" not in error
+
+
+def write_ranks(folder: Path, numbers: list[int]) -> None:
+    """Write a vocabulary of tiktoken in which the n-th byte has the n-th of these numbers."""
+    lines = (f"{base64.b64encode(bytes([n])).decode()} {rank}\n" for n, rank in enumerate(numbers))
+    (folder / "tiktoken.model").write_text("".join(lines))
+    (folder / "tokenizer.json").unlink()
+
+
+@pytest.mark.filterwarnings("ignore:⟨id")  # of the model, which has more ids than bytes
+def test_a_vocabulary_of_tiktoken_is_that_of_the_folder_and_stored_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tiktoken stores a copy by the name that was given, which another model may have, too."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "store"))
+    ids = []
+    for place, numbers in (("one", BYTES_IN_ORDER), ("two", BYTES_BACKWARDS)):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        write_ranks(save(KINDS["llama"], Path("mine")), numbers)
+        ids.append(trace("it", model="mine", device="cpu").tokens.ids)
+
+    assert ids[0] != ids[1]
+    assert not (tmp_path / "store").exists()
+    assert os.environ["TIKTOKEN_CACHE_DIR"] == str(tmp_path / "store")
+
+
+def number_of_a_rank(folder: Path) -> None:
+    write_ranks(folder, [*range(255), 10**9])
+
+
+def number_of_an_added_token(folder: Path) -> None:
+    token = {"1000000000": {"content": "x"}}
+    update_json("tokenizer_config.json", added_tokens_decoder=token)(folder)
+
+
+def count_of_special_tokens(folder: Path) -> None:
+    content = {"config": {"default_num_special_tokens": 10**9}, "vocab": []}
+    (folder / "tekken.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "change", [number_of_a_rank, number_of_an_added_token, count_of_special_tokens]
+)
+def test_a_number_that_no_token_has_is_refused(
+    change: Callable[[Path], None], folder: Path, attnviz: Attnviz
+) -> None:
+    change(folder)
+
+    problem, _ = refusal_lines(attnviz("inspect", TEXT, "--model", "mine"))
+    assert problem.endswith("has a number above 16,777,216, more than any vocabulary has tokens")
+
+
+def test_a_vocabulary_larger_than_any_is_not_read(folder: Path, attnviz: Attnviz) -> None:
+    with (folder / "vocab.txt").open("wb") as file:
+        file.truncate(50 * 2**30)
+
+    problem, _ = refusal_lines(attnviz("inspect", TEXT, "--model", "mine"))
+    assert problem == "'mine/vocab.txt' has 53.7 GB, more than a tokenizer may have (134.2 MB)"
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def query_weights(weights: dict[str, torch.Tensor]) -> list[str]:
+    return [name for name in weights if name.endswith("query.weight")]
+
+
+def add_adapter(weights: dict[str, torch.Tensor]) -> None:
+    for name in query_weights(weights):
+        for part, shape in (("A", (2, 16)), ("B", (16, 2))):
+            weights[name.replace("weight", f"lora_{part}.default.weight")] = torch.ones(shape)
+
+
+def add_scales(weights: dict[str, torch.Tensor]) -> None:
+    for name in query_weights(weights):
+        weights[f"{name}_scale"] = torch.ones(1)
+
+
+def store_codes(weights: dict[str, torch.Tensor]) -> None:
+    for name in query_weights(weights):
+        weights[name] = (100 * weights[name]).to(torch.int8)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (add_adapter, "has 4 numbers that change its weights, and transformers does not apply: "),
+        (add_scales, "has 2 numbers that change its weights, and transformers does not apply: "),
+        (store_codes, "are packed, and its config.json does not say how: "),
+    ],
+)
+def test_weights_that_others_change_are_refused(
+    change: Callable[[dict[str, torch.Tensor]], object], problem: str, folder: Path
+) -> None:
+    change_weights(folder, change)
+
+    with pytest.raises(AttnvizError, match=problem):
+        trace(TEXT, model=str(folder))
+
+
+def test_weights_packed_in_an_unknown_way_are_refused(folder: Path) -> None:
+    update_json("config.json", quantization_config={"quant_method": "mystery"})(folder)
+
+    with pytest.raises(AttnvizError, match="in a way that transformers does not know: 'mystery'"):
+        trace(TEXT, model=str(folder))
+
+
+def test_a_config_of_fewer_layers_than_the_weights_have_is_noted(
+    folder: Path, attnviz: Attnviz
+) -> None:
+    update_json("config.json", num_hidden_layers=1)(folder)
+
+    result = attnviz("run", TEXT, "--model", "mine")
+
+    assert result.status == 0
+    assert result.err.startswith("note: the model 'mine' does not use 16 weights of its files: "), (
+        result.err
+    )
+
+
+def test_a_model_generates_the_likeliest_tokens_whatever_its_file_asks_for(
+    small_transformer: Saved, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_transformer("gpt2"), tmp_path / "gpt2"))
+    words = trace(TEXT, model=str(folder), generate=4).tokens.pieces
+    path = folder / "generation_config.json"
+    costly: dict[str, Any] = {"encoder_no_repeat_ngram_size": 10**9, "assistant_early_exit": 10**9}
+    others = {"do_sample": True, "temperature": 9.0, "stop_strings": ["a"], "num_beams": 3}
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(content | costly | others))
+
+    assert trace(TEXT, model=str(folder), generate=4).tokens.pieces == words
+
+
+@pytest.mark.parametrize("key", ["pad_token", "additional_special_tokens", "vocab_size"])
+def test_what_names_no_file_is_kept(key: str) -> None:
+    assert checked_folder.without_file_names({key: "x"}) == {key: "x"}
