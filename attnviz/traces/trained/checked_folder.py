@@ -1,4 +1,4 @@
-"""A copy of a model's small files, without names of other files: what transformers reads.
+"""A copy of the small files of a model, without names of other files, for transformers.
 
 Weights are read by attnviz itself.
 """
