@@ -101,7 +101,7 @@ def test_spaces_behind_the_last_word_are_a_word_that_can_be_seen() -> None:
     tokens = Tokens("a   ", (b"a", b" ", b"  "), (1, 2, 3), (True, True, True))
 
     assert word_side(tokens).groups == ((0,), (1, 2))
-    assert word_side(tokens).labels == ("a", "␣")
+    assert word_side(tokens).labels == ("a", "␣␣")
 
 
 def test_signs_of_chinese_are_words_of_their_own() -> None:

@@ -35,6 +35,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.survey import survey_headline
 from tests.conftest import Attnviz
 from tests.refusals import refusal_of
+from tests.small_transformers import Saved
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",

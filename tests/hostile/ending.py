@@ -31,7 +31,7 @@ COLORS = re.compile("\x1b\\[[0-9;]*m")  # the only escapes that attnviz prints
 RIGHT_TO_LEFT_WORD = re.compile(
     "\u200e([^\u200e\n]+)\u200e"
 )  # a word that runs to the left, kept in its place
-PROGRESS = re.compile(r"step \d+ · loss ")
+BEFORE_AN_ERROR = re.compile(r"step \d+ · loss |note: ")
 UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffc\ufffe\uffff\ud800-\udfff]"
 )
@@ -74,8 +74,8 @@ class CallResult:
 
     @property
     def _two_lines(self) -> bool:
-        """Whether an error has two lines, but for what `learn` said before of its steps."""
-        lines = [line for line in self.err.splitlines() if not PROGRESS.match(line)]
+        """Whether an error has two lines, but for the steps of `learn` and notes before it."""
+        lines = [line for line in self.err.splitlines() if not BEFORE_AN_ERROR.match(line)]
         return len(lines) == 2 and lines[0].startswith("error: ") and lines[1].startswith(" hint: ")
 
 

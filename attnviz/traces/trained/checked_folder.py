@@ -1,4 +1,4 @@
-"""A copy of the small files of a model, without names of other files, for transformers.
+"""A copy of a model's small files for transformers, without names of other files.
 
 Weights are read by attnviz itself.
 """
