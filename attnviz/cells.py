@@ -146,6 +146,22 @@ class MappedCells(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class MeanCells(Cells):
+    """The mean of several tables; a cell is hidden if it is in all of them."""
+
+    tables: tuple[Cells, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.tables[0].shape
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        patches = [table.window(rows, columns) for table in self.tables]
+        values = np.stack([patch.values for patch in patches]).mean(0, dtype=np.float64)
+        return Patch(values, np.logical_and.reduce([patch.hidden for patch in patches]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LazyCells(Cells):
     """A table that is built anew for every window, so that many of them take no memory.
 

@@ -17,8 +17,8 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN = "<!-- The tree, written by docs/write_tree.py: -->\n"
 END = "<!-- End of the tree -->\n"
 TOP_FOLDERS = (  # from the ground up, as imports run
-    *("machine", "wording", "tokens", "vectors", "attention", "traces", "learning"),
-    *("analysis", "examples", "views", "renderers", "cli"),
+    *("machine", "wording", "tokens", "vectors", "attention", "traces", "heads"),
+    *("learning", "analysis", "examples", "views", "renderers", "cli"),
 )
 WITHOUT_DOCSTRING = {  # data, templates, and folders of such
     "analysis/quiz/course.toml": "The quiz that `attnviz quiz` asks without a text.",

@@ -110,11 +110,11 @@ def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> 
     (_, _, weights), row, key = find_link(trace, match)
     weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
     is_strongest = weight == all_weights[0] and weight - all_weights[1] > GAP
-    asked = (
-        query if query is not None or trace.prediction is None else trace.prediction.main_position
-    )
+    position = query
+    if query is None and trace.prediction is not None:
+        position = trace.prediction.main_position
     return (
-        (is_strongest or (row == asked and weight > 0.5))
+        (is_strongest or (row == position and weight > 0.5))
         and percent_matches(match[6], weight)
         and rows_sum_to_one(trace, query)
         and query in (None, row)

@@ -15,7 +15,9 @@ from attnviz.renderers.look import Look
 from attnviz.renderers.picture.page_kinds import page_layout
 from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.long_text import LongHead
+from attnviz.views.heads.bars import row_table
+from attnviz.views.heads.findings import whole_findings
+from attnviz.views.heads.grid import measured_head, profile_table
 from attnviz.views.view import View
 from tests import not_none
 from tests.test_long_views import needle_trace
@@ -54,7 +56,7 @@ def test_even_attention_is_never_a_finding(count: int, mask: dict[str, Any], hea
         assert all_remarks_are_even(bars_of(result, query=query))
     assert all_remarks_are_even(bars_of(result))
     for head in range(heads):
-        finding, *others = LongHead(result, result.layers[0], head).findings
+        finding, *others = whole_findings(measured_head(result, result.layers[0], head))
         assert not RATIO.search(finding)
         assert all(other.endswith("as with an even spread") for other in others)
     part = result.view(part=f"{max(1, count // 3)}:{count}")
@@ -116,8 +118,8 @@ def two_to_the_mean_entropy(rows: np.ndarray[Any, Any]) -> float:
 
 def test_sums_and_means_along_a_text_stand_beside_even_ones() -> None:
     result = streamed(64, variant="causal")
-    head = LongHead(result, result.layers[0], 0)
-    sums, means = head.row_table(31), head.profile_table()
+    head = measured_head(result, result.layers[0], 0)
+    sums, means = row_table(head.row(31)), profile_table(head)
 
     assert [table.columns.labels[1] for table in (sums, means)] == ["if even", "if even"]
     np.testing.assert_allclose(sums.values[:, 1], [0.25] * 4 + [0] * 4)  # 32 of 64 are visible
@@ -129,7 +131,7 @@ def test_the_first_token_is_a_title_only_from_one_and_a_half_times_its_even_shar
     below = streamed(6, variant="causal", positions="alibi")
     above = needle_trace(tokens=20, needle=0)
 
-    assert LongHead(below, below.layers[0], 0).received_share(0) > 0.2
+    assert measured_head(below, below.layers[0], 0).received_shares[0] > 0.2
     assert "first token" not in below.view().headline
     assert re.fullmatch(
         'The first token, "w0", receives over 99.9\xa0% of the attention of 20 tokens, [0-9.]+ '

@@ -53,6 +53,22 @@ def both_comparisons(
     return with_matrices, without_matrices
 
 
+def test_the_mean_of_heads_of_a_long_text_is_the_mean_of_all() -> None:
+    comparison = compare(TEXT, by="scale", variant="multi-head", heads=2, stream=True)
+    assert isinstance(comparison, LongComparison)
+    [ways] = compared_sides(comparison, mean=True)
+
+    for way, alternative in zip(ways, comparison.alternatives, strict=True):
+        weights = alternative.weights.attention.rows(slice(None)).double()
+        entropies = -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
+        assert not torch.allclose(weights[0], weights[1], atol=1e-3)
+        blocks = way.cells_in(way.block).values
+        assert np.allclose(blocks, weights.mean(0), atol=1e-6)
+        assert np.allclose(way.numbers("entropy"), entropies.mean(0), atol=1e-4)
+        assert np.allclose(way.weights_of(7), weights[:, 7].mean(0), atol=1e-6)
+        assert np.allclose(way.row(7).facts.cells.values[0], weights[:, 7].mean(0), atol=1e-6)
+
+
 @pytest.mark.parametrize("by", CHOICES_BY_COMPARISON)
 def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
     with_matrices, without_matrices = both_comparisons(by, **CHOICES_BY_COMPARISON[by])

@@ -30,7 +30,8 @@ from attnviz.tokens.tokens import tokens_of_words
 from attnviz.traces.matrices import Matrices
 from attnviz.views.grids.grid import pool_grid
 from attnviz.views.grids.long_map import LongMap, round_positions, thinned_marks
-from attnviz.views.long_text import LongHead, paragraph_starts, passage
+from attnviz.views.heads.grid import measured_head
+from attnviz.views.heads.passages import paragraph_starts, passage
 from tests.conftest import Attnviz
 from tests.refusals import assert_refused
 
@@ -55,7 +56,7 @@ def needle_trace(tokens: int = TOKENS, needle: int = NEEDLE, **settings: Any) ->
 def test_a_needle_is_the_title_the_first_token_listed_and_the_brightest_block() -> None:
     long_trace = needle_trace(resolution=60)
     view = long_trace.view()
-    head = LongHead(long_trace, long_trace.layers[0], 0)
+    head = measured_head(long_trace, long_trace.layers[0], 0)
     [long_map] = [panel for panel in view.picture.panels if isinstance(panel, LongMap)]
     blocks = long_map.grid.values.copy()
     np.fill_diagonal(blocks, 0)
@@ -65,7 +66,7 @@ def test_a_needle_is_the_title_the_first_token_listed_and_the_brightest_block() 
         "even spread",
         view.headline,
     )
-    assert head.most_read[0] == NEEDLE
+    assert head.most_read(1) == [NEEDLE]
     assert np.unravel_index(blocks[30:].argmax(), blocks[30:].shape)[1] == NEEDLE // 10
     assert "421 w420" in view.render(".txt").decode()
 
@@ -80,7 +81,7 @@ def test_a_streamed_text_has_the_weights_of_a_whole_one(variant: str) -> None:
 
     for head in range(layer.heads):
         weights = stored_layer.weights.head(head)
-        long_head = LongHead(without_matrices, layer, head)
+        long_head = measured_head(without_matrices, layer, head)
         assert torch.allclose(layer.weights.head(head), weights, atol=1e-6)
         assert np.allclose(long_head.received, weights.sum(0), atol=1e-4)
         assert np.allclose(long_head.numbers("on_first"), weights[:, 0], atol=1e-6)

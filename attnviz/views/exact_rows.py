@@ -11,11 +11,13 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.heads.head import Head
 from attnviz.tokens.text_part import span_text
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import Section
-from attnviz.views.long_text import LongHead
-from attnviz.views.part_of_head import PartOfHead
+from attnviz.views.heads.bars import row_bars
+from attnviz.views.heads.findings import query_text, row_finding
+from attnviz.views.heads.grid import measured_heads
 from attnviz.views.view import View
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import as_sentence, counted
@@ -29,20 +31,15 @@ StepsOfRow = Callable[[int], tuple[str, tuple[Section, ...]]]
 
 def with_exact_rows(view: View, trace: Trace, query: int | str | None) -> View:
     """Return the View of a long text with exact rows for its page, that of the query among them."""
-    heads = [
-        LongHead(trace, layer, head)
-        for layer in trace.attention_layers
-        for head in range(layer.heads)
-    ]
-    parts = [PartOfHead(head, range(len(trace.tokens)), range(len(head.keys))) for head in heads]
+    heads = measured_heads(trace)
     largest = np.max([head.numbers("largest_weight") for head in heads], axis=0)
     position = None if query is None else trace.tokens.index(query, "query")
-    steps = exact_rows(parts, heads[0].summary.row_height, position, largest)
+    steps = exact_rows(heads, heads[0].rows.size, position, largest)
     return replace(view, query_steps=steps)
 
 
 def exact_rows(
-    heads: Sequence[PartOfHead],
+    heads: Sequence[Head],
     height: int,
     query: int | None = None,
     largest: Float[np.ndarray, "query"] | None = None,
@@ -53,11 +50,10 @@ def exact_rows(
     Stored is the query whose largest weight, in any head, exceeds that of its neighbours; `query`:
     the position of one that is stored in any case. `largest`: these weights; None: they are read.
     """
-    if largest is None:
-        weights = np.max([head.weights.largest for head in heads], axis=0)
-    else:
-        weights = largest
-    queries, heads = heads[0].queries, heads[:MAX_HEADS]
+    weights = largest
+    if weights is None:
+        weights = np.max([head.facts.largest for head in heads], axis=0)
+    queries, heads = heads[0].rows.span, heads[:MAX_HEADS]
     rows = -(-len(queries) // height)
     step = height * max(1, -(-rows * len(heads) * MAX_KEYS // MAX_LISTED_KEYS))
     telling = np.where(weights < CERTAIN, weights, -1.0)  # an only key has all of the attention
@@ -67,9 +63,7 @@ def exact_rows(
         span = queries[first : first + step]
         best = int(telling[first : first + step].argmax())
         position = span[best] if query is None or query not in span else query
-        parts = [
-            replace(head, queries=range(position, position + 1), block=(1, 1)) for head in heads
-        ]
+        parts = [head.part(range(position, position + 1), head.columns.span) for head in heads]
         others = weights[first : first + step]
         about = ""
         if len(span) > 1 and position == span[best]:
@@ -78,15 +72,15 @@ def exact_rows(
             about = f"No other of {span_text(span)} has a larger weight{where}{apart}."
         name = f"{parts[0].name}: " if len(parts) > 1 else ""
         sections = tuple(_exact_row(part, about, is_only=len(parts) == 1) for part in parts)
-        return as_sentence(f"{name}{parts[0].row_finding()}").removesuffix("."), sections
+        return as_sentence(f"{name}{row_finding(parts[0])}").removesuffix("."), sections
 
     return steps_of_row
 
 
-def _exact_row(part: PartOfHead, about: str, *, is_only: bool) -> Section:
+def _exact_row(part: Head, about: str, *, is_only: bool) -> Section:
     """Return the exact row of the only query of a part as a section: the keys with most weight."""
-    bars = part.row_bars(MAX_KEYS)
-    listed, title = float(bars.grid.values.sum()), f"What {part.reader_text(part.queries[0])}"
+    bars = row_bars(part, MAX_KEYS)
+    listed, title = float(bars.grid.values.sum()), f"What {query_text(part, part.rows.span[0])}"
     if listed:
         weights = counted(len(bars.grid.rows), "largest weight")
         about = f"{about} Its {weights} sum to {percent_text(listed)}."
@@ -95,6 +89,6 @@ def _exact_row(part: PartOfHead, about: str, *, is_only: bool) -> Section:
         name=f"row {part.name}",
         title=f"{title} attends to{'' if is_only else f' in {part.name}'}",
         about=about.strip(),
-        remarks=() if listed else (as_sentence(part.row_finding()),),
+        remarks=() if listed else (as_sentence(row_finding(part)),),
         ranking=bars if listed else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.analysis.long_comparison import LongComparison, RowChanges
+from attnviz.analysis.long_comparison import LongAlternative, LongComparison, RowChanges
 from attnviz.attention.long_attention import AttentionSummary
-from attnviz.cells import StoredCells, unmasked_cells
+from attnviz.cells import Cells, MeanCells, StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side, label_at
 from attnviz.traces.archive import summary_contents
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.comparison import common_settings_line
 from attnviz.views.conclusions.long_findings import (
@@ -32,18 +34,17 @@ from attnviz.views.grids.grid import Grid, cells_without_nan, with_common_scales
 from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import block_difference_scale, colorless_scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.long_text import (
-    QUERY_NUMBERS,
+from attnviz.views.heads.bars import row_bars, without_passages
+from attnviz.views.heads.grid import (
     TABLE_ROWS,
-    LongHead,
     axis_of_words,
     block_axis,
-    block_means,
-    label_at,
-    paragraph_starts,
-    quoted_label,
-    without_passages,
+    head_grid,
+    measured_head,
+    profiles,
 )
+from attnviz.views.heads.passages import paragraph_starts, quoted_label
+from attnviz.views.long_text import QUERY_NUMBERS
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
 from attnviz.views.view import (
@@ -80,53 +81,52 @@ ROW_COLUMNS = ("way", *HEAD_COLUMNS, "key number", "key", "weight")
 
 
 @dataclass(frozen=True, eq=False)
-class ComparedHead(LongHead):
-    """One head of an alternative, or the mean of its heads."""
+class ComparedHead(Head):
+    """One head of an alternative, or the mean of its heads; its title names the alternative."""
 
-    title: str = ""
     is_mean: bool = False
 
     @property
-    def name(self) -> str:
-        """The name of the alternative, and of the head if several are shown."""
-        return self.title
+    def all_cells(self) -> Cells:
+        if not self.is_mean:
+            return super().all_cells
+        heads = range(self.layer.heads)
+        return MeanCells(tuple(self.layer.weights.cells("mixing", head) for head in heads))
 
     @cached_property
-    def summary(self) -> AttentionSummary:
+    def summary(self) -> tuple[AttentionSummary, int]:
         """What was measured of the layer, or its mean over heads."""
-        summary = self._weights.summary
-        if not self.is_mean:
-            return summary
-        means: dict[str, Any] = {
-            name: value.double().mean(0, keepdim=True)
-            for name, value in vars(summary).items()
-            if isinstance(value, Tensor) and name != "hidden"
-        }
-        hidden = summary.hidden.all(0) if summary.hidden.ndim == 3 else summary.hidden
-        return replace(summary, **means, hidden=hidden)
+        summary, index = super().summary
+        return (_mean_of_heads(summary), 0) if self.is_mean else (summary, index)
 
     @property
-    def _weights(self) -> LongWeights:
-        weights = self.layer.weights
-        assert isinstance(weights, LongWeights)
-        return weights
+    def map_summary(self) -> tuple[AttentionSummary, int]:
+        return self.summary
 
-    def row(self, query: int) -> Float[np.ndarray, "key"]:
+    def weights_of(self, query: int) -> Float[np.ndarray, "key"]:
         """Return the exact weights of one query."""
-        if not self.is_mean:
-            return super().row(query)
-        rows = self._weights.attention.rows(slice(query, query + 1))
-        return tensor_to_numpy(rows[:, 0].double().mean(0))
+        weights: Float[np.ndarray, "key"] = self.all_cells.row(query).values[0].astype(float)
+        return weights
 
     def measured(self, name: str) -> Float[np.ndarray, "query"]:
         """Return what was measured of each query; NaN for those that attend to nothing, in any head
         of a mean.
         """
-        position = self._weights.summary.largest_position
+        position = super().summary[0].largest_position
         assert position is not None  # a summary has statistics
         blind = position < 0
-        is_blind = tensor_to_numpy(blind.any(0) if self.is_mean else blind[self.head])
+        is_blind = tensor_to_numpy(blind.any(0) if self.is_mean else blind[self.number])
         return np.where(is_blind, np.nan, self.numbers(name))
+
+
+def _mean_of_heads(summary: AttentionSummary) -> AttentionSummary:
+    means: dict[str, Any] = {
+        name: value.double().mean(0, keepdim=True)
+        for name, value in vars(summary).items()
+        if isinstance(value, Tensor) and name != "hidden"
+    }
+    hidden = summary.hidden.all(0) if summary.hidden.ndim == 3 else summary.hidden
+    return replace(summary, **means, hidden=hidden)
 
 
 def view(
@@ -192,17 +192,20 @@ def compared_sides(comparison: LongComparison, *, mean: bool) -> list[list[Compa
     suffixes = [f" · head {head}" if count > 1 else "" for head in range(count)]
     return [
         [
-            ComparedHead(
-                trace=each.trace,
-                layer=each.layer,
-                head=head,
-                title=alternative_name(comparison, each) + suffix,
-                is_mean=is_mean and each.layer.heads > 1,
-            )
+            _compared_head(each, head, alternative_name(comparison, each) + suffix, is_mean=is_mean)
             for each in comparison.alternatives
         ]
         for head, suffix in enumerate(suffixes)
     ]
+
+
+def _compared_head(
+    alternative: LongAlternative, number: int, title: str, *, is_mean: bool
+) -> ComparedHead:
+    head = measured_head(alternative.trace, alternative.layer, number)
+    fields = {each.name: getattr(head, each.name) for each in dataclass_fields(head)}
+    is_mean &= alternative.layer.heads > 1
+    return ComparedHead(**fields | {"title": title, "is_mean": is_mean})
 
 
 def precision_notes(comparison: LongComparison) -> tuple[str, ...]:
@@ -218,7 +221,7 @@ def _map_groups(
     """Return the groups of a screen and of a picture: maps, their differences from the reference's,
     measures and means along the text.
     """
-    maps = with_common_scales([head.map_grid(log=log) for heads in sides for head in heads])
+    maps = with_common_scales([head_grid(head, log=log) for heads in sides for head in heads])
     count = len(comparison.alternatives)
     rows = [maps[first : first + count] for first in range(0, len(maps), count)]
     differences = with_common_scales(
@@ -266,23 +269,25 @@ def _picture_group(
     others = [index for index in range(count) if index != comparison.reference]
     order = [comparison.reference, *others]
     has_differences = count == 2 or (count == MOST_ACROSS and len(sides) == 1)
-    highest = max(float(np.nanmax(head.profiles()[0].values)) for row in sides for head in row)
+    highest = max(float(np.nanmax(_entropy_profile(head).values)) for row in sides for head in row)
     panels = []
     for number, (heads, grids) in enumerate(zip(sides, rows, strict=True)):
         for index in order:
-            profile = replace(heads[index].profiles()[0], highest=highest)
+            profile = replace(_entropy_profile(heads[index]), highest=highest)
             panels.append(_long_map(comparison, grids[index], profile, paragraphs))
         for place, index in enumerate(others if has_differences else ()):
             grid = differences[number * len(others) + place]
             changes = comparison.changes[index]
             assert changes is not None  # it is not the reference
-            means = block_means(
-                _moved_shares(changes, heads[index]), heads[index].summary.row_height
-            )
+            means = heads[index].rows.means(_moved_shares(changes, heads[index]))
             panels.append(
                 _long_map(comparison, grid, Profile("attention moved", "", means, 1.0), paragraphs)
             )
     return Group("alternatives", tuple(panels), kind="table", column_count=MOST_ACROSS)
+
+
+def _entropy_profile(head: ComparedHead) -> Profile:
+    return profiles(head, head.rows.size)[0]
 
 
 def _long_map(
@@ -339,16 +344,16 @@ def _along_the_text(comparison: LongComparison, heads: Sequence[ComparedHead]) -
     of the text.
     """
     tokens = comparison.base.tokens
-    size = -(-len(tokens) // TABLE_ROWS)
+    side = Side(tokens, range(len(tokens)), -(-len(tokens) // TABLE_ROWS))
     columns = {f"{head.title} (bits)": head.numbers("entropy") for head in heads}
     for alternative, changes in zip(comparison.alternatives, comparison.changes, strict=True):
         if changes is not None:
             name = alternative_name(comparison, alternative)
             columns[f"{name}: moved"] = _moved_shares(changes, heads[0])
-    means = [block_means(values, size) for values in columns.values()]
+    means = [side.means(values) for values in columns.values()]
     return Grid(
         title="means along the text",
-        rows=block_axis("queries", tokens, size),
+        rows=block_axis("queries", side),
         columns=plain_axis("measure", [*columns]),
         cells=unmasked_cells(np.stack(means, axis=1)),
         scale=colorless_scale("measure"),
@@ -359,7 +364,7 @@ def _along_the_text(comparison: LongComparison, heads: Sequence[ComparedHead]) -
 def _moved_shares(changes: RowChanges, head: ComparedHead) -> Float[np.ndarray, "query"]:
     """Return how much of each query's attention moves in a head; 0 where that is not defined."""
     moved = np.nan_to_num(tensor_to_numpy(changes.moved))
-    shares: Float[np.ndarray, "query"] = moved.mean(0) if head.is_mean else moved[head.head]
+    shares: Float[np.ndarray, "query"] = moved.mean(0) if head.is_mean else moved[head.number]
     return shares
 
 
@@ -367,7 +372,7 @@ def _row_groups(
     comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], query: int
 ) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture on the exact row of one token."""
-    bars = [[head.row_bars(query) for head in heads] for heads in sides]
+    bars = [[row_bars(head.row(query)) for head in heads] for heads in sides]
     longest = max(ranked.full_length for row in bars for ranked in row)
     rankings = tuple(_with_length(ranked, longest) for row in bars for ranked in row)
     tables = tuple(_row_table(comparison, heads, query) for heads in sides)
@@ -386,11 +391,11 @@ def _row_table(comparison: LongComparison, heads: Sequence[ComparedHead], query:
     """Return the weights on the keys that a token attends to most in any alternative, the largest
     first, and their differences from the reference's.
     """
-    rows = np.stack([head.row(query) for head in heads])
+    rows = np.stack([head.weights_of(query) for head in heads])
     most = np.argsort(-rows, axis=1, kind="stable")[:, :MOST_COMPARED_KEYS]
     attended = np.unique(most[np.take_along_axis(rows, most, axis=1) > 0]).tolist()
     keys = sorted(attended, key=lambda key: (-float(rows[:, key].max()), key))
-    tokens = heads[0].keys
+    tokens = heads[0].columns.tokens
     numbers, labels = [f"{key + 1:,}" for key in keys], [label_at(tokens, key) for key in keys]
     return _numbers_by_way(
         comparison,
@@ -403,10 +408,10 @@ def _row_table(comparison: LongComparison, heads: Sequence[ComparedHead], query:
 
 def _row_parts_table(comparison: LongComparison, heads: Sequence[ComparedHead], query: int) -> Grid:
     """Return how much of a token's attention goes to each part of the text."""
-    rows = np.stack([head.row(query) for head in heads])
-    size = -(-rows.shape[1] // TABLE_ROWS)
-    sums = np.add.reduceat(rows, np.arange(0, rows.shape[1], size), axis=1)
-    axis = block_axis("keys", heads[0].keys, size)
+    rows = np.stack([head.weights_of(query) for head in heads])
+    side = replace(heads[0].columns, size=-(-rows.shape[1] // TABLE_ROWS))
+    sums = np.add.reduceat(rows, np.arange(0, rows.shape[1], side.size), axis=1)
+    axis = block_axis("keys", side)
     return _numbers_by_way(comparison, heads, "sums along the text", axis, sums)
 
 
@@ -470,8 +475,8 @@ def _explore_blocks(
                 measure="weight" if group is maps else "difference",
             )
             explored.append((row_names[index], f"H{head}", head_map))
-    note = " · ".join(filter(None, (AXES_NOTE, sides[0][0].map_grid(log=log).pool_note)))
-    row = None if query is None else query // comparison.base.weights.summary.row_height
+    note = " · ".join(filter(None, (AXES_NOTE, head_grid(sides[0][0], log=log).pool_note)))
+    row = None if query is None else query // sides[0][0].rows.size
     return arrange_heads(explored, ("way", "head"), query=row, log=log, note=note)
 
 
@@ -555,7 +560,7 @@ def _row_data(
     comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], query: int, finding: str
 ) -> TableData:
     """Return the exact rows of one token as data, with a line for each key."""
-    rows = [[head.row(query) for head in heads] for heads in sides]
+    rows = [[head.weights_of(query) for head in heads] for heads in sides]
     heads = "mean" if sides[0][0].is_mean else None
 
     def document() -> Mapping[str, Any]:

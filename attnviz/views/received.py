@@ -17,6 +17,8 @@ from jaxtyping import Float
 
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import EQUAL_TOLERANCE
+from attnviz.heads.side import label_at
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
@@ -36,16 +38,8 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
-from attnviz.views.long_text import (
-    EQUAL_TOLERANCE,
-    MOST_READ,
-    counted_text,
-    label_at,
-    paragraph_starts,
-    passage,
-    quoted_label,
-    without_passages,
-)
+from attnviz.views.heads.bars import MOST_READ, without_passages
+from attnviz.views.heads.passages import counted_text, paragraph_starts, passage, quoted_label
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.reading import attention_head_name
 from attnviz.views.settings_line import settings_line

@@ -234,9 +234,10 @@ def _parts_view(
     explore: Callable[[], HeadExplorer] = partial(explore_trace, trace, position)
     data = build_trace_data(trace)
     if _is_streamed(trace):
-        from attnviz.views.long_text import explore_maps, long_heads, long_text_data
+        from attnviz.views.heads.grid import measured_heads
+        from attnviz.views.long_text import explore_maps, long_text_data
 
-        heads = long_heads(trace)
+        heads = measured_heads(trace)
         explore, data = partial(explore_maps, heads, log=False), long_text_data(trace, heads)
     return View(
         title=attention_headline(trace),
@@ -262,9 +263,11 @@ def _parts_headline(trace: Trace, parts: Sequence[str] | None, query: int | None
     """
     if not _is_pooled(trace) or query is not None or "weights" not in (parts or PICTURE_PARTS):
         return parts_title(trace, parts, query)
-    from attnviz.views.long_text import long_heads
+    from attnviz.views.heads.findings import titled, whole_finding
+    from attnviz.views.heads.grid import measured_heads
 
-    return long_heads(trace)[0].headline
+    head = measured_heads(trace)[0]
+    return titled(head, whole_finding(head))
 
 
 def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
@@ -638,9 +641,9 @@ def weights_grids(
     """
     chosen = range(layer.heads) if heads is None else heads
     if _is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
-        from attnviz.views.long_text import LongHead
+        from attnviz.views.heads.grid import head_grid, measured_head
 
-        maps = [LongHead(trace, layer, head).map_grid(log=False) for head in chosen]
+        maps = [head_grid(measured_head(trace, layer, head), log=False) for head in chosen]
         names = (head_title(WEIGHTS_NAMES[mixed_by], trace, layer, head) for head in chosen)
         return [replace(grid, title=name) for grid, name in zip(maps, names, strict=True)]
     rows, columns = _query_and_key_axes(trace, layer)

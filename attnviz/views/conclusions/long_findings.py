@@ -13,7 +13,7 @@ from attnviz.analysis.measures import LargestChange, entropy, normalize_rows
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.conclusion import ROUNDING_FINDINGS, RoundingFacts
 from attnviz.views.conclusions.findings import choose_sentence
-from attnviz.views.long_text import counted_text, quoted_label
+from attnviz.views.heads.passages import counted_text, quoted_label
 from attnviz.views.measure_tables import alternative_name
 from attnviz.wording.numbers import (
     distinguishing_digits,

@@ -15,6 +15,8 @@ from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import most_attended_keys
 from attnviz.analysis.inspection.token_query import find_in_side
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import Head
+from attnviz.heads.side import label_at
 from attnviz.traces.archive import Contents
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.weights import tensor_to_numpy
@@ -22,18 +24,18 @@ from attnviz.views.even_spread import even_words
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
-from attnviz.views.long_text import (
-    LongHead,
+from attnviz.views.heads.bars import (
     attended_bars,
-    explore_maps,
-    label_at,
-    long_text_data,
-    map_groups,
-    quoted_label,
+    row_bars,
+    row_table,
     token_bars,
     without_passages,
 )
+from attnviz.views.heads.findings import key_text, query_text, row_finding, whole_finding
+from attnviz.views.heads.grid import head_grid, measured_head
+from attnviz.views.heads.passages import quoted_label
+from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
+from attnviz.views.long_text import explore_maps, long_text_data, map_groups
 from attnviz.views.view import Group, TableData
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
@@ -70,13 +72,13 @@ def is_long(inspection: Inspection) -> bool:
     return options.weigh == "weight" and options.by == "pattern" and not is_changed
 
 
-def chosen_long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[LongHead]:
+def chosen_long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[Head]:
     """Return the chosen heads, or all heads of their layers."""
     trace, options = inspection.trace, inspection.options
     if all_of_layers:
         options = replace(options, head=None, layer=options.layer)
     chosen = maps_of_heads(trace, options) if all_of_layers else inspection.head_maps
-    return [LongHead(trace, each.layer, each.head) for each in chosen
+    return [measured_head(trace, each.layer, each.head) for each in chosen
             if each.layer is not None and each.head is not None]  # fmt: skip
 
 
@@ -84,11 +86,11 @@ def show_map(inspection: Inspection) -> Panels:
     """Return the panels of one head with its numbers along the text, and what stands out in it."""
     [head] = chosen_long_heads(inspection)
     screen, picture = map_groups([head], log=inspection.options.log)
-    return screen, picture, f"{head.name}: {head.finding}"
+    return screen, picture, f"{head.title}: {whole_finding(head)}"
 
 
 def show_maps(inspection: Inspection) -> list[Group]:
-    grids = (head.map_grid(log=inspection.options.log) for head in chosen_long_heads(inspection))
+    grids = (head_grid(head, log=inspection.options.log) for head in chosen_long_heads(inspection))
     return [Group("weights", tuple(grids))]
 
 
@@ -99,20 +101,21 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
     heads = chosen_long_heads(inspection)
     if len(heads) == 1:
         [head] = heads
+        own_row = head.row(row)
         bars, table = (
             Group(name, (panel,))
             for name, panel in (
-                ("readings", head.row_bars(row)),
-                ("along the text", head.row_table(row)),
+                ("readings", row_bars(own_row)),
+                ("along the text", row_table(own_row)),
             )
         )
-        return [bars, table], [bars], f"{head.name}: {head.row_finding(row)}"
-    weights, evens = (np.stack([*map(each, heads)]) for each in (
-        lambda head: head.row(row), lambda head: head.even_row(row)
-    ))  # fmt: skip
-    name = quoted_label(heads[0].trace.tokens, row)
+        return [bars, table], [bars], f"{head.title}: {row_finding(own_row)}"
+    rows = [head.row(row) for head in heads]
+    weights = np.stack([each.facts.cells.values[0].astype(float) for each in rows])
+    evens = np.stack([each.even_row for each in rows])
+    name = quoted_label(heads[0].rows.tokens, row)
     of_all = f"what {name} attends to, mean of {len(heads)} heads"
-    means = attended_bars(heads[0].keys, of_all, weights.mean(0), evens.mean(0))
+    means = attended_bars(heads[0].columns.tokens, of_all, weights.mean(0), evens.mean(0))
     by_head = _heads_by_largest_weight(heads, weights, evens)
     groups = [Group("readings", (means,)), Group("heads", (by_head,))]
     title = _most_common_key(heads[0], row, weights, evens)
@@ -120,7 +123,7 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
 
 
 def _heads_by_largest_weight(
-    heads: Sequence[LongHead],
+    heads: Sequence[Head],
     weights: Float[np.ndarray, "head key"],
     evens: Float[np.ndarray, "head key"],
 ) -> RankedBars:
@@ -130,22 +133,22 @@ def _heads_by_largest_weight(
         np.take_along_axis(rows, tops[:, None], axis=1)[:, 0] for rows in (weights, evens)
     )
     order = np.argsort(-largest, kind="stable").tolist()
-    keys, values = heads[0].keys, (largest[order].tolist(), even[order].tolist())
+    keys, values = heads[0].columns.tokens, (largest[order].tolist(), even[order].tolist())
     bars = token_bars(keys, "its largest weight", "weight", tops[order].tolist(), *values)
-    names = [f"{heads[each].name} {label_at(keys, tops[each])} {tops[each] + 1:,}"
+    names = [f"{heads[each].title} {label_at(keys, tops[each])} {tops[each] + 1:,}"
              for each in order]  # fmt: skip
     rows = replace(plain_axis("head", names), unit="head")
     return replace(bars, grid=replace(bars.grid, rows=rows))
 
 
 def _most_common_key(
-    head: LongHead,
+    head: Head,
     row: int,
     weights: Float[np.ndarray, "head key"],
     evens: Float[np.ndarray, "head key"],
 ) -> str:
     """Return a sentence on the key to which a query attends most in the largest number of heads."""
-    token = f"{quoted_label(head.trace.tokens, row)} (token {row + 1:,})"
+    token = query_text(head, row)
     if not weights.any():
         return f"{token} attends to {ALL_MASKED_TEXT}"
     tops = Counter(most_attended_keys(weights).tolist())
@@ -153,8 +156,7 @@ def _most_common_key(
     if not tops:
         return f"{token} attends to several tokens equally in every head"
     key, count = tops.most_common(1)[0]
-    is_itself = key == row and head.keys is head.trace.tokens
-    name = "itself" if is_itself else f"{quoted_label(head.keys, key)} (token {key + 1:,})"
+    name = key_text(head, row, key)
     share, even = float(weights[:, key].mean()), float(evens[:, key].mean())
     return (
         f"in {count} of {counted(len(weights), 'head')} {token} attends most to {name}, which "
@@ -171,7 +173,7 @@ def explore_long_heads(inspection: Inspection) -> HeadExplorer:
         flags = head_flags(inspection)
         first = flags[0].map_index if flags else 0
         return replace(explorer, flags=flags, first=first)
-    names = [head.name for head in heads]
+    names = [head.title for head in heads]
     return replace(explorer, first=names.index(inspection.head_maps[0].name))
 
 
@@ -187,11 +189,11 @@ def long_heads_data(inspection: Inspection) -> TableData:
     )
 
 
-def _maps_contents(inspection: Inspection, heads: Sequence[LongHead]) -> Contents:
+def _maps_contents(inspection: Inspection, heads: Sequence[Head]) -> Contents:
     maps = {}
     for head in heads:
-        grid = head.map_grid(log=False)
-        maps[head.name] = {"map": grid.cells.window(slice(None), slice(None)).values}
+        grid = head_grid(head, log=False)
+        maps[head.title] = {"map": grid.cells.window(slice(None), slice(None)).values}
     summary, _ = heads[0].map_summary
     return {
         "tokens": {"ids": np.array(inspection.trace.tokens.ids),

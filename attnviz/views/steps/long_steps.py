@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.heads.side import label_at
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_rows import layer_of_queries
 from attnviz.traces.weights import Stage, tensor_to_numpy
@@ -21,7 +22,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
 from attnviz.views.grids.section import Section, with_one_scale
-from attnviz.views.long_text import counted_text, label_at, passage, quoted_label
+from attnviz.views.heads.passages import counted_text, passage, quoted_label
 from attnviz.views.steps import score_steps, step_sums
 from attnviz.views.steps.scene import DIGITS_RANGE, Scene
 from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells

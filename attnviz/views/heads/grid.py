@@ -1,0 +1,185 @@
+"""The map of a head as a Grid, and what changes along its text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import floor, log10
+
+import numpy as np
+
+from attnviz.cells import unmasked_cells
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side, label_at
+from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.settings import format_head_id
+from attnviz.traces.trace import Layer, Trace
+from attnviz.views.attention_facts import do_rows_sum_to_one
+from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis, plain_axis
+from attnviz.views.grids.grid import OFF_SUFFIX, Grid
+from attnviz.views.grids.long_map import LongMap, Profile
+from attnviz.views.grids.scales import colorless_scale, logarithmic_scale, weight_scale
+from attnviz.views.reading import attention_head_name
+
+PROFILES = (  # what is drawn along the text: the name in a summary, in words, and the unit
+    ("entropy", "entropy", "bits"),
+    ("mean_distance", "distance", "tokens"),
+    ("on_first", "on the first token", ""),
+)
+TABLE_ROWS = 8  # of the numbers along the text on a terminal
+SMALL_HIGH = 0.1  # a scale that ends below it needs more than two decimals
+PARAGRAPH_SIGN = "¶ "  # before the label of a token at which a paragraph begins
+NOWHERE = frozenset[int]()
+
+
+def whole_head(trace: Trace, layer: Layer, number: int) -> Head:
+    """Return a head on the whole text, in the blocks of what was measured of a long one."""
+    tokens, keys = trace.tokens, trace.keys_of(layer)
+    rows, columns = Side(tokens, range(len(tokens))), Side(keys, range(len(keys)))
+    name = attention_head_name(trace, layer, number)
+    is_only = layer.heads == 1 and len(trace.attention_layers) == 1
+    title = "" if is_only else name
+    if trace.trained is not None:
+        title = format_head_id(layer.layer, number)
+    return Head(name, title, trace, layer, number, rows, columns)
+
+
+def measured_head(trace: Trace, layer: Layer, number: int) -> Head:
+    """Return a head on a whole long text, in the blocks of what was measured of it."""
+    head = whole_head(trace, layer, number)
+    summary, _ = head.map_summary
+    rows = replace(head.rows, size=summary.row_height)
+    columns = replace(head.columns, size=summary.column_width)
+    return replace(head, rows=rows, columns=columns, is_measured=True)
+
+
+def measured_heads(trace: Trace) -> list[Head]:
+    """Return every head of a Trace of a long text."""
+    return [
+        measured_head(trace, layer, number)
+        for layer in trace.attention_layers
+        for number in range(layer.heads)
+    ]
+
+
+def title_of(head: Head, title: str) -> str:
+    return " · ".join(filter(None, (title, head.title)))
+
+
+def block_axis(title: str, side: Side, starts: frozenset[int] = NOWHERE) -> Axis:
+    """Return an axis of tokens or blocks with their true numbers. Only single tokens have labels,
+    with a sign where a paragraph begins (at a position in `starts`).
+    """
+    tokens, blocks = side.tokens, side.blocks
+    numbers = tuple(
+        f"{block[0] + 1}–{block[-1] + 1}" if len(block) > 1 else f"{block[0] + 1}"
+        for block in blocks
+    )
+    if side.size > 1:
+        nothing = (False,) * len(blocks)
+        return Axis(title, "token", ("",) * len(blocks), numbers, nothing, special=nothing)
+    signs = (PARAGRAPH_SIGN * (position in starts) for position in side.span)
+    labels = tuple(
+        f"{sign}{label_at(tokens, position)}"
+        for sign, position in zip(signs, side.span, strict=True)
+    )
+    spaced = tuple(tokens.spaced[position] for position in side.span)
+    special = tuple(position in tokens.special for position in side.span)
+    return Axis(title, "token", labels, numbers, spaced, special=special)
+
+
+def head_grid(
+    head: Head,
+    *,
+    log: bool,
+    block: tuple[int, int] | None = None,
+    title: str | None = None,
+    note: str | None = None,
+    starts: frozenset[int] = NOWHERE,
+) -> Grid:
+    """Return the weights of a head as a Grid; `block`: queries and keys in a cell of it."""
+    height, width = block or head.block
+    cells, is_mean = head.cells_in((height, width)), head.pool == "mean"
+    scale = weight_scale(cells, None if head.is_whole else len(head.columns.tokens))
+    if note is None:
+        note = " · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * (is_mean and do_rows_sum_to_one(cells))])
+    how = "weights summed over keys, averaged over queries" if is_mean else "the largest weight"
+    rows = block_axis("query (reads)", replace(head.rows, size=height), starts)
+    is_one_text = head.reads_itself and head.rows.span == head.columns.span
+    columns = replace(rows, title="key (is read)")
+    if not is_one_text or height != width:
+        side, starts = replace(head.columns, size=width), starts if head.reads_itself else NOWHERE
+        columns = block_axis("key (is read)", side, starts)
+    is_small = not head.is_whole and scale.high < SMALL_HIGH
+    if title is None:
+        title = head.title
+    elif title:
+        title += OFF_SUFFIX * head.is_off
+    return Grid(
+        title=title,
+        rows=rows,
+        columns=columns,
+        cells=cells,
+        scale=logarithmic_scale(scale, cells.shape[1]) if log else scale,
+        note=note,
+        decimals=1 - floor(log10(scale.high)) if is_small else None,
+        share=is_mean or (height, width) == (1, 1),
+        off=(True,) * len(rows) if head.is_off else (),
+        pool_note=f"one cell = {height:,} × {width:,} tokens: {how}" * (height * width > 1),
+        cell_size=(height, width),
+    )
+
+
+def profiles(head: Head, height: int) -> tuple[Profile, ...]:
+    """Return the means of what was measured of the queries of each row, of so many, of a long
+    text's map."""
+    if not isinstance(head.layer.weights, LongWeights) and not head.is_measured:
+        return ()
+    rows, side = slice(head.rows.span.start, head.rows.span.stop), replace(head.rows, size=height)
+    return tuple(
+        Profile(words, unit, side.means(head.numbers(name)[rows])) for name, words, unit in PROFILES
+    )
+
+
+def long_map(head: Head, grid: Grid, paragraphs: tuple[int, ...]) -> LongMap:
+    """Return a Grid of a head with true axes, and what changes along the text beside it."""
+    return LongMap(
+        grid=grid,
+        row_tokens=head.rows.span,
+        column_tokens=head.columns.span,
+        profiles=profiles(head, grid.cell_size[0]),
+        paragraphs=paragraphs,
+    )
+
+
+def profile_table(head: Head) -> Grid:
+    """Return what changes along the text as a table with a few rows, for a terminal."""
+    side = replace(head.rows, size=-(-len(head.rows.span) // TABLE_ROWS))
+    columns = [side.means(head.numbers(name)) for name, *_ in PROFILES]
+    names = [Profile(words, unit, column).title
+             for (_, words, unit), column in zip(PROFILES, columns, strict=True)]  # fmt: skip
+    columns.insert(1, side.means(even_entropy(head)))
+    names.insert(1, "if even")
+    return Grid(
+        title=title_of(head, "means along the text"),
+        rows=block_axis("queries", side),
+        columns=plain_axis("measure", names),
+        cells=unmasked_cells(np.stack(columns, axis=1)),
+        scale=colorless_scale("measure"),
+        decimals=2,
+    )
+
+
+def even_entropy(head: Head) -> np.ndarray:
+    """Return the entropy of each row, in bits, if it were even over the keys that the mask
+    allows."""
+    bits: np.ndarray = np.log2(np.maximum(head.visible_counts, 1))
+    return bits
+
+
+def axis_of_words(axis: Axis) -> Axis:
+    """Return an axis whose blocks are words, as a page writes them one after another."""
+    if any(axis.labels):
+        return axis
+    count = len(axis)
+    spaced = (True,) * count
+    return replace(axis, unit="block", labels=axis.numbers, numbers=("",) * count, spaced=spaced)

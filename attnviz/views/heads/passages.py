@@ -1,0 +1,47 @@
+"""Tokens where they stand in a text: labels, passages around them, paragraphs."""
+
+from __future__ import annotations
+
+from attnviz.heads.side import label_at
+from attnviz.tokens.tokens import Tokens
+from attnviz.wording.words import bidi_isolated, counted
+
+PASSAGE_TOKENS = 4  # on either side of a token that is listed
+
+
+def counted_text(tokens: int) -> str:
+    """Return a number of tokens with commas: `131,072 tokens`."""
+    return counted(tokens, "token").replace(str(tokens), f"{tokens:,}")
+
+
+def quoted_label(tokens: Tokens, position: int) -> str:
+    return f'"{bidi_isolated(label_at(tokens, position))}"'
+
+
+def passage(tokens: Tokens, position: int) -> str:
+    """Return the labels of a token and of those around it, its own in brackets."""
+    positions = range(len(tokens))[
+        max(0, position - PASSAGE_TOKENS) : position + PASSAGE_TOKENS + 1
+    ]
+    text = ""
+    for each in positions:
+        label = label_at(tokens, each)
+        text += " " * tokens.spaced[each] + (f"[{label}]" if each == position else label)
+    return f"{'…' * (positions.start > 0)}{text.strip()}{'…' * (positions.stop < len(tokens))}"
+
+
+def paragraph_starts(tokens: Tokens) -> tuple[int, ...]:
+    """Return the positions, from 0, at which paragraphs begin: after an empty line, or in a text
+    without empty lines after each line break. The first token counts where there are others.
+    """
+    by_breaks: dict[int, list[int]] = {1: [], 2: []}
+    breaks = 0
+    for position, piece in enumerate(tokens.pieces):
+        if piece.strip():
+            for least, starts in by_breaks.items():
+                if breaks >= least:
+                    starts.append(position)
+            breaks = 0
+        breaks += piece.count(b"\n")
+    starts = by_breaks[2] or by_breaks[1]
+    return (0, *starts) if starts else ()
