@@ -35,9 +35,9 @@ from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import block_difference_scale, colorless_scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.heads.bars import row_bars, without_passages
+from attnviz.views.heads.explorer import axis_of_words
 from attnviz.views.heads.grid import (
     TABLE_ROWS,
-    axis_of_words,
     block_axis,
     head_grid,
     measured_head,

@@ -13,15 +13,13 @@ from attnviz.heads.head import Head
 from attnviz.traces.archive import summary_contents, trace_contents
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.axes import AXES_NOTE
-from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap
 from attnviz.views.headline import attention_headline
 from attnviz.views.heads.bars import most_read_bars, row_bars, row_table, without_passages
+from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import row_finding, titled, whole_finding, whole_findings
 from attnviz.views.heads.grid import (
-    axis_of_words,
     head_grid,
     long_map,
     measured_heads,
@@ -82,7 +80,7 @@ def view_long(
         excerpt=excerpt,
         closing=heads_off_notes(trace),
         as_screen=as_ == "terminal",
-        head_explorer=lambda: explore_maps(heads, position, log=log),
+        head_explorer=lambda: explore_heads(heads, query=position, log=log),
         data=long_text_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), query=typed, log=log or None, as_=as_),
@@ -116,26 +114,6 @@ def _several_maps(heads: Sequence[Head], *, log: bool) -> list[Group]:
         with_findings = replace(drawn_map, findings=whole_findings(head))
         groups.setdefault(head.layer.name, []).append(with_findings)
     return [Group(f"weights {name}", tuple(maps)) for name, maps in groups.items()]
-
-
-def explore_maps(heads: Sequence[Head], query: int | None = None, *, log: bool) -> HeadExplorer:
-    """Return the maps of all heads, for a reader of a page to choose from; the row with a query is
-    followed."""
-    explored = []
-    for head in heads:
-        grid = head_grid(head, log=log)
-        queries = axis_of_words(grid.rows)
-        head_map = HeadMap(
-            name=head.name,
-            query_axis=queries,  # both sides may be one
-            key_axis=queries if head.reads_itself else axis_of_words(grid.columns),
-            weights=grid.cells,
-            share=grid.share,
-        )
-        explored.append((head.layer.name, f"H{head.number}", head_map))
-    note = " · ".join(filter(None, (AXES_NOTE, grid.pool_note)))
-    row = None if query is None else query // heads[0].rows.size
-    return arrange_heads(explored, query=row, log=log, note=note)
 
 
 def long_text_data(trace: Trace, heads: Sequence[Head]) -> TableData:

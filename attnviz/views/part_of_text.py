@@ -23,18 +23,19 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.exact_rows import exact_rows
-from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis
-from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
+from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE
+from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.headline import attention_headline
 from attnviz.views.heads.bars import MOST_READ, most_read_bars, row_bars, without_passages
+from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import (
     blind_queries_notes,
     part_finding,
     row_finding,
     share_notes,
 )
-from attnviz.views.heads.grid import axis_of_words, head_grid, long_map, whole_head
+from attnviz.views.heads.grid import head_grid, long_map, whole_head
 from attnviz.views.heads.passages import paragraph_starts
 from attnviz.views.notes import heads_off_notes, random_numbers_caveat
 from attnviz.views.settings_line import settings_line
@@ -221,32 +222,11 @@ def _explore_parts(heads: Sequence[Head], *, log: bool) -> HeadExplorer:
     """Return the parts of all heads, for a reader of a page to choose from; a part of very many
     cells as a map of blocks.
     """
-    blocks = _page_blocks(heads)
-    starts = frozenset[int]()
+    blocks, starts = _page_blocks(heads), frozenset[int]()
     if blocks[0] == (1, 1):
         starts = frozenset(paragraph_starts(heads[0].rows.tokens))
-    explored, note = list[tuple[str, str, HeadMap]](), ""
-    axes_by_sides = dict[object, tuple[Axis, Axis]]()
-    for each, block in zip(heads, blocks, strict=True):
-        grid = head_grid(each, log=log, block=block, title="", note="", starts=starts)
-        sides_of_head = (id(each.columns.tokens), each.columns.span, block)
-        query_axis, key_axis = axes_by_sides.setdefault(
-            sides_of_head, (axis_of_words(grid.rows), axis_of_words(grid.columns))
-        )
-        if query_axis.numbers == key_axis.numbers and each.reads_itself:
-            key_axis = query_axis  # both sides are one
-        head_map = HeadMap(
-            name=each.name,
-            query_axis=query_axis,
-            key_axis=key_axis,
-            weights=grid.cells,
-            share=grid.share and each.has_all_keys,
-            off=each.is_off,
-        )
-        explored.append((each.layer.name, f"H{each.number}", head_map))
-        note = grid.pool_note
-    note = " · ".join(filter(None, (_part_note(heads, starts), note)))
-    return arrange_heads(explored, log=log, note=note)
+    note = _part_note(heads, starts)
+    return explore_heads(heads, log=log, blocks=blocks, note=note, starts=starts)
 
 
 def weights_budget(trace: Trace) -> int:

@@ -234,11 +234,12 @@ def _parts_view(
     explore: Callable[[], HeadExplorer] = partial(explore_trace, trace, position)
     data = build_trace_data(trace)
     if _is_streamed(trace):
+        from attnviz.views.heads.explorer import explore_heads
         from attnviz.views.heads.grid import measured_heads
-        from attnviz.views.long_text import explore_maps, long_text_data
+        from attnviz.views.long_text import long_text_data
 
         heads = measured_heads(trace)
-        explore, data = partial(explore_maps, heads, log=False), long_text_data(trace, heads)
+        explore, data = partial(explore_heads, heads, log=False), long_text_data(trace, heads)
     return View(
         title=attention_headline(trace),
         headline=answers_finding or _parts_headline(trace, parts, position),

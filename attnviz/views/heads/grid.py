@@ -174,12 +174,3 @@ def even_entropy(head: Head) -> np.ndarray:
     allows."""
     bits: np.ndarray = np.log2(np.maximum(head.visible_counts, 1))
     return bits
-
-
-def axis_of_words(axis: Axis) -> Axis:
-    """Return an axis whose blocks are words, as a page writes them one after another."""
-    if any(axis.labels):
-        return axis
-    count = len(axis)
-    spaced = (True,) * count
-    return replace(axis, unit="block", labels=axis.numbers, numbers=("",) * count, spaced=spaced)

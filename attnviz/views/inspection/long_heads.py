@@ -31,11 +31,12 @@ from attnviz.views.heads.bars import (
     token_bars,
     without_passages,
 )
+from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import key_text, query_text, row_finding, whole_finding
 from attnviz.views.heads.grid import head_grid, measured_head
 from attnviz.views.heads.passages import quoted_label
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
-from attnviz.views.long_text import explore_maps, long_text_data, map_groups
+from attnviz.views.long_text import long_text_data, map_groups
 from attnviz.views.view import Group, TableData
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
@@ -168,7 +169,7 @@ def explore_long_heads(inspection: Inspection) -> HeadExplorer:
     """Return the maps of all heads of the layers for a page, which opens with the chosen one."""
     options = inspection.options
     heads = chosen_long_heads(inspection, all_of_layers=True)
-    explorer = explore_maps(heads, log=options.log)
+    explorer = explore_heads(heads, log=options.log)
     if options.layer is None and options.head is None:
         flags = head_flags(inspection)
         first = flags[0].map_index if flags else 0
