@@ -484,18 +484,20 @@ def test_many_heads_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(view.steps_of_query(0)[1]) == 2
 
 
+@pytest.mark.parametrize("last", [540, 539])  # a last block of one token is one, too
 def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
-    monkeypatch: pytest.MonkeyPatch,
+    last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     map_trace = needle_trace()
-    assert map_trace.view(part="501:540").query_steps is None
+    assert map_trace.view(part=f"501:{last}").query_steps is None
     monkeypatch.setattr(part_of_text, "MAX_EXPLORED_CELLS", 100)
     monkeypatch.setattr(part_of_text, "MAX_DRAWN", 20)
 
-    view = map_trace.view(part="501:540")
+    view = map_trace.view(part=f"501:{last}")
 
     assert view.heads is not None
     assert view.heads.heads[0].query_axis.labels[:2] == ("501–502", "503–504")
+    assert view.heads.heads[0].query_axis.labels[-1] == ("539–540" if last == 540 else "539")
     assert view.steps_of_query(0)[0].startswith(('"w500"', '"w501"'))
 
 
