@@ -276,3 +276,10 @@ def test_a_model_generates_the_likeliest_tokens_whatever_its_file_asks_for(
 @pytest.mark.parametrize("key", ["pad_token", "additional_special_tokens", "vocab_size"])
 def test_what_names_no_file_is_kept(key: str) -> None:
     assert checked_folder.without_file_names({key: "x"}) == {key: "x"}
+
+
+def test_a_scale_of_another_part_of_a_model_is_no_scale_of_weights(folder: Path) -> None:
+    """Such as that of CLIP, whose text part does not use it."""
+    change_weights(folder, lambda weights: weights.update(logit_scale=torch.ones(1)))
+
+    assert len(trace(TEXT, model=str(folder)).layers) == 2

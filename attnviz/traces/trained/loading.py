@@ -77,7 +77,10 @@ GENERATED_TOKENS = (
 )
 UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
 # Beside quantized weights, and of adapters; and of a layer, but for tables that are computed.
-CHANGING_WEIGHTS = re.compile(r"scale|zero|lora_|qweight|packed|absmax|quant_|\bSCB$|_idx$")
+CHANGING_WEIGHTS = re.compile(
+    r"(weight|input|output|act|k|v)_scale(_inv|_2)?$|\.scales$|zero_point|zeros$|g_idx$|"
+    r"lora_|qweight|_packed$|absmax|quant_|\bSCB$"
+)
 LAYER_WEIGHTS = re.compile(
     r"\.\d+\.(?!.*(inv_freq|position_ids|masked_bias|attn\.bias|attention\.bias)$)"
 )
