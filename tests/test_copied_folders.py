@@ -196,6 +196,13 @@ def test_a_vocabulary_larger_than_any_is_not_read(folder: Path, attnviz: Attnviz
     assert problem == "'mine/vocab.txt' has 53.7 GB, more than a tokenizer may have (134.2 MB)"
 
 
+def test_a_large_file_that_is_no_tokenizer_s_is_left_alone(folder: Path) -> None:
+    with (folder / "corpus.txt").open("wb") as file:
+        file.truncate(2**28)
+
+    assert len(trace(TEXT, model=str(folder)).layers) == 2
+
+
 def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
     weights = load_file(folder / "model.safetensors")
     change(weights)

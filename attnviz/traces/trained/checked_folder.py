@@ -18,13 +18,14 @@ from typing import Any
 from attnviz.errors import model_error
 from attnviz.machine import files
 from attnviz.tokens.tokenizer_limits import (
+    MAX_FILE_BYTES,
     ORIGINAL_HINT,
     read_limited,
     refuse_large_file,
     refuse_large_ids,
 )
 from attnviz.traces.models.model_names import CONFIG_FILE
-from attnviz.traces.trained.model_location import ModelLocation
+from attnviz.traces.trained.model_location import TOKENIZER_PATTERNS, ModelLocation
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 REWRITTEN_FILES = (CONFIG_FILE, TOKENIZER_CONFIG, "special_tokens_map.json")
@@ -37,7 +38,7 @@ OTHER_FILES = re.compile(r".*(config|index)\.json")  # of processors, generation
 FILE_KEYS = re.compile(
     r"(.*_)?(files?|paths?|name_or_path|object|proto|weights)|vocab|merges|init_inputs"
 )
-KEPT_TABLES = ("added_tokens_decoder", "chat_template", "id2label", "label2id", "vocab_size")
+KEPT_TABLES = ("added_tokens_decoder", "chat_template", "id2label", "label2id")
 STORE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
 
@@ -46,8 +47,8 @@ def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
     """Give the place of a copy of a model's config, tokenizer and chat templates, inside the `with`
     block; large files are links.
 
-    Refuses files that are too large for a tokenizer, and a tokenizer's class that is none. Nothing
-    of the vocabularies is stored between two runs.
+    Refuses files of a tokenizer that are too large for one. Nothing of the vocabularies is stored
+    between two runs.
     """
     folder = location.folder
     assert folder is not None
@@ -55,7 +56,10 @@ def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
         for pattern in COPIED_PATTERNS:
             for path in filter(files.is_file, folder.glob(pattern)):
                 copy = Path(name, path.relative_to(folder))
-                refuse_large_file(path)
+                if _is_of_a_tokenizer(path):
+                    refuse_large_file(path)
+                elif path.stat().st_size > MAX_FILE_BYTES:  # of another purpose, such as a corpus
+                    continue
                 if path.name in REWRITTEN_FILES:
                     _write_without_names(path, copy)
                 elif not OTHER_FILES.fullmatch(path.name):
@@ -63,6 +67,10 @@ def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
                     _link(path, copy)
                 refuse_large_ids(path)
         yield ModelLocation(location.name, Path(name))
+
+
+def _is_of_a_tokenizer(path: Path) -> bool:
+    return path.name in REWRITTEN_FILES or any(map(path.match, TOKENIZER_PATTERNS))
 
 
 def _write_without_names(path: Path, copy: Path) -> None:
@@ -78,6 +86,8 @@ def without_file_names(value: Any) -> Any:
 
     >>> without_file_names({"vocab_file": "/a", "pad_token": "x", "part": {"merges": ["a b"]}})
     {'pad_token': 'x', 'part': {}}
+    >>> without_file_names({"use_weights": True})
+    {'use_weights': True}
     """
     if isinstance(value, list):
         return [without_file_names(each) for each in value]
@@ -86,7 +96,7 @@ def without_file_names(value: Any) -> Any:
     return {
         key: each if key in KEPT_TABLES else without_file_names(each)
         for key, each in value.items()
-        if key in KEPT_TABLES or not FILE_KEYS.fullmatch(key)
+        if key in KEPT_TABLES or isinstance(each, int | float) or not FILE_KEYS.fullmatch(key)
     }
 
 
