@@ -18,7 +18,7 @@ from attnviz.views.grids.long_map import LongMap
 from attnviz.views.headline import attention_headline
 from attnviz.views.heads.bars import most_read_bars, row_bars, row_table, without_passages
 from attnviz.views.heads.explorer import explore_heads
-from attnviz.views.heads.findings import row_finding, titled, whole_finding, whole_findings
+from attnviz.views.heads.findings import headline_of, row_finding, whole_finding, whole_findings
 from attnviz.views.heads.grid import (
     head_grid,
     long_map,
@@ -61,13 +61,13 @@ def view_long(
     settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
     excerpt, typed, position = None, None, None
     if query is None:
-        headline = titled(heads[0], whole_finding(heads[0]))
+        headline = headline_of(heads[0], whole_finding(heads[0]))
         screen, picture = map_groups(heads, log=log)
         excerpt = Excerpt(tuple(screen[:1]), MORE_HINT)
     else:
         position = trace.tokens.index(query, "query")
         rows, typed = [head.row(position) for head in heads], trace.tokens.as_typed(query)
-        headline = titled(heads[0], row_finding(rows[0]))
+        headline = headline_of(heads[0], row_finding(rows[0]))
         picture = [Group("readings", tuple(map(row_bars, rows)))]
         tables = [Group("along the text", tuple(map(row_table, rows)))]
         screen = [*picture, *tables]

@@ -264,11 +264,11 @@ def _parts_headline(trace: Trace, parts: Sequence[str] | None, query: int | None
     """
     if not _is_pooled(trace) or query is not None or "weights" not in (parts or PICTURE_PARTS):
         return parts_title(trace, parts, query)
-    from attnviz.views.heads.findings import titled, whole_finding
+    from attnviz.views.heads.findings import headline_of, whole_finding
     from attnviz.views.heads.grid import measured_heads
 
     head = measured_heads(trace)[0]
-    return titled(head, whole_finding(head))
+    return headline_of(head, whole_finding(head))
 
 
 def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:

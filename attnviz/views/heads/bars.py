@@ -20,7 +20,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale, colorless_scale
 from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.heads.grid import TABLE_ROWS, block_axis, title_of
+from attnviz.views.heads.grid import TABLE_ROWS, block_axis, title_with_head
 from attnviz.views.heads.passages import passage, quoted_label
 from attnviz.views.view import Group
 
@@ -35,7 +35,7 @@ def most_read_bars(head: Head) -> RankedBars:
     places = [place for place in head.most_read(MOST_READ) if head.received_shares[place] > 0]
     positions = [head.columns.span[place] for place in places]
     values = head.received_shares[places].tolist(), head.even_shares[places].tolist()
-    title = title_of(head, whose)
+    title = title_with_head(head, whose)
     return token_bars(head.columns.tokens, title, "share", positions, *values)
 
 
@@ -45,7 +45,7 @@ def row_bars(head: Head, most: int = MOST_ATTENDED) -> RankedBars:
     keys = slice(head.columns.span.start, head.columns.span.stop)
     weights[keys], evens[keys] = head.facts.cells.values[0], head.even_row
     title = f"what {quoted_label(head.rows.tokens, head.rows.span[0])} attends to"
-    return attended_bars(head.columns.tokens, title_of(head, title), weights, evens, most)
+    return attended_bars(head.columns.tokens, title_with_head(head, title), weights, evens, most)
 
 
 def row_table(head: Head) -> Grid:
@@ -54,7 +54,7 @@ def row_table(head: Head) -> Grid:
     side = Side(head.columns.tokens, head.columns.span, -(-len(rows) // TABLE_ROWS))
     sums = np.add.reduceat(rows, np.arange(0, len(rows), side.size))
     return Grid(
-        title=title_of(head, "sums along the text"),
+        title=title_with_head(head, "sums along the text"),
         rows=block_axis("keys", side),
         columns=plain_axis("sum", ["weight", "if even"]),
         cells=unmasked_cells(sums),

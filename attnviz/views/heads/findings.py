@@ -21,7 +21,7 @@ NEARBY_SHARE = 0.05  # of the text, up to which half of the attention is nearby
 MAIN_SHARE = 0.2  # of the attention of several queries: a key that receives it is the finding
 
 
-def titled(head: Head, finding: str) -> str:
+def headline_of(head: Head, finding: str) -> str:
     """Return a sentence as a title, after the name of one of several heads."""
     text = ": ".join(filter(None, (head.title, finding)))
     return f"{text[:1].upper()}{text[1:]}"

@@ -61,7 +61,7 @@ def measured_heads(trace: Trace) -> list[Head]:
     ]
 
 
-def title_of(head: Head, title: str) -> str:
+def title_with_head(head: Head, title: str) -> str:
     return " · ".join(filter(None, (title, head.title)))
 
 
@@ -160,7 +160,7 @@ def profile_table(head: Head) -> Grid:
     columns.insert(1, side.means(even_entropy(head)))
     names.insert(1, "if even")
     return Grid(
-        title=title_of(head, "means along the text"),
+        title=title_with_head(head, "means along the text"),
         rows=block_axis("queries", side),
         columns=plain_axis("measure", names),
         cells=unmasked_cells(np.stack(columns, axis=1)),
