@@ -196,6 +196,18 @@ def test_a_vocabulary_larger_than_any_is_not_read(folder: Path, attnviz: Attnviz
     assert problem == "'mine/vocab.txt' has 53.7 GB, more than a tokenizer may have (134.2 MB)"
 
 
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "vocab.txt", "special_tokens_map.json"])
+def test_a_pipe_or_a_device_in_the_place_of_a_file_is_not_read(name: str, folder: Path) -> None:
+    """Nobody writes to the pipe, and the device has no end."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("Windows has no such files")
+    path = folder / name
+    for make in (os.mkfifo, lambda path: Path(path).symlink_to("/dev/zero")):
+        path.unlink(missing_ok=True)
+        make(path)
+        assert len(trace(TEXT, model=str(folder)).layers) == 2
+
+
 def test_a_large_file_that_is_no_tokenizer_s_is_left_alone(folder: Path) -> None:
     with (folder / "corpus.txt").open("wb") as file:
         file.truncate(2**28)

@@ -28,6 +28,7 @@ from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.trained.model_location import TOKENIZER_PATTERNS, ModelLocation
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
+CLASS_FILES = (TOKENIZER_CONFIG, CONFIG_FILE)  # that may name the class of a tokenizer
 REWRITTEN_FILES = (CONFIG_FILE, TOKENIZER_CONFIG, "special_tokens_map.json")
 COPIED_PATTERNS = (
     *("*.json", "*.txt", "*.model", "*.spm", "*.bpe", "*.codes", "*.tokenizer", "*.tiktoken"),
@@ -125,14 +126,14 @@ def refuse_other_classes(location: ModelLocation) -> None:
     """Refuse a model whose files name a class as that of its tokenizer which is none: transformers
     would build whatever the class is."""
     assert location.folder is not None
-    for file in (TOKENIZER_CONFIG, CONFIG_FILE):
+    for path in filter(files.is_file, (location.folder / name for name in CLASS_FILES)):
         values: Any = None
         with suppress(OSError, ValueError, RecursionError):  # reported by transformers
-            values = json.loads(read_limited(location.folder / file))
+            values = json.loads(read_limited(path))
         name = values.get("tokenizer_class") if isinstance(values, dict) else None
         if isinstance(name, str) and not _is_tokenizer(name):
             raise model_error(
-                f"the {file} of '{location.name}' names '{name[:80]}' as the class of its "
+                f"the {path.name} of '{location.name}' names '{name[:80]}' as the class of its "
                 "tokenizer, which is none",
                 ORIGINAL_HINT,
             )
