@@ -73,6 +73,17 @@ def test_a_tokenizer_reads_no_file_that_a_file_names(key: str, file: str, folder
     assert OUTSIDE_WORD not in words
 
 
+def test_a_file_too_deep_to_be_written_again_is_not_read(folder: Path, attnviz: Attnviz) -> None:
+    outside = write_outside(folder)
+    path = folder / "tokenizer_config.json"
+    named = {"fast_tokenizer_files": [str(outside / "tokenizer.1.0.0.json")], "zz": 0}
+    content = json.dumps(json.loads(path.read_text()) | named)
+    path.write_text(content.replace('"zz": 0', f'"zz": {"[" * 900}{"]" * 900}'))
+
+    problem, _ = refusal_lines(attnviz("inspect", TEXT, "--model", "mine"))
+    assert problem.startswith("the tokenizer in 'mine' could not be loaded: \"RecursionError")
+
+
 def test_another_version_of_a_config_is_not_read(folder: Path) -> None:
     (folder / "config.1.0.json").write_text('{"model_type": "bert", "num_labels": 100000000}')
     update_json("config.json", configuration_files=["config.1.0.json"])(folder)
@@ -176,8 +187,26 @@ def count_of_special_tokens(folder: Path) -> None:
     (folder / "tekken.json").write_text(json.dumps(content))
 
 
+def number_of_a_rank_in_a_file_of_another_system(folder: Path) -> None:
+    number_of_a_rank(folder)
+    path = folder / "tiktoken.model"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
+
+
+def numbers_as_texts(folder: Path) -> None:
+    (folder / "added_tokens.json").write_text('{"<x>": "2147483648"}')
+
+
+def numbers_with_a_point(folder: Path) -> None:
+    (folder / "added_tokens.json").write_text('{"<x>": 2147483648.0}')
+
+
 @pytest.mark.parametrize(
-    "change", [number_of_a_rank, number_of_an_added_token, count_of_special_tokens]
+    "change",
+    [
+        *(number_of_a_rank, number_of_an_added_token, count_of_special_tokens),
+        *(number_of_a_rank_in_a_file_of_another_system, numbers_as_texts, numbers_with_a_point),
+    ],
 )
 def test_a_number_that_no_token_has_is_refused(
     change: Callable[[Path], None], folder: Path, attnviz: Attnviz

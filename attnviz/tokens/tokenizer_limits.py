@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -25,6 +26,8 @@ MAX_SPECIAL_TOKENS = 10_000  # by name; the time to load them grows with their s
 MAX_RULES = 200  # of each kind; each is applied to the whole text
 MAX_TOKEN_ID = 2**24  # for which tables have a place, of a vocabulary of a million tokens
 REWRITING_PARTS = ("normalizer", "pre_tokenizer", "decoder")
+MAX_DIGITS = 4000  # of which Python makes a number
+RANKED_LINE = re.compile(rb"\s*[A-Za-z0-9+/]+=*\s+([+-]?[\d_]+)\s*")
 BYTE_LETTERS = 4  # of one letter of UTF-8, as ByteLevel writes it
 LEAST_WAIT, LETTERS_PER_SECOND = 20, 20_000  # a tenth of what a slow tokenizer does
 ORIGINAL_HINT = "use the tokenizer of the original model"
@@ -81,28 +84,36 @@ def _token_numbers(path: Path) -> Iterator[int]:
     elif path.name == "added_tokens.json":
         yield from _integers(json.loads(path.read_bytes()))
     elif path.name == "tokenizer_config.json":
-        yield from map(int, json.loads(path.read_bytes())["added_tokens_decoder"])
+        yield from map(_integer, json.loads(path.read_bytes())["added_tokens_decoder"])
 
 
 def _ranks(path: Path) -> Iterator[int]:
-    """Yield the numbers in a vocabulary of tiktoken, lines of a token and its number; none of any
-    other file."""
-    with path.open("rb") as file:
-        for words in map(bytes.split, file):
-            if words:
-                _, number = words
-                yield int(number)
+    """Yield the numbers in a vocabulary of tiktoken: lines of a token and its number."""
+    for line in path.read_bytes().splitlines():
+        if match := RANKED_LINE.fullmatch(line):
+            yield _integer(match[1])
 
 
 def _integers(value: Any) -> Iterator[int]:
-    """Yield every integer in a value of JSON."""
+    """Yield every number in a value of JSON, also where it is a text."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
         waiting += each.values() if isinstance(each, dict) else []
         waiting += each if isinstance(each, list) else []
-        if isinstance(each, int):
-            yield each
+        if isinstance(each, int | float | str):
+            yield _integer(each)
+
+
+def _integer(value: float | str | bytes) -> int:
+    """Return a number or the number in a text; 0 of a text without one, and one that is too large
+    if there is no end to it."""
+    try:
+        return int(value)
+    except OverflowError:
+        return MAX_TOKEN_ID + 1
+    except ValueError:
+        return MAX_TOKEN_ID + 1 if len(value) > MAX_DIGITS else 0  # type: ignore[arg-type]
 
 
 def refuse_growing_tokenizer(tokenizer: Any, name: str) -> None:

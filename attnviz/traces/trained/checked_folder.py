@@ -26,6 +26,7 @@ from attnviz.tokens.tokenizer_limits import (
 )
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.trained.model_location import TOKENIZER_PATTERNS, ModelLocation
+from attnviz.traces.trained.refusals import reporting_load_errors
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 CLASS_FILES = (TOKENIZER_CONFIG, CONFIG_FILE)  # that may name the class of a tokenizer
@@ -54,32 +55,29 @@ def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
     folder = location.folder
     assert folder is not None
     with tempfile.TemporaryDirectory(prefix="attnviz-") as name, _no_stored_vocabulary():
-        for pattern in COPIED_PATTERNS:
-            for path in filter(files.is_file, folder.glob(pattern)):
-                copy = Path(name, path.relative_to(folder))
-                if _is_of_a_tokenizer(path):
-                    refuse_large_file(path)
-                elif path.stat().st_size > MAX_FILE_BYTES:  # of another purpose, such as a corpus
-                    continue
-                if path.name in REWRITTEN_FILES:
-                    _write_without_names(path, copy)
-                elif not OTHER_FILES.fullmatch(path.name):
-                    copy.parent.mkdir(exist_ok=True)
-                    _link(path, copy)
-                refuse_large_ids(path)
+        with reporting_load_errors(location, "tokenizer"):
+            _fill_copy(folder, Path(name))
         yield ModelLocation(location.name, Path(name))
+
+
+def _fill_copy(folder: Path, copy: Path) -> None:
+    for pattern in COPIED_PATTERNS:
+        for path in filter(files.is_file, folder.glob(pattern)):
+            place = copy / path.relative_to(folder)
+            if _is_of_a_tokenizer(path):
+                refuse_large_file(path)
+            elif path.stat().st_size > MAX_FILE_BYTES:  # of another purpose, such as a corpus
+                continue
+            refuse_large_ids(path)
+            if path.name in REWRITTEN_FILES:
+                place.write_text(json.dumps(without_file_names(json.loads(read_limited(path)))))
+            elif not OTHER_FILES.fullmatch(path.name):
+                place.parent.mkdir(exist_ok=True)
+                _link(path, place)
 
 
 def _is_of_a_tokenizer(path: Path) -> bool:
     return path.name in REWRITTEN_FILES or any(map(path.match, TOKENIZER_PATTERNS))
-
-
-def _write_without_names(path: Path, copy: Path) -> None:
-    """Write a JSON file again without names of files; one that is no JSON as it is."""
-    content = read_limited(path)
-    with suppress(ValueError, RecursionError):  # reported by transformers
-        content = json.dumps(without_file_names(json.loads(content))).encode()
-    copy.write_bytes(content)
 
 
 def without_file_names(value: Any) -> Any:
