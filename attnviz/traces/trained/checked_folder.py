@@ -85,8 +85,8 @@ def without_file_names(value: Any) -> Any:
 
     >>> without_file_names({"vocab_file": "/a", "pad_token": "x", "part": {"merges": ["a b"]}})
     {'pad_token': 'x', 'part': {}}
-    >>> without_file_names({"use_weights": True})
-    {'use_weights': True}
+    >>> without_file_names({"scale_weights": False, "residual_weights": [0.5, 1]})
+    {'scale_weights': False, 'residual_weights': [0.5, 1]}
     """
     if isinstance(value, list):
         return [without_file_names(each) for each in value]
@@ -95,8 +95,14 @@ def without_file_names(value: Any) -> Any:
     return {
         key: each if key in KEPT_TABLES else without_file_names(each)
         for key, each in value.items()
-        if key in KEPT_TABLES or isinstance(each, int | float) or not FILE_KEYS.fullmatch(key)
+        if key in KEPT_TABLES or not FILE_KEYS.fullmatch(key) or _is_without_text(each)
     }
+
+
+def _is_without_text(value: Any) -> bool:
+    """Return whether a value of JSON is a number, nothing, or a list of such: no name of a file."""
+    is_list = isinstance(value, list)
+    return all(map(_is_without_text, value)) if is_list else not isinstance(value, str | dict)
 
 
 def _link(path: Path, copy: Path) -> None:
