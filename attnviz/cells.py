@@ -18,6 +18,7 @@ from attnviz.wording.words import with_summary
 
 CellValues = Shaped[np.ndarray, "row column"]
 CellMask = Bool[np.ndarray, "row column"]
+MergeFunction = Callable[[CellValues, CellValues], CellValues]
 SampledNumbers = Shaped[np.ndarray, "number"]
 
 CELLS_PER_BAND = 2**18
@@ -146,19 +147,24 @@ class MappedCells(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeanCells(Cells):
-    """The mean of several tables; a cell is hidden if it is in all of them."""
+class MergedCells(Cells):
+    """The mean of several tables (for `np.add`), or their cells combined in pairs, such as the
+    maximum. A cell is hidden if it is in all of them."""
 
     tables: tuple[Cells, ...]
+    merge_function: MergeFunction
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.tables[0].shape
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        patches = [table.window(rows, columns) for table in self.tables]
-        values = np.stack([patch.values for patch in patches]).mean(0, dtype=np.float64)
-        return Patch(values, np.logical_and.reduce([patch.hidden for patch in patches]))
+        patch = self.tables[0].window(rows, columns)
+        values, hidden = patch.values.astype(np.float64), patch.hidden
+        for other in self.tables[1:]:
+            patch = other.window(rows, columns)
+            values, hidden = self.merge_function(values, patch.values), hidden & patch.hidden
+        return Patch(values / (len(self.tables) if self.merge_function is np.add else 1), hidden)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

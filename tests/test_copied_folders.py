@@ -7,6 +7,8 @@ import io
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from attnviz import AttnvizError, trace
+from attnviz.errors import Note
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import checked_folder
 from attnviz.traces.trained.checked_folder import checked_copy
@@ -105,13 +108,14 @@ def test_only_files_of_a_config_and_a_tokenizer_are_copied(folder: Path) -> None
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
+@pytest.mark.parametrize("name", ["AutoFeatureExtractor", "AutoFeatureExtractorFast"])
 def test_an_answer_on_standard_input_runs_no_code(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_checked: bool
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_checked: bool
 ) -> None:
     """Also if the class of the tokenizer were not looked at: what it needs is not copied."""
     if not is_checked:
-        monkeypatch.setattr("attnviz.traces.trained.loading.refuse_other_classes", lambda _: None)
-    update_json("tokenizer_config.json", tokenizer_class="AutoFeatureExtractor")(folder)
+        monkeypatch.setattr(checked_folder, "_is_tokenizer", lambda _: True)
+    update_json("tokenizer_config.json", tokenizer_class=name)(folder)
     code = {"auto_map": {"AutoFeatureExtractor": "evil.Extractor"}}
     (folder / "preprocessor_config.json").write_text(json.dumps(code))
     (folder / "evil.py").write_text("open('ran', 'w').close()\nclass Extractor: pass\n")
@@ -124,17 +128,45 @@ def test_an_answer_on_standard_input_runs_no_code(
     assert not Path("ran").exists()
 
 
-@pytest.mark.parametrize("name", ["RagModel", "DiaProcessor", "AutoTokenizer", "logging"])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        *((name, name) for name in ("RagModel", "DiaProcessor", "AutoTokenizer")),
+        ("RagModelFast", "RagModel"),  # transformers also looks for it without the ending
+    ],
+)
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
 def test_a_class_that_is_no_tokenizer_is_refused(
-    file: str, name: str, folder: Path, attnviz: Attnviz
+    file: str, name: str, found: str, folder: Path, attnviz: Attnviz
 ) -> None:
+    update_json("tokenizer_config.json", tokenizer_class=None)(folder)
     update_json(file, tokenizer_class=name)(folder)
 
     assert refusal_lines(attnviz("inspect", TEXT, "--model", "mine")) == (
-        f"the {file} of 'mine' names '{name}' as the class of its tokenizer, which is none",
+        f"the files of 'mine' name '{found}' as the class of its tokenizer, which is none",
         "use the tokenizer of the original model",
     )
+
+
+@pytest.mark.parametrize("name", ["AutoTokenizer", "CLIPProcessor"])
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+def test_a_class_that_transformers_does_not_take_is_not_refused(
+    file: str, name: str, small_transformer: Saved, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_transformer("qwen2"), tmp_path / "qwen2"))
+    ids = trace(TEXT, model=str(folder)).tokens.ids
+    update_json("tokenizer_config.json", tokenizer_class=None)(folder)
+    update_json(file, tokenizer_class=name)(folder)
+
+    assert trace(TEXT, model=str(folder)).tokens.ids == ids
+
+
+def test_a_good_class_of_a_tokenizer_s_own_file_counts_more_than_that_of_the_config(
+    folder: Path,
+) -> None:
+    update_json("config.json", tokenizer_class="RagModel")(folder)
+
+    assert len(trace(TEXT, model=str(folder)).layers) == 2
 
 
 def test_an_error_of_transformers_names_the_folder_and_not_its_copy(
@@ -326,8 +358,71 @@ def test_what_names_no_file_is_kept(key: str) -> None:
     assert checked_folder.without_file_names({key: "x"}) == {key: "x"}
 
 
-def test_a_scale_of_another_part_of_a_model_is_no_scale_of_weights(folder: Path) -> None:
-    """Such as that of CLIP, whose text part does not use it."""
-    change_weights(folder, lambda weights: weights.update(logit_scale=torch.ones(1)))
+@pytest.mark.parametrize("name", ["logit_scale", "k_scale", "encoder.layer.0.attention.v_scale"])
+def test_a_scale_of_something_else_is_no_scale_of_weights(
+    name: str, folder: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Such as that of CLIP, whose text part does not use it, or those of stored keys and values."""
+    change_weights(folder, lambda weights: weights.update({name: torch.ones(1)}))
 
     assert len(trace(TEXT, model=str(folder)).layers) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("encoder.layer.0.rotary_emb.cos_cached", "bert.encoder.layer.1.attn.causal_mask"),
+        *("mtp.layers.0.eh_proj.weight", "vision_tower.encoder.layers.0.mlp.fc1.weight"),
+    ],
+)
+def test_tables_that_are_computed_and_other_parts_are_not_noted(
+    name: str, folder: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    change_weights(folder, lambda weights: weights.update({name: torch.ones(2, 2)}))
+
+    assert len(trace(TEXT, model=str(folder)).layers) == 2
+    assert [str(each.message) for each in recwarn if issubclass(each.category, Note)] == []
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_weights_of_a_layer_that_the_model_does_not_use_are_noted(
+    prefix: str, folder: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    name = f"{prefix}encoder.layer.1.attention.self.query.lost"
+    change_weights(folder, lambda weights: weights.update({name: torch.ones(2)}))
+
+    trace(TEXT, model=str(folder))
+
+    [note] = [str(each.message) for each in recwarn if issubclass(each.category, Note)]
+    assert note == f"the model '{folder}' does not use 1 weight of its files: {name}"
+
+
+@pytest.mark.parametrize("value", [0, True])
+def test_a_number_in_the_place_of_a_vocabulary_s_name_is_left_out(value: object) -> None:
+    """Python would open it as a file that is already open."""
+    assert checked_folder.without_file_names({"vocab_file": value, "vocab": value}) == {}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no such signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_removes_the_copy(number: int, folder: Path, tmp_path: Path) -> None:
+    code = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from attnviz.machine.exit_handling import exit_on_signals\n"
+        "from attnviz.traces.trained.checked_folder import checked_copy\n"
+        "from attnviz.traces.trained.model_location import ModelLocation\n"
+        "exit_on_signals()\n"
+        "with checked_copy(ModelLocation('mine', Path('mine'))) as copy:\n"
+        "    print(copy.folder, copy.folder.is_dir(), flush=True)\n"
+        f"    os.kill(os.getpid(), {int(number)})\n"
+        "    signal.pause()\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+
+    place, was_there = run.stdout.split()
+    assert run.returncode == 128 + number, run.stderr
+    assert was_there == "True"
+    assert not Path(place).exists()

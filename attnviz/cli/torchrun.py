@@ -203,7 +203,7 @@ class SharedRun:
         try:
             with exit_handling.undo_on_signal(self._end_by_signal):
                 return run_command_line(report_error=self.report_error)
-        except Exception as error:
+        except Exception as error:  # a bug, which the other processes would wait for
             if not self._has_ended():
                 traceback.print_exc(file=sys.__stderr__)
             return self.report_error(

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from attnviz.attention.long_attention import AttentionSummary
-from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch, StoredCells
+from attnviz.cells import FULL_SLICE, Cells, CellValues, MergedCells, Patch, StoredCells
 from attnviz.heads.side import Side
-from attnviz.traces.long_weights import LongWeights, StreamedWeights
-from attnviz.traces.settings import Settings
+from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 
@@ -54,10 +54,15 @@ class Head:
     rows: Side
     columns: Side
     is_measured: bool = False  # whether what the keys of the whole text receive was measured
+    is_mean: bool = False  # whether it is the mean of all heads of the layer
 
     @property
     def all_cells(self) -> Cells:
-        return self.layer.weights.cells("mixing", self.number)
+        if not self.is_mean:
+            return self.layer.weights.cells("mixing", self.number)
+        heads = range(self.layer.heads)
+        cells = tuple(self.layer.weights.cells("mixing", head) for head in heads)
+        return MergedCells(cells, np.add)
 
     @property
     def is_whole(self) -> bool:
@@ -74,10 +79,8 @@ class Head:
 
     @property
     def pool(self) -> str:
-        weights = self.layer.weights
-        if isinstance(weights, StreamedWeights) and not isinstance(weights, LongWeights):
-            return weights.map_of(self.number)[0].pool
-        return weights.pool if isinstance(weights, LongWeights) else Settings.pool
+        """What a block of cells shows: their mean share, or their largest weight."""
+        return self.layer.weights.map_pool
 
     def part(self, queries: range, keys: range) -> Head:
         """Return the weights of some queries on some keys, one by one."""
@@ -96,20 +99,34 @@ class Head:
         assert isinstance(weights, StreamedWeights)
         return weights
 
-    @property
+    @cached_property
     def summary(self) -> tuple[AttentionSummary, int]:
         """A summary with the statistics of this head, and the number that the head has in it."""
-        return self.streamed.summary_of(self.number)
+        summary, index = self.streamed.summary_of(self.number)
+        return (_mean_of_heads(summary), 0) if self.is_mean else (summary, index)
 
     @property
     def map_summary(self) -> tuple[AttentionSummary, int]:
         """A summary with the map of this head, and the number that the head has in it."""
-        return self.streamed.map_of(self.number)
+        return self.summary if self.is_mean else self.streamed.map_of(self.number)
 
     def numbers(self, name: str) -> Float[np.ndarray, "token"]:
         """Return what was measured of each token of the text."""
         summary, index = self.summary
         return tensor_to_numpy(getattr(summary, name)[index]).astype(float)
+
+    def defined_numbers(self, name: str) -> Float[np.ndarray, "token"]:
+        """Return the same with NaN for tokens that attend to nothing, in any head of a mean."""
+        position = self.streamed.summary_of(self.number)[0].largest_position
+        assert position is not None  # a summary has statistics
+        blind = position < 0
+        is_blind = tensor_to_numpy(blind.any(0) if self.is_mean else blind[self.number])
+        return np.where(is_blind, np.nan, self.numbers(name))
+
+    def weights_of(self, query: int) -> Float[np.ndarray, "key"]:
+        """Return the exact weights of one query."""
+        weights: Float[np.ndarray, "key"] = self.all_cells.row(query).values[0].astype(float)
+        return weights
 
     @property
     def visible_counts(self) -> Int[np.ndarray, "query"]:
@@ -256,6 +273,17 @@ class Head:
         joined = height // self.rows.size, width // self.columns.size
         patch = pool_patch(Patch(cells.values, cells.hidden), joined, self.pool)
         return StoredCells(patch.values, patch.hidden)
+
+
+def _mean_of_heads(summary: AttentionSummary) -> AttentionSummary:
+    """Return what was measured of a layer as the mean over its heads."""
+    means: dict[str, Any] = {
+        name: value.double().mean(0, keepdim=True)
+        for name, value in vars(summary).items()
+        if isinstance(value, Tensor) and name != "hidden"
+    }
+    hidden = summary.hidden.all(0) if summary.hidden.ndim == 3 else summary.hidden
+    return replace(summary, **means, hidden=hidden)
 
 
 def pool_patch(patch: Patch, block: tuple[int, int], pool: str) -> Patch:

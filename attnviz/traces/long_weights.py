@@ -122,6 +122,10 @@ class LongWeights(StreamedWeights):
     def heads(self) -> int:
         return self.attention.queries.shape[0]
 
+    @property
+    def map_pool(self) -> str:
+        return self.pool
+
     @cached_property
     def summary(self) -> AttentionSummary:
         """The context vectors, a map of blocks for each head, and what is measured of each row and

@@ -46,6 +46,11 @@ class Weights(ABC):
     def heads(self) -> int:
         """The number of heads."""
 
+    @property
+    def map_pool(self) -> str:
+        """What a block of a map of these weights shows: their mean share, or the largest."""
+        return "mean"
+
     @abstractmethod
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's numbers at a stage: a row for each query, a column for each key."""

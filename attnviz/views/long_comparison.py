@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from dataclasses import fields as dataclass_fields
-from functools import cached_property
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.analysis.long_comparison import LongAlternative, LongComparison, RowChanges
-from attnviz.attention.long_attention import AttentionSummary
-from attnviz.cells import Cells, MeanCells, StoredCells, unmasked_cells
+from attnviz.analysis.long_comparison import LongComparison, RowChanges
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side, label_at
@@ -80,55 +77,6 @@ MAP_COLUMNS = (
 ROW_COLUMNS = ("way", *HEAD_COLUMNS, "key number", "key", "weight")
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedHead(Head):
-    """One head of an alternative, or the mean of its heads; its title names the alternative."""
-
-    is_mean: bool = False
-
-    @property
-    def all_cells(self) -> Cells:
-        if not self.is_mean:
-            return super().all_cells
-        heads = range(self.layer.heads)
-        return MeanCells(tuple(self.layer.weights.cells("mixing", head) for head in heads))
-
-    @cached_property
-    def summary(self) -> tuple[AttentionSummary, int]:
-        """What was measured of the layer, or its mean over heads."""
-        summary, index = super().summary
-        return (_mean_of_heads(summary), 0) if self.is_mean else (summary, index)
-
-    @property
-    def map_summary(self) -> tuple[AttentionSummary, int]:
-        return self.summary
-
-    def weights_of(self, query: int) -> Float[np.ndarray, "key"]:
-        """Return the exact weights of one query."""
-        weights: Float[np.ndarray, "key"] = self.all_cells.row(query).values[0].astype(float)
-        return weights
-
-    def measured(self, name: str) -> Float[np.ndarray, "query"]:
-        """Return what was measured of each query; NaN for those that attend to nothing, in any head
-        of a mean.
-        """
-        position = super().summary[0].largest_position
-        assert position is not None  # a summary has statistics
-        blind = position < 0
-        is_blind = tensor_to_numpy(blind.any(0) if self.is_mean else blind[self.number])
-        return np.where(is_blind, np.nan, self.numbers(name))
-
-
-def _mean_of_heads(summary: AttentionSummary) -> AttentionSummary:
-    means: dict[str, Any] = {
-        name: value.double().mean(0, keepdim=True)
-        for name, value in vars(summary).items()
-        if isinstance(value, Tensor) and name != "hidden"
-    }
-    hidden = summary.hidden.all(0) if summary.hidden.ndim == 3 else summary.hidden
-    return replace(summary, **means, hidden=hidden)
-
-
 def view(
     comparison: LongComparison,
     *,
@@ -183,7 +131,7 @@ def view(
     )
 
 
-def compared_sides(comparison: LongComparison, *, mean: bool) -> list[list[ComparedHead]]:
+def compared_sides(comparison: LongComparison, *, mean: bool) -> list[list[Head]]:
     """Return, for each head that is shown, that head of each alternative; for the mean of heads a
     single list.
     """
@@ -192,20 +140,15 @@ def compared_sides(comparison: LongComparison, *, mean: bool) -> list[list[Compa
     suffixes = [f" · head {head}" if count > 1 else "" for head in range(count)]
     return [
         [
-            _compared_head(each, head, alternative_name(comparison, each) + suffix, is_mean=is_mean)
+            replace(
+                measured_head(each.trace, each.layer, head),
+                title=alternative_name(comparison, each) + suffix,
+                is_mean=is_mean and each.layer.heads > 1,
+            )
             for each in comparison.alternatives
         ]
         for head, suffix in enumerate(suffixes)
     ]
-
-
-def _compared_head(
-    alternative: LongAlternative, number: int, title: str, *, is_mean: bool
-) -> ComparedHead:
-    head = measured_head(alternative.trace, alternative.layer, number)
-    fields = {each.name: getattr(head, each.name) for each in dataclass_fields(head)}
-    is_mean &= alternative.layer.heads > 1
-    return ComparedHead(**fields | {"title": title, "is_mean": is_mean})
 
 
 def precision_notes(comparison: LongComparison) -> tuple[str, ...]:
@@ -216,7 +159,7 @@ def precision_notes(comparison: LongComparison) -> tuple[str, ...]:
 
 
 def _map_groups(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], *, log: bool
+    comparison: LongComparison, sides: Sequence[Sequence[Head]], *, log: bool
 ) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture: maps, their differences from the reference's,
     measures and means along the text.
@@ -258,7 +201,7 @@ def _difference_grids(comparison: LongComparison, grids: Sequence[Grid]) -> Iter
 
 def _picture_group(
     comparison: LongComparison,
-    sides: Sequence[Sequence[ComparedHead]],
+    sides: Sequence[Sequence[Head]],
     rows: Sequence[Sequence[Grid]],
     differences: Sequence[Grid],
 ) -> Group:
@@ -286,7 +229,7 @@ def _picture_group(
     return Group("alternatives", tuple(panels), kind="table", column_count=MOST_ACROSS)
 
 
-def _entropy_profile(head: ComparedHead) -> Profile:
+def _entropy_profile(head: Head) -> Profile:
     return profiles(head, head.rows.size)[0]
 
 
@@ -297,7 +240,7 @@ def _long_map(
     return LongMap(grid, tokens, keys, (profile,), paragraphs)
 
 
-def row_measures_table(comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]]) -> Grid:
+def row_measures_table(comparison: LongComparison, sides: Sequence[Sequence[Head]]) -> Grid:
     """Return a table of means over queries and heads, with a row for each alternative."""
     rows = [row_measure_means(comparison, sides, index) for index, _ in enumerate(sides[0])]
     names = [alternative_name(comparison, each) for each in comparison.alternatives]
@@ -314,15 +257,15 @@ def row_measures_table(comparison: LongComparison, sides: Sequence[Sequence[Comp
 
 
 def row_measure_means(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], index: int
+    comparison: LongComparison, sides: Sequence[Sequence[Head]], index: int
 ) -> dict[str, float]:
     """Return the means of what was measured of the rows of an alternative; NaN where nothing is
     defined.
     """
     heads = [row[index] for row in sides]
-    bits = np.stack([head.measured("entropy") for head in heads])
+    bits = np.stack([head.defined_numbers("entropy") for head in heads])
     measured = {
-        title: np.stack([head.measured(name) for head in heads])
+        title: np.stack([head.defined_numbers(name) for head in heads])
         for title, name in ROW_MEASURES.items()
     }
     changes = comparison.changes[index]
@@ -339,7 +282,7 @@ def _mean_without_nan(values: Float[np.ndarray, "*any"]) -> float:
     return float(numbers.mean()) if numbers.size else float("nan")
 
 
-def _along_the_text(comparison: LongComparison, heads: Sequence[ComparedHead]) -> Grid:
+def _along_the_text(comparison: LongComparison, heads: Sequence[Head]) -> Grid:
     """Return the entropy of each alternative, and the share of attention that moves, in a few parts
     of the text.
     """
@@ -361,7 +304,7 @@ def _along_the_text(comparison: LongComparison, heads: Sequence[ComparedHead]) -
     )
 
 
-def _moved_shares(changes: RowChanges, head: ComparedHead) -> Float[np.ndarray, "query"]:
+def _moved_shares(changes: RowChanges, head: Head) -> Float[np.ndarray, "query"]:
     """Return how much of each query's attention moves in a head; 0 where that is not defined."""
     moved = np.nan_to_num(tensor_to_numpy(changes.moved))
     shares: Float[np.ndarray, "query"] = moved.mean(0) if head.is_mean else moved[head.number]
@@ -369,7 +312,7 @@ def _moved_shares(changes: RowChanges, head: ComparedHead) -> Float[np.ndarray, 
 
 
 def _row_groups(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], query: int
+    comparison: LongComparison, sides: Sequence[Sequence[Head]], query: int
 ) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture on the exact row of one token."""
     bars = [[row_bars(head.row(query)) for head in heads] for heads in sides]
@@ -387,7 +330,7 @@ def _with_length(ranked: RankedBars, longest: float) -> RankedBars:
     return replace(ranked, longest=longest, grid=replace(ranked.grid, scale=scale))
 
 
-def _row_table(comparison: LongComparison, heads: Sequence[ComparedHead], query: int) -> Grid:
+def _row_table(comparison: LongComparison, heads: Sequence[Head], query: int) -> Grid:
     """Return the weights on the keys that a token attends to most in any alternative, the largest
     first, and their differences from the reference's.
     """
@@ -406,7 +349,7 @@ def _row_table(comparison: LongComparison, heads: Sequence[ComparedHead], query:
     )
 
 
-def _row_parts_table(comparison: LongComparison, heads: Sequence[ComparedHead], query: int) -> Grid:
+def _row_parts_table(comparison: LongComparison, heads: Sequence[Head], query: int) -> Grid:
     """Return how much of a token's attention goes to each part of the text."""
     rows = np.stack([head.weights_of(query) for head in heads])
     side = replace(heads[0].columns, size=-(-rows.shape[1] // TABLE_ROWS))
@@ -417,7 +360,7 @@ def _row_parts_table(comparison: LongComparison, heads: Sequence[ComparedHead], 
 
 def _numbers_by_way(
     comparison: LongComparison,
-    heads: Sequence[ComparedHead],
+    heads: Sequence[Head],
     title: str,
     rows: Axis,
     numbers: Float[np.ndarray, "way row"],
@@ -444,7 +387,7 @@ def _numbers_by_way(
 
 def _explore_blocks(
     comparison: LongComparison,
-    sides: Sequence[Sequence[ComparedHead]],
+    sides: Sequence[Sequence[Head]],
     query: int | None,
     *,
     log: bool,
@@ -481,7 +424,7 @@ def _explore_blocks(
 
 
 def _map_data(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], finding: str
+    comparison: LongComparison, sides: Sequence[Sequence[Head]], finding: str
 ) -> TableData:
     """Return everything that was measured as data; the table has a line for each alternative, head
     and query.
@@ -495,7 +438,7 @@ def _map_data(
 
 
 def _map_contents(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], finding: str
+    comparison: LongComparison, sides: Sequence[Sequence[Head]], finding: str
 ) -> Mapping[str, Any]:
     """Return the maps and measures of all alternatives and their changes as JSON data."""
     base = comparison.base.weights.summary.pooled
@@ -557,7 +500,7 @@ def _compared_row_lines(comparison: LongComparison) -> Iterator[TableLines]:
 
 
 def _row_data(
-    comparison: LongComparison, sides: Sequence[Sequence[ComparedHead]], query: int, finding: str
+    comparison: LongComparison, sides: Sequence[Sequence[Head]], query: int, finding: str
 ) -> TableData:
     """Return the exact rows of one token as data, with a line for each key."""
     rows = [[head.weights_of(query) for head in heads] for heads in sides]

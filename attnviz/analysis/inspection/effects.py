@@ -291,7 +291,7 @@ class EffectMeter:
         try:
             value = self.metric(result.outputs)
             number = float(value)
-        except Exception as error:
+        except Exception as error:  # of the caller's function
             reason = shorten_message(f"{type(error).__name__}: {error}")
             raise AttnvizError(f"metric failed: {reason}", METRIC_HINT, about="metric") from error
         if not isfinite(number):

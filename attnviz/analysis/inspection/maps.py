@@ -18,7 +18,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch
+from attnviz.cells import FULL_SLICE, Cells, CellValues, MergedCells, MergeFunction, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
@@ -30,8 +30,6 @@ from attnviz.wording.words import counted, with_summary
 
 ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
 RESIDUAL_SHARE = 0.5  # the part of a token's vector that passes by a layer (residual connection)
-
-MergeFunction = Callable[[CellValues, CellValues], CellValues]
 
 
 @with_summary
@@ -183,9 +181,10 @@ def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) 
             "try --merge mean",
             about="merge",
         )
-    layers: dict[int, list[Map]] = {}
+    layers: dict[int, list[Cells]] = {}
     for head_map in maps:
-        layers.setdefault(head_map.layer.layer if head_map.layer else 0, []).append(head_map)
+        number = head_map.layer.layer if head_map.layer else 0
+        layers.setdefault(number, []).append(head_map.cells)
     cells = RolloutCells(tuple(MergedCells(tuple(heads), np.add) for heads in layers.values()))
     name = f"rollout through {counted(len(layers), 'layer')}"
     return (replace(first, name=name, layer=None, head=None, cells=cells, merged_maps=maps),)
@@ -193,7 +192,7 @@ def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) 
 
 def _merge_into_one(maps: tuple[Map, ...], merge_function: MergeFunction, name: str) -> Map:
     """Return one map that combines the cells of all maps; with `np.add` it is their mean."""
-    cells = MergedCells(maps, merge_function)
+    cells = MergedCells(tuple(each.cells for each in maps), merge_function)
     return replace(maps[0], name=name, layer=None, head=None, cells=cells, merged_maps=maps)
 
 
@@ -210,27 +209,6 @@ def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
     if isinstance(options.head, int) and options.layer is None:
         return f"H{options.head} of {counted(len(maps), 'layer')}"
     return counted(len(maps), "head")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class MergedCells(Cells):
-    """The mean of several maps' cells (for `np.add`), or their cells combined in pairs, such as the
-    maximum."""
-
-    maps: tuple[Map, ...]
-    merge_function: MergeFunction
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.maps[0].cells.shape
-
-    def window(self, rows: slice, columns: slice) -> Patch:
-        patch = self.maps[0].cells.window(rows, columns)
-        values, hidden = patch.values.astype(np.float64), patch.hidden
-        for other in self.maps[1:]:
-            patch = other.cells.window(rows, columns)
-            values, hidden = self.merge_function(values, patch.values), hidden & patch.hidden
-        return Patch(values / (len(self.maps) if self.merge_function is np.add else 1), hidden)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -286,6 +286,11 @@ class WeightsOnDemand(Weights):
 class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
     """The weights of a layer that reads a long text: measured while the model ran."""
 
+    @property
+    def map_pool(self) -> str:
+        assert self.captured.maps is not None
+        return self.captured.maps.pool
+
     def cells(self, stage: Stage, head: int) -> Cells:
         """Return one head's numbers at a stage, whose rows are recomputed when they are read."""
         cells_class = StreamedCells if stage in ("weights", "mixing") else RecomputedCells

@@ -33,9 +33,15 @@ def fill_in_template(tokenizer: Any, message: str) -> str:
     It is what `tokenizer.apply_chat_template` returns. TemplateError: the template fails, or takes
     too much time or memory.
     """
+    try:
+        template = tokenizer.get_chat_template()
+    except MemoryError:
+        raise
+    except Exception as error:  # transformers raises several kinds for an odd template
+        raise TemplateError(str(error)) from error
     arguments = {
         "conversations": [[{"role": "user", "content": message}]],
-        "chat_template": tokenizer.get_chat_template(),
+        "chat_template": template,
         "add_generation_prompt": True,
         **tokenizer.special_tokens_map,
     }

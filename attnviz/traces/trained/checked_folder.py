@@ -11,12 +11,14 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attnviz.errors import model_error
 from attnviz.machine import files
+from attnviz.machine.exit_handling import undo_on_signal
 from attnviz.tokens.tokenizer_limits import (
     MAX_FILE_BYTES,
     ORIGINAL_HINT,
@@ -28,18 +30,15 @@ from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.trained.model_location import TOKENIZER_PATTERNS, ModelLocation
 from attnviz.traces.trained.refusals import reporting_load_errors
 
-TOKENIZER_CONFIG = "tokenizer_config.json"
-CLASS_FILES = (TOKENIZER_CONFIG, CONFIG_FILE)  # that may name the class of a tokenizer
-REWRITTEN_FILES = (CONFIG_FILE, TOKENIZER_CONFIG, "special_tokens_map.json")
+REWRITTEN_FILES = (CONFIG_FILE, "tokenizer_config.json", "special_tokens_map.json")
 COPIED_PATTERNS = (
     *("*.json", "*.txt", "*.model", "*.spm", "*.bpe", "*.codes", "*.tokenizer", "*.tiktoken"),
     *("*.jinja", "additional_chat_templates/*.jinja"),
 )
 OTHER_FILES = re.compile(r".*(config|index)\.json")  # of processors, generation, weights
-# Keys whose values are names of files, or what such a file holds.
-FILE_KEYS = re.compile(
-    r"(.*_)?(files?|paths?|name_or_path|object|proto|weights)|vocab|merges|init_inputs"
-)
+# Keys whose values are names of files, or what such a file holds; and such that may be numbers.
+FILE_KEYS = re.compile(r"(.*_)?(files?|name_or_path|object|proto)|vocab|merges|init_inputs")
+FILE_OR_NUMBER_KEYS = re.compile(r"(.*_)?(paths?|weights)")
 KEPT_TABLES = ("added_tokens_decoder", "chat_template", "id2label", "label2id")
 STORE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
@@ -54,7 +53,11 @@ def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
     """
     folder = location.folder
     assert folder is not None
-    with tempfile.TemporaryDirectory(prefix="attnviz-") as name, _no_stored_vocabulary():
+    with (
+        tempfile.TemporaryDirectory(prefix="attnviz-") as name,
+        undo_on_signal(partial(shutil.rmtree, name, ignore_errors=True)),
+        _no_stored_vocabulary(),
+    ):
         with reporting_load_errors(location, "tokenizer"):
             _fill_copy(folder, Path(name))
         yield ModelLocation(location.name, Path(name))
@@ -85,7 +88,7 @@ def without_file_names(value: Any) -> Any:
 
     >>> without_file_names({"vocab_file": "/a", "pad_token": "x", "part": {"merges": ["a b"]}})
     {'pad_token': 'x', 'part': {}}
-    >>> without_file_names({"scale_weights": False, "residual_weights": [0.5, 1]})
+    >>> without_file_names({"scale_weights": False, "residual_weights": [0.5, 1], "weights": "/a"})
     {'scale_weights': False, 'residual_weights': [0.5, 1]}
     """
     if isinstance(value, list):
@@ -95,8 +98,14 @@ def without_file_names(value: Any) -> Any:
     return {
         key: each if key in KEPT_TABLES else without_file_names(each)
         for key, each in value.items()
-        if key in KEPT_TABLES or not FILE_KEYS.fullmatch(key) or _is_without_text(each)
+        if key in KEPT_TABLES or not _names_file(key, each)
     }
+
+
+def _names_file(key: str, value: Any) -> bool:
+    is_number = FILE_OR_NUMBER_KEYS.fullmatch(key) and _is_without_text(value)
+    names = FILE_KEYS.fullmatch(key) or FILE_OR_NUMBER_KEYS.fullmatch(key)
+    return names is not None and not is_number
 
 
 def _is_without_text(value: Any) -> bool:
@@ -126,29 +135,37 @@ def _no_stored_vocabulary() -> Iterator[None]:
             os.environ[STORE_VARIABLE] = before
 
 
-def refuse_other_classes(location: ModelLocation) -> None:
-    """Refuse a model whose files name a class as that of its tokenizer which is none: transformers
-    would build whatever the class is."""
-    assert location.folder is not None
-    for path in filter(files.is_file, (location.folder / name for name in CLASS_FILES)):
-        values: Any = None
-        with suppress(OSError, ValueError, RecursionError):  # reported by transformers
-            values = json.loads(read_limited(path))
-        name = values.get("tokenizer_class") if isinstance(values, dict) else None
-        if isinstance(name, str) and not _is_tokenizer(name):
-            raise model_error(
-                f"the {path.name} of '{location.name}' names '{name[:80]}' as the class of its "
-                "tokenizer, which is none",
-                ORIGINAL_HINT,
-            )
+@contextmanager
+def finding_tokenizers_alone(location: ModelLocation) -> Iterator[None]:
+    """Refuse, inside the `with` block, a class that transformers finds by a name in a model's files
+    and that is no tokenizer: it would build whatever the class is."""
+    from transformers.models.auto import tokenization_auto
+
+    lookup: Any = tokenization_auto
+    find_class = lookup.tokenizer_class_from_name
+
+    def find_tokenizer(name: str) -> Any:
+        named = find_class(name)
+        if named is None or _is_tokenizer(named):
+            return named
+        raise model_error(
+            f"the files of '{location.name}' name '{name[:80]}' as the class of its tokenizer, "
+            "which is none",
+            ORIGINAL_HINT,
+        )
+
+    lookup.tokenizer_class_from_name = find_tokenizer
+    try:
+        yield
+    finally:
+        lookup.tokenizer_class_from_name = find_class
 
 
-def _is_tokenizer(name: str) -> bool:
-    """Return whether a name is that of a tokenizer's class, or of nothing, in transformers; or of
-    a class that needs another package, of which transformers says so."""
-    import transformers
+def _is_tokenizer(named: object) -> bool:
+    """Return whether this is the class of a tokenizer, or stands for one that needs another
+    package, of which transformers says so."""
+    from transformers import PreTrainedTokenizerBase
     from transformers.utils.import_utils import DummyObject
 
-    named = getattr(transformers, name, transformers.PreTrainedTokenizerBase)
-    is_class = isinstance(named, type) and issubclass(named, transformers.PreTrainedTokenizerBase)
+    is_class = isinstance(named, type) and issubclass(named, PreTrainedTokenizerBase)
     return is_class or isinstance(named, DummyObject)

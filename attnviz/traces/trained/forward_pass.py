@@ -435,7 +435,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
         raise
     except torch.OutOfMemoryError:
         count = len(model_input.ids)
-    except Exception as error:
+    except Exception as error:  # whatever the model's own code raises
         if memory.is_out_of_memory(error):
             raise
         raise _run_error(model, error) from error

@@ -13,7 +13,7 @@ import re
 import warnings
 import zipfile
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,7 +34,7 @@ from attnviz.tokens.tokenizer_limits import (
 )
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.checked_folder import checked_copy, refuse_other_classes
+from attnviz.traces.trained.checked_folder import checked_copy, finding_tokenizers_alone
 from attnviz.traces.trained.gguf_config import find_architecture
 from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
@@ -76,13 +76,15 @@ GENERATED_TOKENS = (
     *("forced_bos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens"),
 )
 UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
-# Beside quantized weights, and of adapters; and of a layer, but for tables that are computed.
+# Beside quantized weights, and of adapters.
 CHANGING_WEIGHTS = re.compile(
-    r"(weight|input|output|act|k|v)_scale(_inv|_2)?$|\.scales$|zero_point|zeros$|g_idx$|"
+    r"(weight|input|output|act)_scale(_inv|_2)?$|\.scales$|zero_point|zeros$|g_idx$|"
     r"lora_|qweight|_packed$|absmax|quant_|\bSCB$"
 )
-LAYER_WEIGHTS = re.compile(
-    r"\.\d+\.(?!.*(inv_freq|position_ids|masked_bias|attn\.bias|attention\.bias)$)"
+LAYER_WEIGHT = re.compile(r"(.+?)\.\d+\..+")
+COMPUTED_TABLE = re.compile(
+    r"(inv_freq|position_ids|(cos|sin)_cached|masked_bias|causal_mask|mask_value\w*|"
+    r"(attn|attention)\.bias)$"
 )
 # Numbers that files may lack: of a pooler, or of position tables, which transformers computes.
 MAX_ABSENT_NUMBERS, MAX_BUFFER_BYTES = 2**24, 2**30
@@ -178,7 +180,7 @@ def _load_once(
         with reporting_load_errors(location, read_from=copy.folder):
             config = _load_config(copy, options)
             model, loading_info = _load_model(location.folder, config, dtype, options)
-        _refuse_other_weights(location, loading_info)
+        _refuse_other_weights(location, model, loading_info)
         refuse_model_without_text(location.name, model)
         with reporting_load_errors(location, "tokenizer", copy.folder):
             refuse_growing_files(location.folder)
@@ -192,11 +194,8 @@ def _load_once(
 def _untrusted(location: ModelLocation) -> Iterator[ModelLocation]:
     """Give the place of a model's files that were checked, for transformers to read inside the
     `with` block without asking a hub."""
-    with keeping_offline():
-        with reporting_load_errors(location, "tokenizer"):
-            refuse_other_classes(location)
-        with checked_copy(location) as copy:
-            yield copy
+    with keeping_offline(), finding_tokenizers_alone(location), checked_copy(location) as copy:
+        yield copy
 
 
 def _load_model(
@@ -396,7 +395,9 @@ def _model_class(config: Any, trusted: bool) -> Any:
     return named if is_model or name in AUTO_CLASSES else transformers.AutoModel
 
 
-def _refuse_other_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
+def _refuse_other_weights(
+    location: ModelLocation, model: Any, loading_info: dict[str, Any]
+) -> None:
     """Refuse a checkpoint that lacks weights or has them in other shapes: these would be random.
     Those in `UNUSED_WEIGHTS` may be missing.
 
@@ -422,10 +423,21 @@ def _refuse_other_weights(location: ModelLocation, loading_info: dict[str, Any])
             f"change its weights, and transformers does not apply: {short_list(changing)}",
             "use the model before it was quantized or adapted",
         )
-    if of_layers := [name for name in unused if LAYER_WEIGHTS.search(name)]:
+    layers = tuple({match[1] for name, _ in model.named_parameters()
+                    if (match := LAYER_WEIGHT.fullmatch(name))})  # fmt: skip
+    if of_layers := [name for name in unused if _is_of_a_layer(name, layers)]:
         weights = counted(len(of_layers), "weight")
         note = f"the model '{location.name}' does not use {weights} of its files: "
         warnings.warn(Note(f"{note}{short_list(of_layers)}"), stacklevel=2)
+
+
+def _is_of_a_layer(name: str, layers: Sequence[str]) -> bool:
+    """Return whether a weight is one of the layers of a model, which may have another prefix."""
+    match = LAYER_WEIGHT.fullmatch(name)
+    if match is None or COMPUTED_TABLE.search(name):
+        return False
+    stem = f".{match[1]}"
+    return any(f".{each}".endswith(stem) or stem.endswith(f".{each}") for each in layers)
 
 
 def refuse_model_without_text(name: str, model: Any) -> None:

@@ -14,11 +14,10 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from attnviz.errors import AttnvizError, warn_with_note
-from attnviz.machine import memory
 from attnviz.tokens.gpt2 import byte_spelling
 from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokens import Tokens, piece_phrase
-from attnviz.traces.trained.chat_template import fill_in_template
+from attnviz.traces.trained.chat_template import TemplateError, fill_in_template
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_location import ModelLocation
 from attnviz.traces.trained.refusals import (
@@ -249,16 +248,13 @@ def _as_conversation(model: LoadedTransformer, text: str) -> str:
             about="chat",
         )
     try:
-        conversation = fill_in_template(model.tokenizer, text)
-    except Exception as error:  # a TemplateError, or what transformers says of an odd template
-        if memory.is_out_of_memory(error):
-            raise
+        return fill_in_template(model.tokenizer, text)
+    except TemplateError as error:
         raise AttnvizError(
             f"the chat template of the model '{model.name}' fails: {shorten_message(str(error))}",
             "leave --chat out",
             about="chat",
         ) from error
-    return conversation
 
 
 def cut_texts(
