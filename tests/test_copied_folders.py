@@ -129,7 +129,7 @@ def test_an_answer_on_standard_input_runs_no_code(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "class_name"),
     [
         *((name, name) for name in ("RagModel", "DiaProcessor", "AutoTokenizer")),
         ("RagModelFast", "RagModel"),  # transformers also looks for it without the ending
@@ -137,13 +137,13 @@ def test_an_answer_on_standard_input_runs_no_code(
 )
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
 def test_a_class_that_is_no_tokenizer_is_refused(
-    file: str, name: str, found: str, folder: Path, attnviz: Attnviz
+    file: str, name: str, class_name: str, folder: Path, attnviz: Attnviz
 ) -> None:
     update_json("tokenizer_config.json", tokenizer_class=None)(folder)
     update_json(file, tokenizer_class=name)(folder)
 
     assert refusal_lines(attnviz("inspect", TEXT, "--model", "mine")) == (
-        f"the files of 'mine' name '{found}' as the class of its tokenizer, which is none",
+        f"the files of 'mine' name '{class_name}' as the class of its tokenizer, which is none",
         "use the tokenizer of the original model",
     )
 

@@ -53,7 +53,7 @@ class Head:
     number: int
     rows: Side
     columns: Side
-    is_measured: bool = False  # whether what the keys of the whole text receive was measured
+    is_measured: bool = False  # whether it is a whole text, of which all facts were measured
     is_mean: bool = False  # whether it is the mean of all heads of the layer
 
     @property
@@ -65,12 +65,9 @@ class Head:
         return MergedCells(cells, np.add)
 
     @property
-    def is_whole(self) -> bool:
-        return self.rows.is_whole and self.columns.is_whole
-
-    @property
     def is_off(self) -> bool:
-        return self.number in self.layer.off
+        heads = range(self.layer.heads) if self.is_mean else (self.number,)
+        return all(head in self.layer.off for head in heads)
 
     @property
     def reads_itself(self) -> bool:

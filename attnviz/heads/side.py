@@ -27,10 +27,6 @@ class Side:
         starts = range(0, len(self.span), self.size)
         return [self.span[start : start + self.size] for start in starts]
 
-    @property
-    def is_whole(self) -> bool:
-        return self.span == range(len(self.tokens))
-
     def in_blocks(self, most: int) -> Side:
         """Return the side with the smallest blocks, made of those that are there, of which there
         are `most`."""

@@ -30,7 +30,7 @@ MOST_READ, MOST_ATTENDED = 10, 20  # tokens that are listed
 def most_read_bars(head: Head) -> RankedBars:
     """Return the keys that receive most of the queries' attention as bars, with passages."""
     whose = "share of all attention received"
-    if not head.is_whole:
+    if not head.is_measured:
         whose = f"share of the attention of {span_text(head.rows.span)}"
     places = [place for place in head.most_read(MOST_READ) if head.received_shares[place] > 0]
     positions = [head.columns.span[place] for place in places]

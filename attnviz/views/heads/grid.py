@@ -32,7 +32,7 @@ NOWHERE = frozenset[int]()
 
 
 def whole_head(trace: Trace, layer: Layer, number: int) -> Head:
-    """Return a head on the whole text, in the blocks of what was measured of a long one."""
+    """Return a head on the whole text, each token by itself."""
     tokens, keys = trace.tokens, trace.keys_of(layer)
     rows, columns = Side(tokens, range(len(tokens))), Side(keys, range(len(keys)))
     name = attention_head_name(trace, layer, number)
@@ -99,7 +99,7 @@ def head_grid(
     """Return the weights of a head as a Grid; `block`: queries and keys in a cell of it."""
     height, width = block or head.block
     cells, is_mean = head.cells_in((height, width)), head.pool == "mean"
-    scale = weight_scale(cells, None if head.is_whole else len(head.columns.tokens))
+    scale = weight_scale(cells, None if head.is_measured else len(head.columns.tokens))
     if note is None:
         note = " · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * (is_mean and do_rows_sum_to_one(cells))])
     how = "weights summed over keys, averaged over queries" if is_mean else "the largest weight"
@@ -109,7 +109,7 @@ def head_grid(
     if not is_one_text or height != width:
         side, starts = replace(head.columns, size=width), starts if head.reads_itself else NOWHERE
         columns = block_axis("key (is read)", side, starts)
-    is_small = not head.is_whole and scale.high < SMALL_HIGH
+    is_small = not head.is_measured and scale.high < SMALL_HIGH
     if title is None:
         title = head.title
     elif title:
