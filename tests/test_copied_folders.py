@@ -366,6 +366,7 @@ def test_a_scale_of_something_else_is_no_scale_of_weights(
     change_weights(folder, lambda weights: weights.update({name: torch.ones(1)}))
 
     assert len(trace(TEXT, model=str(folder)).layers) == 2
+    assert not [each for each in recwarn if issubclass(each.category, Note)]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from attnviz.renderers.picture.long_map import LongMapDrawing
 from attnviz.renderers.picture.page_kinds import build_drawing
 from attnviz.renderers.picture.text import Lettering
 from attnviz.traces.matrices import Matrices
+from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap
 from attnviz.views.long_comparison import compared_sides, row_measure_means
 from tests.conftest import Attnviz
@@ -57,6 +58,9 @@ def test_the_mean_of_heads_of_a_long_text_is_the_mean_of_all() -> None:
     comparison = compare(TEXT, by="scale", variant="multi-head", heads=2, stream=True)
     assert isinstance(comparison, LongComparison)
     [ways] = compared_sides(comparison, mean=True)
+    maps = comparison.view(mean=True).screen.panels[:2]
+    notes = [each.note for each in maps if isinstance(each, Grid)]
+    assert ["mean of 2 heads" in note for note in notes] == [True, True]
 
     for way, alternative in zip(ways, comparison.alternatives, strict=True):
         weights = alternative.weights.attention.rows(slice(None)).double()

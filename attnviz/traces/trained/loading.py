@@ -82,8 +82,9 @@ CHANGING_WEIGHTS = re.compile(
     r"lora_|qweight|_packed$|absmax|quant_|\bSCB$"
 )
 LAYER_WEIGHT = re.compile(r"(.+?)\.\d+\..+")
-COMPUTED_TABLE = re.compile(
-    r"(inv_freq|position_ids|(cos|sin)_cached|masked_bias|causal_mask|mask_value\w*|"
+# Of a layer, but no weights: tables that are computed, and scales of keys and values in a cache.
+TABLE = re.compile(
+    r"([kv]_scale|inv_freq|position_ids|(cos|sin)_cached|masked_bias|causal_mask|mask_value\w*|"
     r"(attn|attention)\.bias)$"
 )
 # Numbers that files may lack: of a pooler, or of position tables, which transformers computes.
@@ -434,7 +435,7 @@ def _refuse_other_weights(
 def _is_of_a_layer(name: str, layers: Sequence[str]) -> bool:
     """Return whether a weight is one of the layers of a model, which may have another prefix."""
     match = LAYER_WEIGHT.fullmatch(name)
-    if match is None or COMPUTED_TABLE.search(name):
+    if match is None or TABLE.search(name):
         return False
     stem = f".{match[1]}"
     return any(f".{each}".endswith(stem) or stem.endswith(f".{each}") for each in layers)

@@ -98,11 +98,13 @@ def head_grid(
 ) -> Grid:
     """Return the weights of a head as a Grid; `block`: queries and keys in a cell of it."""
     height, width = block or head.block
-    cells, is_mean = head.cells_in((height, width)), head.pool == "mean"
+    cells, is_share = head.cells_in((height, width)), head.pool == "mean"
     scale = weight_scale(cells, None if head.is_measured else len(head.columns.tokens))
     if note is None:
-        note = " · ".join([AXES_NOTE, *[ROW_SUM_NOTE] * (is_mean and do_rows_sum_to_one(cells))])
-    how = "weights summed over keys, averaged over queries" if is_mean else "the largest weight"
+        merged = f"mean of {head.layer.heads} heads" * head.is_mean
+        sums = ROW_SUM_NOTE * (is_share and do_rows_sum_to_one(cells))
+        note = " · ".join(filter(None, (AXES_NOTE, merged, sums)))
+    how = "weights summed over keys, averaged over queries" if is_share else "the largest weight"
     rows = block_axis("query (reads)", replace(head.rows, size=height), starts)
     is_one_text = head.reads_itself and head.rows.span == head.columns.span
     columns = replace(rows, title="key (is read)")
@@ -122,7 +124,7 @@ def head_grid(
         scale=logarithmic_scale(scale, cells.shape[1]) if log else scale,
         note=note,
         decimals=1 - floor(log10(scale.high)) if is_small else None,
-        share=is_mean or (height, width) == (1, 1),
+        share=is_share or (height, width) == (1, 1),
         off=(True,) * len(rows) if head.is_off else (),
         pool_note=f"one cell = {height:,} × {width:,} tokens: {how}" * (height * width > 1),
         cell_size=(height, width),
