@@ -143,7 +143,7 @@ def test_a_class_that_is_no_tokenizer_is_refused(
     update_json(file, tokenizer_class=name)(folder)
 
     assert refusal_lines(attnviz("inspect", TEXT, "--model", "mine")) == (
-        f"the files of 'mine' name '{class_name}' as the class of its tokenizer, which is none",
+        f"the files of 'mine' name '{class_name}' as the class of its tokenizer, but it is no tokenizer",
         "use the tokenizer of the original model",
     )
 
@@ -246,7 +246,9 @@ def test_a_number_that_no_token_has_is_refused(
     change(folder)
 
     problem, _ = refusal_lines(attnviz("inspect", TEXT, "--model", "mine"))
-    assert problem.endswith("has a number above 16,777,216, more than any vocabulary has tokens")
+    assert problem.endswith(
+        "numbers or counts tokens above 16,777,216, which no vocabulary reaches"
+    )
 
 
 def test_a_vocabulary_larger_than_any_is_not_read(folder: Path, attnviz: Attnviz) -> None:
@@ -305,8 +307,8 @@ def store_codes(weights: dict[str, torch.Tensor]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (add_adapter, "has 4 numbers that change its weights, and transformers does not apply: "),
-        (add_scales, "has 2 numbers that change its weights, and transformers does not apply: "),
+        (add_adapter, "has 4 tensors that change its weights, and that transformers leaves out: "),
+        (add_scales, "has 2 tensors that change its weights, and that transformers leaves out: "),
         (store_codes, "are packed, and its config.json does not say how: "),
     ],
 )

@@ -68,7 +68,7 @@ def refuse_large_ids(path: Path) -> None:
         largest = max(_token_numbers(path), default=0)  # transformers reports what is damaged
     if largest > MAX_TOKEN_ID:
         raise AttnvizError(
-            f"'{path}' has a number above {MAX_TOKEN_ID:,}, more than any vocabulary has tokens",
+            f"'{path}' numbers or counts tokens above {MAX_TOKEN_ID:,}, which no vocabulary reaches",
             ORIGINAL_HINT,
             about="model",
         )

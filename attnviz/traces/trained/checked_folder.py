@@ -150,7 +150,7 @@ def finding_tokenizers_alone(location: ModelLocation) -> Iterator[None]:
             return named
         raise model_error(
             f"the files of '{location.name}' name '{name[:80]}' as the class of its tokenizer, "
-            "which is none",
+            "but it is no tokenizer",
             ORIGINAL_HINT,
         )
 

@@ -420,8 +420,8 @@ def _refuse_other_weights(
     unused = sorted(map(str, loading_info.get("unexpected_keys", ())))
     if changing := [name for name in unused if CHANGING_WEIGHTS.search(name)]:
         raise model_error(
-            f"the checkpoint of '{location.name}' has {counted(len(changing), 'number')} that "
-            f"change its weights, and transformers does not apply: {short_list(changing)}",
+            f"the checkpoint of '{location.name}' has {counted(len(changing), 'tensor')} that "
+            f"change its weights, and that transformers leaves out: {short_list(changing)}",
             "use the model before it was quantized or adapted",
         )
     layers = tuple({match[1] for name, _ in model.named_parameters()
