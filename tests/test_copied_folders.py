@@ -143,7 +143,8 @@ def test_a_class_that_is_no_tokenizer_is_refused(
     update_json(file, tokenizer_class=name)(folder)
 
     assert refusal_lines(attnviz("inspect", TEXT, "--model", "mine")) == (
-        f"the files of 'mine' name '{class_name}' as the class of its tokenizer, but it is no tokenizer",
+        f"the files of 'mine' name '{class_name}' as the class of its tokenizer, but it is no "
+        "tokenizer",
         "use the tokenizer of the original model",
     )
 

@@ -68,7 +68,8 @@ def refuse_large_ids(path: Path) -> None:
         largest = max(_token_numbers(path), default=0)  # transformers reports what is damaged
     if largest > MAX_TOKEN_ID:
         raise AttnvizError(
-            f"'{path}' numbers or counts tokens above {MAX_TOKEN_ID:,}, which no vocabulary reaches",
+            f"'{path}' numbers or counts tokens above {MAX_TOKEN_ID:,}, which no vocabulary "
+            "reaches",
             ORIGINAL_HINT,
             about="model",
         )
