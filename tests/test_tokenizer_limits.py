@@ -69,6 +69,8 @@ GROWING_PARTS = {
         {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}] * 5}},
         "1,024 letters",
     ),
+    "a file's name": ({"model": {"type": "BPE", "vocab": "/dev/zero"}}, "has a text as its vocab"),
+    "another file's name": ({"model": {"vocab": {}, "merges": "/x"}}, "has a text as its merges"),
     "many rules": (sequence(*[{"type": "Lowercase"}] * 201), "has more than 200 rules"),
     "special tokens": (template(101), "adds 101 tokens to a text, and 100 are the most"),
     "the text twice": (template(1, texts=2), "repeats each text"),

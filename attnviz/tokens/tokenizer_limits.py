@@ -129,6 +129,11 @@ def refuse_growing_parts(parts: Any, name: str, about: str = "model") -> None:
     """Refuse the parts of tokenizer.json if they make too much of a text. `name`: the model's."""
     if not isinstance(parts, dict):
         return
+    model = parts.get("model")
+    names = [key for key in ("vocab", "merges") if isinstance(model, dict)
+             and isinstance(model.get(key), str)]  # fmt: skip
+    if names:  # the package of tokenizers would open that file
+        raise _growth_error(name, f"has a text as its {names[0]}, not tokens", about)
     specials = (parts.get(f"{kind}_special_tokens") for kind in ("additional", "extra"))
     named = max(len(each) if isinstance(each, list | dict) else 0 for each in specials)
     if named > MAX_SPECIAL_TOKENS:
