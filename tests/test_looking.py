@@ -15,12 +15,12 @@ from numpy.testing import assert_allclose
 from attnviz import Trace, trace
 from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.map_regrouping import group_by_word, word_side
-from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import Head
 from attnviz.tokens.characters import words
+from attnviz.tokens.grouping import group_by_word, words_of_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.inspection.link_sentences import rollout_title
 from attnviz.views.inspection.map_numbers import rollout_scale
@@ -42,7 +42,7 @@ def inspect_trace(trace: Trace, **choices: Any) -> Inspection:
     return Inspection(trace=trace, options=InspectOptions(**choices))
 
 
-def map_values(head_map: Map) -> np.ndarray:
+def map_values(head_map: Head) -> np.ndarray:
     return head_map.cells.window(FULL_SLICE, FULL_SLICE).values
 
 
@@ -100,8 +100,8 @@ def test_a_space_that_is_a_token_belongs_to_the_word_behind_it() -> None:
 def test_spaces_behind_the_last_word_are_a_word_that_can_be_seen() -> None:
     tokens = Tokens("a   ", (b"a", b" ", b"  "), (1, 2, 3), (True, True, True))
 
-    assert word_side(tokens).groups == ((0,), (1, 2))
-    assert word_side(tokens).labels == ("a", "␣␣")
+    assert words_of_text(tokens).groups == ((0,), (1, 2))
+    assert words_of_text(tokens).labels == ("a", "␣␣")
 
 
 def test_signs_of_chinese_are_words_of_their_own() -> None:
@@ -216,7 +216,7 @@ def test_colours_of_a_rollout_fit_what_does_not_come_from_a_sink_and_its_title_n
     (rollout,) = inspect_trace(trace, merge="rollout").maps
     sink_weights = np.array([[0.909, 0.031, 0.03, 0.03]] * 4)
     sink_map, even_map = (
-        replace(rollout, cells=unmasked_cells(each))
+        replace(rollout, table=unmasked_cells(each))
         for each in (sink_weights, sink_weights * 0 + 0.24)
     )
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from attnviz import trace
 from attnviz.analysis.inspection import patterns
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.maps import Map, MapSide, token_side
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     COLUMN_PATTERN,
@@ -26,10 +26,17 @@ from attnviz.analysis.inspection.patterns import (
     read_pattern_tokens,
 )
 from attnviz.cells import Cells, StoredCells, unmasked_cells
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side, token_side
+from attnviz.tokens.grouping import single_tokens
 from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.views.inspection.head_kinds import head_kind_sentences, heads_table
 
 WORDS = ("the", "cat", "saw", "the", "cat", ".")
+
+
+def head_of(cells: Cells, rows: Side, columns: Side) -> Head:
+    return Head("L0H0", cells, rows, columns, layer=trace("cat").layers[0])
 
 
 def build_map(
@@ -39,7 +46,7 @@ def build_map(
     keys: Tokens | None = None,
     special: Sequence[int] = (),
     hidden: np.ndarray | None = None,
-) -> Map:
+) -> Head:
     values = np.array(weights, dtype=np.float32)
     tokens = Tokens(
         " ".join(words),
@@ -50,7 +57,7 @@ def build_map(
         frozenset(special),
     )
     cells: Cells = unmasked_cells(values) if hidden is None else StoredCells(values, hidden)
-    return Map("L0H0", None, 0, cells, token_side(tokens), token_side(keys or tokens))
+    return head_of(cells, token_side(tokens), token_side(keys or tokens))
 
 
 def score(result: HeadPatterns, short: str, head: int = 0) -> float:
@@ -157,8 +164,8 @@ def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside
     pieces = (b"[CLS]", b"did", b"n", b"'", b"t", b",", b" no", b"\n", b"!", b"[SEP]")
     spaced = (True, True, False, False, False, False, True, True, True, True)
     tokens = Tokens("", pieces, tuple(range(10)), spaced, special=frozenset((0, 9)))
-    side = MapSide(tokens, tuple((place,) for place in range(10)), tokens.labels, (*range(1, 11),))
-    result = read_pattern_tokens(Map("L0H0", None, 0, unmasked_cells(np.eye(10)), side, side))
+    side = token_side(tokens)
+    result = read_pattern_tokens(head_of(unmasked_cells(np.eye(10)), side, side))
     assert np.flatnonzero(result.is_separator).tolist() == [0, 5, 7, 8, 9]
 
 
@@ -376,15 +383,9 @@ def test_what_is_left_out_is_no_part_of_what_heads_do(minilm: Inspection) -> Non
 
 
 def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -> None:
-    side = replace(
-        build_map(np.eye(6)).rows,
-        groups=((0,), (1,), (3,), (4,)),
-        labels=("the", "cat", "the", "cat"),
-        numbers=(1, 2, 4, 5),
-    )
-    result = find_patterns(
-        [Map("L0H0", None, 0, unmasked_cells(np.full((4, 4), 0.25)), side, side)]
-    )
+    whole = build_map(np.eye(6)).rows
+    side = whole.in_groups(single_tokens(whole.tokens).keep(frozenset((0, 1, 3, 4))))
+    result = find_patterns([head_of(unmasked_cells(np.full((4, 4), 0.25)), side, side)])
     previous = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == "previous")
     assert result.showing_counts[previous] == 2  # the second and the fifth token
 

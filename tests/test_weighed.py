@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from attnviz import AttnvizError, load, trace
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.maps import Map
+from attnviz.heads.head import Head
 from attnviz.traces.trained import captured_attention
 from attnviz.traces.trained.gradients import answer_gradients
 from attnviz.traces.trained.loading import load_transformer
@@ -67,7 +67,7 @@ def test_a_sink_that_hands_on_little_is_told_of() -> None:
     )
 
 
-def first_share(head_map: Map) -> float:
+def first_share(head_map: Head) -> float:
     values = map_values(head_map)
     return float(values[:, 0].sum() / values.sum())
 

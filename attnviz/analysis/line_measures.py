@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attnviz.analysis.inspection.maps import token_side
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     COLUMN_PATTERN,
@@ -31,6 +30,7 @@ from attnviz.analysis.inspection.patterns import (
     strongest_kinds,
     sum_rows,
 )
+from attnviz.heads.side import token_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.batches import LayerWeights
 

@@ -22,10 +22,10 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_test
-from attnviz.analysis.inspection.map_regrouping import WORD_REGEX, word_side
 from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
 from attnviz.errors import AttnvizError
+from attnviz.tokens.grouping import WORD_REGEX, words_of_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
@@ -234,7 +234,7 @@ def _find_words(tokens: Tokens, pair: MinimalPair, side: str) -> tuple[Group, Gr
 
 def _find_phrase(tokens: Tokens, name: str, pair: MinimalPair, side: str) -> Group:
     """Return the positions of one word or phrase; `side`: "A" or "B", for errors."""
-    words = word_side(tokens)
+    words = words_of_text(tokens)
     places = _phrase_places(words.labels, name)
     phrase, mark, number = name.rpartition("#")
     if not places and mark and number.isascii() and number.isdigit():
@@ -242,8 +242,8 @@ def _find_phrase(tokens: Tokens, name: str, pair: MinimalPair, side: str) -> Gro
     if not places:
         nearest = get_close_matches(name, words.labels, n=1)
         question = f"did you mean '{nearest[0]}'? " if nearest else ""
-        labels = zip(words.labels, words.special, strict=True)
-        listed = ", ".join(label for label, is_special in labels if not is_special)
+        groups = zip(words.labels, words.groups, strict=True)
+        listed = ", ".join(label for label, group in groups if not tokens.special.issuperset(group))
         raise AttnvizError(
             f"{pair.place}: sentence {side} has no '{name}'",
             f"{question}its words are: {listed}",

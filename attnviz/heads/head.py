@@ -1,25 +1,30 @@
-"""Head: the weights of one head, seen through two sides, however long the text is.
+"""Head: the weights of one head, or of several together, seen through two sides.
 
-What is known of it is computed from as few weights as possible, some rows at a time; of a whole
-text whose weights are computed only where they are shown, it is what was measured of it.
+Its cells are read where they are needed, however long the text is: what is known of the rows is
+computed from as few weights as possible, some rows at a time; of a whole text whose weights are
+computed only where they are shown, it is what was measured of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attnviz.attention.long_attention import AttentionSummary
-from attnviz.cells import FULL_SLICE, Cells, CellValues, MergedCells, Patch, StoredCells
+from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch, StoredCells
 from attnviz.heads.side import Side
+from attnviz.traces.indexing import cut_weights
 from attnviz.traces.long_weights import StreamedWeights
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer
 from attnviz.traces.weights import head_mask, tensor_to_numpy
+from attnviz.wording.keywords import with_checked_arguments
 
 CELLS_AT_ONCE = 2**20  # of whole rows, while some of them are read
 EQUAL_TOLERANCE = 1e-6  # of weights, relative to the larger
@@ -42,32 +47,61 @@ class RowFacts:
     all_visible: Int[np.ndarray, "query"]  # and how many of all keys
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Head:
-    """The weights of one head: of some queries, or all, on some keys, or all."""
+    """The weights of each query for each key: of some queries, or all, on some keys, or all."""
 
-    name: str
-    title: str  # in titles: empty for the only head
-    trace: Trace
-    layer: Layer
-    number: int
+    name: str  # such as L4H7, or "mean of 72 heads"
+    table: Cells  # a row and a column for all that the sides could show
     rows: Side
     columns: Side
+    layer: Layer  # of several heads together, that of the first, and its number
+    number: int = 0
+    title: str = ""  # in titles: empty for the only head
+    are_shares: bool = True  # of a row, which sums to 1 if no token is left out
+    merged: tuple[Head, ...] = ()  # those that it is the mean of, or merged from otherwise
     is_measured: bool = False  # whether it is a whole text, of which all facts were measured
-    is_mean: bool = False  # whether it is the mean of all heads of the layer
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The numbers of what the sides show."""
+        if self.is_measured:
+            return self.cells_in(self.block)
+        is_whole = self.rows.is_whole and self.columns.is_whole
+        return self.table if is_whole else self.facts.cells
 
     @property
-    def all_cells(self) -> Cells:
-        if not self.is_mean:
-            return self.layer.weights.cells("mixing", self.number)
-        heads = range(self.layer.heads)
-        cells = tuple(self.layer.weights.cells("mixing", head) for head in heads)
-        return MergedCells(cells, np.add)
+    def weights(self) -> Float[Tensor, "query key"]:
+        """All numbers of the cells; may compute them."""
+        return torch.from_numpy(np.array(self.cells.window(FULL_SLICE, FULL_SLICE).values))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), len(self.columns)
+
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Tensor:
+        """Return what an index chooses of `weights`, by positions from 0 among those shown."""
+        return cut_weights(self.weights, key if isinstance(key, tuple) else (key,))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.weights)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
+        """Return the weights as an array: `np.asarray(inspection[5, 11])`."""
+        return np.asarray(self.weights.numpy(), dtype)
+
+    def __repr__(self) -> str:
+        return f"<Head {self.name}: {len(self.rows)} × {len(self.columns)}>"
 
     @property
     def is_off(self) -> bool:
-        heads = range(self.layer.heads) if self.is_mean else (self.number,)
-        return all(head in self.layer.off for head in heads)
+        if self.merged:
+            return all(head.is_off for head in self.merged)
+        return self.number in self.layer.off
 
     @property
     def reads_itself(self) -> bool:
@@ -81,12 +115,12 @@ class Head:
 
     def part(self, queries: range, keys: range) -> Head:
         """Return the weights of some queries on some keys, one by one."""
-        rows, columns = Side(self.rows.tokens, queries), Side(self.columns.tokens, keys)
+        rows, columns = self.rows.part(queries), self.columns.part(keys)
         return replace(self, rows=rows, columns=columns, is_measured=False)
 
     def row(self, query: int) -> Head:
         """Return the weights of one query on all keys."""
-        return self.part(range(query, query + 1), range(len(self.columns.tokens)))
+        return self.part(range(query, query + 1), self.columns.whole)
 
     # What was measured of a whole text
 
@@ -100,12 +134,12 @@ class Head:
     def summary(self) -> tuple[AttentionSummary, int]:
         """A summary with the statistics of this head, and the number that the head has in it."""
         summary, index = self.streamed.summary_of(self.number)
-        return (_mean_of_heads(summary), 0) if self.is_mean else (summary, index)
+        return (_mean_of_heads(summary), 0) if self.merged else (summary, index)
 
     @property
     def map_summary(self) -> tuple[AttentionSummary, int]:
         """A summary with the map of this head, and the number that the head has in it."""
-        return self.summary if self.is_mean else self.streamed.map_of(self.number)
+        return self.summary if self.merged else self.streamed.map_of(self.number)
 
     def numbers(self, name: str) -> Float[np.ndarray, "token"]:
         """Return what was measured of each token of the text."""
@@ -117,12 +151,12 @@ class Head:
         position = self.streamed.summary_of(self.number)[0].largest_position
         assert position is not None  # a summary has statistics
         blind = position < 0
-        is_blind = tensor_to_numpy(blind.any(0) if self.is_mean else blind[self.number])
+        is_blind = tensor_to_numpy(blind.any(0) if self.merged else blind[self.number])
         return np.where(is_blind, np.nan, self.numbers(name))
 
     def weights_of(self, query: int) -> Float[np.ndarray, "key"]:
         """Return the exact weights of one query."""
-        weights: Float[np.ndarray, "key"] = self.all_cells.row(query).values[0].astype(float)
+        weights: Float[np.ndarray, "key"] = self.table.row(query).values[0].astype(float)
         return weights
 
     @property
@@ -218,11 +252,11 @@ class Head:
         """What the rows hold, read some at a time."""
         columns = slice(self.columns.span.start, self.columns.span.stop)
         height, queries = self.rows.size, self.rows.span
-        step = max(1, CELLS_AT_ONCE // (height * self.all_cells.shape[1])) * height
+        step = max(1, CELLS_AT_ONCE // (height * self.table.shape[1])) * height
         bands = []
         for first in range(queries.start, queries.stop, step):
             rows = slice(first, min(first + step, queries.stop))
-            bands.append(self._read_band(self.all_cells.window(rows, FULL_SLICE), columns))
+            bands.append(self._read_band(self.table.window(rows, FULL_SLICE), columns))
         columns_of_bands = zip(*bands, strict=True)
         values, hidden, received, even, *by_query = (list(column) for column in columns_of_bands)
         cells = StoredCells(np.concatenate(values), np.concatenate(hidden))

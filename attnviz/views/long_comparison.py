@@ -37,6 +37,7 @@ from attnviz.views.heads.grid import (
     TABLE_ROWS,
     block_axis,
     head_grid,
+    mean_of_layer,
     measured_head,
     profiles,
 )
@@ -141,9 +142,10 @@ def compared_sides(comparison: LongComparison, *, mean: bool) -> list[list[Head]
     return [
         [
             replace(
-                measured_head(each.trace, each.layer, head),
+                mean_of_layer(each.trace, each.layer)
+                if is_mean and each.layer.heads > 1
+                else measured_head(each.trace, each.layer, head),
                 title=alternative_name(comparison, each) + suffix,
-                is_mean=is_mean and each.layer.heads > 1,
             )
             for each in comparison.alternatives
         ]
@@ -307,7 +309,7 @@ def _along_the_text(comparison: LongComparison, heads: Sequence[Head]) -> Grid:
 def _moved_shares(changes: RowChanges, head: Head) -> Float[np.ndarray, "query"]:
     """Return how much of each query's attention moves in a head; 0 where that is not defined."""
     moved = np.nan_to_num(tensor_to_numpy(changes.moved))
-    shares: Float[np.ndarray, "query"] = moved.mean(0) if head.is_mean else moved[head.number]
+    shares: Float[np.ndarray, "query"] = moved.mean(0) if head.merged else moved[head.number]
     return shares
 
 
@@ -504,7 +506,7 @@ def _row_data(
 ) -> TableData:
     """Return the exact rows of one token as data, with a line for each key."""
     rows = [[head.weights_of(query) for head in heads] for heads in sides]
-    heads = "mean" if sides[0][0].is_mean else None
+    heads = "mean" if sides[0][0].merged else None
 
     def document() -> Mapping[str, Any]:
         ways = [

@@ -102,7 +102,7 @@ def view_part(
         as_screen=as_screen,
         head_explorer=partial(_explore_parts, heads, log=log),
         query_steps=None if block == (1, 1) else exact_rows(heads, block[0]),
-        data=part_data(heads),
+        data=part_data(trace, heads),
         provenance=trace.provenance,
         command=source_command("run", build_source(trace), **options) if is_whole else None,
     )
@@ -162,7 +162,7 @@ def with_all_weights(view: View, trace: Trace) -> View:
     """
     heads = _heads_of_part(trace, parse_part(":,:"), None, (None, None))
     command = None if view.command is None else view.command.with_options(show="weights")
-    return replace(view, data=part_data(heads), command=command)
+    return replace(view, data=part_data(trace, heads), command=command)
 
 
 def _part_note(heads: Sequence[Head], starts: frozenset[int]) -> str:
@@ -234,23 +234,26 @@ def weights_budget(trace: Trace) -> int:
     return memory.memory_budget(budget, memory.free_bytes())
 
 
-def part_data(heads: Sequence[Head]) -> TableData:
+def part_data(trace: Trace, heads: Sequence[Head]) -> TableData:
     """Return all weights of a part as data, with a line of the table for each; refused where they
     exceed the memory budget.
     """
     return TableData(
-        "window", partial(_part_contents, heads), WEIGHT_COLUMNS, partial(_part_lines, heads)
+        "window",
+        partial(_part_contents, trace, heads),
+        WEIGHT_COLUMNS,
+        partial(_part_lines, trace, heads),
     )
 
 
-def _refuse_oversized_part(heads: Sequence[Head]) -> None:
-    budget = weights_budget(heads[0].trace)
+def _refuse_oversized_part(trace: Trace, heads: Sequence[Head]) -> None:
+    budget = weights_budget(trace)
     refuse_oversized_data(len(heads), len(heads[0].rows.span), len(heads[0].columns.span), budget)
 
 
-def _part_contents(heads: Sequence[Head]) -> Mapping[str, Any]:
+def _part_contents(trace: Trace, heads: Sequence[Head]) -> Mapping[str, Any]:
     """Return the weights of a part as JSON data with arrays: numbers of tokens count from 1."""
-    _refuse_oversized_part(heads)
+    _refuse_oversized_part(trace, heads)
     parts: dict[str, dict[str, Any]] = {}
     for each in heads:
         queries, keys = each.rows.span, each.columns.span
@@ -272,8 +275,8 @@ def _part_contents(heads: Sequence[Head]) -> Mapping[str, Any]:
     return {"parts": parts}
 
 
-def _part_lines(heads: Sequence[Head]) -> Iterator[TableLines]:
-    _refuse_oversized_part(heads)
+def _part_lines(trace: Trace, heads: Sequence[Head]) -> Iterator[TableLines]:
+    _refuse_oversized_part(trace, heads)
     for each in heads:
         queries, keys, tokens = each.rows.span, each.columns.span, each.columns.tokens
         numbers = tuple(str(position + 1) for position in keys)
@@ -282,7 +285,7 @@ def _part_lines(heads: Sequence[Head]) -> Iterator[TableLines]:
         step = max(1, CELLS_AT_ONCE // len(keys))
         for first in range(queries.start, queries.stop, step):
             rows = slice(first, min(first + step, queries.stop))
-            band = each.all_cells.window(rows, slice(keys.start, keys.stop))
+            band = each.table.window(rows, slice(keys.start, keys.stop))
             for row, (values, hidden) in enumerate(zip(band.values, band.hidden, strict=True)):
                 label = label_at(each.rows.tokens, first + row)
                 start: tuple[str | int, ...] = (*head_start, first + row + 1, label)

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.measures import vector_changes
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import Head
 from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
@@ -137,7 +137,7 @@ class Effects:
 
 
 def check_effects(
-    trace: Trace, maps: Sequence[Map], options: InspectOptions, metric: Metric | None
+    trace: Trace, maps: Sequence[Head], options: InspectOptions, metric: Metric | None
 ) -> None:
     """Refuse what `measure_effects` would refuse, but for its time, without any head switched off.
 
@@ -151,7 +151,7 @@ def check_effects(
 
 def measure_effects(
     trace: Trace,
-    maps: Sequence[Map],
+    maps: Sequence[Head],
     track: HeadTracker = iter,
     options: InspectOptions | None = None,
     metric: Metric | None = None,
@@ -368,13 +368,9 @@ class EffectMeter:
         )
 
 
-def heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
+def heads_still_on(maps: Sequence[Head], model_run: ModelRun) -> list[HeadId]:
     """Return the heads of these maps that are not switched off anyway; refuse if there are none."""
-    head_ids = [
-        (head_map.layer.layer, head_map.head)
-        for head_map in maps
-        if head_map.layer and head_map.head is not None
-    ]
+    head_ids = [(head.layer.layer, head.number) for head in maps]
     heads_on = [head_id for head_id in head_ids if head_id not in model_run.off]
     if not heads_on:
         raise AttnvizError(

@@ -20,11 +20,18 @@ from attnviz.analysis.inspection.inspect_options import (
     numbers_in_slice,
     refuse_odd_metric,
 )
-from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_words
-from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
+from attnviz.analysis.inspection.maps import (
+    HeadsStep,
+    build_maps,
+    hide_tokens,
+    merge_into_words,
+    merge_maps,
+    roll_out_maps,
+)
 from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import Head
 from attnviz.machine.memory import refuse_too_little_memory
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
@@ -49,9 +56,9 @@ if TYPE_CHECKING:
 
 NUMBER_BYTES = 8  # of a float64, which maps of words have
 SLICED = ("layer", "head")
-MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
+MAP_STEPS: tuple[HeadsStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
 # Rollout comes first, as it needs every token.
-ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
+ROLLOUT_STEPS: tuple[HeadsStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
 @built_by('attnviz.inspect("…")')
@@ -102,7 +109,7 @@ class Inspection(RanksHeads, Showable):
             build_token_query(self, options.query)
 
     @property
-    def head_rows(self) -> tuple[Map, ...] | Rows[Effect]:
+    def head_rows(self) -> tuple[Head, ...] | Rows[Effect]:
         """The maps, in the order of the model; by effect, the effects of the heads."""
         return Rows(self.effects.heads) if self.options.by == "effect" else self.maps
 
@@ -111,7 +118,7 @@ class Inspection(RanksHeads, Showable):
         """The numbers of layers, heads, queries and keys after all options; maps that are merged
         are one layer with one head. Refuses layers of which different numbers of heads are chosen.
         """
-        counts = Counter(each.layer and each.layer.layer for each in self.maps)
+        counts = Counter(each.layer.layer for each in self.maps)
         if len({*counts.values()}) > 1:
             raise AttnvizError(
                 "the layers have different numbers of heads here: their weights make no one tensor",
@@ -131,19 +138,19 @@ class Inspection(RanksHeads, Showable):
 
     @cached_property
     @with_checked_arguments
-    def maps(self) -> tuple[Map, ...]:
+    def maps(self) -> tuple[Head, ...]:
         """A map for each chosen head, or one for all of them if they are merged, after all
         options."""
         steps = ROLLOUT_STEPS if self.options.merge == "rollout" else MAP_STEPS
         return build_maps(self.trace, self.options, steps)
 
     @cached_property
-    def head_maps(self) -> tuple[Map, ...]:
+    def head_maps(self) -> tuple[Head, ...]:
         """A map for each chosen head with its weights unchanged."""
         return build_maps(self.trace, self.options)
 
     @cached_property
-    def weighted_maps(self) -> tuple[Map, ...]:
+    def weighted_maps(self) -> tuple[Head, ...]:
         """A map for each chosen head with its weights multiplied as `options.weigh` says."""
         return weigh_maps(self.head_maps, self.trace, self.options)
 
@@ -166,13 +173,13 @@ class Inspection(RanksHeads, Showable):
         return find_patterns(merge_into_words(visible_maps, self.trace, self.options))
 
     @cached_property
-    def share_maps(self) -> tuple[Map, ...]:
+    def share_maps(self) -> tuple[Head, ...]:
         """The maps with weights multiplied as `weigh` says; for gradients, which are not shares of
         a row, the unchanged ones."""
         return self.head_maps if self.options.weigh == "gradient" else self.weighted_maps
 
     @cached_property
-    def token_maps(self) -> tuple[Map, ...]:
+    def token_maps(self) -> tuple[Head, ...]:
         """The maps before any tokens are hidden or combined into words: the rollout, or one map per
         head."""
         if self.options.merge == "rollout":

@@ -1,116 +1,35 @@
-"""Map: which token attends to which, in one head or in several combined.
-
-A map starts as the weights of a head and goes through steps: weighted, with tokens hidden, in
-words, merged. A step takes maps and returns maps, which compute a window when it is read, so that
-no step needs the whole matrix.
-"""
+"""The heads that options choose, without some tokens, in words, or merged into one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
-from jaxtyping import Float, Shaped
-from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.cells import FULL_SLICE, Cells, CellValues, MergedCells, MergeFunction, Patch
 from attnviz.errors import AttnvizError
-from attnviz.machine import memory
+from attnviz.heads.changes import (
+    in_words,
+    largest_head,
+    mean_head,
+    rolled_out_head,
+    tokens_left,
+    without_tokens,
+)
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side, token_side
+from attnviz.tokens.grouping import words_of_text
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.indexing import cut_weights
 from attnviz.traces.settings import format_head_id
-from attnviz.traces.trace import Layer, Trace
-from attnviz.wording.keywords import with_checked_arguments
-from attnviz.wording.words import counted, with_summary
+from attnviz.traces.trace import Trace
+from attnviz.wording.words import and_list, counted
 
-ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
-RESIDUAL_SHARE = 0.5  # the part of a token's vector that passes by a layer (residual connection)
-
-
-@with_summary
-@dataclass(frozen=True)
-class MapSide:
-    """The rows or columns of a map: each stands for one token, or for several."""
-
-    tokens: Tokens
-    groups: tuple[tuple[int, ...], ...]  # positions of the tokens that each stands for
-    labels: tuple[str, ...]
-    numbers: tuple[int, ...]  # from 1, as in the whole sentence
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    @property
-    def spaced(self) -> tuple[bool, ...]:
-        return tuple(self.tokens.spaced[group[0]] for group in self.groups)
-
-    @property
-    def special(self) -> tuple[bool, ...]:
-        return tuple(self.tokens.special.issuperset(group) for group in self.groups)
+Heads = tuple[Head, ...]
+HeadsStep = Callable[[Heads, Trace, InspectOptions], Heads]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Map:
-    """The weights of each query for each key in one head, or in several together."""
-
-    name: str  # such as L4H7, or "mean of 72 heads"
-    layer: Layer | None  # None if several are merged
-    head: int | None
-    cells: Cells
-    rows: MapSide
-    columns: MapSide
-    share: bool = True  # whether cells are shares of a row, which sums to 1 if no token is hidden
-    merged_maps: tuple[Map, ...] = ()
-
-    @property
-    def weights(self) -> Float[Tensor, "query key"]:
-        """All numbers of the map; may compute them."""
-        return torch.from_numpy(np.array(self.cells.window(FULL_SLICE, FULL_SLICE).values))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
-
-    @with_checked_arguments
-    def __getitem__(self, key: Any) -> Tensor:
-        """Return what an index chooses of `weights`, by positions from 0 among those shown."""
-        return cut_weights(self.weights, key if isinstance(key, tuple) else (key,))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.weights)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
-        """Return the weights as an array: `np.asarray(inspection[5, 11])`."""
-        return np.asarray(self.weights.numpy(), dtype)
-
-    def __repr__(self) -> str:
-        return f"<Map {self.name}: {len(self.rows)} × {len(self.columns)}>"
-
-
-MapStep = Callable[[tuple[Map, ...], Trace, InspectOptions], tuple[Map, ...]]
-
-
-def token_side(tokens: Tokens) -> MapSide:
-    """Return rows or columns that stand for one token each."""
-    positions = range(len(tokens))
-    return MapSide(
-        tokens,
-        tuple((position,) for position in positions),
-        tokens.labels,
-        tuple(position + 1 for position in positions),
-    )
-
-
-def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """Return a map for each head that `options.layer` and `options.head` choose, in the model's
+def maps_of_heads(trace: Trace, options: InspectOptions) -> Heads:
+    """Return each head that `options.layer` and `options.head` choose, in the model's
     order. All heads are chosen where these are None; a layer or head that the trace does not have
     is refused."""
     numbers = [layer.layer for layer in trace.layers]
@@ -124,13 +43,13 @@ def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
             raise _missing_part_error("head", int(word.rpartition("H")[2]), heads)
     rows, columns = token_side(trace.tokens), token_side(trace.keys)  # shared by all heads
     return tuple(
-        Map(
+        Head(
             format_head_id(layer.layer, head),
-            layer,
-            head,
             layer.weights.cells("mixing", head),
             rows,
             rows if trace.keys_of(layer) is trace.tokens else columns,
+            layer,
+            head,
         )
         for layer in layers
         for head in range(layer.heads)
@@ -138,10 +57,8 @@ def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
     )
 
 
-def build_maps(
-    trace: Trace, options: InspectOptions, steps: tuple[MapStep, ...] = ()
-) -> tuple[Map, ...]:
-    """Return the maps of the heads that the options choose, after these steps in order."""
+def build_maps(trace: Trace, options: InspectOptions, steps: tuple[HeadsStep, ...] = ()) -> Heads:
+    """Return the heads that the options choose, after these steps in order."""
     maps = maps_of_heads(trace, options)
     for step in steps:
         maps = step(maps, trace, options)
@@ -159,48 +76,122 @@ def _missing_part_error(kind: str, number: int, known: Sequence[int]) -> Attnviz
     )
 
 
-def merge_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """Return one map, the mean or the maximum of all, if `options.merge` is "mean" or "max";
-    otherwise the maps as they are."""
+def hide_tokens(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
+    """Return the heads without the tokens that the options hide, both as queries and as keys.
+
+    Rows are scaled to sum to 1 again only with `options.renormalise`. Refuses to hide all tokens.
+    """
+    if not options.hides:
+        return maps
+    return tuple(
+        without_tokens(
+            head,
+            _refuse_empty_side(head.rows.tokens, options),
+            _refuse_empty_side(head.columns.tokens, options),
+            renormalise=options.renormalise,
+        )
+        for head in maps
+    )
+
+
+def remaining_side(side: Side, options: InspectOptions) -> Side:
+    """Return the rows or columns without the tokens that the options hide; refuse if none are
+    left."""
+    return side.in_groups(tokens_left(side, _refuse_empty_side(side.tokens, options)))
+
+
+def _refuse_empty_side(tokens: Tokens, options: InspectOptions) -> frozenset[int]:
+    """Return the tokens that the options hide; refuse to hide all."""
+    hidden_tokens = find_hidden_tokens(tokens, options)
+    if len(hidden_tokens) == len(tokens):
+        hiding_options = and_list(list(tokens_hidden_by_option(tokens, options)))
+        raise AttnvizError(
+            "no tokens are left when these are hidden",
+            f"give a longer text, or leave {hiding_options} out",
+        )
+    return hidden_tokens
+
+
+def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str, frozenset[int]]:
+    """Return the positions of the tokens that each given option hides, such as `--hide-first`.
+
+    Options that hide nothing are left out.
+    """
+    tokens_by_option = {
+        "--hide-special": tokens.special if options.hide_special else frozenset(),
+        "--hide-first": frozenset((0,)) if options.hide_first else frozenset(),
+    }
+    return {option: positions for option, positions in tokens_by_option.items() if positions}
+
+
+def find_hidden_tokens(tokens: Tokens, options: InspectOptions) -> frozenset[int]:
+    return frozenset[int]().union(*tokens_hidden_by_option(tokens, options).values())
+
+
+def measure_hidden_shares(
+    maps: Sequence[Head], options: InspectOptions, queries: tuple[int, ...] | None = None
+) -> list[float]:
+    """Return for each map the mean share of attention that goes to the tokens that the options
+    hide. The mean is over tokens that are not hidden, or over `queries`; rows may have any sum."""
+    return [_measure_hidden_share(head_map, options, queries) for head_map in maps]
+
+
+def _measure_hidden_share(
+    head_map: Head, options: InspectOptions, queries: tuple[int, ...] | None
+) -> float:
+    """Return the mean share of attention to hidden tokens in one map, over `queries` or over all
+    queries that are not hidden."""
+    hidden_columns = sorted(find_hidden_tokens(head_map.columns.tokens, options))
+    bands = head_map.cells.bands() if queries is None else map(head_map.cells.row, queries)
+    sums = np.concatenate([
+        np.stack([band.values[:, hidden_columns].sum(axis=1), band.values.sum(axis=1)], axis=1)
+        for band in bands
+    ])  # fmt: skip
+    if queries is None:
+        hidden_rows = find_hidden_tokens(head_map.rows.tokens, options)
+        sums = sums[sorted(set(range(len(sums))) - hidden_rows)]
+    shares = sums[:, 0] / np.where(sums[:, 1], sums[:, 1], 1)
+    return float(shares.mean())
+
+
+def merge_into_words(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
+    """Return the heads with one row and column per word, if `options.words`.
+
+    Tokens that were hidden before stay hidden.
+    """
+    return tuple(map(in_words, maps)) if options.words else maps
+
+
+def full_side(tokens: Tokens, options: InspectOptions) -> Side:
+    """Return the rows or columns before any are hidden: words with `options.words`, otherwise
+    tokens."""
+    side = token_side(tokens)
+    return side.in_groups(words_of_text(tokens)) if options.words else side
+
+
+def merge_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
+    """Return one head, the mean or the maximum of all, if `options.merge` is "mean" or "max"."""
     heads = _merged_heads_phrase(maps, options)
     if options.merge == "mean":
-        return (_merge_into_one(maps, np.add, f"mean of {heads}"),)
+        return (mean_head(maps, f"mean of {heads}"),)
     if options.merge == "max":
-        return (replace(_merge_into_one(maps, np.maximum, f"largest of {heads}"), share=False),)
+        return (largest_head(maps, f"largest of {heads}"),)
     return maps
 
 
-def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """Return attention rollout as one map: how much of each token reaches each token through all
-    layers. Refuses a model that reads a second sentence."""
-    first = maps[0]
-    if first.rows.tokens is not first.columns.tokens:
+def roll_out_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
+    """Return attention rollout as one head; refuse a model that reads a second sentence."""
+    if not maps[0].reads_itself:
         raise AttnvizError(
             "--merge rollout follows one sentence through all layers, but here a second one is "
             "read",
             "try --merge mean",
             about="merge",
         )
-    layers: dict[int, list[Cells]] = {}
-    for head_map in maps:
-        number = head_map.layer.layer if head_map.layer else 0
-        layers.setdefault(number, []).append(head_map.cells)
-    cells = RolloutCells(tuple(MergedCells(tuple(heads), np.add) for heads in layers.values()))
-    name = f"rollout through {counted(len(layers), 'layer')}"
-    return (replace(first, name=name, layer=None, head=None, cells=cells, merged_maps=maps),)
+    return (rolled_out_head(maps),)
 
 
-def _merge_into_one(maps: tuple[Map, ...], merge_function: MergeFunction, name: str) -> Map:
-    """Return one map that combines the cells of all maps; with `np.add` it is their mean."""
-    cells = MergedCells(tuple(each.cells for each in maps), merge_function)
-    return replace(maps[0], name=name, layer=None, head=None, cells=cells, merged_maps=maps)
-
-
-def mean_map(maps: tuple[Map, ...]) -> Map:
-    return _merge_into_one(maps, np.add, f"mean of {counted(len(maps), 'head')}")
-
-
-def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
+def _merged_heads_phrase(maps: Heads, options: InspectOptions) -> str:
     """Return a phrase for the merged heads: `72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
     if len(maps) == 1:
         return f"{maps[0].name} alone"
@@ -209,42 +200,3 @@ def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
     if isinstance(options.head, int) and options.layer is None:
         return f"H{options.head} of {counted(len(maps), 'layer')}"
     return counted(len(maps), "head")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RolloutCells(Cells):
-    """The product over layers of ½ the heads' mean plus ½ the identity (Abnar & Zuidema 2020)."""
-
-    layers: tuple[MergedCells, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.layers[0].shape
-
-    @cached_property
-    def whole(self) -> Patch:
-        """The whole table, computed once; refused if it needs more memory than there is."""
-        tokens = self.shape[0]
-        memory.refuse_too_little_memory(
-            tokens**2 * ROLLOUT_NUMBER_BYTES * ROLLOUT_MATRICES,
-            f"rollout of {tokens:,} tokens through all layers",
-            "give a shorter text, or --merge mean",
-        )
-        first, *other_layers = (layer.window(FULL_SLICE, FULL_SLICE) for layer in self.layers)
-        product, hidden = _add_residual(first), first.hidden
-        for above in other_layers:
-            product, hidden = _add_residual(above) @ product, hidden & above.hidden
-        return Patch(product, hidden & (product == 0))
-
-    def window(self, rows: slice, columns: slice) -> Patch:
-        return Patch(self.whole.values[rows, columns], self.whole.hidden[rows, columns])
-
-
-def _add_residual(layer: Patch) -> CellValues:
-    """Return ½ a layer's mean weights plus ½ the identity, with rows that sum to 1.
-
-    A token that attends to nothing passes on itself alone.
-    """
-    mixed = (1 - RESIDUAL_SHARE) * layer.values + RESIDUAL_SHARE * np.eye(len(layer.values))
-    steps: CellValues = mixed / mixed.sum(axis=1, keepdims=True)
-    return steps

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.cells import FULL_SLICE
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import with_summary
 
@@ -98,15 +99,15 @@ class PatternTokens:
         return is_continuation
 
 
-def read_pattern_tokens(head_map: Map) -> PatternTokens:
+def read_pattern_tokens(head_map: Head) -> PatternTokens:
     """Return the facts that patterns are defined by, of the tokens or words of a map."""
     layer, queries, keys = head_map.layer, head_map.rows, head_map.columns
-    is_self_attention = layer is None or (layer.key_inputs is None and layer.memory is None)
+    is_self_attention = layer.key_inputs is None and layer.memory is None
     same_text = queries.tokens == keys.tokens and is_self_attention
     return pattern_tokens_of_sides(queries, keys, same_text=same_text)
 
 
-def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, same_text: bool) -> PatternTokens:
+def pattern_tokens_of_sides(queries: Side, keys: Side, *, same_text: bool) -> PatternTokens:
     """Return the facts that patterns are defined by, of the rows and columns of a map; `same_text`:
     whether they are tokens of the same text."""
     numbers_by_ids: dict[tuple[int, ...], int] = {}
@@ -126,7 +127,7 @@ def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, same_text: bool)
 
 
 def _group_numbers(
-    side: MapSide, numbers_by_ids: dict[tuple[int, ...], int]
+    side: Side, numbers_by_ids: dict[tuple[int, ...], int]
 ) -> Int[np.ndarray, "position"]:
     """Return a number for each row or column of a map, equal for equal tokens.
 
@@ -137,7 +138,7 @@ def _group_numbers(
     return np.array([numbers_by_ids.setdefault(key, len(numbers_by_ids)) for key in keys], int)
 
 
-def _find_separators(side: MapSide) -> Iterator[bool]:
+def _find_separators(side: Side) -> Iterator[bool]:
     """Yield for each row or column whether it is a special token, a new line, or punctuation not
     inside a word."""
     spaced = side.spaced
@@ -148,7 +149,7 @@ def _find_separators(side: MapSide) -> Iterator[bool]:
         yield special or (marks[index] and not glued)
 
 
-def _is_mark(side: MapSide, position: int) -> bool:
+def _is_mark(side: Side, position: int) -> bool:
     """Return whether the text of a row or column (number `position`) is only punctuation, symbols,
     or a new line."""
     pieces = b"".join(side.tokens.pieces[token] for token in side.groups[position])
@@ -304,7 +305,7 @@ class HeadPatterns:
         np.ndarray, "head kind"
     ]  # whether most of these give such a key the largest weight
     columns: tuple[int | None, ...]  # for each head the key of its column pattern
-    keys: MapSide
+    keys: Side
     sampled_count: int
     tokens: int
 
@@ -371,7 +372,7 @@ class HeadPattern:
         return f"<{self.name}: {f'{self.kind} {scores}' if self.kind else 'no clear pattern'}>"
 
 
-def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
+def find_patterns(maps: Sequence[Head]) -> HeadPatterns:
     """Return the pattern scores of the heads of these maps, all of the same text.
 
     Of a text of more than about 1,000 tokens evenly spaced queries are measured.

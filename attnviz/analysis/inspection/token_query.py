@@ -21,16 +21,14 @@ from jaxtyping import Bool, Float
 
 from attnviz.analysis.base_weights import BaseWeights
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.map_regrouping import (
-    full_side,
-    remaining_side,
-    tokens_hidden_by_option,
-    word_side,
-)
-from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
+from attnviz.analysis.inspection.maps import full_side, remaining_side, tokens_hidden_by_option
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys, sampled_queries
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Patch
 from attnviz.errors import AttnvizError
+from attnviz.heads.changes import mean_head
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side
+from attnviz.tokens.grouping import words_of_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.answers import answer_token_ids
 from attnviz.traces.trained.forward_pass import PreparedInput
@@ -55,7 +53,7 @@ class TokenQuery:
     @cached_property
     def mean(self) -> MapRow:
         maps = tuple(map_row.map for map_row in self.map_rows)
-        return self.map_rows[0] if len(maps) == 1 else MapRow(mean_map(maps), self.row)
+        return self.map_rows[0] if len(maps) == 1 else MapRow(mean_head(maps), self.row)
 
     @cached_property
     def by_peak(self) -> list[MapRow]:
@@ -156,7 +154,7 @@ class MapLink:
         return self.map.name
 
     @property
-    def map(self) -> Map:
+    def map(self) -> Head:
         return self.map_row.map
 
     @property
@@ -248,7 +246,7 @@ class TokenLink:
 
 
 def _measure_others(
-    head_map: Map, column: int, is_counted: Bool[np.ndarray, "query"]
+    head_map: Head, column: int, is_counted: Bool[np.ndarray, "query"]
 ) -> OtherTokens:
     """Return the attention to a key (a column) from the rows that are counted and can see it.
 
@@ -306,7 +304,7 @@ def build_link(inspection: Inspection) -> TokenLink:
 class MapRow:
     """A row of a map: the weights that one token gives to each key."""
 
-    map: Map
+    map: Head
     row: int
 
     @cached_property
@@ -415,7 +413,7 @@ def checking_words_of(options: InspectOptions) -> AbstractContextManager[None]:
 
 
 def find_in_side(
-    side: MapSide, options: InspectOptions, token_name: int | str, option_key: str
+    side: Side, options: InspectOptions, token_name: int | str, option_key: str
 ) -> int:
     """Return the index of a token among the rows or columns of a map.
 
@@ -438,9 +436,7 @@ def find_in_side(
     return indices[0]
 
 
-def _find_group(
-    full: MapSide, token_name: int | str, options: InspectOptions, option_key: str
-) -> int:
+def _find_group(full: Side, token_name: int | str, options: InspectOptions, option_key: str) -> int:
     """Return the index of a token, or of the word that it is in, before any tokens are hidden."""
     if isinstance(token_name, int):
         position = full.tokens.index(token_name, option_key)
@@ -462,11 +458,9 @@ def command_options(inspection: Inspection) -> dict[str, Any]:
     return changed
 
 
-def _refuse_cut_word(
-    full: MapSide, token_name: str, options: InspectOptions, option_key: str
-) -> None:
+def _refuse_cut_word(full: Side, token_name: str, options: InspectOptions, option_key: str) -> None:
     """Refuse a word that the tokenizer splits into several tokens, unless words are shown."""
-    words = word_side(full.tokens)
+    words = words_of_text(full.tokens)
     if options.words or token_name in full.labels or token_name not in words.labels:
         return
     group = words.groups[words.labels.index(token_name)]
@@ -479,7 +473,7 @@ def _refuse_cut_word(
     )
 
 
-def _tokens_of_side(side: MapSide) -> Tokens:
+def _tokens_of_side(side: Side) -> Tokens:
     """Return the rows or columns of a map as tokens, so that words can be found by name like
     tokens."""
     tokens = side.tokens

@@ -30,12 +30,13 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.map_regrouping import group_by_word, merge_into_words, word_tokens
-from attnviz.analysis.inspection.maps import Map, build_maps
+from attnviz.analysis.inspection.maps import build_maps, merge_into_words
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
 from attnviz.errors import AttnvizError, model_error, naming_in_errors
+from attnviz.heads.head import Head
 from attnviz.machine import files
+from attnviz.tokens.grouping import group_by_word, word_tokens
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import refuse_changes_to_trace
@@ -90,8 +91,8 @@ class WeightChange:
 class HeadComparison:
     """A head on both sentences: the divergence of its rows, and the weights that change most."""
 
-    first: Map
-    second: Map
+    first: Head
+    second: Head
     divergence: float  # the mean over token pairs, in bits
     largest: WeightChange
     largest_shared: WeightChange | None  # the largest between shared tokens that are not special
@@ -539,7 +540,7 @@ def _text_words(traced: Trace, tokens: Tokens) -> Iterator[str]:
 
 def _maps_of_both(
     first: Trace, second: Trace, names: tuple[str, str], options: InspectOptions
-) -> tuple[tuple[Map, ...], tuple[Map, ...]]:
+) -> tuple[tuple[Head, ...], tuple[Head, ...]]:
     """Return the maps of the chosen heads of both Traces.
 
     Refuses a layer or head that one of them lacks, and different heads.
@@ -554,8 +555,8 @@ def _maps_of_both(
         (heads, last), (other_heads, other_last) = ((len(each), each[-1]) for each in head_names)
         common = next((each for each in maps[0] if each.name in head_names[1]), None)
         hint = "give two with the same layers and heads"
-        if common is not None and common.layer is not None:
-            hint += f", or choose one: --layer {common.layer.layer} --head {common.head}"
+        if common is not None:
+            hint += f", or choose one: --layer {common.layer.layer} --head {common.number}"
         raise AttnvizError(
             f"the two do not have the same heads: {heads} in {known_as[0]}, up to {last}, and "
             f"{other_heads} in {known_as[1]}, up to {other_last}",
@@ -583,7 +584,7 @@ def _find_pair(rows: TokenPairs, name: int | str) -> int:
 
 
 def _compare_head(
-    first: Map, second: Map, rows: TokenPairs, columns: TokenPairs, query: int | None
+    first: Head, second: Head, rows: TokenPairs, columns: TokenPairs, query: int | None
 ) -> HeadComparison:
     """Compare a head's weights in both sentences, in all paired rows or in that of the pair
     `query`."""
@@ -631,7 +632,7 @@ def _largest_change(
 
 
 def _paired_bands(
-    first: Map, second: Map, rows: TokenPairs, columns: TokenPairs, query: int | None
+    first: Head, second: Head, rows: TokenPairs, columns: TokenPairs, query: int | None
 ) -> Iterator[tuple[int, PairRows, PairRows]]:
     """Yield the number of the first pair, and its rows in the first and the second map, a band of
     pairs at a time. Rows are as `_rows_with_remainder` returns them; with `query` only that pair is
@@ -649,7 +650,7 @@ def _paired_bands(
 
 
 def _rows_with_remainder(
-    head_map: Map, rows: tuple[int, ...], columns: tuple[int, ...]
+    head_map: Head, rows: tuple[int, ...], columns: tuple[int, ...]
 ) -> PairRows:
     """Return these rows and columns of a map, with one more column for all other keys together."""
     low, high = rows[0], rows[-1] + 1

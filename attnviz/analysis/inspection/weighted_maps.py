@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from numpy import ndarray
 from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.maps import Map
-from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
+from attnviz.heads.changes import weigh
+from attnviz.heads.head import Head
 from attnviz.traces.archive import is_from_archive
 from attnviz.traces.origin import trained_card
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from attnviz.traces.trained.gradients import Gradients
 
 
-def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
+def weigh_maps(maps: tuple[Head, ...], trace: Trace, options: InspectOptions) -> tuple[Head, ...]:
     """Return the maps with their weights multiplied as `options.weigh` says: by value lengths
     ("norm"), by gradients ("gradient"), or not at all ("weight"). Refuses the first two for a trace
     that has only weights."""
@@ -35,10 +32,10 @@ def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> 
         refuse_weights_only(trace, f"--weigh {options.weigh} needs values", "weigh")
     if options.weigh == "norm":
         refuse_changed_model(trace)
-        return tuple(_weigh_by_length(head_map, trace) for head_map in maps)
+        return tuple(_weigh_by_length(head, trace) for head in maps)
     if options.weigh == "gradient":
         gradients = find_answer_gradients(trace, options)
-        return tuple(_weigh_by_gradient(head_map, gradients) for head_map in maps)
+        return tuple(_weigh_by_gradient(head, gradients) for head in maps)
     return maps
 
 
@@ -50,41 +47,19 @@ def find_answer_gradients(trace: Trace, options: InspectOptions) -> Gradients:
     return answer_gradients(trace, options.toward)
 
 
-def _weigh_by_length(head_map: Map, trace: Trace) -> Map:
-    """Return the map with each weight times the length of the vector its key passes on (Kobayashi
+def _weigh_by_length(head: Head, trace: Trace) -> Head:
+    """Return the head with each weight times the length of the vector its key passes on (Kobayashi
     et al. 2020)."""
-    assert head_map.layer is not None
-    assert head_map.head is not None
-    lengths = tensor_to_numpy(passed_on_lengths(head_map.layer, head_map.head, trace))
-    cells = WeightedCells(head_map.cells, lambda _, keys: lengths[None, keys])
-    return replace(head_map, cells=cells, share=False)
+    lengths = tensor_to_numpy(passed_on_lengths(head.layer, head.number, trace))
+    return weigh(head, lambda _, keys: lengths[None, keys])
 
 
-def _weigh_by_gradient(head_map: Map, gradients: Gradients) -> Map:
-    """Return the map with each weight times its gradient, which is the product of its query's
+def _weigh_by_gradient(head: Head, gradients: Gradients) -> Head:
+    """Return the head with each weight times its gradient, which is the product of its query's
     context gradient and its key's value: to first order its part of an answer's score."""
-    assert head_map.layer is not None
-    assert head_map.head is not None
-    gradient = tensor_to_numpy(gradients.by_layer[head_map.layer.layer][head_map.head])
-    values = tensor_to_numpy(head_map.layer.values_of_heads[head_map.head])
-    cells = WeightedCells(head_map.cells, lambda rows, keys: gradient[rows] @ values[keys].T)
-    return replace(head_map, cells=cells, share=False)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WeightedCells(Cells):
-    """Each weight times a factor, which is calculated for the cells of a window."""
-
-    cells: Cells
-    factors: Callable[[slice, slice], Float[ndarray, "#query key"]]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
-
-    def window(self, rows: slice, columns: slice) -> Patch:
-        patch = self.cells.window(rows, columns)
-        return Patch(patch.values * self.factors(rows, columns), patch.hidden)
+    gradient = tensor_to_numpy(gradients.by_layer[head.layer.layer][head.number])
+    values = tensor_to_numpy(head.layer.values_of_heads[head.number])
+    return weigh(head, lambda rows, keys: gradient[rows] @ values[keys].T)
 
 
 def passed_on_lengths(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "key"]:

@@ -8,8 +8,9 @@ from math import floor, log10
 import numpy as np
 
 from attnviz.cells import unmasked_cells
+from attnviz.heads.changes import mean_head
 from attnviz.heads.head import Head
-from attnviz.heads.side import Side, label_at
+from attnviz.heads.side import Side, label_at, token_side
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
@@ -33,19 +34,27 @@ NOWHERE = frozenset[int]()
 
 def whole_head(trace: Trace, layer: Layer, number: int) -> Head:
     """Return a head on the whole text, each token by itself."""
-    tokens, keys = trace.tokens, trace.keys_of(layer)
-    rows, columns = Side(tokens, range(len(tokens))), Side(keys, range(len(keys)))
     name = attention_head_name(trace, layer, number)
     is_only = layer.heads == 1 and len(trace.attention_layers) == 1
     title = "" if is_only else name
     if trace.trained is not None:
         title = format_head_id(layer.layer, number)
-    return Head(name, title, trace, layer, number, rows, columns)
+    rows, columns = token_side(trace.tokens), token_side(trace.keys_of(layer))
+    cells = layer.weights.cells("mixing", number)
+    return Head(name, cells, rows, columns, layer, number, title)
 
 
 def measured_head(trace: Trace, layer: Layer, number: int) -> Head:
     """Return a head on a whole long text, in the blocks of what was measured of it."""
-    head = whole_head(trace, layer, number)
+    return _measured(whole_head(trace, layer, number))
+
+
+def mean_of_layer(trace: Trace, layer: Layer) -> Head:
+    """Return the mean of all heads of a layer on a whole long text."""
+    return _measured(mean_head([whole_head(trace, layer, each) for each in range(layer.heads)]))
+
+
+def _measured(head: Head) -> Head:
     summary, _ = head.map_summary
     rows = replace(head.rows, size=summary.row_height)
     columns = replace(head.columns, size=summary.column_width)
@@ -101,7 +110,7 @@ def head_grid(
     cells, is_share = head.cells_in((height, width)), head.pool == "mean"
     scale = weight_scale(cells, None if head.is_measured else len(head.columns.tokens))
     if note is None:
-        merged = f"mean of {head.layer.heads} heads" * head.is_mean
+        merged = f"mean of {len(head.merged)} heads" * bool(head.merged)
         sums = ROW_SUM_NOTE * (is_share and do_rows_sum_to_one(cells))
         note = " · ".join(filter(None, (AXES_NOTE, merged, sums)))
     how = "weights summed over keys, averaged over queries" if is_share else "the largest weight"

@@ -10,8 +10,6 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.map_regrouping import RegroupedCells
-from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, sampled_queries
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.analysis.inspection.two_sentences import (
@@ -22,6 +20,9 @@ from attnviz.analysis.inspection.two_sentences import (
 )
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch
 from attnviz.errors import shorten_text
+from attnviz.heads.changes import RegroupedCells, mean_head
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import (
@@ -92,17 +93,17 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     )
 
 
-def _explored_maps(inspection: Inspection) -> Sequence[Map]:
+def _explored_maps(inspection: Inspection) -> Sequence[Head]:
     """Return the maps of all heads, also if only one head was asked for.
 
     With --merge the merged maps come first; with a query and several maps, their mean does.
     """
     looking, maps = inspection.options, inspection.maps
     if looking.merge is not None:
-        return [*maps, *chain.from_iterable(each.merged_maps for each in maps)]
+        return [*maps, *chain.from_iterable(each.merged for each in maps)]
     shows_mean = looking.query is not None or _is_about_generated_text(inspection)
     if shows_mean and len(maps) > 1:  # sentences about a query speak of the mean
-        return [mean_map(maps), *maps]
+        return [mean_head(maps), *maps]
     if looking.head is None:
         return maps
     return replace(inspection, options=replace(looking, head=None)).maps
@@ -140,7 +141,7 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
     if looking.by == "effect" and inspection.effects.heads:
         return InitialSelection(inspection.effects.heads[0].name)
     if _is_about_generated_text(inspection):
-        return InitialSelection(mean_map(inspection.maps).name)
+        return InitialSelection(mean_head(inspection.maps).name)
     options = looking.layer, looking.head, looking.merge
     if flags and options == (None, None, None):
         kind, count = common_kind(inspection.patterns)
@@ -178,18 +179,18 @@ def _reindexed_flags(
     )
 
 
-def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[str, str]:
+def _row_and_column_names(attention_map: Head, inspection: Inspection) -> tuple[str, str]:
     """Return the labels of the row and column in which a page lists a map: `L3`, `H1`.
 
     A merged map gets the name of the merge and `all`.
     """
-    if attention_map.layer is None or attention_map.head is None:
+    if attention_map.merged:
         return inspection.options.merge or "mean", "all"
-    return f"L{attention_map.layer.layer}", f"H{attention_map.head}"
+    return f"L{attention_map.layer.layer}", f"H{attention_map.number}"
 
 
 def _explored_head(
-    attention_map: Map, inspection: Inspection, sides: dict[SideKey, Axis]
+    attention_map: Head, inspection: Inspection, sides: dict[SideKey, Axis]
 ) -> HeadMap:
     """Return one map as a head for the page; `sides` keeps axes, which maps share by tokens."""
     rows, columns, prompt = attention_map.rows, attention_map.columns, inspection.trace.prompt
@@ -202,27 +203,27 @@ def _explored_head(
         weights=attention_map.cells,
         scores=_map_scores(attention_map, inspection),
         vectors=_map_vectors(attention_map, inspection),
-        share=attention_map.share,
+        share=attention_map.are_shares,
         note=" · ".join(map_captions(_caption_options(attention_map, inspection), [attention_map])),
         measure=measure_name(inspection.options),
     )
 
 
-def _side_key(side: MapSide) -> SideKey:
+def _side_key(side: Side) -> SideKey:
     """Return a key that rows or columns with the same tokens have in common, to share an axis."""
     return id(side.tokens), side.groups
 
 
-def _caption_options(attention_map: Map, inspection: Inspection) -> InspectOptions:
+def _caption_options(attention_map: Head, inspection: Inspection) -> InspectOptions:
     """Return the options for a map's caption, with --merge only for a merged map.
 
     A mean that was not asked for counts as merged, too.
     """
     looking = inspection.options
-    return replace(looking, merge=(looking.merge or "mean") if attention_map.merged_maps else None)
+    return replace(looking, merge=(looking.merge or "mean") if attention_map.merged else None)
 
 
-def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
+def _map_scores(attention_map: Head, inspection: Inspection) -> Cells | None:
     """Return a head's scores before the softmax, grouped as the map groups its tokens.
 
     None if there are none, if maps are merged, and with options that change weights: --weigh,
@@ -230,25 +231,25 @@ def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
     """
     looking = inspection.options
     is_transformed = looking.weigh != "weight" or looking.words or looking.renormalise
-    if attention_map.layer is None or attention_map.head is None or is_transformed:
+    if attention_map.merged or is_transformed:
         return None
-    scores = lazy_scores(inspection.trace, attention_map.layer, attention_map.head)
+    scores = lazy_scores(inspection.trace, attention_map.layer, attention_map.number)
     has_same_shape = attention_map.cells.shape == (scores.shape if scores else ())
     if scores is None or has_same_shape:
         return scores
     return RegroupedCells(scores, attention_map.rows.groups, attention_map.columns.groups)
 
 
-def _map_vectors(attention_map: Map, inspection: Inspection) -> HeadVectors | None:
+def _map_vectors(attention_map: Head, inspection: Inspection) -> HeadVectors | None:
     """Return a head's queries and keys; None where cells are not those of its tokens: of merged
     maps, with --weigh, and where tokens are merged or left out.
     """
-    layer, head = attention_map.layer, attention_map.head
-    if layer is None or head is None or inspection.options.weigh != "weight":
+    layer = attention_map.layer
+    if attention_map.merged or inspection.options.weigh != "weight":
         return None
     if inspection.options.renormalise or attention_map.cells.shape != layer.size:
         return None
-    return read_head_vectors(inspection.trace, layer, head)
+    return read_head_vectors(inspection.trace, layer, attention_map.number)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -386,13 +387,13 @@ def _difference_head(
 
 
 def _single_sentence_head(
-    name: str, attention_map: Map, trace: Trace, sides: dict[tuple[int, str], Axis]
+    name: str, attention_map: Head, trace: Trace, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
     """Return a head's map on one sentence for the page; `sides` keeps the axes that heads share.
 
     It has the scores before the softmax unless the map is merged.
     """
-    layer, head, prompt = attention_map.layer, attention_map.head, trace.prompt
+    layer, head, prompt = attention_map.layer, attention_map.number, trace.prompt
     rows, columns = attention_map.rows, attention_map.columns
     key_axis = sides.setdefault((id(columns), ""), side_axis("key (is read)", columns, prompt))
     query_axis = key_axis if rows is columns else side_axis("query (reads)", rows, prompt)
@@ -401,8 +402,8 @@ def _single_sentence_head(
         query_axis=sides.setdefault((id(rows), ""), query_axis),
         key_axis=key_axis,
         weights=attention_map.cells,
-        scores=None if layer is None or head is None else lazy_scores(trace, layer, head),
-        share=attention_map.share,
+        scores=None if attention_map.merged else lazy_scores(trace, layer, head),
+        share=attention_map.are_shares,
     )
 
 
@@ -410,10 +411,11 @@ def _shared_pair_axis(title: str, pairs: TokenPairs, sides: dict[tuple[int, str]
     return sides.setdefault((id(pairs), "pairs"), pair_axis(title, pairs))
 
 
-def _head_numbers(attention_map: Map) -> tuple[int, int]:
+def _head_numbers(attention_map: Head) -> tuple[int, int]:
     """Return the numbers of a map's layer and head; without a layer -1, without a head 0."""
-    layer = -1 if attention_map.layer is None else attention_map.layer.layer
-    return layer, attention_map.head or 0
+    if attention_map.merged:
+        return -1, 0
+    return attention_map.layer.layer, attention_map.number
 
 
 def _paired_cells(cells: Cells, rows: Sequence[int], columns: Sequence[int]) -> Patch:

@@ -12,10 +12,12 @@ from itertools import chain
 import numpy as np
 
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys
 from attnviz.analysis.inspection.token_query import MapRow, TokenQuery
 from attnviz.cells import FULL_SLICE, StoredCells
+from attnviz.heads.changes import mean_head
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side
 from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import Axis
@@ -54,7 +56,7 @@ class GeneratedToken:
         return f'"{bidi_isolated(self.label)}"' + f" ({self.probability})" * bool(self.probability)
 
 
-def generated_tokens(trace: Trace, rows: MapSide) -> list[GeneratedToken]:
+def generated_tokens(trace: Trace, rows: Side) -> list[GeneratedToken]:
     """Return the tokens that the model generated, those of them that follow a row of these rows."""
     start = _generation_start(trace)
     if start is None or rows.tokens is not trace.tokens:
@@ -97,14 +99,14 @@ class GeneratedReading:
     tokens: tuple[GeneratedToken, ...]
 
     @cached_property
-    def mean(self) -> Map:
+    def mean(self) -> Head:
         """The mean of the maps, or the only one; computed once unless it is very large."""
         maps = self.inspection.maps
-        mean = maps[0] if len(maps) == 1 else mean_map(maps)
+        mean = maps[0] if len(maps) == 1 else mean_head(maps)
         if math.prod(mean.cells.shape) > MAX_STORED_CELLS:
             return mean
         patch = mean.cells.window(FULL_SLICE, FULL_SLICE)
-        return replace(mean, cells=StoredCells(patch.values, patch.hidden))
+        return replace(mean, table=StoredCells(patch.values, patch.hidden))
 
     @cached_property
     def readings(self) -> list[MapRow]:

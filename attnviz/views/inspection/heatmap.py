@@ -11,9 +11,10 @@ from jaxtyping import Int
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge, Weigh
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.maps import Map, MapSide, token_side
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side, token_side
 from attnviz.traces.trace import Layer
 from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Axis
@@ -54,11 +55,11 @@ OVERVIEW_NOTE = "each map: rows attend to columns"
 WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 
-def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
+def heatmaps(inspection: Inspection, only: Sequence[Head] | None = None) -> list[Grid]:
     """Return a grid for each map of the Inspection, or each in `only`, all on one scale."""
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
     grids = [map_grid(each, inspection.options, prompt) for each in maps]
-    all_sum_to_one = all(each.share and do_rows_sum_to_one(each.cells) for each in maps)
+    all_sum_to_one = all(each.are_shares and do_rows_sum_to_one(each.cells) for each in maps)
     borders = any(each.rows.border is not None for each in grids)
     sums = ROW_SUM_NOTE if all_sum_to_one else _sink_note(inspection)
     if inspection.options.merge == "rollout":
@@ -74,13 +75,15 @@ def _sink_note(inspection: Inspection) -> str:
     Empty without sinks, if tokens are hidden, and if numbers are not shares.
     """
     maps, looking = inspection.maps, inspection.options
-    sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged_maps)]
-    has_sinks = any(each.layer and each.layer.attended.sink is not None for each in sources)
+    sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged)]
+    has_sinks = any(each.layer.attended.sink is not None for each in sources)
     hides = looking.hide_special or looking.hide_first
-    return SINK_LOSS_NOTE if has_sinks and not hides and all(each.share for each in maps) else ""
+    return (
+        SINK_LOSS_NOTE if has_sinks and not hides and all(each.are_shares for each in maps) else ""
+    )
 
 
-def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = None) -> Grid:
+def map_grid(attention_map: Head, looking: InspectOptions, prompt: int | None = None) -> Grid:
     """Return a map as a grid with its colour scale, which for a rollout ignores special tokens.
 
     `prompt` is the number of tokens given: the axes mark where generated tokens begin.
@@ -89,7 +92,7 @@ def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = N
     suffix = "" if looking.weigh == "weight" else f" {measure_name(looking).partition(' ')[2]}"
     name = head_name(attention_map)
     return Grid(
-        name if attention_map.merged_maps else f"weights{suffix} {name}",
+        name if attention_map.merged else f"weights{suffix} {name}",
         side_axis("query (reads)", attention_map.rows, prompt),
         side_axis("key (is read)", attention_map.columns, prompt),
         attention_map.cells,
@@ -98,7 +101,7 @@ def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = N
     )
 
 
-def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
+def side_axis(title: str, side: Side, prompt: int | None = None) -> Axis:
     """Return the rows or columns of a map as an axis, with a numbered label per token or word.
 
     It has a border where generated tokens begin, after the first `prompt` tokens.
@@ -109,7 +112,7 @@ def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
     return Axis(title, "token", side.labels, numbers, side.spaced, border, side.special)
 
 
-def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...]:
+def map_captions(looking: InspectOptions, maps: Sequence[Head]) -> tuple[str, ...]:
     """Return the captions on --weigh and --merge; empty for plain weights of single heads."""
     weighed = WEIGH_CAPTIONS.get(looking.weigh)
     merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
@@ -123,11 +126,11 @@ def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...
     return tuple(filter(None, (weighed, merged)))
 
 
-def _single_head_maps(attention_map: Map) -> Iterator[Map]:
+def _single_head_maps(attention_map: Head) -> Iterator[Head]:
     """Yield the maps of single heads that a map was merged from, or the map itself."""
-    if not attention_map.merged_maps:
+    if not attention_map.merged:
         yield attention_map
-    for part in attention_map.merged_maps:
+    for part in attention_map.merged:
         yield from _single_head_maps(part)
 
 
@@ -164,7 +167,7 @@ def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
     yield f"{opening} gets {before} of the attention, and {after} of weight × length"
 
 
-def _first_token_share(maps: Sequence[Map]) -> float:
+def _first_token_share(maps: Sequence[Head]) -> float:
     """Return the first key's share of all numbers of a head, averaged over heads."""
     shares = []
     for head in maps:
@@ -184,7 +187,7 @@ def heads_overview(
     """
     maps, looking = inspection.maps, inspection.options
     layers = list(dict.fromkeys(map(_layer_number, maps)))
-    heads = list(dict.fromkeys(each.head for each in maps))
+    heads = list(dict.fromkeys(_head_number(each) for each in maps))
     patches = [_overview_patch(each.cells) for each in maps]
     values = np.stack([patch.values for patch in patches]).astype(np.float32)
     if values.size and values.min() < 0:
@@ -199,7 +202,7 @@ def heads_overview(
         groups=_key_value_groups(maps),
         names=tuple(each.name for each in maps),
         map_cells=tuple(
-            (layers.index(_layer_number(each)), heads.index(each.head)) for each in maps
+            (layers.index(_layer_number(each)), heads.index(_head_number(each))) for each in maps
         ),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
@@ -208,7 +211,7 @@ def heads_overview(
         tokens_per_row=_block_counts(row_count),
         tokens_per_column=_block_counts(column_count),
         measure=measure_name(looking),
-        share=looking.weigh == "weight" and all(each.share for each in maps),
+        share=looking.weigh == "weight" and all(each.are_shares for each in maps),
         bend="log" if looking.log else "root",
         note=" · ".join((OVERVIEW_NOTE, *letter_notes, *map_captions(looking, maps))),
         flags=tuple(flags),
@@ -216,8 +219,12 @@ def heads_overview(
     )
 
 
-def _layer_number(attention_map: Map) -> int | None:
-    return None if attention_map.layer is None else attention_map.layer.layer
+def _layer_number(attention_map: Head) -> int | None:
+    return None if attention_map.merged else attention_map.layer.layer
+
+
+def _head_number(attention_map: Head) -> int | None:
+    return None if attention_map.merged else attention_map.number
 
 
 def _overview_axis(counts: str, letter: str, numbers: Sequence[int | None]) -> Axis:
@@ -226,14 +233,14 @@ def _overview_axis(counts: str, letter: str, numbers: Sequence[int | None]) -> A
     return Axis(counts, counts, labels, ("",) * len(labels))
 
 
-def _key_value_groups(maps: Sequence[Map]) -> tuple[int, ...]:
+def _key_value_groups(maps: Sequence[Head]) -> tuple[int, ...]:
     """Return which key-value group each head uses, if heads share keys and values.
 
     Empty if none do, if layers differ in that, or if maps are merged.
     """
-    layers: dict[int, Layer] = {each.layer.layer: each.layer for each in maps if each.layer}
+    layers: dict[int, Layer] = {each.layer.layer: each.layer for each in maps if not each.merged}
     shared = {each.heads // each.kv_heads for each in layers.values()}
-    heads = list(dict.fromkeys(each.head for each in maps))
+    heads = list(dict.fromkeys(_head_number(each) for each in maps))
     if len(shared) != 1 or shared == {1} or None in heads:
         return ()
     (group_size,) = shared

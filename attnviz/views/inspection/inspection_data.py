@@ -10,9 +10,10 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery, command_options
 from attnviz.cells import FULL_SLICE
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side
 from attnviz.traces.archive import Contents, trace_contents
 from attnviz.views.inspection.head_kinds import head_kinds_data, head_kinds_document, nan_to_none
 from attnviz.views.inspection.map_numbers import measure_name
@@ -125,7 +126,7 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
     return extended_document(inspection, {"link": {"from": query, "to": key, "ranked": ranked}})
 
 
-def _map_document(attention_map: Map) -> Contents:
+def _map_document(attention_map: Head) -> Contents:
     return {
         "name": attention_map.name,
         "rows": _side_document(attention_map.rows),
@@ -134,7 +135,7 @@ def _map_document(attention_map: Map) -> Contents:
     }
 
 
-def _side_document(side: MapSide) -> Contents:
+def _side_document(side: Side) -> Contents:
     return {"numbers": list(side.numbers), "labels": list(side.labels)}
 
 
@@ -143,7 +144,7 @@ def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
     return (*HEAD_COLUMNS, *sides, measure_name(looking), "visible")
 
 
-def _weight_lines(maps: Sequence[Map]) -> Iterator[TableLines]:
+def _weight_lines(maps: Sequence[Head]) -> Iterator[TableLines]:
     """Yield a table's lines, the keys of one query at a time, for all rows of each map."""
     for attention_map in maps:
         for query in range(len(attention_map.rows)):

@@ -7,12 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions, Weigh
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.map_regrouping import (
-    find_hidden_tokens,
-    full_side,
-    measure_hidden_shares,
-)
-from attnviz.analysis.inspection.maps import Map
+from attnviz.analysis.inspection.maps import find_hidden_tokens, full_side, measure_hidden_shares
 from attnviz.analysis.inspection.token_query import (
     MapLink,
     MapRow,
@@ -21,6 +16,7 @@ from attnviz.analysis.inspection.token_query import (
     bases_of_key,
 )
 from attnviz.cells import FULL_SLICE
+from attnviz.heads.head import Head
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.inspection.map_numbers import (
     head_name,
@@ -218,7 +214,7 @@ def reading_title(token_query: TokenQuery) -> str:
     return f"In {map_text}, {query_name} attends most to {key_name} ({amount_text})"
 
 
-def rollout_title(attention_map: Map) -> str:
+def rollout_title(attention_map: Head) -> str:
     """Return which token every token draws on in a rollout, with at least a quarter each.
 
     Without such a token, and for a single row, return only the map's name.
@@ -273,7 +269,7 @@ def left_out_sentences(
     if looking.merge == "rollout":
         quantity = f"what {query_name or 'tokens'} draw{'s' if query_name else ''} on"
     scope = f"on average over {len(maps)} heads " if len(maps) > 1 else ""
-    if len(maps) == 1 and maps[0].merged_maps:
+    if len(maps) == 1 and maps[0].merged:
         scope = f"in the {maps[0].name} "
     subject = f"{scope}{'it gets' if is_single else 'they get'}"
     share = f"{percent_text(sum(shares) / len(shares))} of {quantity}{_top_head_text(maps, shares)}"
@@ -296,7 +292,7 @@ def _left_out_names(inspection: Inspection) -> tuple[str, bool]:
     return names, len(positions) == 1
 
 
-def _top_head_text(maps: Sequence[Map], shares: list[float]) -> str:
+def _top_head_text(maps: Sequence[Head], shares: list[float]) -> str:
     """Return the head where hidden tokens get most: ` (most in L0H1: 80 %)`; empty for one map."""
     if len(maps) == 1:
         return ""

@@ -79,8 +79,7 @@ def chosen_long_heads(inspection: Inspection, *, all_of_layers: bool = False) ->
     if all_of_layers:
         options = replace(options, head=None, layer=options.layer)
     chosen = maps_of_heads(trace, options) if all_of_layers else inspection.head_maps
-    return [measured_head(trace, each.layer, each.head) for each in chosen
-            if each.layer is not None and each.head is not None]  # fmt: skip
+    return [measured_head(trace, each.layer, each.number) for each in chosen]
 
 
 def show_map(inspection: Inspection) -> Panels:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions, Weigh
-from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError
+from attnviz.heads.head import Head
+from attnviz.heads.side import Side
 from attnviz.views.grids.scales import (
     STATED_MAXIMUM_QUANTILE,
     Scale,
@@ -43,7 +44,7 @@ def unit_name(looking: InspectOptions) -> str:
     return "word" if looking.words else "token"
 
 
-def rollout_scale(attention_map: Map, looking: InspectOptions) -> Scale:
+def rollout_scale(attention_map: Head, looking: InspectOptions) -> Scale:
     """Return the colour scale of a rollout, which ignores special tokens and the first token.
 
     They receive nearly all of a rollout: with them, no other column would have a visible colour.
@@ -58,7 +59,7 @@ def rollout_scale(attention_map: Map, looking: InspectOptions) -> Scale:
     return apply_log_option(scale, values.shape[1], looking)
 
 
-def map_scale(attention_map: Map, looking: InspectOptions) -> Scale:
+def map_scale(attention_map: Head, looking: InspectOptions) -> Scale:
     """Return the colour scale of a map, logarithmic with --log; diverging if numbers go below 0.
 
     Refuses --log for numbers below 0.
@@ -123,22 +124,22 @@ def format_map_value(value: float, looking: InspectOptions) -> str:
     return share_text(value) if looking.weigh == "weight" else fixed_text(value, 2)
 
 
-def map_amount_text(attention_map: Map, value: float, looking: InspectOptions) -> str:
+def map_amount_text(attention_map: Head, value: float, looking: InspectOptions) -> str:
     """Return a map's number as text: a share of attention in per cent, others as they are."""
-    if attention_map.share and looking.weigh == "weight" and 0 <= value <= 1 + SUM_ROUNDING:
+    if attention_map.are_shares and looking.weigh == "weight" and 0 <= value <= 1 + SUM_ROUNDING:
         return percent_text(value)
     return format_map_value(value, looking)
 
 
-def head_name(attention_map: Map) -> str:
+def head_name(attention_map: Head) -> str:
     """Return a map's name `L4H7`; if heads share keys and values, `L4H7 (kv 1)`."""
     layer = attention_map.layer
-    if layer is None or attention_map.head is None or layer.kv_heads == layer.heads:
+    if attention_map.merged or layer.kv_heads == layer.heads:
         return attention_map.name
-    return f"{attention_map.name} (kv {attention_map.head * layer.kv_heads // layer.heads})"
+    return f"{attention_map.name} (kv {attention_map.number * layer.kv_heads // layer.heads})"
 
 
-def side_label(side: MapSide, index: int) -> str:
+def side_label(side: Side, index: int) -> str:
     """Return the label of the row or column `index`, quoted unless it is a special token.
 
     If the label occurs several times, its number follows: `"animal"`, `"the" (8)`, `[CLS]`.

@@ -68,7 +68,9 @@ def coloured_sentence(
     attention_map, looking = reading.map, token_query.options
     cells = StoredCells(reading.patch.values, reading.patch.hidden)
     is_rollout = looking.merge == "rollout"  # whose caption is long enough
-    has_sum_note = listed and not is_rollout and attention_map.share and do_rows_sum_to_one(cells)
+    has_sum_note = (
+        listed and not is_rollout and attention_map.are_shares and do_rows_sum_to_one(cells)
+    )
     sum_note = SINGLE_ROW_SUM_NOTE if has_sum_note else ""
     verb = "draws on" if is_rollout else "attends to"
     grid = Grid(
@@ -272,4 +274,4 @@ def _heads_axis(readings: Sequence[MapRow]) -> Axis:
 def map_phrase(reading: MapRow) -> str:
     """Return a map's name in a sentence: `L5H11`, or of merged maps `the mean of 72 heads`."""
     name = reading.map.name
-    return f"the {name}" if reading.map.merged_maps else name
+    return f"the {name}" if reading.map.merged else name

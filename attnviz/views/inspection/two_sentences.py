@@ -10,7 +10,6 @@ from string import punctuation
 
 import numpy as np
 
-from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.two_sentences import (
     DEFAULT_NAMES,
     DEFAULT_SENTENCE_NAMES,
@@ -20,6 +19,7 @@ from attnviz.analysis.inspection.two_sentences import (
     WeightChange,
 )
 from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
+from attnviz.heads.head import Head
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
 from attnviz.traces.trace import Trace, join_provenances
@@ -280,7 +280,7 @@ def _picture_maps(sentences: TraceComparison) -> Group:
     return replace(maps, panels=tuple(panels))
 
 
-def _sentence_map(sentences: TraceComparison, attention_map: Map, index: int) -> Grid:
+def _sentence_map(sentences: TraceComparison, attention_map: Head, index: int) -> Grid:
     """Return a head's map on one sentence (`index` 0 or 1), or only the asked query's row."""
     trace = (sentences.first, sentences.second)[index]
     names = sentences.names if sentences.names in DEFAULT_NAMES else short_names(sentences)
@@ -442,7 +442,7 @@ def _layer_sentences(sentences: TraceComparison) -> Iterator[str]:
     """
     layers: dict[int, list[float]] = {}
     for head in sentences.heads:
-        if head.first.layer is not None:
+        if not head.first.merged:
             layers.setdefault(head.first.layer.layer, []).append(head.divergence)
     if len(layers) < 2:
         return

@@ -220,9 +220,10 @@ def _with_arcs(
     layers: dict[str, list[Grid]] = {}
     commands_by_title: dict[str, str] = {}
     for attention_map, grid in zip(inspection.maps, heatmaps(inspection), strict=True):
-        layers.setdefault(attention_map.layer.name if attention_map.layer else "", []).append(grid)
-        if command and (layer := attention_map.layer):
-            options = {"layer": layer.layer, "head": attention_map.head, "as_": "arcs"}
+        layers.setdefault("" if attention_map.merged else attention_map.layer.name, []).append(grid)
+        if command and not attention_map.merged:
+            number = attention_map.layer.layer
+            options = {"layer": number, "head": attention_map.number, "as_": "arcs"}
             commands_by_title[grid.title] = command.with_options(**options).line
     groups = [Group(f"weights {name}", tuple(grids)) for name, grids in layers.items()]
     return replace(content, picture=tuple(arcs_groups(groups, row, commands_by_title)))
