@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import AttnvizError, Trace, inspect, trace
+from attnviz.analysis.checks import verify_trace
 from attnviz.attention import long_attention, tiles
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.traces.long_weights import StreamedWeights, reporting_progress
@@ -254,8 +255,6 @@ def test_the_switch_is_said_once_with_what_a_block_stands_for(attnviz: Attnviz) 
          "are computed only where they are shown", "leave --merge out, or leave --stream out"),
         ({"as_": "arcs"}, "--as arcs needs all weights at once, and of this text they are computed "
          "only where they are shown", "leave --as out, or leave --stream out"),
-        ({"verify": None}, "--verify needs all weights at once, and of this text they are computed "
-         "only where they are shown", "leave --verify out, or check the model on a shorter text"),
         ({"pool": "max"}, "--pool max is a choice for the maps of one layer, and all are shown",
          "choose a layer, too: --layer 0; or leave --pool out"),
     ],
@@ -270,6 +269,33 @@ def test_what_needs_all_weights_at_once_is_refused(
 
     assert result.status == 2
     assert " ".join(result.err.split()) == f"error: {problem} hint: {hint}"
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt-oss", "modernbert"])
+def test_rows_and_maps_of_a_long_text_are_checked_and_a_wrong_map_is_noticed(
+    kind: str, small_transformer: Saved, long_way: None
+) -> None:
+    result = trace(TEXT, model=str(small_transformer(kind)), stream=True)
+    checks = verify_trace(result)
+    assert [check.claim for check in checks if check.failed] == []
+    assert [check.claim for check in checks if check.claim.startswith("L1: ")][-2:] == [
+        "L1: tiles of the text give the same context vectors",
+        "L1: a row of each head's map is what its queries give",
+    ]
+
+    weights = result.layers[1].weights
+    assert isinstance(weights, StreamedWeights)
+    maps, index = weights.map_of(1)
+    maps.pooled[index, len(maps.pooled[index]) // 2, 0] += 0.01
+    assert [check.claim for check in verify_trace(result) if check.failed] == [
+        "L1: a row of each head's map is what its queries give"
+    ]
+
+
+def test_inspect_checks_the_numbers_of_a_long_text(attnviz: Attnviz) -> None:
+    result = attnviz("inspect", SENTENCE, "--stream", "--layer", "5", "--verify")
+    assert result.status == 0, result.err
+    assert "a row of each head's map is what its queries give" in " ".join(result.out.split())
 
 
 def test_progress_counts_the_rows_of_all_layers(small_transformer: Saved) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.analysis.measures import entropy
 from attnviz.attention import arithmetic
+from attnviz.attention.long_attention import AttentionSummary
+from attnviz.cells import FULL_SLICE
+from attnviz.heads.head import pool_patch
 from attnviz.traces.long_rows import layer_of_queries, spread_queries
-from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.long_weights import LongWeights, StreamedWeights
 from attnviz.traces.origin import FromWeights, TrainedCard
 from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.weights import tensor_to_numpy
 from attnviz.wording.words import counted
 
 CHECK_TOLERANCE = {
@@ -108,7 +113,7 @@ def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
 def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
     """Yield all checks of one attention layer; the first three name its deliberate mistake, if it
     has one."""
-    if isinstance(layer.weights_on_demand, LongWeights):
+    if isinstance(layer.weights_on_demand, StreamedWeights):
         yield from _verify_streamed(trace, layer, layer.weights_on_demand)
         return
     attended, difference = layer.attended, _torch_difference(layer)
@@ -127,12 +132,12 @@ def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
     yield from _verify_mixing(trace, layer, value_tolerance)
 
 
-def _verify_streamed(trace: Trace, layer: Layer, weights: LongWeights) -> Iterator[Check]:
+def _verify_streamed(trace: Trace, layer: Layer, weights: StreamedWeights) -> Iterator[Check]:
     """Yield checks of a long text: all that is checked of a short one for sampled rows, whether
     these are what was measured of the whole, and whether what keys receive adds up.
     """
-    queries, summary = spread_queries(layer), weights.summary
-    sample, count = layer_of_queries(layer, queries), layer.size[0]
+    queries, count = spread_queries(layer), layer.size[0]
+    sample = layer_of_queries(layer, queries)
     rows = "" if len(queries) == count else f", in {len(queries)} of {count:,} rows"
     for check in _verify_layer(trace, sample):
         yield replace(check, claim=f"{check.claim}{rows}")
@@ -140,19 +145,51 @@ def _verify_streamed(trace: Trace, layer: Layer, weights: LongWeights) -> Iterat
     value_tolerance = tolerance * max(1.0, float(layer.values.abs().max()))
     stages = sample.attended
     contexts = arithmetic.mix_values(stages.weights, sample.values_of_heads)
+    statistics = weights.summary if isinstance(weights, LongWeights) else None
+    summary = statistics or weights.long_attention.summarize(resolution=1, statistics=False)
     claim = f"tiles of the text give the same context vectors{rows}"
     yield _check_difference(claim, contexts - summary.contexts[:, queries], value_tolerance)
+    yield _check_map(weights, tolerance)
+    if statistics is not None:
+        yield from _verify_statistics(statistics, queries, stages.weights.double(), rows, tolerance)
+
+
+def _check_map(weights: StreamedWeights, tolerance: float) -> Check:
+    """Return the check that the row in the middle of each head's map is what its queries give."""
+    differences = []
+    for head in range(weights.heads):
+        summary, index = weights.map_of(head)
+        block = len(summary.pooled[index]) // 2
+        start = block * summary.row_height
+        cells = weights.cells("mixing", head)
+        queries = cells.window(slice(start, start + summary.row_height), FULL_SLICE)
+        row = pool_patch(queries, (summary.row_height, summary.column_width), summary.pool)
+        measured = tensor_to_numpy(summary.pooled[index, block])
+        differences.append(torch.from_numpy(row.values[0] - measured))
+    claim = "a row of each head's map is what its queries give"
+    return _check_difference(claim, torch.stack(differences), tolerance)
+
+
+def _verify_statistics(
+    summary: AttentionSummary,
+    queries: Sequence[int],
+    weights: Float[Tensor, "head query key"],
+    rows: str,
+    tolerance: float,
+) -> Iterator[Check]:
+    """Yield checks of what was measured of each query, for some of them, and of each key."""
     assert summary.entropy is not None  # a summary has statistics
     assert summary.largest_weight is not None
     assert summary.received is not None
     assert summary.largest_position is not None
     measured = torch.stack([summary.entropy[:, queries], summary.largest_weight[:, queries]])
-    expected = torch.stack([entropy(stages.weights.double()), stages.weights.double().amax(-1)])
+    expected = torch.stack([entropy(weights), weights.amax(-1)])
     claim = f"tiles of the text give the same entropy and largest weight{rows}"
     yield _check_difference(claim, measured - expected, tolerance * 10)
     attending = (summary.largest_position >= 0).sum(-1)
     claim = "what keys receive adds up to the number of queries"
-    claim += " that attend to any" if attending.min() < count else ""
+    is_all = attending.min() == summary.largest_position.shape[-1]
+    claim += "" if is_all else " that attend to any"
     missing = summary.received.sum(-1) / attending.clamp(min=1) - attending.clamp(max=1)
     yield _check_difference(f"{claim}, relative to it", missing, tolerance)
 

@@ -49,7 +49,7 @@ from attnviz.traces.models.model_names import MINILM
 from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:
-    from attnviz.traces.trace import Trace
+    pass
 
 _heads_option = partial(section_option, "Heads")
 DEVICE_OPTIONS = ("device", "dtype")
@@ -237,8 +237,6 @@ def inspect_command(
         model_overrides=model_overrides,
         while_tracing=_checking_words_of(looking),
     )
-    if options.verify:
-        refuse_unverifiable(trace)
 
     from attnviz.analysis.inspection.inspection import Inspection
 
@@ -264,19 +262,6 @@ def _checking_words_of(looking: InspectOptions) -> Callable[[], AbstractContextM
         return checking_words_of(looking)
 
     return prepare
-
-
-def refuse_unverifiable(trace: Trace) -> None:
-    """Refuse to check the numbers of a long text, of which matrices would be needed."""
-    from attnviz.traces.long_weights import StreamedWeights
-
-    if isinstance(trace.layers[0].weights_on_demand, StreamedWeights):
-        raise AttnvizError(
-            "--verify needs all weights at once, and of this text they are computed only where "
-            "they are shown",
-            "leave --verify out, or check the model on a shorter text",
-            about="verify",
-        )
 
 
 def refuse_beside_texts(text: TextOptions, saved: SavedOptions, options: LookingOptions) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnviz.attention import arithmetic
 from attnviz.attention.long_attention import LongAttention
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.trace import BeforeRotary, Layer
 
 CELLS_OF_SAMPLE = 2**22  # weights of all heads
@@ -31,9 +31,9 @@ def layer_of_queries(layer: Layer, queries: Sequence[int]) -> Layer:
     without the block around it.
     """
     weights, rows = layer.weights_on_demand, [*queries]
-    assert isinstance(weights, LongWeights)
+    assert isinstance(weights, StreamedWeights)
     assert layer.queries is not None
-    attention, keys = weights.attention, layer.keys_of_heads
+    attention, keys = weights.long_attention, layer.keys_of_heads
     assert keys is not None
     vectors, w_score = layer.queries[:, rows], attention.w_score
     visible = _visible_rows(attention, rows)

@@ -97,6 +97,11 @@ def report_progress(total: int, done: int) -> None:
 class StreamedWeights(Weights):
     """The weights of a layer that are measured as a whole, and computed where they are shown."""
 
+    @property
+    @abstractmethod
+    def long_attention(self) -> LongAttention:
+        """All that the weights are computed from."""
+
     def map_of(self, head: int) -> tuple[AttentionSummary, int]:
         """Return a summary with the map of a head, perhaps without its statistics, and the number
         that the head has in it.
@@ -117,6 +122,10 @@ class LongWeights(StreamedWeights):
     attention: LongAttention
     resolution: int
     pool: Pool
+
+    @property
+    def long_attention(self) -> LongAttention:
+        return self.attention
 
     @property
     def heads(self) -> int:

@@ -35,11 +35,11 @@ from attnviz.views.heads.bars import row_bars, without_passages
 from attnviz.views.heads.explorer import axis_of_words
 from attnviz.views.heads.grid import (
     TABLE_ROWS,
-    block_axis,
     head_grid,
     mean_of_layer,
     measured_head,
     profiles,
+    side_axis,
 )
 from attnviz.views.heads.passages import paragraph_starts, quoted_label
 from attnviz.views.long_text import QUERY_NUMBERS
@@ -298,7 +298,7 @@ def _along_the_text(comparison: LongComparison, heads: Sequence[Head]) -> Grid:
     means = [side.means(values) for values in columns.values()]
     return Grid(
         title="means along the text",
-        rows=block_axis("queries", side),
+        rows=side_axis("queries", side),
         columns=plain_axis("measure", [*columns]),
         cells=unmasked_cells(np.stack(means, axis=1)),
         scale=colorless_scale("measure"),
@@ -356,7 +356,7 @@ def _row_parts_table(comparison: LongComparison, heads: Sequence[Head], query: i
     rows = np.stack([head.weights_of(query) for head in heads])
     side = replace(heads[0].columns, size=-(-rows.shape[1] // TABLE_ROWS))
     sums = np.add.reduceat(rows, np.arange(0, rows.shape[1], side.size), axis=1)
-    axis = block_axis("keys", side)
+    axis = side_axis("keys", side)
     return _numbers_by_way(comparison, heads, "sums along the text", axis, sums)
 
 

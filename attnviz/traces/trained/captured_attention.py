@@ -287,6 +287,10 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
     """The weights of a layer that reads a long text: measured while the model ran."""
 
     @property
+    def long_attention(self) -> LongAttention:
+        return self.captured.long_attention
+
+    @property
     def map_pool(self) -> str:
         assert self.captured.maps is not None
         return self.captured.maps.pool

@@ -20,7 +20,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale, colorless_scale
 from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.heads.grid import TABLE_ROWS, block_axis, title_with_head
+from attnviz.views.heads.grid import TABLE_ROWS, side_axis, title_with_head
 from attnviz.views.heads.passages import passage, quoted_label
 from attnviz.views.view import Group
 
@@ -55,7 +55,7 @@ def row_table(head: Head) -> Grid:
     sums = np.add.reduceat(rows, np.arange(0, len(rows), side.size))
     return Grid(
         title=title_with_head(head, "sums along the text"),
-        rows=block_axis("keys", side),
+        rows=side_axis("keys", side),
         columns=plain_axis("sum", ["weight", "if even"]),
         cells=unmasked_cells(sums),
         scale=colorless_scale("weight"),

@@ -10,7 +10,7 @@ import numpy as np
 from attnviz.cells import unmasked_cells
 from attnviz.heads.changes import mean_head
 from attnviz.heads.head import Head
-from attnviz.heads.side import Side, label_at, token_side
+from attnviz.heads.side import Side, token_side
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
@@ -74,26 +74,30 @@ def title_with_head(head: Head, title: str) -> str:
     return " · ".join(filter(None, (title, head.title)))
 
 
-def block_axis(title: str, side: Side, starts: frozenset[int] = NOWHERE) -> Axis:
-    """Return an axis of tokens or blocks with their true numbers. Only single tokens have labels,
-    with a sign where a paragraph begins (at a position in `starts`).
+def side_axis(
+    title: str, side: Side, prompt: int | None = None, starts: frozenset[int] = NOWHERE
+) -> Axis:
+    """Return an axis of tokens, words or blocks with their true numbers.
+
+    Blocks have no labels; a label has a sign where a paragraph begins (a place in `starts`). After
+    the first `prompt` tokens there is a border: those behind it were generated.
     """
-    tokens, blocks = side.tokens, side.blocks
-    numbers = tuple(
-        f"{block[0] + 1}–{block[-1] + 1}" if len(block) > 1 else f"{block[0] + 1}"
-        for block in blocks
-    )
     if side.size > 1:
+        blocks = side.blocks
+        numbers = tuple(
+            f"{block[0] + 1}–{block[-1] + 1}" if len(block) > 1 else f"{block[0] + 1}"
+            for block in blocks
+        )
         nothing = (False,) * len(blocks)
         return Axis(title, "token", ("",) * len(blocks), numbers, nothing, special=nothing)
-    signs = (PARAGRAPH_SIGN * (position in starts) for position in side.span)
-    labels = tuple(
-        f"{sign}{label_at(tokens, position)}"
-        for sign, position in zip(signs, side.span, strict=True)
-    )
-    spaced = tuple(tokens.spaced[position] for position in side.span)
-    special = tuple(position in tokens.special for position in side.span)
-    return Axis(title, "token", labels, numbers, spaced, special=special)
+    labels = side.labels
+    if starts:
+        signs = (PARAGRAPH_SIGN * (place in starts) for place in side.span)
+        labels = tuple(f"{sign}{label}" for sign, label in zip(signs, labels, strict=True))
+    prompt_length = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
+    border = prompt_length if 0 < prompt_length < len(side) else None
+    numbers = tuple(map(str, side.numbers))
+    return Axis(title, "token", labels, numbers, side.spaced, border, side.special)
 
 
 def head_grid(
@@ -114,12 +118,12 @@ def head_grid(
         sums = ROW_SUM_NOTE * (is_share and do_rows_sum_to_one(cells))
         note = " · ".join(filter(None, (AXES_NOTE, merged, sums)))
     how = "weights summed over keys, averaged over queries" if is_share else "the largest weight"
-    rows = block_axis("query (reads)", replace(head.rows, size=height), starts)
+    rows = side_axis("query (reads)", replace(head.rows, size=height), starts=starts)
     is_one_text = head.reads_itself and head.rows.span == head.columns.span
     columns = replace(rows, title="key (is read)")
     if not is_one_text or height != width:
         side, starts = replace(head.columns, size=width), starts if head.reads_itself else NOWHERE
-        columns = block_axis("key (is read)", side, starts)
+        columns = side_axis("key (is read)", side, starts=starts)
     is_small = not head.is_measured and scale.high < SMALL_HIGH
     if title is None:
         title = head.title
@@ -172,7 +176,7 @@ def profile_table(head: Head) -> Grid:
     names.insert(1, "if even")
     return Grid(
         title=title_with_head(head, "means along the text"),
-        rows=block_axis("queries", side),
+        rows=side_axis("queries", side),
         columns=plain_axis("measure", names),
         cells=unmasked_cells(np.stack(columns, axis=1)),
         scale=colorless_scale("measure"),

@@ -34,9 +34,10 @@ from attnviz.views.grids.explorer import (
 )
 from attnviz.views.grids.overview import Flag
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
+from attnviz.views.heads.grid import side_axis
 from attnviz.views.inspection.generated import generated_tokens
 from attnviz.views.inspection.head_kinds import common_kind, head_flags
-from attnviz.views.inspection.heatmap import map_captions, side_axis
+from attnviz.views.inspection.heatmap import map_captions
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
 from attnviz.wording.numbers import SUM_ROUNDING

@@ -23,7 +23,7 @@ from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
-from attnviz.views.inspection.heatmap import side_axis
+from attnviz.views.heads.grid import side_axis
 from attnviz.views.inspection.link_sentences import base_text
 from attnviz.views.inspection.map_numbers import (
     map_amount_text,

@@ -14,12 +14,13 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.heads.head import Head
-from attnviz.heads.side import Side, token_side
+from attnviz.heads.side import token_side
 from attnviz.traces.trace import Layer
 from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Flag, Overview
+from attnviz.views.heads.grid import side_axis
 from attnviz.views.inspection.map_numbers import (
     head_name,
     map_scale,
@@ -99,17 +100,6 @@ def map_grid(attention_map: Head, looking: InspectOptions, prompt: int | None = 
         scale(attention_map, looking),
         share=looking.weigh == "weight" and looking.merge != "max",
     )
-
-
-def side_axis(title: str, side: Side, prompt: int | None = None) -> Axis:
-    """Return the rows or columns of a map as an axis, with a numbered label per token or word.
-
-    It has a border where generated tokens begin, after the first `prompt` tokens.
-    """
-    numbers = tuple(map(str, side.numbers))
-    prompt_length = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
-    border = prompt_length if 0 < prompt_length < len(side) else None
-    return Axis(title, "token", side.labels, numbers, side.spaced, border, side.special)
 
 
 def map_captions(looking: InspectOptions, maps: Sequence[Head]) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from attnviz.views.grids.axes import SINGLE_ROW_SUM_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
-from attnviz.views.inspection.heatmap import map_captions, side_axis
+from attnviz.views.heads.grid import side_axis
+from attnviz.views.inspection.heatmap import map_captions
 from attnviz.views.inspection.map_numbers import (
     format_map_value,
     head_name,
