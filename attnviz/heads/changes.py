@@ -18,7 +18,8 @@ from attnviz.cells import FULL_SLICE, Cells, CellValues, MergedCells, MergeFunct
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
 from attnviz.machine import memory
-from attnviz.tokens.grouping import Grouping, Groups, single_tokens, words_of_text
+from attnviz.tokens.grouping import Grouping, Groups, single_tokens
+from attnviz.tokens.tokens import Tokens
 from attnviz.wording.words import counted
 
 ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
@@ -38,13 +39,14 @@ def without_tokens(
     return replace(smaller, table=NormalizedCells(smaller.table)) if renormalise else smaller
 
 
-def in_words(head: Head) -> Head:
-    """Return a head with a row and a column for each word, of the tokens that are not left out.
+def in_groups_of(head: Head, group: Callable[[Tokens], Grouping]) -> Head:
+    """Return a head with a row and a column for each word, or other group that `group` finds in a
+    text, of the tokens that are not left out.
 
-    Words keep their numbers and labels of the whole text.
+    Groups keep their numbers and labels of the whole text.
     """
     rows, columns = (
-        words_of_text(side.tokens).keep(frozenset(chain.from_iterable(side.groups)))
+        group(side.tokens).keep(frozenset(chain.from_iterable(side.groups)))
         for side in (head.rows, head.columns)
     )
     return in_groups(head, rows, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -122,3 +122,6 @@ def _word_label(tokens: Tokens, group: tuple[int, ...]) -> str:
         return tokens.labels[group[0]]
     text = b"".join(tokens.pieces[position] for position in group)
     return piece_phrase(text.strip() or text)
+
+
+GROUPINGS: dict[str, Callable[[Tokens], Grouping]] = {"word": words_of_text}  # by what they are

@@ -60,7 +60,10 @@ PAIRED_HEADS_RANGE = (2, 20)  # the pairs of 20 heads are 190
 LAYER_WORD = re.compile(r"L?(-?\d{1,9})", re.IGNORECASE)
 HEAD_WORD = re.compile(r"(?:L(\d{1,9})(?=H))?H?(-?\d{1,9})", re.IGNORECASE)
 HIDE_OPTIONS = ("hide_special", "hide_first")
-WEIGHT_OPTIONS = ("weigh", "query", "source", "merge", "words", "log", *HIDE_OPTIONS, "as_")
+UNITS_BY_OPTION = {"words": "word"}  # what rows and columns stand for, in place of tokens
+WEIGHT_OPTIONS = (
+    *("weigh", "query", "source", "merge", *UNITS_BY_OPTION, "log", *HIDE_OPTIONS, "as_"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +111,12 @@ class InspectOptions:
         matches = [re.match(r"L(\d+)", word) for word in words]
         numbers = [int(match[1]) for match in matches if match]
         return tuple(dict.fromkeys(numbers)) if words and len(numbers) == len(words) else None
+
+    @property
+    def unit(self) -> str:
+        """What a row or column stands for: a token, or a word."""
+        units = (unit for option, unit in UNITS_BY_OPTION.items() if getattr(self, option))
+        return next(units, "token")
 
     def chooses_head(self, layer: int, head: int) -> bool:
         """Return whether `head` says that this head of a chosen layer is shown."""

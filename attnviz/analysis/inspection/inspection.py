@@ -24,7 +24,7 @@ from attnviz.analysis.inspection.maps import (
     HeadsStep,
     build_maps,
     hide_tokens,
-    merge_into_words,
+    merge_into_groups,
     merge_maps,
     roll_out_maps,
 )
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 NUMBER_BYTES = 8  # of a float64, which maps of words have
 SLICED = ("layer", "head")
-MAP_STEPS: tuple[HeadsStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
+MAP_STEPS: tuple[HeadsStep, ...] = (weigh_maps, hide_tokens, merge_into_groups, merge_maps)
 # Rollout comes first, as it needs every token.
-ROLLOUT_STEPS: tuple[HeadsStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
+ROLLOUT_STEPS: tuple[HeadsStep, ...] = (roll_out_maps, hide_tokens, merge_into_groups)
 
 
 @built_by('attnviz.inspect("…")')
@@ -170,7 +170,7 @@ class Inspection(RanksHeads, Showable):
         say so. They are computed from the weights as `weigh` multiplies them, except by
         gradients."""
         visible_maps = hide_tokens(self.share_maps, self.trace, self.options)
-        return find_patterns(merge_into_words(visible_maps, self.trace, self.options))
+        return find_patterns(merge_into_groups(visible_maps, self.trace, self.options))
 
     @cached_property
     def share_maps(self) -> tuple[Head, ...]:

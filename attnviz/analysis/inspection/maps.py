@@ -9,7 +9,7 @@ import numpy as np
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.errors import AttnvizError
 from attnviz.heads.changes import (
-    in_words,
+    in_groups_of,
     largest_head,
     mean_head,
     rolled_out_head,
@@ -18,7 +18,7 @@ from attnviz.heads.changes import (
 )
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side, token_side
-from attnviz.tokens.grouping import words_of_text
+from attnviz.tokens.grouping import GROUPINGS
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
@@ -154,19 +154,20 @@ def _measure_hidden_share(
     return float(shares.mean())
 
 
-def merge_into_words(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
-    """Return the heads with one row and column per word, if `options.words`.
+def merge_into_groups(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
+    """Return the heads with one row and column per word, if the options say so.
 
     Tokens that were hidden before stay hidden.
     """
-    return tuple(map(in_words, maps)) if options.words else maps
+    if options.unit == "token":
+        return maps
+    return tuple(in_groups_of(head, GROUPINGS[options.unit]) for head in maps)
 
 
 def full_side(tokens: Tokens, options: InspectOptions) -> Side:
-    """Return the rows or columns before any are hidden: words with `options.words`, otherwise
-    tokens."""
+    """Return the rows or columns before any are hidden."""
     side = token_side(tokens)
-    return side.in_groups(words_of_text(tokens)) if options.words else side
+    return side if options.unit == "token" else side.in_groups(GROUPINGS[options.unit](tokens))
 
 
 def merge_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:

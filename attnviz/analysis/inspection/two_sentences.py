@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.maps import build_maps, merge_into_words
+from attnviz.analysis.inspection.maps import build_maps, merge_into_groups
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
 from attnviz.errors import AttnvizError, model_error, naming_in_errors
@@ -548,7 +548,7 @@ def _maps_of_both(
     maps = []
     for traced, name in zip((first, second), names, strict=True):
         with nullcontext() if names in DEFAULT_NAMES else naming_in_errors(name):
-            maps.append(build_maps(traced, options, (merge_into_words,)))
+            maps.append(build_maps(traced, options, (merge_into_groups,)))
     head_names = [[head_map.name for head_map in each] for each in maps]
     if head_names[0] != head_names[1]:
         known_as = tuple(f"the {name}" for name in names) if names in DEFAULT_NAMES else names

@@ -231,7 +231,7 @@ def _map_scores(attention_map: Head, inspection: Inspection) -> Cells | None:
     --words or renormalised rows.
     """
     looking = inspection.options
-    is_transformed = looking.weigh != "weight" or looking.words or looking.renormalise
+    is_transformed = looking.weigh != "weight" or looking.unit != "token" or looking.renormalise
     if attention_map.merged or is_transformed:
         return None
     scores = lazy_scores(inspection.trace, attention_map.layer, attention_map.number)

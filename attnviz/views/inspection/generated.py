@@ -30,7 +30,6 @@ from attnviz.views.inspection.map_numbers import (
     measure_name,
     row_scale,
     side_label,
-    unit_name,
 )
 from attnviz.views.inspection.token_reading import coloured_sentence, map_phrase, ranked_bars
 from attnviz.views.view import Group, Shot
@@ -179,7 +178,7 @@ class GeneratedReading:
         looking, axis = self.inspection.options, side_axis("key (is read)", reading.map.columns)
         labels, numbers = (tuple(each[key] for key in keys) for each in (axis.labels, axis.numbers))
         bars = ranked_bars(
-            f"its {measure_name(looking)}, most above that of other {unit_name(looking)}s first",
+            f"its {measure_name(looking)}, most above that of other {looking.unit}s first",
             Axis("", "token", labels, numbers, reserved_labels=self._bar_names),
             [reading.weight(key) for key in keys],
             ["" for _ in keys],
@@ -195,7 +194,7 @@ class GeneratedReading:
         if self.key_without_bar is None:
             return ""
         name = side_label(self.mean.columns, self.key_without_bar)
-        units = unit_name(self.inspection.options)
+        units = self.inspection.options.unit
         return f"without a bar: {name}, to which most {units}s attend most"
 
     def _title(self, token: GeneratedToken, reading: MapRow) -> str:

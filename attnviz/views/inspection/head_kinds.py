@@ -25,7 +25,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
-from attnviz.views.inspection.map_numbers import side_label, unit_name
+from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import (
     HEAD_COLUMNS,
     TableData,
@@ -119,7 +119,7 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
 
 
 def _with_unit_of_map(text: str, inspection: Inspection) -> str:
-    return text.replace("token", "word") if inspection.options.words else text
+    return text.replace("token", inspection.options.unit)
 
 
 def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
         return f"{opening}{name} attends broadly (entropy {score_text} of the largest possible)"
     if not kind.one_key or not patterns.is_most_attended(head, kind):
         return f"{opening}{name} attends to {target} ({score_text} on average)"
-    statement = f"most {unit_name(looking)}s attend to {target}"
+    statement = f"most {looking.unit}s attend to {target}"
     subject = f"{opening}{statement} in {name}" if opening else f"{name}: {statement}"
     return f"{subject} ({score_text} on average)"
 

@@ -8,7 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.inspect_options import (
+    HIDE_OPTIONS,
+    UNITS_BY_OPTION,
+    InspectOptions,
+)
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery, command_options
 from attnviz.cells import FULL_SLICE
@@ -38,7 +42,7 @@ LINK_HEADER = (
     "weight of the most read",
     "others that attend to it most",
 )
-MAP_CHANGING_OPTIONS = ("hide_special", "hide_first", "words", "merge", "weigh")
+MAP_CHANGING_OPTIONS = (*HIDE_OPTIONS, *UNITS_BY_OPTION, "merge", "weigh")
 
 
 def all_heads_data(inspection: Inspection) -> TableData:

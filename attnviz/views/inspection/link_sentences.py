@@ -23,7 +23,6 @@ from attnviz.views.inspection.map_numbers import (
     map_amount_text,
     measure_name,
     side_label,
-    unit_name,
 )
 from attnviz.views.inspection.token_reading import map_phrase, rank_remark
 from attnviz.wording.numbers import SUM_ROUNDING, percent_text
@@ -47,7 +46,7 @@ def link_sentence(link: TokenLink) -> str:
     """
     if not link.is_preferred and len(link.ranked_links) > 1:
         query_name, key_name = _link_token_names(link)
-        others = f"other {unit_name(link.options)}s do"
+        others = f"other {link.options.unit}s do"
         return f"In no head does {query_name} attend to {key_name} more than {others}"
     return _link_weight_text(link, link.top_links)
 
@@ -81,7 +80,7 @@ def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
 
 def _link_base_text(link: TokenLink, map_link: MapLink) -> str:
     text = base_text(link.token_query, map_link.map_row, link.column)
-    return text or f"no third {unit_name(link.options)} can attend to it"
+    return text or f"no third {link.options.unit} can attend to it"
 
 
 def base_text(token_query: TokenQuery, reading: MapRow, key: int, receiver: str = "it") -> str:
@@ -97,9 +96,9 @@ def base_text(token_query: TokenQuery, reading: MapRow, key: int, receiver: str 
         return ""
     if others != base:
         distance = key - (token_query.own_column or 0)
-        receiver = _key_at_distance_text(distance, unit_name(looking))
+        receiver = _key_at_distance_text(distance, looking.unit)
     amount_text = map_amount_text(reading.map, base, looking)
-    return f"the other {unit_name(looking)}s give {receiver} {amount_text}"
+    return f"the other {looking.unit}s give {receiver} {amount_text}"
 
 
 def _key_at_distance_text(distance: int, unit: str) -> str:
@@ -155,7 +154,7 @@ def _shared_link_suffix(link: TokenLink, map_link: MapLink) -> str:
     """Return `, but most tokens attend to "animal" there`; empty if most tokens do not."""
     if not map_link.others.attend_most:
         return ""
-    return f", but most {unit_name(link.options)}s attend to {_link_token_names(link)[1]} there"
+    return f", but most {link.options.unit}s attend to {_link_token_names(link)[1]} there"
 
 
 def _next_head_text(link: TokenLink, map_link: MapLink) -> str:
@@ -193,7 +192,7 @@ def reading_title(token_query: TokenQuery) -> str:
         if best.lift > SUM_ROUNDING:
             link = TokenLink(token_query, best.column)
             return _link_weight_text(link, link.top_links)
-        units = unit_name(looking)
+        units = looking.unit
         base = f"the other {units}s attend to it, or at the same distance"
         return f"In no head does {query_name} attend to any {units} more than {base}"
     if reading.is_only_key and len(token_query.map_rows) > 1 and looking.weigh == "weight":
@@ -241,7 +240,7 @@ def sink_sentences(token_query: TokenQuery) -> Iterator[str]:
         targets = f"{', '.join(names)} or {last_name}" if names else last_name
         hint = "--hide-special leaves out what the tokenizer added"
         if not columns.special[sink_keys[0]]:
-            targets = f"the first {unit_name(token_query.options)}, {targets}"
+            targets = f"the first {token_query.options.unit}, {targets}"
             hint = "--hide-first leaves it out"
         all_heads = "both heads" if count == 2 else f"all {count} heads"
         are_all = len(sink_keys) == count

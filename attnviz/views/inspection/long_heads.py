@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.analysis.inspection.inspect_options import HIDE_OPTIONS, UNITS_BY_OPTION
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import most_attended_keys
@@ -42,7 +43,7 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
 Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title
-CHANGING_OPTIONS = ("merge", "source", "words", "hide_special", "hide_first")
+CHANGING_OPTIONS = ("merge", "source", *UNITS_BY_OPTION, *HIDE_OPTIONS)
 
 
 def is_long(inspection: Inspection) -> bool:

@@ -40,10 +40,6 @@ def measure_name(looking: InspectOptions) -> str:
     return WEIGH_MEASURE_NAMES[looking.weigh]
 
 
-def unit_name(looking: InspectOptions) -> str:
-    return "word" if looking.words else "token"
-
-
 def rollout_scale(attention_map: Head, looking: InspectOptions) -> Scale:
     """Return the colour scale of a rollout, which ignores special tokens and the first token.
 

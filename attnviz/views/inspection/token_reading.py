@@ -24,7 +24,6 @@ from attnviz.views.inspection.map_numbers import (
     measure_name,
     row_scale,
     side_label,
-    unit_name,
 )
 from attnviz.wording.numbers import share_text
 
@@ -159,7 +158,7 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 def _left_out_note(token_query: TokenQuery) -> str:
     """Return to which keys no head's largest lift is looked for."""
-    units, columns = unit_name(token_query.options), token_query.map_rows[0].map.columns
+    units, columns = token_query.options.unit, token_query.map_rows[0].map.columns
     is_special = columns.special[token_query.sink_keys[0]]
     sinks = f"special {units}s" if is_special else f"the first {units}"
     return f"itself and {sinks} left out"
@@ -199,7 +198,7 @@ def _others_note(token_query: TokenQuery, key_name: str) -> str:
     """Return a note that says what others are: the tokens whose mean weight for a key is given, or
     at the same distance."""
     looking, rows = token_query.options, token_query.map_rows[0].map.rows
-    measure, units = measure_name(looking), f"{unit_name(looking)}s"
+    measure, units = measure_name(looking), f"{looking.unit}s"
     special = f" (no special {units})" * any(rows.special)
     step = sampled_queries(len(rows)).step
     sample = f"every {ordinal(step)} of the other {units}" if step > 1 else f"other {units}"
@@ -218,7 +217,7 @@ def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
     if not map_link.map_row.peak:
         return ALL_ZERO_REMARK
     if map_link.others.attend_most:
-        return f"most {unit_name(looking)}s attend to it"
+        return f"most {looking.unit}s attend to it"
     if map_link.rank == 1:
         return "its strongest link"
     top_key = side_label(map_link.map.columns, map_link.map_row.top_column)
@@ -252,7 +251,7 @@ def ranked_bars(
     `hidden` marks rows that the mask hides; `other_values` are drawn beside the bars as a second
     column.
     """
-    names = [measure_name(looking), f"other {unit_name(looking)}s"]
+    names = [measure_name(looking), f"other {looking.unit}s"]
     columns = [numbers, other_values] if len(other_values) else [numbers]
     values = np.array(columns, dtype=float).T
     is_hidden = np.zeros(len(values), bool) if hidden is None else np.array(hidden)
