@@ -150,6 +150,9 @@ class LookingOptions:
     words: Annotated[bool, _heads_option("--words", help="Combine the pieces of each word.")] = (
         False
     )
+    by_sentence: Annotated[
+        bool, _heads_option("--by-sentence", help="A row and a column for each sentence.")
+    ] = False
     predict: Annotated[
         bool, _heads_option("--predict", help="Also show what the model answers.")
     ] = False

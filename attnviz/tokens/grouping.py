@@ -9,13 +9,19 @@ from itertools import accumulate
 
 import regex
 
-from attnviz.tokens.tokens import Tokens, piece_phrase
+from attnviz.errors import shorten_text
+from attnviz.tokens.tokens import Tokens, piece_label, piece_phrase
 
 Groups = tuple[tuple[int, ...], ...]
 # A word with its apostrophes; a Chinese character (no spaces between them); any other character.
 WORD_REGEX = regex.compile(
     r"\p{Han}|[^\W\p{Han}][\w\p{M}--\p{Han}]*(?:['’][\w\p{M}--\p{Han}]+)*|\X", regex.V1
 )
+
+SENTENCE_END = regex.compile(r"[.!?…。！？]+[\"'”’»)\]]*\s*\Z")
+ABBREVIATION = regex.compile(r"\b(?:\p{L}|[MD]rs?|Ms|St|vs|etc)\.\s*\Z", regex.IGNORECASE)
+EMPTY_LINE = regex.compile(r"\n[^\S\n]*\n\s*\Z")
+MAX_LABEL_LETTERS = 24  # of a sentence
 
 
 @dataclass(frozen=True)
@@ -124,4 +130,39 @@ def _word_label(tokens: Tokens, group: tuple[int, ...]) -> str:
     return piece_phrase(text.strip() or text)
 
 
-GROUPINGS: dict[str, Callable[[Tokens], Grouping]] = {"word": words_of_text}  # by what they are
+@lru_cache(maxsize=4)  # called for each head
+def sentences_of_text(tokens: Tokens) -> Grouping:
+    """Return the sentences of a text, numbered from 1; what a tokenizer added stands by itself."""
+    starts = [position for position in range(len(tokens)) if _begins_sentence(tokens, position)]
+    stops = [*starts[1:], len(tokens)]
+    groups = tuple(tuple(range(*span)) for span in zip(starts, stops, strict=True))
+    labels = tuple(_sentence_label(tokens, group) for group in groups)
+    return Grouping(groups, labels, tuple(range(1, len(groups) + 1)))
+
+
+def _begins_sentence(tokens: Tokens, position: int) -> bool:
+    """Return whether a sentence ends before a token: at an empty line, a mark such as `?`, or a
+    full stop that ends no initial and no title."""
+    if position == 0 or {position - 1, position} & tokens.special:
+        return True
+    before = b"".join(tokens.pieces[max(0, position - 6) : position]).decode(errors="replace")
+    if not tokens.pieces[position].strip() or not before:
+        return False
+    if SENTENCE_END.search(before) is None or ABBREVIATION.search(before):
+        return EMPTY_LINE.search(before) is not None
+    return tokens.spaced[position] or before[-1].isspace() or before[-1] in "。！？"
+
+
+def _sentence_label(tokens: Tokens, group: tuple[int, ...]) -> str:
+    """Return a sentence, shortened: `The animal didn't…tired`."""
+    if len(group) == 1:
+        return tokens.labels[group[0]]
+    pieces = (b" " * tokens.spaced[each] + tokens.pieces[each].strip(b" ") for each in group)
+    words = (piece_label(word) for word in b"".join(pieces).split())
+    return shorten_text(" ".join(words), MAX_LABEL_LETTERS)
+
+
+GROUPINGS: dict[str, Callable[[Tokens], Grouping]] = {  # by what they are
+    "word": words_of_text,
+    "sentence": sentences_of_text,
+}

@@ -60,7 +60,7 @@ PAIRED_HEADS_RANGE = (2, 20)  # the pairs of 20 heads are 190
 LAYER_WORD = re.compile(r"L?(-?\d{1,9})", re.IGNORECASE)
 HEAD_WORD = re.compile(r"(?:L(\d{1,9})(?=H))?H?(-?\d{1,9})", re.IGNORECASE)
 HIDE_OPTIONS = ("hide_special", "hide_first")
-UNITS_BY_OPTION = {"words": "word"}  # what rows and columns stand for, in place of tokens
+UNITS_BY_OPTION = {"words": "word", "by_sentence": "sentence"}  # what rows and columns stand for, in place of tokens
 WEIGHT_OPTIONS = (
     *("weigh", "query", "source", "merge", *UNITS_BY_OPTION, "log", *HIDE_OPTIONS, "as_"),
 )
@@ -80,6 +80,7 @@ class InspectOptions:
     hide_first: bool = False
     renormalise: bool = False
     words: bool = False
+    by_sentence: bool = False
     log: bool = False
     weigh: Weigh = "weight"
     toward: str | None = None  # the answer whose gradient is taken, or whose logit is compared
@@ -114,7 +115,7 @@ class InspectOptions:
 
     @property
     def unit(self) -> str:
-        """What a row or column stands for: a token, or a word."""
+        """What a row or column stands for: a token, a word, or a sentence."""
         units = (unit for option, unit in UNITS_BY_OPTION.items() if getattr(self, option))
         return next(units, "token")
 
@@ -325,6 +326,7 @@ class LookingKeywords(TypedDict, total=False):
     hide_first: bool
     renormalise: bool
     words: bool
+    by_sentence: bool
     log: bool
     weigh: Weigh
     toward: str | None
