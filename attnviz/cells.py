@@ -181,6 +181,10 @@ class LazyCells(Cells):
     def shape(self) -> tuple[int, int]:
         return self.size
 
+    @cached_property
+    def has_hidden(self) -> bool:
+        return self.make().has_hidden
+
     def window(self, rows: slice, columns: slice) -> Patch:
         return self.make().window(rows, columns)
 

@@ -1087,10 +1087,29 @@ def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     press(session, "]", "o", "enter", DOWN, RIGHT)
 
 
-def test_a_long_text_is_refused_and_a_page_named() -> None:
+def test_a_text_of_very_many_weights_is_refused_and_a_page_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subject, "MAX_EXPLORED_CELLS", 15)
     with pytest.raises(AttnvizError, match="4 tokens, too many to explore") as refusal:
-        open_subject(trace("I am learning this", stream=True))
+        open_subject(trace("I am learning this"))
     assert "view.html" in refusal.value.hint
+
+
+@pytest.mark.parametrize("keys", [(), (DOWN, RIGHT, "o"), ("s", DOWN), ("m",), ("a",)])
+def test_a_long_text_looks_as_a_short_one_and_only_rows_in_sight_are_kept(
+    keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"variant": "causal", "heads": 2, "tokenizer": "words"}
+    text = "the cat sat on a mat and ran"
+    short, streamed = trace(text, **settings), trace(text, stream=True, **settings)
+    expected = press(Session(*open_subject(short), Screen(80, 24), PictureOptions()), *keys)
+    monkeypatch.setattr(subject, "MAX_CELLS_IN_MEMORY", 0)
+    session = Session(*open_subject(streamed), Screen(80, 24), PictureOptions())
+
+    lines = press(session, *keys)
+    assert lines[:-3] == expected[:-3]  # the last lines say how long texts are computed
+    assert isinstance(session.subject.grid(0).cells, subject.RowsInSight)
 
 
 # The command.

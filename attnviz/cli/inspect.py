@@ -153,6 +153,15 @@ class LookingOptions:
     by_sentence: Annotated[
         bool, _heads_option("--by-sentence", help="A row and a column for each sentence.")
     ] = False
+    part: Annotated[
+        str | None,
+        _heads_option(
+            "--window",
+            metavar="A:B",
+            help="Only a part of the map: what these tokens read; of others, those after a comma.",
+            example="3:5",
+        ),
+    ] = None
     predict: Annotated[
         bool, _heads_option("--predict", help="Also show what the model answers.")
     ] = False

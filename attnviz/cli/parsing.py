@@ -245,7 +245,7 @@ def _with_part_option(command: Any, ctx: Any, args: Sequence[str]) -> list[str]:
         value = (words[place + 1 : place + 2] or [""])[0]
         if word.startswith(f"{window}="):
             word, value = word.split("=", 1)
-        if not is_text_part(word, value) or window not in names:
+        if not is_text_part(word, value) or window not in names or _shows_part(command):
             continue
         if PART_OPTION not in names:
             raise AttnvizError(
@@ -256,6 +256,11 @@ def _with_part_option(command: Any, ctx: Any, args: Sequence[str]) -> list[str]:
             )
         words[place] = words[place].replace(window, PART_OPTION, 1)
     return words
+
+
+def _shows_part(command: Any) -> bool:
+    """Return whether --window always names a part of a text, as in `attnviz inspect`."""
+    return any(each.name == "part" and option_name("part") in each.opts for each in command.params)
 
 
 def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:

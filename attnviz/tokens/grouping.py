@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -154,12 +155,14 @@ def _begins_sentence(tokens: Tokens, position: int) -> bool:
 
 
 def _sentence_label(tokens: Tokens, group: tuple[int, ...]) -> str:
-    """Return a sentence, shortened: `The animal didn't…tired`."""
+    """Return the beginning of a sentence: `The animal didn't…`."""
     if len(group) == 1:
         return tokens.labels[group[0]]
     pieces = (b" " * tokens.spaced[each] + tokens.pieces[each].strip(b" ") for each in group)
     words = (piece_label(word) for word in b"".join(pieces).split())
-    return shorten_text(" ".join(words), MAX_LABEL_LETTERS)
+    text = " ".join(words)
+    beginning = textwrap.shorten(text, MAX_LABEL_LETTERS, placeholder="…")
+    return shorten_text(text, MAX_LABEL_LETTERS) if beginning == "…" else beginning
 
 
 GROUPINGS: dict[str, Callable[[Tokens], Grouping]] = {  # by what they are

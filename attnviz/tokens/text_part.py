@@ -28,14 +28,14 @@ class TextPart:
         """Whether keys are named; else they are all that the queries may attend to."""
         return "," in self.typed
 
-    def queries(self, count: int) -> range:
-        """Return the positions, from 0, of the queries in a text of `count` tokens."""
-        return self._positions(self.query_span, count, "the text, which has")
+    def queries(self, count: int, unit: str = "token") -> range:
+        """Return the positions, from 0, of the queries in a text of `count` tokens, or words."""
+        return self._positions(self.query_span, "the text, which has", count, unit)
 
-    def keys(self, count: int, *, is_memory: bool = False) -> range:
+    def keys(self, count: int, unit: str = "token", *, is_memory: bool = False) -> range:
         """Return the positions, from 0, of the keys; `is_memory`: they are of a second text."""
         owner = "the second text, which has" if is_memory else "the text, which has"
-        return self._positions(self.key_span, count, owner)
+        return self._positions(self.key_span, owner, count, unit)
 
     def find_query(self, tokens: Tokens, query: int | str) -> int:
         """Return the position of a query of the part: of a word, the one in the part if only one
@@ -54,7 +54,7 @@ class TextPart:
             )
         return position
 
-    def _positions(self, span: Span, count: int, owner: str) -> range:
+    def _positions(self, span: Span, owner: str, count: int, unit: str) -> range:
         """Return a span as positions; refuse one that is not inside so many tokens."""
         first, last = span[0], count if span[1] is None else span[1]
         if first > count or last > count:
@@ -63,7 +63,7 @@ class TextPart:
             right = f"{start}:{count}"
             suggestion = right if is_query else f"{self.typed.partition(',')[0]},{right}"
             raise AttnvizError(
-                f"--window {self.typed} reaches beyond {owner} {counted(count, 'token')}",
+                f"--window {self.typed} reaches beyond {owner} {counted(count, unit)}",
                 f"try --window {suggestion}",
                 about="part",
             )

@@ -128,6 +128,10 @@ class LongWeights(StreamedWeights):
         return self.attention
 
     @property
+    def has_scores(self) -> bool:
+        return False
+
+    @property
     def heads(self) -> int:
         return self.attention.queries.shape[0]
 
@@ -262,6 +266,12 @@ class LongCells(Cells):
         rule = attention.mask.for_head(self.head)
         hidden = rule.hidden(row_slice, column_slice, attention.device).T
         return Patch(tensor_to_numpy(values), tensor_to_numpy(hidden))
+
+    @property
+    def has_hidden(self) -> bool:
+        attention = self.weights.attention
+        rule = attention.mask.for_head(self.head)
+        return rule.hides_any(*self.shape, attention.device)
 
     @property
     def extent(self) -> tuple[float, float]:

@@ -47,6 +47,11 @@ class Weights(ABC):
         """The number of heads."""
 
     @property
+    def has_scores(self) -> bool:
+        """Whether the stages before the weights can be read, too."""
+        return True
+
+    @property
     def map_pool(self) -> str:
         """What a block of a map of these weights shows: their mean share, or the largest."""
         return "mean"

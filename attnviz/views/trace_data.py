@@ -177,7 +177,7 @@ def lazy_scores(trace: Trace, layer: Layer, head: int) -> Cells | None:
     """Return the scores as the softmax receives them, computed when they are needed; None where
     only weights are known or values are not mixed by the plain softmax.
     """
-    if layer.attended.mixed_by != "softmax" or layer.weights_alone:
+    if layer.attended.mixed_by != "softmax" or layer.weights_alone or not layer.weights.has_scores:
         return None
     return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
 

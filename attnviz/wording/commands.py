@@ -19,7 +19,8 @@ PATH_OPTIONS = (
 # The commands that make traces and their options, except those that run Python code.
 TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
 FLAG_FIELDS = (
-    "attention_only", "by_sentence", "causal", "chat", "curves", "footnote", "full", "hide_first", "hide_special",
+    "attention_only", "by_sentence", "causal", "chat", "curves", "footnote", "full", "hide_first",
+    "hide_special",
     "json", "live", "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise",
     "scale", "stream", "transparent", "truncate", "vectors", "verify", "words",
 )  # fmt: skip

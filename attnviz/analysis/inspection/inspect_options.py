@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.tokens.text_part import parse_part
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.settings import (
     SettingKeywords,
@@ -60,9 +61,11 @@ PAIRED_HEADS_RANGE = (2, 20)  # the pairs of 20 heads are 190
 LAYER_WORD = re.compile(r"L?(-?\d{1,9})", re.IGNORECASE)
 HEAD_WORD = re.compile(r"(?:L(\d{1,9})(?=H))?H?(-?\d{1,9})", re.IGNORECASE)
 HIDE_OPTIONS = ("hide_special", "hide_first")
-UNITS_BY_OPTION = {"words": "word", "by_sentence": "sentence"}  # what rows and columns stand for, in place of tokens
+# What rows and columns stand for, in place of tokens.
+UNITS_BY_OPTION = {"words": "word", "by_sentence": "sentence"}
 WEIGHT_OPTIONS = (
-    *("weigh", "query", "source", "merge", *UNITS_BY_OPTION, "log", *HIDE_OPTIONS, "as_"),
+    *("weigh", "query", "source", "merge", *UNITS_BY_OPTION, *HIDE_OPTIONS),
+    *("part", "log", "as_"),
 )
 
 
@@ -81,6 +84,7 @@ class InspectOptions:
     renormalise: bool = False
     words: bool = False
     by_sentence: bool = False
+    part: str | None = None  # --window: which rows and columns are shown, as in "3:5,1:2"
     log: bool = False
     weigh: Weigh = "weight"
     toward: str | None = None  # the answer whose gradient is taken, or whose logit is compared
@@ -160,6 +164,12 @@ class InspectOptions:
         for name, (needed_option, problem) in needs.items():
             if getattr(self, name) is not None and getattr(self, needed_option) is None:
                 raise AttnvizError(problem, "give both: --from it --to animal", about=name)
+        if self.words and self.by_sentence:
+            raise AttnvizError(
+                "--words and --by-sentence are both given: a row is a word or a sentence",
+                "leave one of them out",
+                about="words",
+            )
         if self.rank != InspectOptions.rank and self.source is None:
             raise AttnvizError(
                 f"--rank {self.rank} sorts heads by one link, and no link is given",
@@ -172,6 +182,7 @@ class InspectOptions:
                 "give --hide-special or --hide-first",
                 about="renormalise",
             )
+        self._refuse_odd_part()
         self._refuse_odd_rollout()
         if self.query is not None and self.source is not None:
             raise AttnvizError(
@@ -183,6 +194,22 @@ class InspectOptions:
         self._refuse_odd_ranking()
         self._refuse_odd_drawing()
         self._refuse_odd_answers()
+
+    def _refuse_odd_part(self) -> None:
+        """Refuse what names no part of a map, and a part of what is no map."""
+        if self.part is None:
+            return
+        parse_part(self.part)
+        for name in ("query", "source"):
+            if getattr(self, name) is not None:
+                option = option_name(name)
+                raise AttnvizError(
+                    f"{option_name('part')} shows a part of a map, and {option} one row of it",
+                    f"leave one of them out; attnviz run --model {MINILM} --query takes both"
+                    if name == "query"
+                    else "leave one of them out",
+                    about=name,
+                )
 
     def _refuse_odd_answers(self) -> None:
         """Refuse answers (--toward, --instead-of) that nothing uses, and one without the other."""
@@ -327,6 +354,7 @@ class LookingKeywords(TypedDict, total=False):
     renormalise: bool
     words: bool
     by_sentence: bool
+    part: str | None
     log: bool
     weigh: Weigh
     toward: str | None

@@ -23,6 +23,7 @@ from attnviz.analysis.inspection.inspect_options import (
 from attnviz.analysis.inspection.maps import (
     HeadsStep,
     build_maps,
+    cut_part,
     hide_tokens,
     merge_into_groups,
     merge_maps,
@@ -56,9 +57,11 @@ if TYPE_CHECKING:
 
 NUMBER_BYTES = 8  # of a float64, which maps of words have
 SLICED = ("layer", "head")
-MAP_STEPS: tuple[HeadsStep, ...] = (weigh_maps, hide_tokens, merge_into_groups, merge_maps)
+MAP_STEPS: tuple[HeadsStep, ...] = (
+    *(weigh_maps, hide_tokens, merge_into_groups, merge_maps, cut_part),
+)
 # Rollout comes first, as it needs every token.
-ROLLOUT_STEPS: tuple[HeadsStep, ...] = (roll_out_maps, hide_tokens, merge_into_groups)
+ROLLOUT_STEPS: tuple[HeadsStep, ...] = (roll_out_maps, hide_tokens, merge_into_groups, cut_part)
 
 
 @built_by('attnviz.inspect("…")')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ from attnviz.heads.changes import (
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side, token_side
 from attnviz.tokens.grouping import GROUPINGS
+from attnviz.tokens.text_part import parse_part
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
@@ -168,6 +170,34 @@ def full_side(tokens: Tokens, options: InspectOptions) -> Side:
     """Return the rows or columns before any are hidden."""
     side = token_side(tokens)
     return side if options.unit == "token" else side.in_groups(GROUPINGS[options.unit](tokens))
+
+
+def cut_part(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
+    """Return the rows and columns of the heads that `options.part` names by their numbers; refuse
+    numbers that no row or column has, or only those that are hidden."""
+    if options.part is None:
+        return maps
+    part, unit = parse_part(options.part), options.unit
+    queries, keys = (full_side(side.tokens, options) for side in (maps[0].rows, maps[0].columns))
+    has_memory = not maps[0].reads_itself
+    rows = _places(maps[0].rows, part.queries(len(queries), unit), options)
+    columns = _places(maps[0].columns, part.keys(len(keys), unit, is_memory=has_memory), options)
+    return tuple(head.part(rows, columns) for head in maps)
+
+
+def _places(side: Side, numbers: range, options: InspectOptions) -> range:
+    """Return which places of a whole side have these numbers, counted from 0."""
+    first, last = (
+        bisect_left(side.numbers, number) for number in (numbers[0] + 1, numbers[-1] + 2)
+    )
+    if first == last:
+        hiding = and_list(list(tokens_hidden_by_option(side.tokens, options)))
+        raise AttnvizError(
+            f"--window {options.part} names only {options.unit}s that are left out ({hiding})",
+            f"leave {hiding} out, or name others",
+            about="part",
+        )
+    return range(first, last)
 
 
 def merge_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:

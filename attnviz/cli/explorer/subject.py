@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from rich.cells import cell_len
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.cells import FULL_SLICE, StoredCells
+from attnviz.cells import FULL_SLICE, Cells, Patch, StoredCells
 from attnviz.cli.explorer.place import Place
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
 from attnviz.errors import AttnvizError
@@ -20,7 +21,6 @@ from attnviz.renderers.terminal.screen import fit_columns
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source, build_source
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.settings import Settings, format_head_id, parse_heads_off
 from attnviz.traces.trace import Layer, Trace
@@ -41,12 +41,54 @@ from attnviz.wording.words import bidi_isolated
 
 MAX_KEPT_GRIDS = 48  # of heads that were looked at last
 SMALL_MAP_SIDE = 16  # blocks on a side of a small map where there is little room, at most
+MAX_CELLS_IN_MEMORY = 2**22  # of a head; rows of more are computed when they come into sight
+MAX_EXPLORED_CELLS = 2**28  # of all heads, which are read once for the small maps
+MAX_KEPT_ROWS = 16  # parts of a large head that were in sight last
+SCALED_ROWS = 64  # of a large head, whose weights choose its colour scale
 MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two keys
 TEMPERATURE_LIMITS = 1 / 64, 64.0
 CELL_STEPS = "scores,scaling,mask,softmax"
 CELL_GAP = "   "  # between the parts of the line on a cell
 NAMED_ANSWERS = 3
 MIN_NAMED_PROBABILITY, MIN_CHANGE = 0.01, 0.001
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowsInSight(Cells):
+    """The weights of a head of a long text: the rows that were in sight last are kept."""
+
+    cells: Cells
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cells.shape
+
+    @property
+    def has_hidden(self) -> bool:
+        return self.cells.has_hidden
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, int], Patch]:
+        return {}
+
+    def window(self, rows: slice, columns: slice) -> Patch:
+        start, stop, _ = rows.indices(self.shape[0])
+        if (start, stop) not in self._kept:
+            if len(self._kept) >= MAX_KEPT_ROWS:
+                del self._kept[next(iter(self._kept))]
+            self._kept[start, stop] = self.cells.window(slice(start, stop), FULL_SLICE)
+        patch = self._kept[start, stop]
+        return Patch(patch.values[:, columns], patch.hidden[:, columns])
+
+    def bands(self, height: int = 1) -> Iterator[Patch]:
+        return self.cells.bands(height)  # which are too many to be kept
+
+    def sample_rows(self) -> StoredCells:
+        """Return some rows, evenly spread."""
+        count = self.shape[0]
+        rows = (self.cells.row(row) for row in range(0, count, -(-count // SCALED_ROWS)))
+        values, hidden = zip(*((row.values, row.hidden) for row in rows), strict=True)
+        return StoredCells(np.concatenate(values), np.concatenate(hidden))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,16 +174,23 @@ class Subject:
         return self._kept_grids[head]
 
     def _read_grid(self, head: int) -> Grid:
-        """Return the weights of a head as a Grid in memory."""
+        """Return the weights of a head as a Grid, in memory if they are not very many."""
         head_map = self.explorer.heads[head]
-        patch = head_map.weights.window(FULL_SLICE, FULL_SLICE)
-        cells = StoredCells(patch.values, patch.hidden)
+        cells: Cells
+        if prod(head_map.weights.shape) <= MAX_CELLS_IN_MEMORY:
+            patch = head_map.weights.window(FULL_SLICE, FULL_SLICE)
+            cells = StoredCells(patch.values, patch.hidden)
+            scale = head_map.scale(cells)
+        else:
+            cells = RowsInSight(head_map.weights)
+            scale = head_map.scale(cells.sample_rows())
+            scale = replace(scale, is_exceeded=scale.high < 1)  # other rows were not read
         return Grid(
             "",
             replace(head_map.query_axis, border=None),  # a rule would take a line of its own
             head_map.key_axis,
             cells,
-            head_map.scale(cells),
+            scale,
             share=head_map.share,
             off=(True,) * len(head_map.query_axis) if head_map.off else (),
         )
@@ -188,9 +237,10 @@ class Subject:
     def _cell_numbers(self, place: Place) -> str:
         """Return the weight of the cell, and the score that it comes from."""
         head_map, grid = self.explorer.heads[place.head], self.grid(place.head)
-        if grid.hidden[place.query, place.key]:
+        row = grid.cells.row(place.query)
+        if row.hidden[0, place.key]:
             return "hidden by the mask"
-        parts = [f"weight {fixed_text(float(grid.values[place.query, place.key]), 4)}"]
+        parts = [f"weight {fixed_text(float(row.values[0, place.key]), 4)}"]
         if head_map.scores is not None:
             rows, columns = (slice(at, at + 1) for at in (place.query, place.key))
             score = float(head_map.scores.window(rows, columns).values[0, 0])
@@ -446,7 +496,7 @@ def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place
     that a page opens with, or the token `query`; of a trained transformer the head with the link
     that is furthest above its base rate.
 
-    Refuses long texts, of which not all weights are in memory.
+    Refuses a text with too many weights.
     """
     refuse_long_text(trace)
     asked = None if query is None else trace.tokens.index(query, "query")
@@ -464,13 +514,14 @@ def open_subject(trace: Trace, query: str | None = None) -> tuple[Subject, Place
 
 def strongest_key(subject: Subject, place: Place) -> int:
     grid = subject.grid(place.head)
-    row = np.where(grid.hidden[place.query], -np.inf, np.nan_to_num(grid.values[place.query]))
-    return int(row.argmax())
+    row = grid.cells.row(place.query)
+    return int(np.where(row.hidden, -np.inf, np.nan_to_num(row.values)).argmax())
 
 
 def refuse_long_text(trace: Trace) -> None:
-    """Refuse a text whose weights are computed only where they are shown."""
-    if any(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers):
+    """Refuse a text of so many weights that reading all heads once would take minutes."""
+    cells = sum(prod(each.shape) for each in trace.attention_layers)
+    if cells > MAX_EXPLORED_CELLS:
         raise AttnvizError(
             f"the text has {len(trace.tokens):,} tokens, too many to explore in a terminal",
             "try a shorter text, or: attnviz run TEXT -o view.html",

@@ -122,7 +122,8 @@ def colored_words(
 
     A hidden token is dim, or has a dot behind it. `colors`: the scale of the colours.
     """
-    values = grid.values[row, columns.start : columns.stop]
+    patch = grid.cells.window(slice(row, row + 1), slice(columns.start, columns.stop))
+    values, hidden = patch.values[0], patch.hidden[0] | np.isneginf(patch.values[0])
     paint = None
     if screen.colored:
         paint = paint_values(values, colors, screen, is_off=grid.is_off(row))
@@ -130,7 +131,7 @@ def colored_words(
     for index, column in enumerate(columns):
         label = grid.columns.labels[column]
         label = fit_columns(label, screen.room - 1) if cell_len(label) >= screen.room else label
-        if grid.hidden[row, column]:
+        if hidden[index]:
             yield Text(label if screen.colored else label + MASKED_SIGN, DIM_STYLE)
         elif paint is None:
             yield Text(label + glyphs[index])

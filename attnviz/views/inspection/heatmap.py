@@ -52,6 +52,9 @@ WEIGH_CAPTIONS: dict[Weigh, str] = {
     "order and through all later layers · it does not say what the answer would be without the "
     "weight",
 }
+UNIT_CAPTIONS = {
+    "sentence": "weights are summed over the tokens of a sentence that is read: long ones get more"
+}
 OVERVIEW_NOTE = "each map: rows attend to columns"
 WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
@@ -103,8 +106,8 @@ def map_grid(attention_map: Head, looking: InspectOptions, prompt: int | None = 
 
 
 def map_captions(looking: InspectOptions, maps: Sequence[Head]) -> tuple[str, ...]:
-    """Return the captions on --weigh and --merge; empty for plain weights of single heads."""
-    weighed = WEIGH_CAPTIONS.get(looking.weigh)
+    """Return the captions on --by-sentence, --weigh and --merge."""
+    weighed, grouped = WEIGH_CAPTIONS.get(looking.weigh), UNIT_CAPTIONS.get(looking.unit)
     merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
     if looking.merge == "rollout":
         all_sum_to_one = all(
@@ -113,7 +116,7 @@ def map_captions(looking: InspectOptions, maps: Sequence[Head]) -> tuple[str, ..
             for head in _single_head_maps(rollout)
         )
         merged = merged.format(divided="" if all_sum_to_one else ROLLOUT_DIVISION_TEXT)
-    return tuple(filter(None, (weighed, merged)))
+    return tuple(filter(None, (grouped, weighed, merged)))
 
 
 def _single_head_maps(attention_map: Head) -> Iterator[Head]:

@@ -42,7 +42,7 @@ LINK_HEADER = (
     "weight of the most read",
     "others that attend to it most",
 )
-MAP_CHANGING_OPTIONS = (*HIDE_OPTIONS, *UNITS_BY_OPTION, "merge", "weigh")
+MAP_CHANGING_OPTIONS = (*HIDE_OPTIONS, *UNITS_BY_OPTION, "part", "merge", "weigh")
 
 
 def all_heads_data(inspection: Inspection) -> TableData:

@@ -43,7 +43,7 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
 Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title
-CHANGING_OPTIONS = ("merge", "source", *UNITS_BY_OPTION, *HIDE_OPTIONS)
+CHANGING_OPTIONS = ("merge", "source", "part", *UNITS_BY_OPTION, *HIDE_OPTIONS)
 
 
 def is_long(inspection: Inspection) -> bool:

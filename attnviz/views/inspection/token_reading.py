@@ -199,7 +199,7 @@ def _others_note(token_query: TokenQuery, key_name: str) -> str:
     at the same distance."""
     looking, rows = token_query.options, token_query.map_rows[0].map.rows
     measure, units = measure_name(looking), f"{looking.unit}s"
-    special = f" (no special {units})" * any(rows.special)
+    special = " (no special tokens)" * any(rows.special)
     step = sampled_queries(len(rows)).step
     sample = f"every {ordinal(step)} of the other {units}" if step > 1 else f"other {units}"
     has_distance = looking.weigh != "gradient" and token_query.own_column is not None
