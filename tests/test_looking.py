@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,9 @@ from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
 from attnviz.tokens.characters import words
-from attnviz.tokens.grouping import group_by_word, words_of_text
-from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.grouping import group_by_word, sentences_of_text, words_of_text
+from attnviz.tokens.tokenizers import tokenize
+from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.views.inspection.link_sentences import rollout_title
 from attnviz.views.inspection.map_numbers import rollout_scale
 from tests.small_transformers import Saved
@@ -253,6 +256,109 @@ def test_windows_of_a_map_are_parts_of_the_whole(data: st.DataObject) -> None:
 
     assert_allclose(patch.values, map_values(head_map)[rows, columns])
     assert head_map.cells.row(top).values.shape == (1, head_map.cells.shape[1])
+
+
+STORY = 'Mr. J. Cobb left. "Why?" It costs 3.14 dollars…\n\nChapter two\nbegins. 我来了。他走了！'
+SENTENCES = [
+    "Mr. J. Cobb left.",
+    '"Why?"',
+    "It costs 3.14 dollars…",
+    "Chapter two begins.",
+    "我来了。",
+    "他走了！",
+]
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "gpt2", "chars"])
+def test_sentences_end_at_marks_and_empty_lines_but_not_after_initials_and_titles(
+    tokenizer: str,
+) -> None:
+    tokens = tokenize(STORY, tokenizer)
+    sentences = sentences_of_text(tokens)
+
+    assert [label for label in sentences.labels if label.strip("↵␣")] == SENTENCES
+    assert [*chain.from_iterable(sentences.groups)] == [*range(len(tokens))]
+    assert sentences.numbers == tuple(range(1, len(sentences.groups) + 1))
+
+
+def test_what_a_tokenizer_added_is_no_part_of_a_sentence_and_long_ones_are_shortened() -> None:
+    text = "[CLS] the unbelievably tired old cat sat there . It ran . [SEP]"
+    plain = tokens_of_words(text.split())
+    sentences = sentences_of_text(replace(plain, special=frozenset((0, len(plain) - 1))))
+
+    assert sentences.labels == ("[CLS]", "the unbelievably tired…", "It ran .", "[SEP]")
+
+
+def test_weights_on_a_sentence_are_added_and_those_of_its_tokens_averaged() -> None:
+    trace = small_trace("We go. You don't stop. Why?")
+    groups = sentences_of_text(trace.tokens).groups
+    maps = inspect_trace(trace, by_sentence=True).maps
+    expected = np.stack([stacked_weights(trace)[..., list(group)].sum(-1) for group in groups], -1)
+    expected = np.stack([expected[:, :, list(group)].mean(-2) for group in groups], -2)
+
+    assert len(groups) == 3
+    assert_allclose(np.stack([map_values(each) for each in maps]), expected.reshape(6, 3, 3), 1e-6)
+    caption = inspect_trace(trace, by_sentence=True, layer=0).view().screen.groups[0].panels[0]
+    assert "long ones get more" in caption.note  # type: ignore[union-attr]
+
+
+@given(st.data())
+def test_a_part_of_a_map_is_cut_from_it_by_the_numbers_of_its_rows_and_columns(
+    data: st.DataObject,
+) -> None:
+    trace = small_trace(special=(0,))
+    choices: dict[str, Any] = data.draw(
+        st.sampled_from([
+            {"words": True},
+            {"merge": "mean"},
+            {"merge": "rollout"},
+            {"weigh": "norm"},
+            {"hide_first": True, "renormalise": True},
+        ])
+    )  # fmt: skip
+    whole = inspect_trace(trace, **choices).maps[0]
+    numbers = [data.draw(st.lists(st.sampled_from(side.numbers), min_size=2, max_size=2))
+               for side in (whole.rows, whole.columns)]  # fmt: skip
+    (top, bottom), (left, right) = map(sorted, numbers)
+    part = inspect_trace(trace, **choices, part=f"{top}:{bottom},{left}:{right}").maps[0]
+    first_row, first_column = whole.rows.numbers.index(top), whole.columns.numbers.index(left)
+
+    assert part.rows.numbers == tuple(range(top, bottom + 1))
+    assert part.columns.labels == whole.columns.labels[first_column:][: right - left + 1]
+    assert_allclose(
+        map_values(part),
+        map_values(whole)[first_row:, first_column:][: bottom - top + 1, : right - left + 1],
+    )
+
+
+def test_without_keys_a_part_has_all_that_its_queries_can_attend_to() -> None:
+    trace = small_trace(variant="causal", special=())
+    assert inspect_trace(trace, part="3:4").maps[0].columns.numbers == (1, 2, 3, 4)
+    assert inspect_trace(small_trace(), part="3:4").maps[0].columns.numbers == (
+        *range(1, len(trace.tokens) + 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"part": "x"}, "'x' names no part of a text"),
+        ({"part": "1:99"}, 'part="1:99" reaches beyond the text, which has 12 tokens'),
+        (
+            {"part": "1:99", "words": True},
+            "beyond the text, which has 10 words",
+        ),
+        ({"part": "1", "hide_first": True}, "only tokens that are left out (hide_first=True)"),
+        ({"part": "1:2", "query": "stop"}, "shows a part of a map, and --query one row of it"),
+        ({"part": "1:2", "source": "it", "to": "it"}, "a part of a map, and --from one row of it"),
+        ({"words": True, "by_sentence": True}, "--words and --by-sentence are both given"),
+    ],
+)
+def test_parts_and_groups_that_are_not_there_are_refused(
+    choices: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(AttnvizError, match=re.escape(message)):
+        inspect_trace(small_trace(), **choices).view()
 
 
 def test_heads_are_ranked_by_one_weight() -> None:

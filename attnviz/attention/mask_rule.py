@@ -42,6 +42,14 @@ class MaskRule:
     def for_head(self, head: int) -> MaskRule:
         return replace(self, matrix=select_head(self.matrix, head))
 
+    def keys_in_band(self, queries: range, keys: int) -> range:
+        """Return so many keys without those at either end that the band hides from all of these
+        queries; all of them if that leaves none."""
+        first = 0 if self.before is None else max(0, queries[0] + self.offset - self.before)
+        last = keys if self.after is None else queries[-1] + self.offset + self.after + 1
+        inside = range(first, min(keys, last))
+        return inside or range(keys)
+
     def hides_any(self, queries: int, keys: int, device: torch.device) -> bool:
         """Return whether any of so many keys is hidden from a query; of a band, that is one of two
         corners of the matrix.

@@ -158,7 +158,7 @@ def _sentence_label(tokens: Tokens, group: tuple[int, ...]) -> str:
     """Return the beginning of a sentence: `The animal didn't…`."""
     if len(group) == 1:
         return tokens.labels[group[0]]
-    pieces = (b" " * tokens.spaced[each] + tokens.pieces[each].strip(b" ") for each in group)
+    pieces = (b" " * tokens.spaced[each] + tokens.pieces[each] for each in group)
     words = (piece_label(word) for word in b"".join(pieces).split())
     text = " ".join(words)
     beginning = textwrap.shorten(text, MAX_LABEL_LETTERS, placeholder="…")

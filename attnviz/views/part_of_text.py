@@ -20,7 +20,7 @@ from attnviz.traces.early_checks import refuse_oversized_data
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Trace
 from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE
@@ -126,7 +126,7 @@ def _heads_of_part(
     for layer in trace.attention_layers:
         keys = part.keys(len(trace.keys_of(layer)), is_memory=layer.memory is not None)
         if not part.names_keys:
-            keys = _visible_keys(layer, queries, len(keys))
+            keys = layer.mask_rule.keys_in_band(queries, len(keys))
         for head in range(layer.heads):
             if chosen[0] in (None, layer.layer) and chosen[1] in (None, head):
                 heads.append(whole_head(trace, layer, head).part(queries, keys))
@@ -144,16 +144,6 @@ def _heads_of_part(
 
 def _in_blocks(head: Head, most: int) -> Head:
     return replace(head, rows=head.rows.in_blocks(most), columns=head.columns.in_blocks(most))
-
-
-def _visible_keys(layer: Layer, queries: range, count: int) -> range:
-    """Return the keys of a layer without those at either end that its mask, if it is a band, hides
-    from all these queries; all of them if that leaves none.
-    """
-    rule = layer.mask_rule
-    first = 0 if rule.before is None else max(0, queries[0] + rule.offset - rule.before)
-    last = count if rule.after is None else min(count, queries[-1] + rule.offset + rule.after + 1)
-    return range(first, last) if first < last else range(count)
 
 
 def with_all_weights(view: View, trace: Trace) -> View:

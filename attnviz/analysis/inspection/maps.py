@@ -180,8 +180,14 @@ def cut_part(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
     part, unit = parse_part(options.part), options.unit
     queries, keys = (full_side(side.tokens, options) for side in (maps[0].rows, maps[0].columns))
     has_memory = not maps[0].reads_itself
-    rows = _places(maps[0].rows, part.queries(len(queries), unit), options)
-    columns = _places(maps[0].columns, part.keys(len(keys), unit, is_memory=has_memory), options)
+    queries_of_part = part.queries(len(queries), unit)
+    rows = _places(maps[0].rows, queries_of_part, options)
+    key_numbers = part.keys(len(keys), unit, is_memory=has_memory)
+    if not part.names_keys and unit == "token":
+        rules = [head.layer.mask_rule for head in maps]
+        visible = [rule.keys_in_band(queries_of_part, len(keys)) for rule in rules]
+        key_numbers = range(min(each.start for each in visible), max(each.stop for each in visible))
+    columns = _places(maps[0].columns, key_numbers, options)
     return tuple(head.part(rows, columns) for head in maps)
 
 
@@ -193,7 +199,8 @@ def _places(side: Side, numbers: range, options: InspectOptions) -> range:
     if first == last:
         hiding = and_list(list(tokens_hidden_by_option(side.tokens, options)))
         raise AttnvizError(
-            f"--window {options.part} names only {options.unit}s that are left out ({hiding})",
+            f"--window {numbers.start + 1}:{numbers.stop} names only {options.unit}s that are left "
+            f"out ({hiding})",
             f"leave {hiding} out, or name others",
             about="part",
         )
