@@ -416,6 +416,7 @@ def test_a_signal_removes_the_copy(number: int, folder: Path, tmp_path: Path) ->
         "from attnviz.machine.exit_handling import exit_on_signals\n"
         "from attnviz.traces.trained.checked_folder import checked_copy\n"
         "from attnviz.traces.trained.model_location import ModelLocation\n"
+        f"signal.signal({int(number)}, signal.SIG_DFL)\n"  # a shell may ignore it in the background
         "exit_on_signals()\n"
         "with checked_copy(ModelLocation('mine', Path('mine'))) as copy:\n"
         "    print(copy.folder, copy.folder.is_dir(), flush=True)\n"
