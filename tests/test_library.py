@@ -279,7 +279,7 @@ def test_what_results_hold_is_printed_in_a_line() -> None:
     assert re.fullmatch(
         r"<L\dH\d+: weight \.\d\d → \.\d\d, 0\.\d{3} bits apart>", repr(comparison.heads[0])
     )
-    assert repr(comparison.heads[0].first) == "<Map L4H9: 7 × 7>"
+    assert repr(comparison.heads[0].first) == "<Head L4H9: 7 × 7>"
     assert repr(comparison.heads[0].first.cells).endswith(": 7 × 7 cells>")
     numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms
     assert repr(rank("reverse").model) == f"<Model 'reverse': {numbers:,} numbers>"

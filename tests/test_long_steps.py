@@ -204,4 +204,4 @@ def test_verify_prints_the_checks_of_a_long_text(attnviz: Attnviz, tmp_path: Pat
 
     assert result.status == 0, result.err
     assert result.out.splitlines()[0].startswith("✓ rows sum to 1: largest difference ")
-    assert len(result.out.splitlines()) == 6
+    assert len(result.out.splitlines()) == 7
