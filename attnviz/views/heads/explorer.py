@@ -8,7 +8,25 @@ from dataclasses import replace
 from attnviz.heads.head import Head
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.heads.grid import NOWHERE, head_grid
+from attnviz.views.heads.grid import NOWHERE, head_grid, side_axis
+
+SharedAxes = dict[tuple[int, object], Axis]  # by the text and its groups: heads share them
+
+
+def map_of_head(head: Head, axes: SharedAxes, *, prompt: int | None = None) -> HeadMap:
+    """Return a head for a reader to choose; a border stands after the first `prompt` tokens."""
+    titled = (("key (is read)", head.columns), ("query (reads)", head.rows))
+    key_axis, query_axis = (
+        axes.setdefault((id(side.tokens), side.groups), side_axis(title, side, prompt))
+        for title, side in titled
+    )
+    return HeadMap(
+        name=head.name,
+        query_axis=query_axis,
+        key_axis=key_axis,
+        weights=head.cells,
+        share=head.are_shares,
+    )
 
 
 def explore_heads(

@@ -22,8 +22,6 @@ from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch
 from attnviz.errors import shorten_text
 from attnviz.heads.changes import RegroupedCells, mean_head
 from attnviz.heads.head import Head
-from attnviz.heads.side import Side
-from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import (
     HeadExplorer,
@@ -34,7 +32,7 @@ from attnviz.views.grids.explorer import (
 )
 from attnviz.views.grids.overview import Flag
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
-from attnviz.views.heads.grid import side_axis
+from attnviz.views.heads.explorer import SharedAxes, map_of_head
 from attnviz.views.inspection.generated import generated_tokens
 from attnviz.views.inspection.head_kinds import common_kind, head_flags
 from attnviz.views.inspection.heatmap import map_captions
@@ -43,7 +41,6 @@ from attnviz.views.trace_data import lazy_scores
 from attnviz.wording.numbers import SUM_ROUNDING
 
 MAX_SHORT_NAME_LETTERS = 18  # of a model, above a map or a column
-SideKey = tuple[int, tuple[tuple[int, ...], ...]]
 SINK_KINDS = frozenset(("first", "separators"))  # where heads attend that find nothing else
 DIFFERENCE_NAME = "difference"
 
@@ -67,7 +64,7 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     maps, flags = _explored_maps(inspection), head_flags(inspection)
     names = [head.name for head in maps]
     selection = _initial_selection(inspection, flags)
-    sides: dict[SideKey, Axis] = {}
+    sides: SharedAxes = {}
     heads = [
         (*_row_and_column_names(head, inspection), _explored_head(head, inspection, sides))
         for head in maps
@@ -190,29 +187,14 @@ def _row_and_column_names(attention_map: Head, inspection: Inspection) -> tuple[
     return f"L{attention_map.layer.layer}", f"H{attention_map.number}"
 
 
-def _explored_head(
-    attention_map: Head, inspection: Inspection, sides: dict[SideKey, Axis]
-) -> HeadMap:
-    """Return one map as a head for the page; `sides` keeps axes, which maps share by tokens."""
-    rows, columns, prompt = attention_map.rows, attention_map.columns, inspection.trace.prompt
-    key_axis = side_axis("key (is read)", columns, prompt)
-    query_axis = side_axis("query (reads)", rows, prompt)
-    return HeadMap(
-        name=attention_map.name,
-        key_axis=sides.setdefault(_side_key(columns), key_axis),
-        query_axis=sides.setdefault(_side_key(rows), query_axis),
-        weights=attention_map.cells,
-        scores=_map_scores(attention_map, inspection),
-        vectors=_map_vectors(attention_map, inspection),
-        share=attention_map.are_shares,
-        note=" · ".join(map_captions(_caption_options(attention_map, inspection), [attention_map])),
+def _explored_head(head: Head, inspection: Inspection, sides: SharedAxes) -> HeadMap:
+    return replace(
+        map_of_head(head, sides, prompt=inspection.trace.prompt),
+        scores=_map_scores(head, inspection),
+        vectors=_map_vectors(head, inspection),
+        note=" · ".join(map_captions(_caption_options(head, inspection), [head])),
         measure=measure_name(inspection.options),
     )
-
-
-def _side_key(side: Side) -> SideKey:
-    """Return a key that rows or columns with the same tokens have in common, to share an axis."""
-    return id(side.tokens), side.groups
 
 
 def _caption_options(attention_map: Head, inspection: Inspection) -> InspectOptions:
@@ -282,7 +264,7 @@ def explored_of_sentences(sentences: TraceComparison, above: str) -> HeadExplore
 
     The page opens with the head that changes most. `above` says what a difference above 0 means.
     """
-    sides: dict[tuple[int, str], Axis] = {}
+    sides: SharedAxes = {}
     heads = sorted(sentences.heads, key=lambda head: _head_numbers(head.first))
     note = f"{' − '.join(short_names(sentences)[::-1])} · above 0 = {above}"
     maps = []
@@ -356,7 +338,7 @@ def short_names(sentences: TraceComparison) -> list[str]:
 
 
 def _sentence_heads(
-    sentences: TraceComparison, head: HeadComparison, sides: dict[tuple[int, str], Axis]
+    sentences: TraceComparison, head: HeadComparison, sides: SharedAxes
 ) -> Iterator[HeadMap]:
     """Yield a head's map on the first sentence, then on the second, with paired positions."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
@@ -366,15 +348,17 @@ def _sentence_heads(
     )
     sentence_maps = zip(short_names(sentences), traces, maps, paired, strict=True)
     for name, trace, attention_map, positions in sentence_maps:
-        head_map = _single_sentence_head(f"{head.name} · {name}", attention_map, trace, sides)
-        if sentences.options.words:
-            head_map = replace(head_map, scores=None)  # which are of tokens
+        head_map = map_of_head(attention_map, sides, prompt=trace.prompt)
+        head_map = replace(head_map, name=f"{head.name} · {name}")
+        if not (sentences.options.words or attention_map.merged):
+            scores = lazy_scores(trace, attention_map.layer, attention_map.number)
+            head_map = replace(head_map, scores=scores)
         own_rows, own_columns = (tuple(map(int, each)) for each in positions)
         yield replace(head_map, chooser_cell=None, paired_positions=(own_rows, own_columns))
 
 
 def _difference_head(
-    sentences: TraceComparison, head: HeadComparison, sides: dict[tuple[int, str], Axis]
+    sentences: TraceComparison, head: HeadComparison, sides: SharedAxes
 ) -> HeadMap:
     """Return the differences of a head as a signed map; `sides` keeps the axes that heads share."""
     return HeadMap(
@@ -387,29 +371,8 @@ def _difference_head(
     )
 
 
-def _single_sentence_head(
-    name: str, attention_map: Head, trace: Trace, sides: dict[tuple[int, str], Axis]
-) -> HeadMap:
-    """Return a head's map on one sentence for the page; `sides` keeps the axes that heads share.
-
-    It has the scores before the softmax unless the map is merged.
-    """
-    layer, head, prompt = attention_map.layer, attention_map.number, trace.prompt
-    rows, columns = attention_map.rows, attention_map.columns
-    key_axis = sides.setdefault((id(columns), ""), side_axis("key (is read)", columns, prompt))
-    query_axis = key_axis if rows is columns else side_axis("query (reads)", rows, prompt)
-    return HeadMap(
-        name=name,
-        query_axis=sides.setdefault((id(rows), ""), query_axis),
-        key_axis=key_axis,
-        weights=attention_map.cells,
-        scores=None if attention_map.merged else lazy_scores(trace, layer, head),
-        share=attention_map.are_shares,
-    )
-
-
-def _shared_pair_axis(title: str, pairs: TokenPairs, sides: dict[tuple[int, str], Axis]) -> Axis:
-    return sides.setdefault((id(pairs), "pairs"), pair_axis(title, pairs))
+def _shared_pair_axis(title: str, pairs: TokenPairs, sides: SharedAxes) -> Axis:
+    return sides.setdefault((id(pairs), ()), pair_axis(title, pairs))
 
 
 def _head_numbers(attention_map: Head) -> tuple[int, int]:
