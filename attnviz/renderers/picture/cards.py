@@ -9,9 +9,10 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 
+from attnviz.renderers.picture.boxes import Column, Row, Space, grid_of
 from attnviz.renderers.picture.charts import chart_ticks, curves_chart
 from attnviz.renderers.picture.items import Box, ColorBar, Items, Stroke, Words
 from attnviz.renderers.picture.matrix import (
@@ -97,11 +98,14 @@ class CardTable:
     right: float
 
     @property
-    def below(self) -> float:
-        return labels_extent(self.columns, CARD_STYLE)
+    def title(self) -> str:
+        pooled = self.content.pool_note if isinstance(self.content, Grid) else ""
+        return " · ".join(part for part in (self.content.title, pooled) if part)
 
-
-TableColumn = tuple[CardTable, ...]
+    @property
+    def width_from_edge(self) -> float:
+        """The width from the left edge of its cells, above which its title starts."""
+        return max(self.width + self.right, text_width(self.title, SMALLEST_TITLE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,19 +118,6 @@ class TableBlock:
     aligned: bool = True  # else each row goes its own way
 
     @property
-    def rows(self) -> list[tuple[CardTable, ...]]:
-        starts = range(0, len(self.tables), self.across)
-        return [self.tables[start : start + self.across] for start in starts]
-
-    @property
-    def columns(self) -> list[list[TableColumn]]:
-        """For each row the tables that stand below each other in each of its columns."""
-        if not self.aligned:
-            return [[(table,) for table in row] for row in self.rows]
-        across = range(min(self.across, len(self.tables)))
-        return [[self.tables[start :: self.across] for start in across]] * len(self.rows)
-
-    @property
     def title_height(self) -> float:
         """The room for a title above each table; 0 if none has one."""
         return (
@@ -135,25 +126,43 @@ class TableBlock:
             else 0.0
         )
 
+    @cached_property
+    def column(self) -> Column:
+        """The room of all tables, with their titles and labels."""
+        spaces = [
+            Space(
+                table.width,
+                table.height,
+                left=table.left,
+                above=self.title_height,
+                right=table.width_from_edge - table.width,
+                below=labels_extent(table.columns, CARD_STYLE),
+                middle=0.0,
+            )
+            for table in self.tables
+        ]
+        if self.aligned:
+            return grid_of(spaces, self.across, TABLES_GAP, TABLE_ROW_GAP)
+        starts = range(0, len(spaces), self.across)
+        rows = (Row(tuple(spaces[start : start + self.across]), TABLES_GAP) for start in starts)
+        return Column(tuple(rows), TABLE_ROW_GAP)
+
     @property
     def width(self) -> float:
-        rows = (sum(map(_column_width, row)) + TABLES_GAP * (len(row) - 1) for row in self.columns)
-        return max(rows, default=0.0)
+        return self.column.size[0] if self.tables else 0.0
 
     @property
     def height(self) -> float:
         """The height of all rows, with titles, labels and gaps; 0 without tables."""
-        if not self.tables:
-            return 0.0
-        return sum(
-            self.title_height + _table_row_height(row) for row in self.rows
-        ) + TABLE_ROW_GAP * len(self.rows)
+        return self.column.size[1] + TABLE_ROW_GAP if self.tables else 0.0
 
     @property
     def cells_width(self) -> float:
         """The part of the width that grows with the cells."""
-        rows = (sum(max(table.width for table in column) for column in row) for row in self.columns)
-        return max(rows, default=0.0)
+        widths, across = [table.width for table in self.tables], self.across
+        if self.aligned:
+            return sum(max(widths[start::across]) for start in range(min(across, len(widths))))
+        return max(sum(widths[start : start + across]) for start in range(0, len(widths), across))
 
 
 @cached_by_font(4096)
@@ -329,40 +338,13 @@ def _table_cell(grid: Grid, rows: int, columns: int, max_side: int) -> tuple[flo
     )
 
 
-def _column_width(tables: Sequence[CardTable]) -> float:
-    return max(table.left for table in tables) + max(_width_from_edge(table) for table in tables)
-
-
-def _width_from_edge(table: CardTable) -> float:
-    """Return the width from the left edge of a table's cells, above which its title starts."""
-    return max(table.width + table.right, text_width(_pooled_title(table), SMALLEST_TITLE))
-
-
-def _pooled_title(table: CardTable) -> str:
-    pooled = table.content.pool_note if isinstance(table.content, Grid) else ""
-    return " · ".join(part for part in (table.content.title, pooled) if part)
-
-
-def _table_row_height(tables: Sequence[CardTable]) -> float:
-    return max(table.height + table.below for table in tables)
-
-
 def table_items(tables: TableBlock, left: float, top: float) -> Items:
-    for row, columns in zip(tables.rows, tables.columns, strict=True):
-        top -= tables.title_height
-        start = left
-        for table, column in zip(row, columns, strict=False):
-            edge = start + max(other.left for other in column)
-            yield from _card_table_items(
-                table, (edge, top - table.height, table.width, table.height)
-            )
-            start += _column_width(column) + TABLES_GAP
-        top -= _table_row_height(row) + TABLE_ROW_GAP
+    for table, box in zip(tables.tables, tables.column.boxes(left, top), strict=True):
+        yield from _card_table_items(table, box)
 
 
 def _card_table_items(table: CardTable, box: Box) -> Items:
-    content = table.content
-    room = _width_from_edge(table) + TABLES_GAP * 0.6
+    content, room = table.content, table.width_from_edge + TABLES_GAP * 0.6
     if isinstance(content, Curves):
         yield curves_chart(content, box)
     else:

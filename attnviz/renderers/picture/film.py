@@ -19,7 +19,7 @@ from PIL import Image
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
-from attnviz.renderers.colors import color_anchors, color_values
+from attnviz.renderers.colors import color_anchors, scale_colors
 from attnviz.renderers.look import TEXT_POINT_LIMITS
 from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
@@ -138,8 +138,9 @@ def _step_frames(
         frames = [_last_walk_frame(computed, look, page.size, captions)]
         panels = [part for part in panels if part not in computed and _has_colors(part)]
     if len(panels) > 1 or any(part.moments for part in sections):
-        steps = [_frame_of_step(part, look, page.size, below) for part in panels]
-        moments = [one for part in sections for one in _moment_frames(part, look, page.size, below)]
+        on_page = replace(look, size=page.size)
+        steps = [_frame_of_step(part, on_page, below) for part in panels]
+        moments = [one for part in sections for one in _moment_frames(part, on_page, below)]
         frames = [*steps, *moments, *frames]
     yield from _shortened_frames(frames, look.seconds * MAX_WALK_STEPS)
 
@@ -179,23 +180,21 @@ def _page_of_all_steps(groups: Sequence[Group], look: Look, captions: Captions) 
         return page_layout(groups, replace(look, size=look.size or FILM_SIZE), captions)
 
 
-def _frame_of_step(panel: Drawable, look: Look, size: Size, captions: Captions) -> FilmFrame:
+def _frame_of_step(panel: Drawable, look: Look, captions: Captions) -> FilmFrame:
+    """Return a step on a page of its own, in the letters of a slide in proportion."""
     if isinstance(panel, Section):
-        return FilmFrame(_still_pages([panel], look, size, captions)[0], look.seconds)
-    look = replace(look, size=size)
+        return FilmFrame(section_pages([panel], look, captions)[0], look.seconds)
     return FilmFrame(page_layout([Group("alone", (panel,))], look, captions), look.seconds)
 
 
-def _moment_frames(
-    section: Section, look: Look, size: Size, captions: Captions
-) -> Iterator[FilmFrame]:
+def _moment_frames(section: Section, look: Look, captions: Captions) -> Iterator[FilmFrame]:
     """Yield frames in which a step is computed, cell by cell; none if the section has no moments.
 
     All moments are laid out alike; one with a new sentence is shown for longer.
     """
     if section.moments:
         sentence = ""
-        layouts = _still_pages(section.moments, look, size, captions)
+        layouts = section_pages(section.moments, look, captions)
         sequences = moment_layouts(section.moments, layouts)
         for moment, sequence in zip(section.moments, sequences, strict=True):
             share = MOMENT_SHARE if moment.about == sentence else OPENING_SHARE
@@ -204,13 +203,6 @@ def _moment_frames(
             durations = [first, *flying, look.seconds * MOMENT_SHARE][: len(sequence)]
             yield from map(FilmFrame, sequence, durations)
             sentence = moment.about
-
-
-def _still_pages(
-    sections: Sequence[Section], look: Look, size: Size, captions: Captions
-) -> list[Layout]:
-    """Return each section on a page of its own, in the letters of a slide in proportion."""
-    return section_pages(sections, replace(look, size=size), captions)
 
 
 def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
@@ -270,9 +262,7 @@ def _layout_pixels(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
     if canvas.get_width_height() != size:  # matplotlib rounds down what is nearly a pixel more
         figure.set_size_inches((size[0] + 0.01) / figure.dpi, (size[1] + 0.01) / figure.dpi)
     canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = np.asarray(canvas.buffer_rgba(), dtype=np.uint32)  # type: ignore[no-untyped-call]
-    packed: Pixels = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
-    return packed
+    return _pack_channels(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
 
 
 def _pixel_changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
@@ -461,7 +451,8 @@ class Canvas:
 
         `lowest` is the colour that all cells have in `low`.
         """
-        return _pack_channels(self.low + self.share * (colors[self.row, self.column] - lowest))
+        channels = self.low + self.share * (colors[self.row, self.column] - lowest)
+        return _pack_channels(np.clip(channels.round(), 0, 255))
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +467,8 @@ class Repainting:
         pixels = np.array(picture)
         for canvas, panel in zip(self.canvases, layout.panels, strict=True):
             lowest, _ = _end_colors(panel, self.look)
-            colors = _panel_colors(panel, self.look)
+            filled, look = np.nan_to_num(panel.grid.values), self.look
+            colors = scale_colors(filled, panel.grid.scale, look.colors, look.theme).astype(float)
             pixels[canvas.rows, canvas.columns] = canvas.paint(colors, lowest)
         return pixels
 
@@ -532,21 +524,10 @@ def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
     return anchors[0], anchors[-1]
 
 
-def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
-    """Return the colour of each cell of a panel; empty cells count as 0."""
-    grid, anchors = panel.grid, color_anchors(look.colors, look.theme, panel.grid.scale.kind)
-    values = np.nan_to_num(grid.values)
-    colors: Float[np.ndarray, "row column 3"] = color_values(
-        grid.scale.shares(values), 0, 1, anchors
-    ).astype(float)
-    return colors
-
-
-def _pack_channels(channels: Picture) -> Pixels:
-    """Return red, green and blue, rounded, as one number for each pixel."""
-    rounded = np.clip(channels.round(), 0, 255).astype(np.uint32)
-    packed: Pixels = rounded[..., 0] << 16 | rounded[..., 1] << 8 | rounded[..., 2]
-    return packed
+def _pack_channels(channels: Shaped[np.ndarray, "*shape channel"]) -> Shaped[np.ndarray, "*shape"]:
+    """Return red, green and blue, whole numbers up to 255, as one number for each pixel."""
+    red, green, blue = (channels[..., index].astype(np.uint32) for index in range(3))
+    return np.asarray(red << 16 | green << 8 | blue)
 
 
 def to_palette(pixels: Pixels) -> Image.Image:
@@ -594,8 +575,7 @@ def _reduced_palette(colors: ColorRow) -> ColorRow:
     """Return the 160 most common colours, and a few that stand for all others."""
     others = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
     quantized = others.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
-    channels = np.array(quantized.getpalette(), dtype=np.uint32).reshape(-1, 3)
-    rest = channels[:, 0] << 16 | channels[:, 1] << 8 | channels[:, 2]
+    rest = _pack_channels(np.array(quantized.getpalette()).reshape(-1, 3))
     palette: ColorRow = np.concatenate([colors[:MOST_COMMON], rest[: PALETTE_COLORS - MOST_COMMON]])
     return palette
 

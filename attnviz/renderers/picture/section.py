@@ -21,6 +21,7 @@ from attnviz.renderers.picture.items import Box, Item, Items, Layout, Panel, Str
 from attnviz.renderers.picture.matrix import bars_width, color_scales, scale_bars, with_numbers_like
 from attnviz.renderers.picture.page_frame import (
     Captions,
+    Frame,
     Line,
     headline_lines,
     make_frame,
@@ -126,16 +127,25 @@ def _uniform_pages(
 ) -> list[Layout]:
     """Return a page for each section, all laid out alike: what they share stands in one place."""
     size, letters = _section_page(sections, given, text, captions)
-    margin, width = letters.margin, size[0] - 2 * letters.margin
+    frame, heads, room = _heads_and_room(sections, size, letters, captions)
+    pages = []
+    for head, body in zip(heads, _section_bodies(sections, room, letters), strict=True):
+        words = stacked_words(head, letters.margin, frame.top)
+        pages.append(Layout(size, (*words, *body, *frame.words())))
+    return pages
+
+
+def _heads_and_room(
+    sections: Sequence[Section], size: Size, letters: Lettering, captions: Captions
+) -> tuple[Frame, list[tuple[Line, ...]], Box]:
+    """Return the frame of a page, what each of some steps is, and the room below the longest of
+    these heads.
+    """
+    width = size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
     heads = [_head_lines(section, captions, letters, (width, size[1])) for section in sections]
-    top = frame.top - max(map(total_height, heads))
-    bottom = frame.room[1]
-    bodies = _section_bodies(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
-    pages = []
-    for head, body in zip(heads, bodies, strict=True):
-        pages.append(Layout(size, (*stacked_words(head, margin, frame.top), *body, *frame.words())))
-    return pages
+    top, bottom = frame.top - max(map(total_height, heads)), frame.room[1]
+    return frame, heads, (letters.margin, bottom, width, max(top - bottom, 0.5))
 
 
 def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
@@ -212,11 +222,8 @@ def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
     if section.bars:
         return len(section.sums)
     size, letters = _section_page([section], look.size, look.text, captions)
-    width = size[0] - 2 * letters.margin
-    frame = make_frame(replace(captions, title=""), size, letters)
-    head = _head_lines(section, captions, letters, (width, size[1]))
-    room = size[1] - letters.margin - total_height(head) - frame.room[1]
-    return _fitting_sums(section.sums, (width, room * SUMS_SHARES[0]), letters)[0]
+    _, _, (_, _, width, height) = _heads_and_room([section], size, letters, captions)
+    return _fitting_sums(section.sums, (width, height * SUMS_SHARES[0]), letters)[0]
 
 
 def _section_page(

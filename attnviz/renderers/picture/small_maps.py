@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, product
 
-from attnviz.renderers.picture.fit import first_fit, smaller_sizes
+from attnviz.renderers.picture.fit import fill_lines, first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Block, Box, Items, Maps, Stroke, Words
 from attnviz.renderers.picture.page_frame import Drawing, Key, keys_height, keys_items, scale_key
 from attnviz.renderers.picture.panel_labels import (
@@ -92,13 +92,8 @@ class HeadsDrawing(Drawing):
         sheet = best_sheet(self.overview, room, letters)
         for part in (_map_items, _head_names, _token_labels, _frame_items, _tag_key_items):
             yield from part(sheet)
-        left, _, width, _ = room
-        legend_box = (
-            left,
-            sheet.key_foot - sheet.legend_height,
-            width,
-            sheet.legend_height,
-        )  # below the maps, or the key
+        (left, _, width, _), high = room, sheet.legend_height
+        legend_box = (left, sheet.key_foot - high, width, high)  # below the maps, or the key
         yield from keys_items(sheet.legend, legend_box, letters.note)
 
     def legibility(self, room: Box, letters: Lettering) -> int:
@@ -302,8 +297,7 @@ class MapSheet:
 
     @property
     def height_below(self) -> float:
-        legend_height = self.legend_height
-        return (self.tokens[1].extent if self.tokens else 0.0) + legend_height
+        return (self.tokens[1].extent if self.tokens else 0.0) + self.legend_height
 
     @cached_property
     def legend(self) -> list[Key]:
@@ -380,8 +374,7 @@ class MapSheet:
         """Where the maps and the key end below."""
         key_foot = self.top_left[1] - tag_column_height(self.overview, self.letters)
         if self.key_beside:
-            legend_height = self.legend_height
-            return min(self.maps_foot, max(key_foot, self.room[1] + legend_height))
+            return min(self.maps_foot, max(key_foot, self.room[1] + self.legend_height))
         return self.maps_foot - self.key_room[1]
 
 
@@ -461,12 +454,11 @@ def _sheet_style(letters: Lettering) -> PanelStyle:
     return panel_style(letters, SLIDE, 1.0, 1.0)
 
 
-def _tag_sample(sheet: MapSheet, number: int, right: float, top: float, size: float) -> Items:
+def _tag_sample(sheet: MapSheet, flag: Flag, right: float, top: float, size: float) -> Items:
     """Yield the frame of a flag, for the key, whose upper right end is here."""
     side, inset = TAG_SIDE * size * POINT, FRAME_LINE * POINT
     box = right - side + inset, top - side + inset, side - 2 * inset, side - 2 * inset
-    color = frame_colors(sheet.overview)[sheet.overview.flags[number].map_index]
-    yield Block(box, outlined=FRAME_LINE, head=color)
+    yield Block(box, outlined=FRAME_LINE, head=frame_colors(sheet.overview)[flag.map_index])
 
 
 def tag_column_width(overview: Overview, letters: Lettering) -> float:
@@ -494,10 +486,10 @@ def tag_column_items(sheet: MapSheet, room: Box) -> Items:
     needed = tag_column_height(overview, letters)
     size = max(letters.axis * min(high / max(needed, 1e-6), 1.0), letters.smallest)
     letter, y = size * POINT, bottom + high - size * POINT
-    for number, flag in enumerate(overview.flags):
+    for flag in overview.flags:
         head_line, kind_line = _flag_text_lines(overview, flag)
         x = left + (TAG_SIDE + TAG_GAP) * letter
-        yield from _tag_sample(sheet, number, left + TAG_SIDE * letter, y + letter, size)
+        yield from _tag_sample(sheet, flag, left + TAG_SIDE * letter, y + letter, size)
         yield from _tag_words(head_line, x, y, size)
         yield from _tag_words(kind_line, x, y - TAG_PAIR * letter, size, faint=True)
         y -= (TAG_PAIR + TAG_LEADING) * letter
@@ -516,10 +508,10 @@ def tag_lines_items(sheet: MapSheet, room: Box) -> Items:
     y = bottom + high - 1.7 * letter
     for line in _wrapped_flags(overview, letters, wide):
         x = left
-        for number in line:
-            pieces = _flag_text(overview, overview.flags[number])
+        for flag in line:
+            pieces = _flag_text(overview, flag)
             top = y + (MIDDLE + TAG_SIDE / 2) * letter
-            yield from _tag_sample(sheet, number, x + TAG_SIDE * letter, top, size)
+            yield from _tag_sample(sheet, flag, x + TAG_SIDE * letter, top, size)
             yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
             x += _tag_width(pieces, size)
         y -= TAG_LINE_PITCH * letter
@@ -557,17 +549,13 @@ def _axis_text(tokens: Axis) -> str:
     return "".join(f"{' ' * space}{label}" for label, space in words).strip()
 
 
-def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[list[int]]:
-    """Return the numbers of flags in lines that are no wider than `room`."""
-    lines, x = list[list[int]](), room
-    for number, flag in enumerate(overview.flags):
-        needed = _tag_width(_flag_text(overview, flag), letters.axis)
-        if not lines or x + needed > room:
-            lines.append([])
-            x = 0.0
-        lines[-1].append(number)
-        x += needed
-    return lines
+def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[list[Flag]]:
+    """Return the flags in lines that are no wider than `room`."""
+
+    def width(flag: Flag) -> float:
+        return _tag_width(_flag_text(overview, flag), letters.axis)
+
+    return fill_lines(overview.flags, width, room)
 
 
 def _tag_width(pieces: TagText, size: float) -> float:

@@ -37,6 +37,7 @@ from attnviz.wording.keywords import replace_choices
 PICTURE_DPI = 200
 PNG_COMPRESSION = 3  # of 9: more takes long, and saves little
 WIDEST_PANEL_INCHES = 4  # inches: so many pixels a grid of many cells is pooled to
+HATCHED_NOTE = "hatched = hidden by the mask"
 
 
 def png_picture(view: View, look: Look) -> list[bytes]:
@@ -72,14 +73,17 @@ def pdf_picture(view: View, look: Look) -> list[bytes]:
     """Return a view as a PDF, with title, description and provenance in its metadata,
     and no date.
     """
+    return [_picture_bytes(view, look, "pdf", pdf_metadata(view, view.picture.description))]
+
+
+def pdf_metadata(view: View, subject: str) -> dict[str, Any]:
     texts = {
         "Title": view.headline,
-        "Subject": view.picture.description,
+        "Subject": subject,
         "Keywords": view.provenance_text,
         "Creator": "attnviz",
     }
-    metadata = {key: text for key, text in texts.items() if text}
-    return [_picture_bytes(view, look, "pdf", {**metadata, "CreationDate": None})]
+    return {**{key: text for key, text in texts.items() if text}, "CreationDate": None}
 
 
 def view_captions(view: View, look: Look) -> Captions:
@@ -90,7 +94,7 @@ def view_captions(view: View, look: Look) -> Captions:
     panels = view.picture.panels
     reading_notes = [note for note in panel_notes(panels) if note not in on_axes]
     explained = build_drawing(view.picture.groups) is not None  # by the picture itself
-    masked = ["hatched = hidden by the mask"] if has_masked_cells(panels) and not explained else []
+    masked = [HATCHED_NOTE] if has_masked_cells(panels) and not explained else []
     caveat = [view.picture.caveat] if view.picture.caveat else []
     footnote = view.settings if look.has_footnote else ""
     return Captions(

@@ -20,7 +20,7 @@ from attnviz.errors import Note, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import refuse_small_slides
 from attnviz.renderers.picture.matrix import distinct_titles
-from attnviz.renderers.picture.still_pictures import crop_picture
+from attnviz.renderers.picture.still_pictures import HATCHED_NOTE, crop_picture
 from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
 from attnviz.renderers.slides.master import (
     CAPTION_PLACEHOLDER,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT_SCALE = 1.5  # larger words would leave the picture no room
 MAX_PANEL_SLIDES = 40  # with a single panel each
-HATCHED_NOTE = "hatched = hidden by the mask"
 LEFT_OUT_SENTENCE = (
     "{left} of {count} panels have no slide of their own and are only on the first one"
 )

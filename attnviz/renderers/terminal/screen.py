@@ -19,10 +19,9 @@ from rich.text import Span, Text
 
 from attnviz.renderers.colors import (
     DEFAULT_PALETTE,
-    color_anchors,
-    color_values,
     fade_colors,
     needs_dark_ink,
+    scale_colors,
 )
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.scales import Scale
@@ -167,6 +166,7 @@ def _disjoint_segments(line: Text, line_style: Style) -> Iterator[Segment]:
 
 
 BLOCK_RAMP = "▁▂▃▄▅▆▇█"
+UPPER_HALF_BLOCK, LOWER_HALF_BLOCK = "▀", "▄"
 LEGEND_COLUMNS, NARROW_LEGEND_COLUMNS = 16, 8  # on a usual and on a narrow screen
 INKS_BY_DEPTH = {
     "16": (Color.from_ansi(0), Color.from_ansi(15)),
@@ -182,6 +182,7 @@ GREEN_MARKER_COLORS = {"16": 10, "256": 46}
 CellIndex = int | tuple[int, ...]
 FewColors = Literal["16", "256"]
 ColorNumbers = tuple[int, ...]
+StyledText = tuple[str, Style]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +235,7 @@ def paint_values(
         numbers = color_numbers[np.minimum(steps, len(color_numbers) - 1)]
         rgb = terminal_rgb(numbers)
         return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH[screen.colors], numbers)
-    anchors = color_anchors(screen.palette, screen.theme, scale.kind)
-    rgb = color_values(scale.shares(filled_values), 0, 1, anchors)
+    rgb = scale_colors(filled_values, scale, screen.palette, screen.theme)
     rgb = fade_colors(rgb, screen.theme) if is_off else rgb
     return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH["truecolor"])
 
@@ -325,6 +325,17 @@ def color_style(color: Color, behind: Color | None) -> Style:
     return Style.from_color(color, behind)
 
 
+def half_cell(colors: Sequence[Color | None], empty: StyledText) -> StyledText:
+    """Return a cell whose halves have these colours, the upper one first.
+
+    A half is left out where it has None, or no colour is given; without both it is `empty`.
+    """
+    upper, lower = (*colors, None)[:2]
+    if upper is not None:
+        return UPPER_HALF_BLOCK, color_style(upper, lower)
+    return empty if lower is None else (LOWER_HALF_BLOCK, color_style(lower, None))
+
+
 @lru_cache(maxsize=4096)
 def _ink_style(ink: Color, behind: Color) -> Style:
     """Return the style of letters in one colour on another; cached, since rich is slow."""
@@ -366,13 +377,11 @@ DIVERGING_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "16": {"dark": (14, 6, 4, 0, 1, 3, 11), "light": (4, 6, 14, 15, 11, 3, 1)},
 }
 
-# xterm's first 16 colours; the others are six levels of red, green and blue, and greys.
+# xterm's first 16 colours; rich knows the others, which are the same in every terminal.
 SYSTEM_COLORS = (
     "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
     "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
 )
-CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
-FIRST_GREY = 232
 
 
 def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> ColorNumbers:
@@ -401,9 +410,6 @@ def _xterm_rgb(number: int) -> tuple[int, int, int]:
     """
     if number < 16:
         red, green, blue = bytes.fromhex(SYSTEM_COLORS.split()[number])
-        return red, green, blue
-    if number >= FIRST_GREY:
-        grey = 8 + 10 * (number - FIRST_GREY)
-        return grey, grey, grey
-    index = number - 16
-    return CUBE_LEVELS[index // 36], CUBE_LEVELS[index // 6 % 6], CUBE_LEVELS[index % 6]
+    else:
+        red, green, blue = Color.from_ansi(number).get_truecolor()
+    return red, green, blue

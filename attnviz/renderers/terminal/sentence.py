@@ -14,7 +14,6 @@ from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
     MASKED_SIGN,
-    Paint,
     Screen,
     block_glyphs,
     fit_columns,
@@ -184,12 +183,9 @@ def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen
     bar = FULL_BLOCK * (length // 8) + EIGHTH_BLOCKS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
-    style = Style(color=_row_paint(grid, cell[0], value, screen).color(0))
-    return Text(bar, style)
-
-
-def _row_paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Paint:
-    return paint_values(values, scale_on_paper(grid.scale), screen, is_off=grid.is_off(row))
+    colors = scale_on_paper(grid.scale)
+    paint = paint_values(value, colors, screen, is_off=grid.is_off(cell[0]))
+    return Text(bar, Style(color=paint.color(0)))
 
 
 def scale_on_paper(scale: Scale) -> Scale:
