@@ -267,13 +267,16 @@ def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
     tables = {"weights": pack_table(weights, bits, head.scores)}
     if head.scores is not None and bits == EXACT_BITS:
         tables["scores"] = pack_table(head.scores, bits)
-    thumbnail = thumbnail_cells(weights, share=head.share)
-    return PackedHead(
-        tables=tables,
-        scale=visible_scale(head, weights),
-        small=thumbnail,
-        small_scale=visible_scale(head, thumbnail),
-    )
+    return _packed_head(head, weights, tables)
+
+
+def _packed_head(
+    head: HeadMap, cells: Cells, tables: Mapping[str, PackedTable], **about: int
+) -> PackedHead:
+    """Return a head with these tables, and with the thumbnail and the scales of its cells."""
+    small = thumbnail_cells(cells, share=head.share)
+    scale, small_scale = visible_scale(head, cells), visible_scale(head, small)
+    return PackedHead(tables=tables, scale=scale, small=small, small_scale=small_scale, about=about)
 
 
 def load_small_cells(cells: Cells) -> Cells:
@@ -404,14 +407,8 @@ def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
     block_height, block_width = (block_side(count, cells) for count in head.weights.shape)
     pooled = head.weights.pooled(block_height, block_width, share=head.share)
     blocks = StoredCells(pooled.values, pooled.hidden)
-    thumbnail = thumbnail_cells(blocks, share=head.share)
-    return PackedHead(
-        tables={"weights": pack_table(blocks, COARSE_BITS)},
-        scale=visible_scale(head, blocks),
-        small=thumbnail,
-        small_scale=visible_scale(head, thumbnail),
-        about={"tall": block_height, "wide": block_width},
-    )
+    tables = {"weights": pack_table(blocks, COARSE_BITS)}
+    return _packed_head(head, blocks, tables, tall=block_height, wide=block_width)
 
 
 def _add_rows(

@@ -120,11 +120,8 @@ class TableBlock:
     @property
     def title_height(self) -> float:
         """The room for a title above each table; 0 if none has one."""
-        return (
-            CARD_STYLE.title * POINT * 1.7
-            if any(table.content.title for table in self.tables)
-            else 0.0
-        )
+        has_titles = any(table.content.title for table in self.tables)
+        return CARD_STYLE.title * POINT * 1.7 if has_titles else 0.0
 
     @cached_property
     def column(self) -> Column:

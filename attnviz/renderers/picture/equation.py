@@ -29,6 +29,7 @@ from attnviz.renderers.picture.panel_labels import (
     column_ticks,
     labels_extent,
     no_ticks,
+    panel_style,
     row_ticks,
 )
 from attnviz.renderers.picture.text import (
@@ -475,14 +476,8 @@ def _make_term(
 def _term_style(letters: Lettering, share: float) -> PanelStyle:
     """Return a style in which labels have a share of their largest size."""
     label = max(letters.label * share, letters.smallest)
-    return PanelStyle(
-        title=letters.title,
-        axis=min(letters.axis, label),
-        label=label,
-        smallest=letters.smallest,
-        number=letters.number,
-        widest_label=LONGEST_LABEL * letters.label * POINT,
-    )
+    style, widest = panel_style(letters, SLIDE, 1.0, 1.0), LONGEST_LABEL * letters.label * POINT
+    return replace(style, axis=min(letters.axis, label), label=label, widest_label=widest)
 
 
 def _term_items(placed: PlacedTerm, number_size: float, letters: Lettering) -> Items:

@@ -257,18 +257,13 @@ def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Itera
     size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
     options = exercise.lettered_options
     row_room = paper.width / len(options) - 2.5 * side
-    across = (
-        len(options) if all(text_width(each, size * BOLD) <= row_room for each in options) else 1
-    )
+    are_short = all(text_width(each, size * BOLD) <= row_room for each in options)
+    across = len(options) if are_short else 1
+    room = paper.width / across - 2.5 * side
     yield _gap(PART_GAP)
     for start in range(0, len(options), across):
         row = range(start, start + across)
-        lines = {
-            n: wrap_parts(
-                options[n].split(" "), " ", size * BOLD, paper.width / across - 2.5 * side
-            )
-            for n in row
-        }
+        lines = {n: wrap_parts(options[n].split(" "), " ", size * BOLD, room) for n in row}
         ticked = exercise.answer if is_ticked else None
         height = max(map(len, lines.values())) * size * POINT * LEADING + 0.05 * paper.scale
         yield PaperPart(height, partial(_option_items, lines, ticked, across, paper))

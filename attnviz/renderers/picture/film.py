@@ -109,13 +109,11 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     scales = {
         grid.scale.label: grid.scale for grid in open_panels(panels) if isinstance(grid, Grid)
     }
-    return [
-        replace(group, panels=tuple(
-            panel.with_scales(scales) if isinstance(panel, Section) else panel
-            for panel in group.panels
-        ))
-        for group in groups
-    ]  # fmt: skip
+
+    def scaled(panel: Drawable) -> Drawable:
+        return panel.with_scales(scales) if isinstance(panel, Section) else panel
+
+    return [group.with_panels(scaled) for group in groups]
 
 
 def _step_frames(

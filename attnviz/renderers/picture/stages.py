@@ -128,11 +128,9 @@ def _stage_sign_width(sign: str, style: PanelStyle) -> float:
     between = SIGN_GAP * style.label * POINT
     if sign in (LINE_START, JOINED_TABLES):
         return 0.0
-    return (
-        between
-        if sign == SEPARATE_TABLES
-        else 2 * between + text_width(sign, _stage_sign_size(sign, style))
-    )
+    if sign == SEPARATE_TABLES:
+        return between
+    return 2 * between + text_width(sign, _stage_sign_size(sign, style))
 
 
 def _stage_sign_size(sign: str, style: PanelStyle) -> float:

@@ -175,23 +175,13 @@ def pool_groups(groups: Sequence[Group], look: Look) -> list[Group]:
     sides = [[block_size(n, math.ceil(n / pixels)) for n in grid.cells.shape] for grid in grids]
     pooled = [pool_grid(grid, *blocks) for grid, blocks in zip(grids, sides, strict=True)]
     scaled_grids = iter(with_common_scales(pooled))
-    return [
-        replace(
-            group,
-            panels=tuple([_with_grids(part, scaled_grids) for part in group.panels]),
-            below=tuple([part and next(scaled_grids) for part in group.below]),
-        )
-        for group in groups
-    ]
 
+    def pooled_panel(panel: Drawable) -> Drawable:
+        if isinstance(panel, Section):
+            return replace(panel, grids=tuple([next(scaled_grids) for _ in panel.grids]))
+        return next(scaled_grids) if isinstance(panel, Grid) else panel
 
-def _with_grids(panel: Drawable, grids: Iterator[Grid]) -> Drawable:
-    """Return a panel with the next of these grids in place of its own; other panels stay as they
-    are.
-    """
-    if isinstance(panel, Section):
-        return replace(panel, grids=tuple([next(grids) for _ in panel.grids]))
-    return next(grids) if isinstance(panel, Grid) else panel
+    return [group.with_panels(pooled_panel) for group in groups]
 
 
 def divide_pages(view: View, look: Look) -> list[View]:

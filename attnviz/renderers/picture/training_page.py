@@ -348,11 +348,8 @@ def _rows_with_remark(group: Group, counts: Callable[[PanelRemark], bool]) -> Gr
 def _row_choices(group: Group) -> list[Group]:
     """Return a group as it is; and with all tables beside each other, if they are at most six."""
     count = len(group.panels)
-    return (
-        [group, replace(group, column_count=count)]
-        if group.column_count < count <= MAX_TABLES_IN_ROW
-        else [group]
-    )
+    one_row = replace(group, column_count=count)
+    return [group, *[one_row] * (group.column_count < count <= MAX_TABLES_IN_ROW)]
 
 
 def _even_columns(group: Group, count: int) -> Group:
@@ -463,13 +460,12 @@ def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> It
     """
     lowest = min((box[1] for _, box in charts), default=0.0)
     foot = FOOT * letters.axis * POINT
-    sides = [
-        chart_ticks(
-            each, box[2], max(box[3] - foot - _heading_height(each, letters), 0.1), letters.axis
-        )
-        for each, box in charts
-    ]
-    reach = max((rows.extent for rows, _ in sides), default=0.0)
+
+    def numbers_width(curves: Curves, box: Box) -> float:
+        high = max(box[3] - foot - _heading_height(curves, letters), 0.1)
+        return chart_ticks(curves, box[2], high, letters.axis)[0].extent
+
+    reach = max((numbers_width(*chart) for chart in charts), default=0.0)
     titles = (text_width(curves.x_title, letters.axis) for curves, _ in charts)
     reach = max(reach, max(titles, default=0.0) + X_TITLE_GAP * letters.axis * POINT)
     size = min((_names_size(*chart, letters) for chart in charts), default=letters.label)

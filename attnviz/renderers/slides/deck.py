@@ -142,10 +142,7 @@ def _slide_picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
     """Return the picture of a view as a file, without the words that the slide has around it."""
     groups = view.picture.groups
     if len(view.picture.panels) == 1:  # the title of the slide says what its panel would repeat
-        groups = tuple(
-            replace(group, panels=tuple(map(_panel_without_title, group.panels)))
-            for group in groups
-        )
+        groups = tuple(group.with_panels(_panel_without_title) for group in groups)
     picture_view = replace(view, picture=Page(groups))
     with warnings.catch_warnings():
         # A full picture warns that {page} would give several: a deck has several slides.
@@ -311,11 +308,8 @@ def _common_title(view: View, part: Group) -> str:
     Otherwise, the title of the view.
     """
     is_said = view.has_chosen_title or view.title in view.headline or part.kind == "product"
-    return (
-        view.headline
-        if is_said or isinstance(part.panels[-1], Sentence | RankedBars)
-        else view.title
-    )
+    is_bars = isinstance(part.panels[-1], Sentence | RankedBars)
+    return view.headline if is_said or is_bars else view.title
 
 
 def _panel_title(panel: Drawable) -> str:

@@ -56,17 +56,12 @@ def sentence_lines(
         yield from [Text()] * (not is_whole_text)
         if len(grid.rows) > 1:
             yield title_text(name, is_off=grid.is_off(row))
-        sentence = (
-            []
-            if screen.width is None
-            else [*_colored_sentence(grid, row, screen, breaks_lines=is_whole_text)]
-        )
+        sentence = [*_colored_sentence(grid, row, screen, breaks_lines=is_whole_text)]
         yield from sentence
         if with_bars or not sentence:
             yield from [Text()] * bool(sentence)
-            yield from _weight_bars(
-                grid, row, screen, _bars_per_head(grid, screen, len(sentence) + 1)
-            )
+            max_bars = _bars_per_head(grid, screen, len(sentence) + 1)
+            yield from _weight_bars(grid, row, screen, max_bars)
     yield from [Text()] * with_bars
     if screen.width is not None:
         yield from legend_lines([grid], screen, scale_on_paper(grid.scale))
@@ -94,8 +89,10 @@ def _colored_sentence(
 ) -> Iterator[Text]:
     """Yield the tokens as in the text, wrapped to the screen, each in the colour of its weight.
 
-    `breaks_lines`: where the text does, too.
+    `breaks_lines`: where the text does, too. In a file there is no sentence.
     """
+    if screen.width is None:
+        return
     line, labels = Text(end=""), grid.columns.labels
     colors = scale_on_paper(grid.scale)
     words = colored_words(grid, row, range(len(labels)), screen, colors)

@@ -82,11 +82,8 @@ class MapForm:
     def lines(self, grid: Grid) -> int:
         """Return how many lines a map takes, with its title."""
         rows = len(grid.rows)
-        return (
-            1
-            + self.has_column_letters
-            + ((rows + 1) // 2 if self.halves else rows * self.cell_lines)
-        )
+        cell_lines = (rows + 1) // 2 if self.halves else rows * self.cell_lines
+        return 1 + self.has_column_letters + cell_lines
 
 
 @dataclass(frozen=True)
@@ -274,13 +271,10 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
     paint = _paint_map(grid, screen) if screen.colored else None
     for row, hidden in enumerate(grid.hidden.tolist()):
         cell_glyphs = [" "] * len(hidden) if paint else block_glyphs(grid.values[row], grid.scale)
-        visible = [
-            (
-                glyph * form.cell_columns,
-                paint.background_style((row, column)) if paint else PLAIN_STYLE,
-            )
-            for column, glyph in enumerate(cell_glyphs)
-        ]
+        places = [(row, column) for column in range(len(hidden))]
+        styles = [paint.background_style(place) if paint else PLAIN_STYLE for place in places]
+        texts = [glyph * form.cell_columns for glyph in cell_glyphs]
+        visible = list(zip(texts, styles, strict=True))
         for number in range(form.cell_lines):
             hidden_cell = (sign if number == form.cell_lines // 2 else empty), DIM_STYLE
             cells = (hidden_cell if hidden[at] else cell for at, cell in enumerate(visible))
@@ -340,12 +334,7 @@ def overview_lines(
         if sheet.height + len(lines_below) <= lines:
             break
     else:
-        letters = (
-            list(_letter_lines(overview, screen, lines))
-            if overview.flags and overview.kinds
-            else []
-        )
-        if letters:
+        if letters := list(_letter_lines(overview, screen, lines)):
             yield from letters
             return
     yield from sheet.text()
@@ -357,8 +346,10 @@ def _letter_lines(overview: Overview, screen: Screen, lines: int) -> Iterator[Te
     """Yield a letter for the kind of each head, layers side by side, and how many heads are of each
     kind; the letters of a kind that most heads have are dim.
 
-    Nothing if the heads of a layer do not fit on a line.
+    Nothing if no kinds are known, or the heads of a layer do not fit on a line.
     """
+    if not (overview.flags and overview.kinds):
+        return
     layers, heads = overview.rows.labels, overview.columns.labels
     start = max(map(cell_len, layers)) + 1
     row, column = overview.map_cells[overview.flags[0].map_index]
