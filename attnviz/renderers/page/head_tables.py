@@ -321,23 +321,6 @@ def take_within_bytes(heads: Iterable[PackedHead], size: int) -> list[PackedHead
     return taken_heads
 
 
-@dataclass(frozen=True)
-class SpacedRows:
-    """Evenly spaced rows of a head, and how many bits their numbers have."""
-
-    first: int
-    step: int
-    bits: int = COARSE_BITS
-
-    @property
-    def row_slice(self) -> slice:
-        return slice(self.first, None, self.step)
-
-    def describe_rows(self, head: HeadMap) -> dict[str, int]:
-        count = len(range(self.first, head.weights.shape[0], self.step))
-        return {"first": self.first, "step": self.step, "count": count}
-
-
 def pack_heads_in_blocks(explorer: HeadExplorer, size: int) -> list[PackedHead]:
     """Return all heads pooled into blocks of tokens, with some single rows, in about `size` bytes.
 
@@ -420,16 +403,18 @@ def _add_rows(
     """
     head, packed_head = pair
     row_count = head.weights.shape[0]
-    rows = [SpacedRows((row_count - 1) % step, step)]
+    rows = [(range((row_count - 1) % step, row_count, step), COARSE_BITS)]
     if bits and query is not None and query < row_count:
-        rows.insert(0, SpacedRows(query, row_count, bits))
-    packed_rows = [_pack_rows(head, spaced.row_slice, spaced.bits) for spaced in rows]
+        rows.insert(0, (range(query, row_count, row_count), bits))
+    slices = [(slice(spaced.start, None, spaced.step), width) for spaced, width in rows]
+    packed_rows = [_pack_rows(head, row_slice, width) for row_slice, width in slices]
+    kept = [{"first": each.start, "step": each.step, "count": len(each)} for each, _ in rows]
     row_tables = {f"kept{number}": table for number, (_, table) in enumerate(packed_rows)}
     return replace(
         packed_head,
         tables={**packed_head.tables, **row_tables},
         row_scale=visible_scale(head, packed_rows[-1][0]),
-        about={**packed_head.about, "kept": [spaced.describe_rows(head) for spaced in rows]},
+        about={**packed_head.about, "kept": kept},
     )
 
 

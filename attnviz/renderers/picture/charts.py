@@ -37,7 +37,7 @@ def curves_chart(curves: Curves, box: tuple[float, float, float, float]) -> Char
         bounds = (line.low, line.middle, line.high)
         low, middle, high = (y_span.share(values[reached]) for values in bounds)
         marked = not line.dashed and len(curves.x_values) <= MAX_MARKED_X_VALUES
-        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain, marked))
+        trails.append(Trail(number, x, replace(line, low=low, middle=middle, high=high), marked))
     return Chart(box, tuple(trails))
 
 

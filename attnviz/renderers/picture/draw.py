@@ -167,16 +167,17 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     for trail in chart.trails:
-        in_ink = trail.dashed or trail.plain
-        color = colors.ink if in_ink else colors.series[trail.number % len(colors.series)]
-        if not trail.dashed:
-            axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
+        line = trail.line
+        in_ink = line.dashed or line.plain
+        color = colors.ink if in_ink else _series_color(trail.number, colors)
+        if not line.dashed:
+            axes.fill_between(trail.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
         marker = "o" if trail.marked else ""
-        style = (0, (4, 3)) if trail.dashed else "solid"
-        width = 1.0 if trail.dashed else 1.8
+        style = (0, (4, 3)) if line.dashed else "solid"
+        width = 1.0 if line.dashed else 1.8
         axes.plot(
-            trail.x, trail.middle, color=color, linestyle=style, linewidth=width, marker=marker,
-            markersize=3.5, clip_on=trail.dashed,
+            trail.x, line.middle, color=color, linestyle=style, linewidth=width, marker=marker,
+            markersize=3.5, clip_on=line.dashed,
         )  # fmt: skip
 
 

@@ -94,12 +94,6 @@ def gif_picture(view: View, look: Look) -> list[bytes]:
         return [_gif_bytes(images, [frame.seconds for frame in frames], view.provenance_text)]
 
 
-def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
-    groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
-    step_captions = replace(captions, title="", notes=view.picture.caveat)
-    return _step_frames(groups, look, with_glyphs(captions), with_glyphs(step_captions))
-
-
 def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     """Return groups whose sections have one scale for all frames, moments included.
 
@@ -116,20 +110,18 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     return [group.with_panels(scaled) for group in groups]
 
 
-def _step_frames(
-    groups: Sequence[Group], look: Look, captions: Captions, below: Captions
-) -> Iterator[FilmFrame]:
+def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
     """Yield a frame for each step, one for each moment in which a step is computed, and a last one.
 
     All have the same small print, so that nothing jumps; together they last at most five steps.
     """
+    groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
+    below = with_glyphs(replace(captions, title="", notes=view.picture.caveat))
+    captions = with_glyphs(captions)
     panels = [panel for group in groups for panel in group.all_panels]
     sections = [part for part in panels if isinstance(part, Section)]
-    page = (
-        _page_of_all_steps(groups, look, captions)
-        if sections
-        else page_layout(groups, look, captions)
-    )
+    draw_page = _page_of_all_steps if sections else page_layout
+    page = draw_page(groups, look, captions)
     frames = [FilmFrame(page, look.seconds * LAST_FRAME_SHARE)]
     computed = [part for part in sections if any(one.cell_sources for one in part.moments)]
     if len(computed) > 1:

@@ -298,8 +298,7 @@ def _panel_texts(panels: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator
             content, titles.lines[index], titles.size, box, style.smallest, curves, end - box[0]
         )
         rows, columns = panels.row_ticks[index], panels.column_ticks[index]
-        untitled = replace(rows, title=""), replace(columns, title="")
-        yield from axis_items(*untitled, box, style)
+        yield from axis_items(rows.untitled, columns.untitled, box, style)
     yield from _row_titles(panels, boxes, room)
     for row in range(panels.order.rows):
         yield from _column_titles(panels, boxes, panels.indices(row))

@@ -328,15 +328,15 @@ def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[
     """Return how many sums fit a room, and in letters of how many points; all of them, if letters
     can be small enough.
     """
-    readable = [max(letters.text * share, letters.smallest) for share in READABLE_SHARES]
-    for unbroken in (True, False):
-        for size in readable:
+    readable, last, cut = (
+        [max(letters.text * share, letters.smallest) for share in shares]
+        for shares in (READABLE_SHARES, LAST_SHARES, CUT_SUMS_SHARES)
+    )
+    for unbroken, sizes in ((True, readable), (False, readable + last)):
+        for size in sizes:
             if _sums_fit(sums, len(sums), size, room, unbroken):
                 return len(sums), size
-    for size in (max(letters.text * share, letters.smallest) for share in LAST_SHARES):
-        if _sums_fit(sums, len(sums), size, room, unbroken=False):
-            return len(sums), size
-    for size in (readable[-1], *(max(letters.text * s, letters.smallest) for s in CUT_SUMS_SHARES)):
+    for size in (readable[-1], *cut):
         count = 0
         while count < len(sums) and _sums_fit(sums, count + 1, size, room, unbroken=False):
             count += 1

@@ -439,12 +439,9 @@ def _with_tokens(sheet: MapSheet) -> MapSheet | None:
         return None
     for _ in range(2):
         (wide, high), style = sheet.map_size, _sheet_style(letters)
-        rows = row_ticks(
-            replace(overview.query_axis, title=""), high / len(overview.query_axis), style
-        )
-        columns = column_ticks(
-            replace(overview.key_axis, title=""), wide / len(overview.key_axis), style
-        )
+        queries, keys = overview.query_axis, overview.key_axis
+        rows = row_ticks(queries, high / len(queries), style).untitled
+        columns = column_ticks(keys, wide / len(keys), style).untitled
         sheet = replace(sheet, tokens=(rows, columns))
     all_named = len(rows.positions) == rows.count and len(columns.positions) == columns.count
     return sheet if all_named else None

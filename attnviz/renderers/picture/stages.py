@@ -6,7 +6,7 @@ The cells of a line have one width, so that tables that are cut, or joined, can 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from attnviz.renderers.picture.items import Box, Item, Items, Words, panel_boxes
@@ -65,9 +65,7 @@ class StageLine:
         """
         axis = self.pieces[0].grid.rows
         has_names = any(axis.labels)
-        return (
-            row_ticks(replace(axis, title=""), height, self.style) if has_names else no_ticks(axis)
-        )
+        return row_ticks(axis, height, self.style).untitled if has_names else no_ticks(axis)
 
     def fixed_width(self, height: float) -> float:
         """Return the width of the labels and signs beside its cells, if a row is `height` inches

@@ -131,8 +131,8 @@ class TableGrid:
         """
         none, across = Ticks("", 0), self.group.column_count
         is_last = number + across >= len(self.grids)
-        rows = replace(self.rows, title="") if number % across == 0 else none
-        return rows, replace(self.columns, title="") if is_last else none
+        rows = self.rows.untitled if number % across == 0 else none
+        return rows, self.columns.untitled if is_last else none
 
     def items(self, corner: tuple[float, float]) -> Items:
         """Yield the tables from this upper left corner, with labels, titles, names, and a ring
@@ -487,8 +487,7 @@ def _chart_items(
     wide = max(width - reach - max(CHART_RIGHT * letters.axis * POINT, last_half), 0.2)
     high = max(height - foot - _heading_height(curves, letters), 0.2)
     inner = left + reach, bottom + foot, wide, high
-    rows, columns = chart_ticks(curves, wide, high, letters.axis)
-    rows, columns = replace(rows, title=""), replace(columns, title="")
+    rows, columns = (ticks.untitled for ticks in chart_ticks(curves, wide, high, letters.axis))
     if not numbered:
         columns = replace(columns, labels=("",) * len(columns.labels))
     sides = [*axis_items(rows, columns, inner, PanelStyle())]

@@ -125,6 +125,11 @@ def fit_columns(text: str, width: int) -> str:
     return set_cell_size(text, width - 1) + "…"
 
 
+def cut_columns(text: str, width: int) -> str:
+    """Return the text, cut to `width` columns with an ellipsis if it is wider."""
+    return fit_columns(text, min(cell_len(text), width))
+
+
 def joined_line(parts: Iterable[tuple[str, Style]]) -> Text:
     """Return texts, each in its style, as one line; appending one after the other takes longer."""
     texts: list[str] = []
@@ -208,7 +213,7 @@ class Paint:
     def background_style(self, index: CellIndex) -> Style:
         """Return the style of letters on the colour of a value, in legible black or white."""
         ink = self.inks[0 if self.dark_ink[index] else 1]
-        return _ink_style(ink, self.color(index))
+        return color_style(ink, self.color(index))
 
 
 def color_from_code(code: int, *, has_few: bool) -> Color:
@@ -218,6 +223,11 @@ def color_from_code(code: int, *, has_few: bool) -> Color:
     if has_few:
         return _ansi_color(code)
     return _rgb_color(code >> 16, code >> 8 & 255, code & 255)
+
+
+# Cached, since rich is slow.
+_ansi_color = lru_cache(maxsize=4096)(Color.from_ansi)
+_rgb_color = lru_cache(maxsize=4096)(Color.from_rgb)
 
 
 def paint_values(
@@ -308,18 +318,6 @@ def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=4096)
-def _ansi_color(number: int) -> Color:
-    """Return a colour by its number in the terminal's table; cached, since rich is slow."""
-    return Color.from_ansi(number)
-
-
-@lru_cache(maxsize=4096)
-def _rgb_color(red: int, green: int, blue: int) -> Color:
-    """Return a colour by its red, green and blue; cached, since rich is slow."""
-    return Color.from_rgb(red, green, blue)
-
-
 @lru_cache(maxsize=32768)  # pairs of colours: a head in half blocks has a thousand
 def color_style(color: Color, behind: Color | None) -> Style:
     return Style.from_color(color, behind)
@@ -334,12 +332,6 @@ def half_cell(colors: Sequence[Color | None], empty: StyledText) -> StyledText:
     if upper is not None:
         return UPPER_HALF_BLOCK, color_style(upper, lower)
     return empty if lower is None else (LOWER_HALF_BLOCK, color_style(lower, None))
-
-
-@lru_cache(maxsize=4096)
-def _ink_style(ink: Color, behind: Color) -> Style:
-    """Return the style of letters in one colour on another; cached, since rich is slow."""
-    return Style.from_color(ink, behind)
 
 
 def marker_color(screen: Screen) -> Color:

@@ -16,6 +16,7 @@ from attnviz.renderers.terminal.screen import (
     MASKED_SIGN,
     Screen,
     block_glyphs,
+    cut_columns,
     fit_columns,
     legend_lines,
     paint_values,
@@ -124,8 +125,7 @@ def colored_words(
         paint = paint_values(values, colors, screen, is_off=grid.is_off(row))
     glyphs = [] if screen.colored else block_glyphs(values, grid.scale)
     for index, column in enumerate(columns):
-        label = grid.columns.labels[column]
-        label = fit_columns(label, screen.room - 1) if cell_len(label) >= screen.room else label
+        label = cut_columns(grid.columns.labels[column], screen.room - 1)
         if grid.hidden[row, column]:
             yield Text(label if screen.colored else label + MASKED_SIGN, DIM_STYLE)
         elif paint is None:
@@ -275,5 +275,4 @@ def _fitting_remark(text: str, room: int, columns_left: int) -> str:
     gap = " " * (REMARK_GAP if room else 1)
     if not text or columns_left <= len(gap) + 1:
         return ""
-    columns = min(cell_len(text), columns_left - len(gap))
-    return gap + fit_columns(text, columns)
+    return gap + cut_columns(text, columns_left - len(gap))

@@ -27,6 +27,7 @@ from attnviz.renderers.terminal.screen import (
     Screen,
     StyledText,
     block_glyphs,
+    cut_columns,
     fit_columns,
     half_cell,
     paint_values,
@@ -211,13 +212,9 @@ def _line_names(rows: Axis, form: MapForm) -> list[str]:
     if form.has_column_numbers:
         words = [f"{number} {word}" for number, word in zip(rows.numbers, words, strict=True)]
     if not form.halves:
-        return [_cut_word(word, MAX_NAME_COLUMNS) for word in words]
-    words = [_cut_word(word, PAIR_NAME_COLUMNS) for word in words]
+        return [cut_columns(word, MAX_NAME_COLUMNS) for word in words]
+    words = [cut_columns(word, PAIR_NAME_COLUMNS) for word in words]
     return ["/".join(words[first : first + 2]) for first in range(0, len(words), 2)]
-
-
-def _cut_word(word: str, max_columns: int) -> str:
-    return word if cell_len(word) <= max_columns else fit_columns(word, max_columns)
 
 
 def _map_row_lines(
@@ -255,7 +252,7 @@ def _map_title_line(heads: HeadGrids, start: int, width: int, gap: int) -> Text:
     line = Text(end="")
     for number, head in enumerate(heads):
         room = width if number else start + width
-        title = fit_columns(_cut_word(head.title, room), room)
+        title = fit_columns(cut_columns(head.title, room), room)
         line.append(" " * gap if number else "")
         line.append_text(title_text(title, is_off=head.is_all_off))
     line.rstrip()

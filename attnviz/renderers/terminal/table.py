@@ -24,6 +24,7 @@ from attnviz.renderers.terminal.screen import (
     Screen,
     block_glyphs,
     color_from_code,
+    cut_columns,
     fit_columns,
     half_cell,
     joined_line,
@@ -381,9 +382,7 @@ def row_names(axis: Axis) -> list[str]:
 
 def pair_names(axis: Axis) -> list[str]:
     """Return a name for each two rows, `1 The / 2 old`, each part cut to 15 columns."""
-    names = [
-        fit_columns(name, min(cell_len(name), MAX_PAIR_NAME_COLUMNS)) for name in row_names(axis)
-    ]
+    names = [cut_columns(name, MAX_PAIR_NAME_COLUMNS) for name in row_names(axis)]
     width = max(map(cell_len, names[::2]), default=0)
     return [
         upper if lower is None else f"{fit_columns(upper, width)}{PAIR_SEPARATOR}{lower}"
