@@ -411,7 +411,11 @@ def sentence_markup(sentence: Sentence) -> Markup:
     words = zip_longest(
         grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist(), titles
     )
-    parts = [_word_markup(position, *word, sentence.query) for position, word in enumerate(words)]
+    parts = []
+    for position, (label, spaced, shade, hides, title) in enumerate(words):
+        gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
+        name, class_ = "mark" if position == sentence.query else "span", "hides" if hides else shade
+        parts.append(join_markup([gap, tag(name, label, class_=class_, title=title)]))
     if not titles:
         return tag("p", *parts, class_="reading")
     labels = grid.columns.labels
@@ -436,21 +440,3 @@ def _token_titles(grid: Grid) -> Iterator[str]:
     cells = zip(grid.columns.names, grid.values[0].tolist(), grid.hidden[0].tolist(), strict=True)
     for name, value, hides in cells:
         yield f"{name}: {'hidden by the mask' if hides else f'{write(value)} {grid.scale.name}'}"
-
-
-def _word_markup(
-    position: int,
-    label: str,
-    spaced: bool | None,
-    shade: str | None,
-    hides: bool,
-    title: str | None,
-    query: int | None,
-) -> Markup:
-    """Return one token of a sentence, behind a space if it has one.
-
-    `spaced`: whether it has; None: all but the first have. `hides`: it is masked.
-    """
-    gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
-    name, class_ = "mark" if position == query else "span", "hides" if hides else shade
-    return join_markup([gap, tag(name, label, class_=class_, title=title)])

@@ -517,9 +517,7 @@ def card_items(card: Card, tables: TableBlock, left: float, top: float, width: f
     head = card_head(card, width)
     yield Stroke(((left, top), (left + width, top)))
     yield from _card_heading_words(head, left, top)
-    for key in _head_bars(head, left + width, top):
-        yield key
-        yield from _scale_end_words(key)
+    yield from _head_key_items(head, left + width, top)
     y = top - head.height - tables.height - SUMS_GAP
     for line in card_foot(card, width):
         y -= SUM_POINTS * POINT * SUMS_LEADING
@@ -535,11 +533,15 @@ def _card_heading_words(head: CardHead, left: float, top: float) -> Iterator[Wor
         yield Words(line, left, y, PRINT_POINTS, faint=True)
 
 
-def _head_bars(head: CardHead, right: float, top: float) -> Iterator[ColorBar]:
+def _head_key_items(head: CardHead, right: float, top: float) -> Items:
+    """Yield a bar for each scale, between its two ends, from the right on."""
     y = top - RULE - HEADING_POINTS * POINT
     for scale in head.scales:
-        end_width = text_width(_scale_ends(scale)[1], PRINT_POINTS)
-        yield ColorBar(scale, (right - end_width - 0.04 - CARD_KEY_SIZE[0], y, *CARD_KEY_SIZE))
+        low, high = _scale_ends(scale)
+        left = right - text_width(high, PRINT_POINTS) - 0.04 - CARD_KEY_SIZE[0]
+        yield ColorBar(scale, (left, y, *CARD_KEY_SIZE))
+        yield Words(low, left - 0.04, y, PRINT_POINTS, faint=True, halign="right")
+        yield Words(high, left + CARD_KEY_SIZE[0] + 0.04, y, PRINT_POINTS, faint=True)
         right -= _scale_key_width(scale)
 
 
@@ -550,10 +552,3 @@ def _scale_key_width(scale: Scale) -> float:
 def _scale_ends(scale: Scale) -> tuple[str, str]:
     """Return the low and the high end of a scale as texts; ≥ before a high one that is exceeded."""
     return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}")
-
-
-def _scale_end_words(key: ColorBar) -> Iterator[Words]:
-    left, bottom, width, _ = key.box
-    low, high = _scale_ends(key.scale)
-    yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, halign="right")
-    yield Words(high, left + width + 0.04, bottom, PRINT_POINTS, faint=True)

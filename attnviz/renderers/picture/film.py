@@ -235,12 +235,13 @@ def _repainted_pictures(
     other colours.
     """
     draw = partial(_layout_pixels, look=look, size=size)
-    picture, repainting = draw(layouts[0]), plan_repainting(layouts[0], look, draw)
+    picture, canvases = draw(layouts[0]), _panel_canvases(layouts[0], look, draw)
     yield picture
     for before, layout in itertools.pairwise(layouts):
         part, boxes = parts_beside_cells(before, layout)
         picture = with_patches(picture, draw(part), boxes, layout.size[1])
-        picture = repainting.paint(picture, layout)
+        for canvas, panel in zip(canvases, layout.panels, strict=True):
+            picture[canvas.rows, canvas.columns] = canvas.paint(panel, look)
         yield picture
 
 
@@ -431,43 +432,24 @@ class Canvas:
 
     rows: slice
     columns: slice
-    low: Float[np.ndarray, "down across 3"]  # the picture of cells at the low end
+    low: Float[np.ndarray, "down across 3"]  # the picture of cells at the low end,
+    lowest: Color  # which have this colour
     share: Float[np.ndarray, "down across 1"]
     row: Shaped[np.ndarray, "down 1"]
     column: Shaped[np.ndarray, "1 across"]
 
-    def paint(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
-        """Return the pixels of the panel with these colours in its cells.
-
-        `lowest` is the colour that all cells have in `low`.
-        """
-        channels = self.low + self.share * (colors[self.row, self.column] - lowest)
+    def paint(self, panel: Panel, look: Look) -> Pixels:
+        """Return the pixels with the cells of this panel, whatever was in them."""
+        filled = np.nan_to_num(panel.grid.values)
+        colors = scale_colors(filled, panel.grid.scale, look.colors, look.theme).astype(float)
+        channels = self.low + self.share * (colors[self.row, self.column] - self.lowest)
         return _pack_channels(np.clip(channels.round(), 0, 255))
 
 
-@dataclass(frozen=True, eq=False)
-class Repainting:
-    """A page on which only the colours of cells change."""
-
-    canvases: tuple[Canvas, ...]
-    look: Look
-
-    def paint(self, picture: Pixels, layout: Layout) -> Pixels:
-        """Return a picture with the cells of this layout, whatever was in them."""
-        pixels = np.array(picture)
-        for canvas, panel in zip(self.canvases, layout.panels, strict=True):
-            lowest, _ = _end_colors(panel, self.look)
-            filled, look = np.nan_to_num(panel.grid.values), self.look
-            colors = scale_colors(filled, panel.grid.scale, look.colors, look.theme).astype(float)
-            pixels[canvas.rows, canvas.columns] = canvas.paint(colors, lowest)
-        return pixels
-
-
-def plan_repainting(layout: Layout, look: Look, draw: DrawPixels) -> Repainting:
+def _panel_canvases(layout: Layout, look: Look, draw: DrawPixels) -> list[Canvas]:
     """Return which pixels belong to which cell, found by drawing a layout twice."""
     low, high = (_color_channels(draw(_with_cells_at_end(layout, end))) for end in ("low", "high"))
-    canvases = (_panel_canvas(panel, layout, low, high, look) for panel in layout.panels)
-    return Repainting(tuple(canvases), look)
+    return [_panel_canvas(panel, layout, low, high, look) for panel in layout.panels]
 
 
 def _with_cells_at_end(layout: Layout, end: str) -> Layout:
@@ -490,11 +472,12 @@ def _panel_canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, loo
     top = down - (bottom + height) * dpi  # counted from below, where a page ends at a pixel
     rows, row = _cell_pixels(top, height * dpi, len(panel.grid.rows), down)
     columns, column = _cell_pixels(left * dpi, width * dpi, len(panel.grid.columns), across)
-    lowest, highest = _end_colors(panel, look)
+    anchors = color_anchors(look.colors, look.theme, panel.grid.scale.kind)
+    lowest, highest = anchors[0], anchors[-1]
     channel = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
     low_part = low[rows, columns]
     share = (high[rows, columns] - low_part)[..., channel] / (highest - lowest)[channel]
-    return Canvas(rows, columns, low_part, share[..., None], row[:, None], column[None, :])
+    return Canvas(rows, columns, low_part, lowest, share[..., None], row[:, None], column[None, :])
 
 
 def _cell_pixels(
@@ -507,11 +490,6 @@ def _cell_pixels(
     part = slice(max(int(start) - 1, 0), min(int(start + length) + 2, limit))
     shares = (np.arange(part.start, part.stop) + 0.5 - start) / length
     return part, np.clip((shares * count).astype(int), 0, count - 1)
-
-
-def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
-    anchors = color_anchors(look.colors, look.theme, panel.grid.scale.kind)
-    return anchors[0], anchors[-1]
 
 
 def _pack_channels(channels: Shaped[np.ndarray, "*shape channel"]) -> Shaped[np.ndarray, "*shape"]:

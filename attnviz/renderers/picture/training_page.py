@@ -382,10 +382,8 @@ def _charts_below(group: Group, charts: list[Curves], room: Box, letters: Letter
     tables = largest_tables(group, width, height - high, letters)
     gap, high = CHART_GAP * label, height - tables.column.size[1] - 0.5 * CHART_GAP * label
     wide = (width - gap * (count - 1)) / count
-    lefts = [left + number * (wide + gap) for number in range(len(charts))]
-    return Course(
-        tables, [(curves, (x, bottom, wide, high)) for curves, x in zip(charts, lefts, strict=True)]
-    )
+    boxes = [(left + n * (wide + gap), bottom, wide, high) for n in range(len(charts))]
+    return Course(tables, list(zip(charts, boxes, strict=True)))
 
 
 def _ring_around(box: Box) -> Stroke:

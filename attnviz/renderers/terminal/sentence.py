@@ -226,8 +226,8 @@ def _ranking_lines(ranking: RankedBars, row_count: int, screen: Screen) -> Itera
     values, hidden = grid.values[:, 0].tolist(), grid.hidden[:, 0].tolist()
     numbers = [cell_text(*pair, write, MASKED_SIGN) for pair in zip(values, hidden, strict=True)]
     digits = max(map(cell_len, numbers[:row_count]), default=0)
-    room = _room_for_bars(ranking, row_count, name_columns + digits + 1, screen)
     remarks = [ranking.remark_text(row, write) for row in range(row_count)]
+    room = _room_for_bars(remarks, name_columns + digits + 1, screen)
     for row in range(row_count):
         line = Text(f"{fit_columns(names[row], name_columns)}{numbers[row]:>{digits}} ", end="")
         line.append_text(_ranking_bar(ranking, row, room, screen))
@@ -252,15 +252,13 @@ def _ranking_bar(ranking: RankedBars, row: int, room: int, screen: Screen) -> Te
     return Text("", end="").join([bar[:mark_column], sign, bar[mark_column + 1 :]])
 
 
-def _room_for_bars(ranking: RankedBars, row_count: int, columns_before: int, screen: Screen) -> int:
+def _room_for_bars(remarks: list[str], columns_before: int, screen: Screen) -> int:
     """Return the columns that names, numbers and the longest remark leave for bars; 0 in a file.
 
     Bars have a few columns at least, and 40 at most.
     """
     if screen.width is None:
         return 0
-    write = cell_format(ranking.grid, screen.decimals)
-    remarks = (ranking.remark_text(row, write) for row in range(row_count))
     remark_columns = max(map(cell_len, remarks), default=0)
     free_columns = screen.room - columns_before
     bar_columns = free_columns - remark_columns - (REMARK_GAP if remark_columns else 0)
