@@ -69,9 +69,8 @@ MAX_EVEN_TABLES = 4  # so many tables stand in rows that are all full
 TABLES_GAP, TABLE_ROW_GAP = 0.12, 0.1  # between two tables
 HEAD_AT_END = re.compile(r"(?:^|head | )(\d+)$")
 CardPanels = tuple[Grid | Curves, ...]
-CellGrowth = tuple[
-    float, float
-]  # how many times as large cells are, and how many times as wide then
+# How many times as large cells are, and how many times as wide then
+CellGrowth = tuple[float, float]
 HEADING_POINTS, SMALLER_HEADING, PRINT_POINTS = 11.0, 9.0, CARD_POINTS  # points
 SUM_POINTS, SUMS_GAP = CARD_POINTS, 0.06  # points; inches between tables and sums
 WIDEST_HEADING = 3.6  # a longer one is cut

@@ -311,11 +311,8 @@ def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layo
     width, factor = frame.size[0], frame.letters.smallest / CARD_POINTS
     room = _cards_room(frame, factor)[2]
     cards = _narrow_cards(cards, room)
-    frame_height = (
-        HIGHEST_PAGE
-        - _cards_room(make_frame(captions, (width, HIGHEST_PAGE), frame.letters), factor)[3]
-        * factor
-    )
+    highest_frame = make_frame(captions, (width, HIGHEST_PAGE), frame.letters)
+    frame_height = HIGHEST_PAGE - _cards_room(highest_frame, factor)[3] * factor
     for max_lines, plain in ((SUM_LINE_COUNTS[-2], False), (SUM_LINE_COUNTS[-2], True), (0, True)):
         variant = _with_sums(cards, max_lines, plain=plain)
         height = flow_cards(variant, room, 1.0).height * factor + frame_height
@@ -484,17 +481,15 @@ def _widened_card(piece: CardBox, extra: float) -> CardBox:
     """Return a card `extra` inches wider; its cells grow with it, as long as they do not become too
     wide.
     """
+    card, tables = piece.card, piece.body
     width = math.floor((piece.width + extra) * 100 + 1e-6) / 100
-    if not piece.body.tables:
-        return CardBox(piece.card, piece.body, width)
-    spare = width - piece.body.width
-    tables, (growth, widening) = piece.body, piece.body.growth
-    wider = math.floor(min(widening * (1 + spare / tables.cells_width), MAX_CELL_GROWTH) * 10) / 10
-    if wider > widening:
-        larger = table_block(piece.card.panels, tables.across, (growth, wider), piece.card.fine)
-        if larger.width <= width:
-            return CardBox(piece.card, larger, width)
-    return CardBox(piece.card, tables, width)
+    if tables.tables:
+        (growth, widening), spare = tables.growth, width - tables.width
+        most = min(widening * (1 + spare / tables.cells_width), MAX_CELL_GROWTH)
+        if (wider := math.floor(most * 10) / 10) > widening:
+            larger = table_block(card.panels, tables.across, (growth, wider), card.fine)
+            tables = larger if larger.width <= width else tables
+    return CardBox(card, tables, width)
 
 
 def flow_items(flow: CardFlow, room: Box) -> Items:

@@ -29,14 +29,14 @@ from attnviz.renderers.picture.page_frame import (
     total_height,
 )
 from attnviz.renderers.picture.panel_labels import panel_style
-from attnviz.renderers.picture.panel_rows import possible_orders
+from attnviz.renderers.picture.panel_rows import best_panel_rows, possible_orders
 from attnviz.renderers.picture.panels import (
     LETTER_SHARES,
     NATURAL_SCALE,
     STRETCH,
     NoRoomError,
     natural_page,
-    panels_in_room,
+    place_panels,
 )
 from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
 from attnviz.renderers.picture.text import (
@@ -427,5 +427,6 @@ def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item
     if section.stages:
         items, right = stage_items(grids, section.stages, tables_room, style, letters)
     else:
-        items, right = panels_in_room(grids, tables_room, style)
+        panels = best_panel_rows(possible_orders(grids), tables_room, style)
+        items, right = place_panels(panels, tables_room)
     return [*items, *scale_bars(items, scales, right, (bottom, bottom + height), letters)]

@@ -253,11 +253,9 @@ class MapSheet:
     @property
     def worth(self) -> float:
         """How much its shape counts, beside the size of its maps: less with a shorter last part."""
-        parts, whole = (
-            (self.across, len(self.overview.columns))
-            if self.is_wrapped
-            else (self.layers_down, len(self.overview.rows))
-        )
+        parts, whole = self.layers_down, len(self.overview.rows)
+        if self.is_wrapped:
+            parts, whole = self.across, len(self.overview.columns)
         return RAGGED_WORTH if whole % parts else 1.0
 
     @cached_property
@@ -461,12 +459,8 @@ def _tag_sample(sheet: MapSheet, flag: Flag, right: float, top: float, size: flo
 def tag_column_width(overview: Overview, letters: Lettering) -> float:
     """Return the width of the key in a column; 0 if there are no flags."""
     size = letters.axis
-    widths = (
-        _pieces_width(line, size)
-        for flag in overview.flags
-        for line in _flag_text_lines(overview, flag)
-    )
-    widest = max(widths, default=0.0)
+    lines = (line for flag in overview.flags for line in _flag_text_lines(overview, flag))
+    widest = max((_pieces_width(line, size) for line in lines), default=0.0)
     return (TAG_SIDE + TAG_GAP) * size * POINT + widest if widest else 0.0
 
 
@@ -528,10 +522,8 @@ def legend_keys(
     border = "" if overview.query_axis.border is None else GENERATED_NOTE
     texts = [] if has_tokens else _token_texts(overview)
     excerpts = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
-    return [
-        colors,
-        *(Key(part) for part in (overview.pool_note, masked, border, *excerpts) if part),
-    ]
+    parts = (overview.pool_note, masked, border, *excerpts)
+    return [colors, *(Key(part) for part in parts if part)]
 
 
 def _token_texts(overview: Overview) -> list[str]:
@@ -561,11 +553,8 @@ def _tag_width(pieces: TagText, size: float) -> float:
 
 def _flag_text(overview: Overview, flag: Flag) -> TagText:
     """Return the words for a flag in one line: its kind, the head in bold, and its number."""
-    return (
-        (f"{flag.kind} ", False),
-        (overview.names[flag.map_index], True),
-        (f" {flag.number}", False),
-    )
+    name = overview.names[flag.map_index]
+    return (f"{flag.kind} ", False), (name, True), (f" {flag.number}", False)
 
 
 def _flag_text_lines(overview: Overview, flag: Flag) -> tuple[TagText, TagText]:

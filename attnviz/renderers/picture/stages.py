@@ -151,17 +151,10 @@ class _StageRoom:
     def line_gap(self) -> float:
         return LINES_GAP * self.letters.label * POINT
 
-    @cached_property
-    def cell_widths(self) -> list[float]:
-        """The width of a cell in each line: what labels and signs leave, up to a multiple of its
-        height.
-        """
-        return [
-            self._width(line, share) for line, share in zip(self.lines, self.limits, strict=True)
-        ]
-
     def _width(self, line: StageLine, share: float) -> float:
-        """Return the width of a cell of a line whose cells are at most `share` inches high."""
+        """Return the width of a cell of a line whose cells are at most `share` inches high: what
+        labels and signs leave, up to a multiple of its height.
+        """
         wide = self.room[2] / line.columns
         for _ in range(3):
             free = self.room[2] - line.fixed_width(
@@ -203,7 +196,8 @@ class _StageRoom:
         ends.
         """
         _, bottom, _, height = self.room
-        pairs = list(zip(self.lines, self.cell_widths, strict=True))
+        widths = map(self._width, self.lines, self.limits)
+        pairs = list(zip(self.lines, widths, strict=True))
         heights = [line.rows * self._row_height(line, wide) for line, wide in pairs]
         gaps = len(self.lines) - 1
         used_height = sum(heights) + len(self.lines) * self.title_height + gaps * self.line_gap

@@ -96,13 +96,9 @@ def view_captions(view: View, look: Look) -> Captions:
     explained = build_drawing(view.picture.groups) is not None  # by the picture itself
     masked = [HATCHED_NOTE] if has_masked_cells(panels) and not explained else []
     caveat = [view.picture.caveat] if view.picture.caveat else []
+    notes = NOTE_SEPARATOR.join([*reading_notes, *masked, *caveat])
     footnote = view.settings if look.has_footnote else ""
-    return Captions(
-        view.headline,
-        NOTE_SEPARATOR.join([*reading_notes, *masked, *caveat]),
-        footnote,
-        view.has_chosen_title,
-    )
+    return Captions(view.headline, notes, footnote, view.has_chosen_title)
 
 
 def figure(view: View, **looks: Any) -> Figure:

@@ -213,11 +213,9 @@ def largest_tables(group: Group, width: float, height: float, letters: Lettering
         wide = max((width - around_wide) / group.column_count, 0.1) / columns
         high = max((height - around_high) / down, 0.1) / rows
         wide, high = min(wide, high * stretch), min(high, wide)
-        ticks = (
-            row_ticks(table.rows, high, tables.style),
-            column_ticks(table.columns, wide, tables.style),
-        )
-        tables = TableGrid(group, letters, *ticks, (wide * columns, high * rows))
+        left = row_ticks(table.rows, high, tables.style)
+        below = column_ticks(table.columns, wide, tables.style)
+        tables = TableGrid(group, letters, left, below, (wide * columns, high * rows))
     return tables
 
 

@@ -252,12 +252,10 @@ def divide_into_slides(view: View) -> list[Slide]:
 
 def _is_on_first_slide(part: Group, view: View) -> bool:
     panels = view.picture.panels
-    return len(panels) == len(part.panels) and all(map(_is_same_panel, panels, part.panels))
-
-
-def _is_same_panel(one: Drawable, other: Drawable) -> bool:
-    """Return whether two panels are the same; two overviews always are, as there is only one."""
-    return one is other or (isinstance(one, Overview) and isinstance(other, Overview))
+    return len(panels) == len(part.panels) and all(
+        one is other or (isinstance(one, Overview) and isinstance(other, Overview))
+        for one, other in zip(panels, part.panels, strict=True)  # there is only one overview
+    )
 
 
 def _step_view(view: View, section: Section) -> View:

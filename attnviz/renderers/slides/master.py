@@ -169,13 +169,8 @@ def boxes_for(words: Iterable[SlideWords], size: Size, letters: Lettering) -> Sl
     margin = letters.margin
     edge, width = EDGE_MARGIN_SHARE * margin, size[0] - 2 * margin
     foot = size[1] - edge - caption
-    return SlideBoxes(
-        size,
-        (margin, edge, width, title),
-        (margin, foot, width, caption),
-        edge + title,
-        size[1] - foot,
-    )
+    title_box, caption_box = (margin, edge, width, title), (margin, foot, width, caption)
+    return SlideBoxes(size, title_box, caption_box, edge + title, size[1] - foot)
 
 
 @dataclass(frozen=True)
