@@ -268,7 +268,7 @@ def test_heads_stand_below_each_other() -> None:
     )
 
     assert [block.across for block in three] == [1, 3, 6]
-    assert [len(block.column.parts) for block in three] == [6, 2, 1]
+    assert [len(block.rows) for block in three] == [6, 2, 1]
 
 
 def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:

@@ -9,10 +9,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import islice
 
-from attnviz.renderers.picture.boxes import Column, Row, Space, grid_of
 from attnviz.renderers.picture.charts import chart_ticks, curves_chart
 from attnviz.renderers.picture.items import Box, ColorBar, Items, Stroke, Words
 from attnviz.renderers.picture.matrix import (
@@ -106,6 +105,14 @@ class CardTable:
         """The width from the left edge of its cells, above which its title starts."""
         return max(self.width + self.right, text_width(self.title, SMALLEST_TITLE))
 
+    @property
+    def height_from_top(self) -> float:
+        """The height from the upper edge of its cells to the end of its labels."""
+        return self.height + labels_extent(self.columns, CARD_STYLE)
+
+
+TableColumn = tuple[CardTable, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class TableBlock:
@@ -122,43 +129,37 @@ class TableBlock:
         has_titles = any(table.content.title for table in self.tables)
         return CARD_STYLE.title * POINT * 1.7 if has_titles else 0.0
 
-    @cached_property
-    def column(self) -> Column:
-        """The room of all tables, with their titles and labels."""
-        spaces = [
-            Space(
-                table.width,
-                table.height,
-                left=table.left,
-                above=self.title_height,
-                right=table.width_from_edge - table.width,
-                below=labels_extent(table.columns, CARD_STYLE),
-                middle=0.0,
-            )
-            for table in self.tables
-        ]
-        if self.aligned:
-            return grid_of(spaces, self.across, TABLES_GAP, TABLE_ROW_GAP)
-        starts = range(0, len(spaces), self.across)
-        rows = (Row(tuple(spaces[start : start + self.across]), TABLES_GAP) for start in starts)
-        return Column(tuple(rows), TABLE_ROW_GAP)
+    @property
+    def rows(self) -> list[tuple[CardTable, ...]]:
+        starts = range(0, len(self.tables), self.across)
+        return [self.tables[start : start + self.across] for start in starts]
+
+    @property
+    def columns(self) -> list[list[TableColumn]]:
+        """For each row the tables that stand below each other in each of its columns."""
+        if not self.aligned:
+            return [[(table,) for table in row] for row in self.rows]
+        across = range(min(self.across, len(self.tables)))
+        return [[self.tables[start :: self.across] for start in across]] * len(self.rows)
 
     @property
     def width(self) -> float:
-        return self.column.size[0] if self.tables else 0.0
+        rows = (sum(map(_column_width, row)) + TABLES_GAP * (len(row) - 1) for row in self.columns)
+        return max(rows, default=0.0)
 
     @property
     def height(self) -> float:
         """The height of all rows, with titles, labels and gaps; 0 without tables."""
-        return self.column.size[1] + TABLE_ROW_GAP if self.tables else 0.0
+        if not self.tables:
+            return 0.0
+        heights = (self.title_height + _table_row_height(row) for row in self.rows)
+        return sum(heights) + TABLE_ROW_GAP * len(self.rows)
 
     @property
     def cells_width(self) -> float:
         """The part of the width that grows with the cells."""
-        widths, across = [table.width for table in self.tables], self.across
-        if self.aligned:
-            return sum(max(widths[start::across]) for start in range(min(across, len(widths))))
-        return max(sum(widths[start : start + across]) for start in range(0, len(widths), across))
+        rows = (sum(max(table.width for table in column) for column in row) for row in self.columns)
+        return max(rows, default=0.0)
 
 
 @cached_by_font(4096)
@@ -334,9 +335,23 @@ def _table_cell(grid: Grid, rows: int, columns: int, max_side: int) -> tuple[flo
     )
 
 
+def _column_width(tables: Sequence[CardTable]) -> float:
+    return max(table.left for table in tables) + max(table.width_from_edge for table in tables)
+
+
+def _table_row_height(tables: Sequence[CardTable]) -> float:
+    return max(table.height_from_top for table in tables)
+
+
 def table_items(tables: TableBlock, left: float, top: float) -> Items:
-    for table, box in zip(tables.tables, tables.column.boxes(left, top), strict=True):
-        yield from _card_table_items(table, box)
+    for row, columns in zip(tables.rows, tables.columns, strict=True):
+        top, x = top - tables.title_height, left
+        for table, column in zip(row, columns, strict=False):
+            edge = x + max(other.left for other in column)
+            box = (edge, top - table.height, table.width, table.height)
+            yield from _card_table_items(table, box)
+            x += _column_width(column) + TABLES_GAP
+        top -= _table_row_height(row) + TABLE_ROW_GAP
 
 
 def _card_table_items(table: CardTable, box: Box) -> Items:
