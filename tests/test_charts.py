@@ -69,9 +69,9 @@ def test_every_curve_lies_in_its_box_and_rises_where_its_numbers_do(
 
     (trail,) = curves_chart(_curves(middle, places, dashed=dashed), (0, 0, 1, 1)).trails
 
-    assert ((trail.middle >= 0) & (trail.middle <= 1)).all()
+    assert ((trail.line.middle >= 0) & (trail.line.middle <= 1)).all()
     assert ((trail.x > 0) & (trail.x < 1)).all()
-    assert (np.diff(trail.middle)[np.diff(middle) > 0] >= 0).all()
+    assert (np.diff(trail.line.middle)[np.diff(middle) > 0] >= 0).all()
 
 
 @pytest.mark.parametrize(("labels", "angle"), [("()<>", 0), ("ab", 0), (["keys", "cabinet"], 90)])

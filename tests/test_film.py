@@ -144,7 +144,7 @@ def test_curves_have_come_as_far_as_the_moment() -> None:
         for chart in layout.items_of(Chart):
             assert {len(trail.x) for trail in chart.trails} == {place + 1}
     last_trail, early_trail = (layouts[place].items_of(Chart)[0].trails[0] for place in (-1, 3))
-    assert (early_trail.middle == last_trail.middle[:4]).all()
+    assert (early_trail.line.middle == last_trail.line.middle[:4]).all()
 
 
 @pytest.mark.slow("films")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Shaped, UInt8
     from numpy import ndarray
 
+    from attnviz.views.grids.scales import Scale
+
     Colors = UInt8[ndarray, "*shape 3"]
 
 
@@ -163,6 +165,13 @@ def color_values(
     channels = [np.interp(positions, anchor_positions, anchors[:, channel]) for channel in range(3)]
     colors: Colors = np.stack(channels, axis=-1).round().astype(np.uint8)
     return colors
+
+
+def scale_colors(
+    values: Shaped[ndarray, "*shape"], scale: Scale, palette: str, theme_name: str
+) -> Colors:
+    """Return the RGB colour of each value on a scale, in a palette on the paper of a theme."""
+    return color_values(scale.shares(values), 0, 1, color_anchors(palette, theme_name, scale.kind))
 
 
 def fade_colors(colors: Colors, theme_name: str) -> Colors:

@@ -123,6 +123,12 @@ class Group:
     def all_panels(self) -> tuple[Drawable, ...]:
         return (*self.panels, *(panel for panel in self.below if panel))
 
+    def with_panels(self, change: Callable[[Any], Any]) -> Group:
+        """Return the group with `change(panel)` in place of each panel, then of those below."""
+        panels = tuple([change(panel) for panel in self.panels])
+        below = tuple([each and change(each) for each in self.below])
+        return replace(self, panels=panels, below=below)
+
 
 @with_summary
 @dataclass(frozen=True, eq=False)

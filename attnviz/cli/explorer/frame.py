@@ -21,8 +21,10 @@ from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
+    LOWER_HALF_BLOCK,
     MASKED_SIGN,
     PLAIN_STYLE,
+    UPPER_HALF_BLOCK,
     Screen,
     color_style,
     fit_columns,
@@ -33,9 +35,7 @@ from attnviz.renderers.terminal.screen import (
 from attnviz.renderers.terminal.sentence import colored_words
 from attnviz.renderers.terminal.small_maps import MapArrangement, MapForm, draw_maps
 from attnviz.renderers.terminal.table import (
-    LOWER_CELL,
     PAIR_SEPARATOR,
-    UPPER_CELL,
     TableForm,
     TerminalTable,
     max_downward_lines,
@@ -522,7 +522,7 @@ def _name_part(name: str, number: str, *, is_lower: bool) -> tuple[int, int]:
 def _with_marked_half(line: Text, at: int, color: Color, *, is_lower: bool) -> Text:
     """Return a line with half of a cell in the marker's colour, and the other half as it was."""
     upper, lower = _half_colors(line, at)
-    block, other = (LOWER_CELL, upper) if is_lower else (UPPER_CELL, lower)
+    block, other = (LOWER_HALF_BLOCK, upper) if is_lower else (UPPER_HALF_BLOCK, lower)
     half = Text(block, color_style(color, other), end="")
     marked = Text(end="").append_text(line[:at]).append_text(half)
     return marked.append_text(line[at + 1 :])
@@ -532,9 +532,9 @@ def _half_colors(line: Text, at: int) -> tuple[Color | None, Color | None]:
     """Return the colours of the upper and the lower half of a cell; None where there is none."""
     styles = (span.style for span in line.spans if span.start <= at < span.end)
     style = next((each for each in styles if isinstance(each, Style)), PLAIN_STYLE)
-    if line.plain[at] == UPPER_CELL:
+    if line.plain[at] == UPPER_HALF_BLOCK:
         return style.color, style.bgcolor
-    return None, style.color if line.plain[at] == LOWER_CELL else None
+    return None, style.color if line.plain[at] == LOWER_HALF_BLOCK else None
 
 
 def _mark_heading(heading: Text, layout: MatrixLayout, column: int, number: str) -> Text:

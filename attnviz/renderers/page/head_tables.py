@@ -267,13 +267,16 @@ def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
     tables = {"weights": pack_table(weights, bits, head.scores)}
     if head.scores is not None and bits == EXACT_BITS:
         tables["scores"] = pack_table(head.scores, bits)
-    thumbnail = thumbnail_cells(weights, share=head.share)
-    return PackedHead(
-        tables=tables,
-        scale=visible_scale(head, weights),
-        small=thumbnail,
-        small_scale=visible_scale(head, thumbnail),
-    )
+    return _packed_head(head, weights, tables)
+
+
+def _packed_head(
+    head: HeadMap, cells: Cells, tables: Mapping[str, PackedTable], **about: int
+) -> PackedHead:
+    """Return a head with these tables, and with the thumbnail and the scales of its cells."""
+    small = thumbnail_cells(cells, share=head.share)
+    scale, small_scale = visible_scale(head, cells), visible_scale(head, small)
+    return PackedHead(tables=tables, scale=scale, small=small, small_scale=small_scale, about=about)
 
 
 def load_small_cells(cells: Cells) -> Cells:
@@ -316,23 +319,6 @@ def take_within_bytes(heads: Iterable[PackedHead], size: int) -> list[PackedHead
         if bytes_left < 0:
             return None
     return taken_heads
-
-
-@dataclass(frozen=True)
-class SpacedRows:
-    """Evenly spaced rows of a head, and how many bits their numbers have."""
-
-    first: int
-    step: int
-    bits: int = COARSE_BITS
-
-    @property
-    def row_slice(self) -> slice:
-        return slice(self.first, None, self.step)
-
-    def describe_rows(self, head: HeadMap) -> dict[str, int]:
-        count = len(range(self.first, head.weights.shape[0], self.step))
-        return {"first": self.first, "step": self.step, "count": count}
 
 
 def pack_heads_in_blocks(explorer: HeadExplorer, size: int) -> list[PackedHead]:
@@ -404,14 +390,8 @@ def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
     block_height, block_width = (block_side(count, cells) for count in head.weights.shape)
     pooled = head.weights.pooled(block_height, block_width, share=head.share)
     blocks = StoredCells(pooled.values, pooled.hidden)
-    thumbnail = thumbnail_cells(blocks, share=head.share)
-    return PackedHead(
-        tables={"weights": pack_table(blocks, COARSE_BITS)},
-        scale=visible_scale(head, blocks),
-        small=thumbnail,
-        small_scale=visible_scale(head, thumbnail),
-        about={"tall": block_height, "wide": block_width},
-    )
+    tables = {"weights": pack_table(blocks, COARSE_BITS)}
+    return _packed_head(head, blocks, tables, tall=block_height, wide=block_width)
 
 
 def _add_rows(
@@ -423,16 +403,18 @@ def _add_rows(
     """
     head, packed_head = pair
     row_count = head.weights.shape[0]
-    rows = [SpacedRows((row_count - 1) % step, step)]
+    rows = [(range((row_count - 1) % step, row_count, step), COARSE_BITS)]
     if bits and query is not None and query < row_count:
-        rows.insert(0, SpacedRows(query, row_count, bits))
-    packed_rows = [_pack_rows(head, spaced.row_slice, spaced.bits) for spaced in rows]
+        rows.insert(0, (range(query, row_count, row_count), bits))
+    slices = [(slice(spaced.start, None, spaced.step), width) for spaced, width in rows]
+    packed_rows = [_pack_rows(head, row_slice, width) for row_slice, width in slices]
+    kept = [{"first": each.start, "step": each.step, "count": len(each)} for each, _ in rows]
     row_tables = {f"kept{number}": table for number, (_, table) in enumerate(packed_rows)}
     return replace(
         packed_head,
         tables={**packed_head.tables, **row_tables},
         row_scale=visible_scale(head, packed_rows[-1][0]),
-        about={**packed_head.about, "kept": [spaced.describe_rows(head) for spaced in rows]},
+        about={**packed_head.about, "kept": kept},
     )
 
 

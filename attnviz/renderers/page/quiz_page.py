@@ -25,7 +25,6 @@ from attnviz.views.grids.section import Section
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json
 
-QUIZ_FILES = ("quiz.html", "quiz.js", "quiz.css")
 QUIZ_SCRIPTS = ("script/elements.js", "script/markup.js", "quiz/quiz.js")
 QUIZ_STYLES = ("style/style.css", "style/panels.css", "style/paper.css", "quiz/quiz.css")
 

@@ -14,6 +14,7 @@ from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.description import describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap
 from attnviz.views.grids.grid import OFF_SUFFIX, Curves, Grid
+from attnviz.views.grids.long_map import LongMap
 from attnviz.views.grids.number_formats import HEAD_SUFFIX, NumberFormat, cell_format, cell_text
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
@@ -24,7 +25,7 @@ from attnviz.views.grids.section import (
     Section,
     panel_table,
 )
-from attnviz.views.grids.words_and_bars import RankedBars, Sentence
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group, View
 from attnviz.wording.words import and_list, counted
 
@@ -199,17 +200,15 @@ def _charts_markup(charts: Sequence[Curves]) -> Iterator[Markup]:
         yield join_markup([tag("h2", "Curves"), tag("div", *figures, class_="charts")])
 
 
-def _panel_markup(panel: Drawable) -> Markup:
-    """Return a ranking, sentence, step or table under its heading; an overview as a description."""
-    if isinstance(panel, Section):
-        return step_markup(panel)
+def _panel_markup(panel: Arcs | LongMap | Sentence | RankedBars | Overview) -> Markup:
+    """Return a ranking, sentence or table under its heading; an overview as a description."""
     if isinstance(panel, RankedBars):
         return join_markup([_grid_heading(panel.grid), ranking_markup(panel)])
     if isinstance(panel, Sentence):
         return join_markup([_grid_heading(panel.grid), sentence_markup(panel)])
     if isinstance(panel, Overview):
         return tag("p", describe([panel]))
-    return _tables_under_heading(panel_table(panel).title, [panel_table(panel)])
+    return _tables_under_heading(panel.grid.title, [panel.grid])
 
 
 def _grid_heading(grid: Grid) -> Markup:
@@ -412,7 +411,11 @@ def sentence_markup(sentence: Sentence) -> Markup:
     words = zip_longest(
         grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist(), titles
     )
-    parts = [_word_markup(position, *word, sentence.query) for position, word in enumerate(words)]
+    parts = []
+    for position, (label, spaced, shade, hides, title) in enumerate(words):
+        gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
+        name, class_ = "mark" if position == sentence.query else "span", "hides" if hides else shade
+        parts.append(join_markup([gap, tag(name, label, class_=class_, title=title)]))
     if not titles:
         return tag("p", *parts, class_="reading")
     labels = grid.columns.labels
@@ -437,21 +440,3 @@ def _token_titles(grid: Grid) -> Iterator[str]:
     cells = zip(grid.columns.names, grid.values[0].tolist(), grid.hidden[0].tolist(), strict=True)
     for name, value, hides in cells:
         yield f"{name}: {'hidden by the mask' if hides else f'{write(value)} {grid.scale.name}'}"
-
-
-def _word_markup(
-    position: int,
-    label: str,
-    spaced: bool | None,
-    shade: str | None,
-    hides: bool,
-    title: str | None,
-    query: int | None,
-) -> Markup:
-    """Return one token of a sentence, behind a space if it has one.
-
-    `spaced`: whether it has; None: all but the first have. `hides`: it is masked.
-    """
-    gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
-    name, class_ = "mark" if position == query else "span", "hides" if hides else shade
-    return join_markup([gap, tag(name, label, class_=class_, title=title)])

@@ -40,16 +40,13 @@ def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Item
     counts = range(1, len(planes) + 1)
     gap = PLANES_GAP * letters.text * POINT
     ways = (list(zip(planes, panes(len(planes), n, room, gap, 0.0), strict=True)) for n in counts)
-    units = [
-        (
-            min(_inches_per_unit(plane, _arrows_box(plane, box, letters)) for plane, box in pairs),
-            pairs,
-        )
-        for pairs in ways
-    ]
-    unit, pairs = max(units, key=lambda way: way[0])
-    for plane, box in pairs:
-        yield from _PlaneDrawing(plane, box, unit, letters).items()
+
+    def unit(way: list[tuple[Plane, Box]]) -> float:
+        return min(_inches_per_unit(plane, _arrows_box(plane, box, letters)) for plane, box in way)
+
+    best = max(ways, key=unit)
+    for plane, box in best:
+        yield from _PlaneDrawing(plane, box, unit(best), letters).items()
 
 
 def _arrows_box(plane: Plane, room: Box, letters: Lettering) -> Box:
@@ -375,21 +372,13 @@ class _UprightRow:
         """Yield a bar for each value but 0; what a mask hides has a low one in its colour."""
         wide = min(BAR_WIDTH_SHARE * self.drawing.step, WIDEST_BAR * self.drawing.letter)
         for column, value in enumerate(self.row.values):
+            left, tint = self.drawing.column_middle(column) - wide / 2, Tint(self.row.scale, value)
             if value is None:
-                box = (
-                    self.drawing.column_middle(column) - wide / 2,
-                    self.zero,
-                    wide,
-                    HIDDEN_HEIGHT * self._line,
-                )
-                yield Block(box, Tint(self.row.scale, None))
+                yield Block((left, self.zero, wide, HIDDEN_HEIGHT * self._line), tint)
             elif value:
                 long = abs(value) * self._unit
                 foot = self.zero - (long if value < 0 else 0.0)
-                left = self.drawing.column_middle(column) - wide / 2
-                yield Block(
-                    (left, foot, wide, long), Tint(self.row.scale, value), outlined=THIN_LINE
-                )
+                yield Block((left, foot, wide, long), tint, outlined=THIN_LINE)
 
     def zero_line(self) -> Stroke:
         """Return the line of 0, from the first column to the last."""
@@ -401,9 +390,8 @@ class _UprightRow:
         """Yield the number at each bar, the name of the row in front, and its sum behind."""
         drawing, letters = self.drawing, self.drawing.letters
         size = self.size * POINT
-        for column, (value, text) in enumerate(
-            zip(self.row.values, self.row.value_texts, strict=True)
-        ):
+        pairs = zip(self.row.values, self.row.value_texts, strict=True)
+        for column, (value, text) in enumerate(pairs):
             end = self.zero + (HIDDEN_HEIGHT * self._line if value is None else value * self._unit)
             y = end - 1.05 * size if value is not None and value < 0 else end + 0.3 * size
             x, hidden = drawing.column_middle(column), value is None
@@ -412,11 +400,7 @@ class _UprightRow:
         y = self.zero + 0.25 * drawing.letter
         yield Words(self.row.name, drawing.room[0], y, letters.label, bold=True)
         right = drawing.left + drawing.step * len(self.row.values) + BESIDE_BARS * drawing.letter
-        total, points = fit_line(
-            self.row.total,
-            letters.axis,
-            letters.smallest,
-            drawing.room[0] + drawing.room[2] - right,
-        )
+        room = drawing.room[0] + drawing.room[2] - right
+        total, points = fit_line(self.row.total, letters.axis, letters.smallest, room)
         if total:
             yield Words(total, right, y, points, faint=True)

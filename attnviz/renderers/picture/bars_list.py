@@ -56,9 +56,8 @@ class BarList:
     size: float  # points
     width: float  # of a column
     lines: int  # of a column
-    remainder_texts: Callable[
-        [int], Sequence[str]
-    ]  # what is said of all rows from a number on, longest first
+    # What is said of all rows from a number on, longest first
+    remainder_texts: Callable[[int], Sequence[str]]
     columns: int = 1
     tracked: bool = False  # a line shows how long a bar could be, and its number stands behind it
     remarks_below: bool = False  # else beside the bars
@@ -137,13 +136,9 @@ class BarList:
         if not self.lines:
             return
         high = min(max(height / self.lines, LOWEST_BAR_ROW * self.unit), highest * self.unit)
-        columns = range(self.columns)
+        columns, feet = range(self.columns), [top - (n + 1) * high for n in range(self.lines)]
         lefts = [left + column * (self.width + BAR_COLUMNS_GAP * self.unit) for column in columns]
-        boxes = [
-            (x, top - (line + 1) * high, self.width, high)
-            for x in lefts
-            for line in range(self.lines)
-        ]
+        boxes = [(x, foot, self.width, high) for x in lefts for foot in feet]
         for row, box in zip(self.shown_rows, boxes, strict=False):
             yield from self._row_items(row, box)
         if self.remainder_text:
@@ -158,10 +153,8 @@ class BarList:
         left, bottom, width, high = box
         unit, start, long = self.unit, left + self.bar_start, self.bar_length
         remark_height = REMARK_HEIGHT * unit if self.remarks_below else 0.0
-        thick, middle = (
-            min((high - remark_height) * BAR_HEIGHT_SHARE, THICKEST_BAR * unit),
-            bottom + (high + remark_height) / 2,
-        )
+        thick = min((high - remark_height) * BAR_HEIGHT_SHARE, THICKEST_BAR * unit)
+        middle = bottom + (high + remark_height) / 2
         foot, size = middle - MIDDLE * unit, self.size * REMARK
         low, high = self.ends
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnviz.renderers.picture.items import Box
@@ -116,15 +116,7 @@ def grid_of(spaces: Sequence[Space], across: int, gap: float, gap_below: float) 
     lefts = [max(space.left for space in column) for column in columns]
     rights = [max(space.width + space.right for space in column) for column in columns]
     aligned = [
-        Space(
-            space.width,
-            space.height,
-            lefts[index % across],
-            space.above,
-            rights[index % across] - space.width,
-            space.below,
-            space.middle,
-        )
+        replace(space, left=lefts[index % across], right=rights[index % across] - space.width)
         for index, space in enumerate(spaces)
     ]
     starts = range(0, len(aligned), across)

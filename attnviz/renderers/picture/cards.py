@@ -68,9 +68,8 @@ MAX_EVEN_TABLES = 4  # so many tables stand in rows that are all full
 TABLES_GAP, TABLE_ROW_GAP = 0.12, 0.1  # between two tables
 HEAD_AT_END = re.compile(r"(?:^|head | )(\d+)$")
 CardPanels = tuple[Grid | Curves, ...]
-CellGrowth = tuple[
-    float, float
-]  # how many times as large cells are, and how many times as wide then
+# How many times as large cells are, and how many times as wide then
+CellGrowth = tuple[float, float]
 HEADING_POINTS, SMALLER_HEADING, PRINT_POINTS = 11.0, 9.0, CARD_POINTS  # points
 SUM_POINTS, SUMS_GAP = CARD_POINTS, 0.06  # points; inches between tables and sums
 WIDEST_HEADING = 3.6  # a longer one is cut
@@ -97,8 +96,19 @@ class CardTable:
     right: float
 
     @property
-    def below(self) -> float:
-        return labels_extent(self.columns, CARD_STYLE)
+    def title(self) -> str:
+        pooled = self.content.pool_note if isinstance(self.content, Grid) else ""
+        return " · ".join(part for part in (self.content.title, pooled) if part)
+
+    @property
+    def width_from_edge(self) -> float:
+        """The width from the left edge of its cells, above which its title starts."""
+        return max(self.width + self.right, text_width(self.title, SMALLEST_TITLE))
+
+    @property
+    def height_from_top(self) -> float:
+        """The height from the upper edge of its cells to the end of its labels."""
+        return self.height + labels_extent(self.columns, CARD_STYLE)
 
 
 TableColumn = tuple[CardTable, ...]
@@ -114,6 +124,12 @@ class TableBlock:
     aligned: bool = True  # else each row goes its own way
 
     @property
+    def title_height(self) -> float:
+        """The room for a title above each table; 0 if none has one."""
+        has_titles = any(table.content.title for table in self.tables)
+        return CARD_STYLE.title * POINT * 1.7 if has_titles else 0.0
+
+    @property
     def rows(self) -> list[tuple[CardTable, ...]]:
         starts = range(0, len(self.tables), self.across)
         return [self.tables[start : start + self.across] for start in starts]
@@ -127,15 +143,6 @@ class TableBlock:
         return [[self.tables[start :: self.across] for start in across]] * len(self.rows)
 
     @property
-    def title_height(self) -> float:
-        """The room for a title above each table; 0 if none has one."""
-        return (
-            CARD_STYLE.title * POINT * 1.7
-            if any(table.content.title for table in self.tables)
-            else 0.0
-        )
-
-    @property
     def width(self) -> float:
         rows = (sum(map(_column_width, row)) + TABLES_GAP * (len(row) - 1) for row in self.columns)
         return max(rows, default=0.0)
@@ -145,9 +152,8 @@ class TableBlock:
         """The height of all rows, with titles, labels and gaps; 0 without tables."""
         if not self.tables:
             return 0.0
-        return sum(
-            self.title_height + _table_row_height(row) for row in self.rows
-        ) + TABLE_ROW_GAP * len(self.rows)
+        heights = (self.title_height + _table_row_height(row) for row in self.rows)
+        return sum(heights) + TABLE_ROW_GAP * len(self.rows)
 
     @property
     def cells_width(self) -> float:
@@ -330,39 +336,26 @@ def _table_cell(grid: Grid, rows: int, columns: int, max_side: int) -> tuple[flo
 
 
 def _column_width(tables: Sequence[CardTable]) -> float:
-    return max(table.left for table in tables) + max(_width_from_edge(table) for table in tables)
-
-
-def _width_from_edge(table: CardTable) -> float:
-    """Return the width from the left edge of a table's cells, above which its title starts."""
-    return max(table.width + table.right, text_width(_pooled_title(table), SMALLEST_TITLE))
-
-
-def _pooled_title(table: CardTable) -> str:
-    pooled = table.content.pool_note if isinstance(table.content, Grid) else ""
-    return " · ".join(part for part in (table.content.title, pooled) if part)
+    return max(table.left for table in tables) + max(table.width_from_edge for table in tables)
 
 
 def _table_row_height(tables: Sequence[CardTable]) -> float:
-    return max(table.height + table.below for table in tables)
+    return max(table.height_from_top for table in tables)
 
 
 def table_items(tables: TableBlock, left: float, top: float) -> Items:
     for row, columns in zip(tables.rows, tables.columns, strict=True):
-        top -= tables.title_height
-        start = left
+        top, x = top - tables.title_height, left
         for table, column in zip(row, columns, strict=False):
-            edge = start + max(other.left for other in column)
-            yield from _card_table_items(
-                table, (edge, top - table.height, table.width, table.height)
-            )
-            start += _column_width(column) + TABLES_GAP
+            edge = x + max(other.left for other in column)
+            box = (edge, top - table.height, table.width, table.height)
+            yield from _card_table_items(table, box)
+            x += _column_width(column) + TABLES_GAP
         top -= _table_row_height(row) + TABLE_ROW_GAP
 
 
 def _card_table_items(table: CardTable, box: Box) -> Items:
-    content = table.content
-    room = _width_from_edge(table) + TABLES_GAP * 0.6
+    content, room = table.content, table.width_from_edge + TABLES_GAP * 0.6
     if isinstance(content, Curves):
         yield curves_chart(content, box)
     else:
@@ -538,9 +531,7 @@ def card_items(card: Card, tables: TableBlock, left: float, top: float, width: f
     head = card_head(card, width)
     yield Stroke(((left, top), (left + width, top)))
     yield from _card_heading_words(head, left, top)
-    for key in _head_bars(head, left + width, top):
-        yield key
-        yield from _scale_end_words(key)
+    yield from _head_key_items(head, left + width, top)
     y = top - head.height - tables.height - SUMS_GAP
     for line in card_foot(card, width):
         y -= SUM_POINTS * POINT * SUMS_LEADING
@@ -556,11 +547,15 @@ def _card_heading_words(head: CardHead, left: float, top: float) -> Iterator[Wor
         yield Words(line, left, y, PRINT_POINTS, faint=True)
 
 
-def _head_bars(head: CardHead, right: float, top: float) -> Iterator[ColorBar]:
+def _head_key_items(head: CardHead, right: float, top: float) -> Items:
+    """Yield a bar for each scale, between its two ends, from the right on."""
     y = top - RULE - HEADING_POINTS * POINT
     for scale in head.scales:
-        end_width = text_width(_scale_ends(scale)[1], PRINT_POINTS)
-        yield ColorBar(scale, (right - end_width - 0.04 - CARD_KEY_SIZE[0], y, *CARD_KEY_SIZE))
+        low, high = _scale_ends(scale)
+        left = right - text_width(high, PRINT_POINTS) - 0.04 - CARD_KEY_SIZE[0]
+        yield ColorBar(scale, (left, y, *CARD_KEY_SIZE))
+        yield Words(low, left - 0.04, y, PRINT_POINTS, faint=True, halign="right")
+        yield Words(high, left + CARD_KEY_SIZE[0] + 0.04, y, PRINT_POINTS, faint=True)
         right -= _scale_key_width(scale)
 
 
@@ -571,10 +566,3 @@ def _scale_key_width(scale: Scale) -> float:
 def _scale_ends(scale: Scale) -> tuple[str, str]:
     """Return the low and the high end of a scale as texts; ≥ before a high one that is exceeded."""
     return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}")
-
-
-def _scale_end_words(key: ColorBar) -> Iterator[Words]:
-    left, bottom, width, _ = key.box
-    low, high = _scale_ends(key.scale)
-    yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, halign="right")
-    yield Words(high, left + width + 0.04, bottom, PRINT_POINTS, faint=True)

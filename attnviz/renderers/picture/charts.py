@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib import ticker
@@ -28,18 +29,15 @@ def curves_chart(curves: Curves, box: tuple[float, float, float, float]) -> Char
     Only points that are reached already are drawn; lines that are not dashed have a mark at each
     point, unless the curves have more than 24 of them.
     """
-    x_span, y_span, reached = (
-        horizontal_span(curves),
-        vertical_span(curves),
-        slice(curves.reached_count),
-    )
+    x_span, y_span = horizontal_span(curves), vertical_span(curves)
+    reached = slice(curves.reached_count)
     x = x_span.share(np.array(curves.x_values[reached]))
     trails = []
     for number, line in enumerate(curves.lines):
         bounds = (line.low, line.middle, line.high)
         low, middle, high = (y_span.share(values[reached]) for values in bounds)
         marked = not line.dashed and len(curves.x_values) <= MAX_MARKED_X_VALUES
-        trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain, marked))
+        trails.append(Trail(number, x, replace(line, low=low, middle=middle, high=high), marked))
     return Chart(box, tuple(trails))
 
 
@@ -53,29 +51,14 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     round_numbers = _round_numbers(y_span, whole=curves.counts)
     rows = _spaced_numbers(round_numbers, y_span, height / (NUMBER_PITCH * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
-    gap = LABELS_GAP * size * POINT
-    extent = max(text_width(name, size) for name in names) + gap
-    left = Ticks(
-        "",
-        CHART_STEPS,
-        tuple(CHART_STEPS - 1 - _chart_position(y_span, number) for number in rows),
-        names,
-        size,
-        0,
-        extent,
-    )
+    places = tuple(CHART_STEPS - 1 - _chart_position(y_span, number) for number in rows)
+    extent = max(text_width(name, size) for name in names) + LABELS_GAP * size * POINT
+    left = Ticks("", CHART_STEPS, places, names, size, extent=extent)
     values = _spaced_values(curves.x_ticks or curves.x_values, x_span, width, size)
-    below = Ticks(
-        curves.x_title,
-        CHART_STEPS,
-        tuple(_chart_position(x_span, value) for value in values),
-        tuple(map(x_value_text, values)),
-        size,
-        0,
-        (1.2 + NUMBERS_GAP) * size * POINT,
-        NUMBERS_GAP,
-    )
-    return left, below
+    places = tuple(_chart_position(x_span, value) for value in values)
+    below = Ticks(curves.x_title, CHART_STEPS, places, tuple(map(x_value_text, values)), size)
+    extent = (1.2 + NUMBERS_GAP) * size * POINT
+    return left, replace(below, extent=extent, gap=NUMBERS_GAP)
 
 
 def _round_numbers(span: AxisSpan, *, whole: bool) -> list[float]:

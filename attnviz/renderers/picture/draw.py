@@ -22,11 +22,10 @@ from PIL import Image
 from attnviz.renderers import Look
 from attnviz.renderers.colors import (
     Theme,
-    color_anchors,
-    color_values,
     fade_colors,
     find_theme,
     needs_dark_ink,
+    scale_colors,
 )
 from attnviz.renderers.picture.items import (
     HAIRLINE,
@@ -136,9 +135,7 @@ def _tint_color(tint: Tint, look: Look) -> list[int]:
     """
     if tint.value is None:
         return _rgb(find_theme(look.theme).hidden)
-    scale = tint.scale
-    anchors = color_anchors(look.colors, look.theme, scale.kind)
-    shaded = color_values(scale.shares(np.array(tint.value)), 0, 1, anchors)
+    shaded = scale_colors(np.array(tint.value), tint.scale, look.colors, look.theme)
     rgb: list[int] = (fade_colors(shaded, look.theme) if tint.is_off else shaded).tolist()
     return rgb
 
@@ -170,16 +167,17 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     for trail in chart.trails:
-        in_ink = trail.dashed or trail.plain
-        color = colors.ink if in_ink else colors.series[trail.number % len(colors.series)]
-        if not trail.dashed:
-            axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
+        line = trail.line
+        in_ink = line.dashed or line.plain
+        color = colors.ink if in_ink else _series_color(trail.number, colors)
+        if not line.dashed:
+            axes.fill_between(trail.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
         marker = "o" if trail.marked else ""
-        style = (0, (4, 3)) if trail.dashed else "solid"
-        width = 1.0 if trail.dashed else 1.8
+        style = (0, (4, 3)) if line.dashed else "solid"
+        width = 1.0 if line.dashed else 1.8
         axes.plot(
-            trail.x, trail.middle, color=color, linestyle=style, linewidth=width, marker=marker,
-            markersize=3.5, clip_on=trail.dashed,
+            trail.x, line.middle, color=color, linestyle=style, linewidth=width, marker=marker,
+            markersize=3.5, clip_on=line.dashed,
         )  # fmt: skip
 
 
@@ -211,10 +209,8 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
 
 def _value_colors(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
     """Return the colour of each value; empty cells look like paper, hidden ones are grey."""
-    colors, filled = find_theme(look.theme), np.nan_to_num(values)
-    rgb = color_values(
-        scale.shares(filled), 0, 1, color_anchors(look.colors, look.theme, scale.kind)
-    )
+    colors = find_theme(look.theme)
+    rgb = scale_colors(np.nan_to_num(values), scale, look.colors, look.theme)
     rgb[np.isnan(values)] = _rgb(colors.paper)
     rgb[hidden] = _rgb(colors.hidden)
     return rgb
@@ -296,10 +292,7 @@ def _draw_bar(figure: Figure, layout: Layout, bar: ColorBar, look: Look) -> None
     steps = scale.values_at(np.linspace(1, 0, BAR_STEPS))[:, None]
     if bar.box[2] > bar.box[3]:  # it lies, and has its low end on the left
         steps = steps[::-1].T
-    rgb = color_values(
-        scale.shares(steps), 0, 1, color_anchors(look.colors, look.theme, scale.kind)
-    )
-    axes.add_artist(CellImage(rgb))
+    axes.add_artist(CellImage(scale_colors(steps, scale, look.colors, look.theme)))
 
 
 def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:

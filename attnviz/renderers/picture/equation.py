@@ -29,6 +29,7 @@ from attnviz.renderers.picture.panel_labels import (
     column_ticks,
     labels_extent,
     no_ticks,
+    panel_style,
     row_ticks,
 )
 from attnviz.renderers.picture.text import (
@@ -415,19 +416,31 @@ def _make_equation(
     first, *others = grids = _group_grids(group)
     signs = SIGNS if group.kind == "product" else ("",) * len(others)
     above = TERM_HEADING_HEIGHT * (letters.title if is_roomy else letters.small_title) * POINT
-    terms = []
-    for grid in grids:
-        term = _make_term(
-            grid,
-            cell,
-            letters,
-            form,
-            above,
-            has_row_labels=grid is first or not _has_same_names(first.rows, grid.rows),
-            has_column_labels=has_column_labels,
-            has_axis_titles=is_roomy and form.axis_titles,
+    style, below = _term_style(letters, form.row_labels), _term_style(letters, form.column_labels)
+    has_axis_titles = is_roomy and form.axis_titles
+
+    def make_term(grid: Grid) -> Term:
+        """Return a panel; one without colours is as wide as its numbers need."""
+        wide, high = (
+            side * (1.0 if axis.unit == "token" else form.narrow)
+            for side, axis in zip(cell, (grid.columns, grid.rows), strict=True)
         )
-        terms.append(term)
+        if grid.scale.kind == "none":
+            wide = max(wide, longest_number(grid) / NUMBER_WIDTH_SHARE * style.label / 10)
+        width, height = wide * len(grid.columns), high * len(grid.rows)
+        has_row_labels = grid is first or not _has_same_names(first.rows, grid.rows)
+        rows = row_ticks(grid.rows, high, style) if has_row_labels else no_ticks(grid.rows)
+        columns = no_ticks(grid.columns)
+        if has_column_labels:
+            columns = column_ticks(grid.columns, wide, below)
+        # What the rows of a further panel are, its title says: of the keys they are dimensions.
+        rows = rows if has_axis_titles and grid.rows.unit == "token" else rows.untitled
+        columns = columns if has_axis_titles else columns.untitled
+        left = max(labels_extent(rows, style), text_width(grid.title, style.smallest) - width)
+        space = Space(width, height, left, above, below=labels_extent(columns, style))
+        return Term(grid, space, rows, columns, style)
+
+    terms = [make_term(grid) for grid in grids]
     high = max(term.space.height for term in terms)
     sign = max(min(SIGN_SCALE * letters.headline, SIGN_HEIGHT_SHARE * high / POINT), letters.text)
     return Equation(tuple(terms), signs, sign)
@@ -437,52 +450,12 @@ def _has_same_names(one: Axis, other: Axis) -> bool:
     return (one.unit, one.labels, one.numbers) == (other.unit, other.labels, other.numbers)
 
 
-def _make_term(
-    grid: Grid,
-    cell: tuple[float, float],
-    letters: Lettering,
-    form: EquationForm,
-    above: float,
-    *,
-    has_row_labels: bool,
-    has_column_labels: bool,
-    has_axis_titles: bool,
-) -> Term:
-    """Return a panel of an equation, with `above` inches for its title; one without colours is as
-    wide as its numbers need.
-    """
-    style, below = _term_style(letters, form.row_labels), _term_style(letters, form.column_labels)
-    wide, high = (
-        side * (1.0 if axis.unit == "token" else form.narrow)
-        for side, axis in zip(cell, (grid.columns, grid.rows), strict=True)
-    )
-    if grid.scale.kind == "none":
-        wide = max(wide, longest_number(grid) / NUMBER_WIDTH_SHARE * style.label / 10)
-    width, height = wide * len(grid.columns), high * len(grid.rows)
-    rows = row_ticks(grid.rows, high, style) if has_row_labels else no_ticks(grid.rows)
-    columns = (
-        column_ticks(grid.columns, wide, below) if has_column_labels else no_ticks(grid.columns)
-    )
-    # What the rows of a further panel are, its title says: those of the keys are their dimensions.
-    rows = rows if has_axis_titles and grid.rows.unit == "token" else rows.untitled
-    columns = columns if has_axis_titles else columns.untitled
-    left = max(labels_extent(rows, style), text_width(grid.title, style.smallest) - width)
-    space = Space(width, height, left, above, below=labels_extent(columns, style))
-    return Term(grid, space, rows, columns, style)
-
-
 @lru_cache(maxsize=64)
 def _term_style(letters: Lettering, share: float) -> PanelStyle:
     """Return a style in which labels have a share of their largest size."""
     label = max(letters.label * share, letters.smallest)
-    return PanelStyle(
-        title=letters.title,
-        axis=min(letters.axis, label),
-        label=label,
-        smallest=letters.smallest,
-        number=letters.number,
-        widest_label=LONGEST_LABEL * letters.label * POINT,
-    )
+    style, widest = panel_style(letters, SLIDE, 1.0, 1.0), LONGEST_LABEL * letters.label * POINT
+    return replace(style, axis=min(letters.axis, label), label=label, widest_label=widest)
 
 
 def _term_items(placed: PlacedTerm, number_size: float, letters: Lettering) -> Items:

@@ -19,6 +19,7 @@ from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
 from attnviz.renderers.picture.items import Block, Items, Layout, Stroke, Words
 from attnviz.renderers.picture.page_frame import Captions
+from attnviz.renderers.picture.still_pictures import HATCHED_NOTE, pdf_metadata
 from attnviz.renderers.picture.text import (
     BOLD,
     POINT,
@@ -49,7 +50,6 @@ NAME_LINE = 0.45  # the height of the line for the name
 # How many times as large as they must be tables are, without numbers if fine, and the share of the
 # page's height that they may take then; the first that fits is taken.
 TABLE_SIZES = ((1.25, False, 0.2), (1.0, False, 0.4), (2.0, True, 0.4), (1.5, True, 0.4))
-MASK_NOTE = "hatched = hidden by the mask"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +87,12 @@ def exercise_pdf(view: View, look: Look) -> list[bytes]:
     answers the key.
     """
     assert view.sheet is not None, "a quiz has a sheet of exercises"
-    texts = {
-        "Title": view.headline,
-        "Subject": f"{len(view.sheet.exercises)} questions about attention",
-        "Keywords": view.provenance_text,
-        "Creator": "attnviz",
-    }
-    metadata = {key: text for key, text in texts.items() if text}
+    subject = f"{len(view.sheet.exercises)} questions about attention"
     file = io.BytesIO()
     captions = Captions(view.headline, view.picture.caveat, view.settings)
     with fixed_settings(view.sheet.exercises, captions, look.font):
         pages = exercise_layouts(view.sheet, with_glyphs(captions), look)
-        with PdfPages(file, metadata={**metadata, "CreationDate": None}) as pdf:
+        with PdfPages(file, metadata=pdf_metadata(view, subject)) as pdf:
             for layout in pages:
                 pdf.savefig(draw_layout(layout, look), transparent=look.transparent)
     return [file.getvalue()]
@@ -240,7 +234,7 @@ def _body_parts(
         yield _gap(PART_GAP)
         yield PaperPart(tables.height, partial(table_items, tables, paper.margin))
         if has_masked_cells(shown):
-            yield _text_part(MASK_NOTE, SMALL_POINTS, paper, faint=True)
+            yield _text_part(HATCHED_NOTE, SMALL_POINTS, paper, faint=True)
 
 
 def _fitting_tables(grids: tuple[Grid, ...], paper: Paper) -> TableBlock:
@@ -263,18 +257,13 @@ def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Itera
     size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
     options = exercise.lettered_options
     row_room = paper.width / len(options) - 2.5 * side
-    across = (
-        len(options) if all(text_width(each, size * BOLD) <= row_room for each in options) else 1
-    )
+    are_short = all(text_width(each, size * BOLD) <= row_room for each in options)
+    across = len(options) if are_short else 1
+    room = paper.width / across - 2.5 * side
     yield _gap(PART_GAP)
     for start in range(0, len(options), across):
         row = range(start, start + across)
-        lines = {
-            n: wrap_parts(
-                options[n].split(" "), " ", size * BOLD, paper.width / across - 2.5 * side
-            )
-            for n in row
-        }
+        lines = {n: wrap_parts(options[n].split(" "), " ", size * BOLD, room) for n in row}
         ticked = exercise.answer if is_ticked else None
         height = max(map(len, lines.values())) * size * POINT * LEADING + 0.05 * paper.scale
         yield PaperPart(height, partial(_option_items, lines, ticked, across, paper))

@@ -19,7 +19,7 @@ from PIL import Image
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
-from attnviz.renderers.colors import color_anchors, color_values
+from attnviz.renderers.colors import color_anchors, scale_colors
 from attnviz.renderers.look import TEXT_POINT_LIMITS
 from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
@@ -94,12 +94,6 @@ def gif_picture(view: View, look: Look) -> list[bytes]:
         return [_gif_bytes(images, [frame.seconds for frame in frames], view.provenance_text)]
 
 
-def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
-    groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
-    step_captions = replace(captions, title="", notes=view.picture.caveat)
-    return _step_frames(groups, look, with_glyphs(captions), with_glyphs(step_captions))
-
-
 def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     """Return groups whose sections have one scale for all frames, moments included.
 
@@ -109,37 +103,34 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     scales = {
         grid.scale.label: grid.scale for grid in open_panels(panels) if isinstance(grid, Grid)
     }
-    return [
-        replace(group, panels=tuple(
-            panel.with_scales(scales) if isinstance(panel, Section) else panel
-            for panel in group.panels
-        ))
-        for group in groups
-    ]  # fmt: skip
+
+    def scaled(panel: Drawable) -> Drawable:
+        return panel.with_scales(scales) if isinstance(panel, Section) else panel
+
+    return [group.with_panels(scaled) for group in groups]
 
 
-def _step_frames(
-    groups: Sequence[Group], look: Look, captions: Captions, below: Captions
-) -> Iterator[FilmFrame]:
+def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
     """Yield a frame for each step, one for each moment in which a step is computed, and a last one.
 
     All have the same small print, so that nothing jumps; together they last at most five steps.
     """
+    groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
+    below = with_glyphs(replace(captions, title="", notes=view.picture.caveat))
+    captions = with_glyphs(captions)
     panels = [panel for group in groups for panel in group.all_panels]
     sections = [part for part in panels if isinstance(part, Section)]
-    page = (
-        _page_of_all_steps(groups, look, captions)
-        if sections
-        else page_layout(groups, look, captions)
-    )
+    draw_page = _page_of_all_steps if sections else page_layout
+    page = draw_page(groups, look, captions)
     frames = [FilmFrame(page, look.seconds * LAST_FRAME_SHARE)]
     computed = [part for part in sections if any(one.cell_sources for one in part.moments)]
     if len(computed) > 1:
         frames = [_last_walk_frame(computed, look, page.size, captions)]
         panels = [part for part in panels if part not in computed and _has_colors(part)]
     if len(panels) > 1 or any(part.moments for part in sections):
-        steps = [_frame_of_step(part, look, page.size, below) for part in panels]
-        moments = [one for part in sections for one in _moment_frames(part, look, page.size, below)]
+        on_page = replace(look, size=page.size)
+        steps = [_frame_of_step(part, on_page, below) for part in panels]
+        moments = [one for part in sections for one in _moment_frames(part, on_page, below)]
         frames = [*steps, *moments, *frames]
     yield from _shortened_frames(frames, look.seconds * MAX_WALK_STEPS)
 
@@ -179,23 +170,21 @@ def _page_of_all_steps(groups: Sequence[Group], look: Look, captions: Captions) 
         return page_layout(groups, replace(look, size=look.size or FILM_SIZE), captions)
 
 
-def _frame_of_step(panel: Drawable, look: Look, size: Size, captions: Captions) -> FilmFrame:
+def _frame_of_step(panel: Drawable, look: Look, captions: Captions) -> FilmFrame:
+    """Return a step on a page of its own, in the letters of a slide in proportion."""
     if isinstance(panel, Section):
-        return FilmFrame(_still_pages([panel], look, size, captions)[0], look.seconds)
-    look = replace(look, size=size)
+        return FilmFrame(section_pages([panel], look, captions)[0], look.seconds)
     return FilmFrame(page_layout([Group("alone", (panel,))], look, captions), look.seconds)
 
 
-def _moment_frames(
-    section: Section, look: Look, size: Size, captions: Captions
-) -> Iterator[FilmFrame]:
+def _moment_frames(section: Section, look: Look, captions: Captions) -> Iterator[FilmFrame]:
     """Yield frames in which a step is computed, cell by cell; none if the section has no moments.
 
     All moments are laid out alike; one with a new sentence is shown for longer.
     """
     if section.moments:
         sentence = ""
-        layouts = _still_pages(section.moments, look, size, captions)
+        layouts = section_pages(section.moments, look, captions)
         sequences = moment_layouts(section.moments, layouts)
         for moment, sequence in zip(section.moments, sequences, strict=True):
             share = MOMENT_SHARE if moment.about == sentence else OPENING_SHARE
@@ -204,13 +193,6 @@ def _moment_frames(
             durations = [first, *flying, look.seconds * MOMENT_SHARE][: len(sequence)]
             yield from map(FilmFrame, sequence, durations)
             sentence = moment.about
-
-
-def _still_pages(
-    sections: Sequence[Section], look: Look, size: Size, captions: Captions
-) -> list[Layout]:
-    """Return each section on a page of its own, in the letters of a slide in proportion."""
-    return section_pages(sections, replace(look, size=size), captions)
 
 
 def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
@@ -253,12 +235,13 @@ def _repainted_pictures(
     other colours.
     """
     draw = partial(_layout_pixels, look=look, size=size)
-    picture, repainting = draw(layouts[0]), plan_repainting(layouts[0], look, draw)
+    picture, canvases = draw(layouts[0]), _panel_canvases(layouts[0], look, draw)
     yield picture
     for before, layout in itertools.pairwise(layouts):
         part, boxes = parts_beside_cells(before, layout)
         picture = with_patches(picture, draw(part), boxes, layout.size[1])
-        picture = repainting.paint(picture, layout)
+        for canvas, panel in zip(canvases, layout.panels, strict=True):
+            picture[canvas.rows, canvas.columns] = canvas.paint(panel, look)
         yield picture
 
 
@@ -270,9 +253,7 @@ def _layout_pixels(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
     if canvas.get_width_height() != size:  # matplotlib rounds down what is nearly a pixel more
         figure.set_size_inches((size[0] + 0.01) / figure.dpi, (size[1] + 0.01) / figure.dpi)
     canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = np.asarray(canvas.buffer_rgba(), dtype=np.uint32)  # type: ignore[no-untyped-call]
-    packed: Pixels = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
-    return packed
+    return _pack_channels(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
 
 
 def _pixel_changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
@@ -451,41 +432,24 @@ class Canvas:
 
     rows: slice
     columns: slice
-    low: Float[np.ndarray, "down across 3"]  # the picture of cells at the low end
+    low: Float[np.ndarray, "down across 3"]  # the picture of cells at the low end,
+    lowest: Color  # which have this colour
     share: Float[np.ndarray, "down across 1"]
     row: Shaped[np.ndarray, "down 1"]
     column: Shaped[np.ndarray, "1 across"]
 
-    def paint(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
-        """Return the pixels of the panel with these colours in its cells.
-
-        `lowest` is the colour that all cells have in `low`.
-        """
-        return _pack_channels(self.low + self.share * (colors[self.row, self.column] - lowest))
-
-
-@dataclass(frozen=True, eq=False)
-class Repainting:
-    """A page on which only the colours of cells change."""
-
-    canvases: tuple[Canvas, ...]
-    look: Look
-
-    def paint(self, picture: Pixels, layout: Layout) -> Pixels:
-        """Return a picture with the cells of this layout, whatever was in them."""
-        pixels = np.array(picture)
-        for canvas, panel in zip(self.canvases, layout.panels, strict=True):
-            lowest, _ = _end_colors(panel, self.look)
-            colors = _panel_colors(panel, self.look)
-            pixels[canvas.rows, canvas.columns] = canvas.paint(colors, lowest)
-        return pixels
+    def paint(self, panel: Panel, look: Look) -> Pixels:
+        """Return the pixels with the cells of this panel, whatever was in them."""
+        filled = np.nan_to_num(panel.grid.values)
+        colors = scale_colors(filled, panel.grid.scale, look.colors, look.theme).astype(float)
+        channels = self.low + self.share * (colors[self.row, self.column] - self.lowest)
+        return _pack_channels(np.clip(channels.round(), 0, 255))
 
 
-def plan_repainting(layout: Layout, look: Look, draw: DrawPixels) -> Repainting:
+def _panel_canvases(layout: Layout, look: Look, draw: DrawPixels) -> list[Canvas]:
     """Return which pixels belong to which cell, found by drawing a layout twice."""
     low, high = (_color_channels(draw(_with_cells_at_end(layout, end))) for end in ("low", "high"))
-    canvases = (_panel_canvas(panel, layout, low, high, look) for panel in layout.panels)
-    return Repainting(tuple(canvases), look)
+    return [_panel_canvas(panel, layout, low, high, look) for panel in layout.panels]
 
 
 def _with_cells_at_end(layout: Layout, end: str) -> Layout:
@@ -508,11 +472,12 @@ def _panel_canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, loo
     top = down - (bottom + height) * dpi  # counted from below, where a page ends at a pixel
     rows, row = _cell_pixels(top, height * dpi, len(panel.grid.rows), down)
     columns, column = _cell_pixels(left * dpi, width * dpi, len(panel.grid.columns), across)
-    lowest, highest = _end_colors(panel, look)
+    anchors = color_anchors(look.colors, look.theme, panel.grid.scale.kind)
+    lowest, highest = anchors[0], anchors[-1]
     channel = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
     low_part = low[rows, columns]
     share = (high[rows, columns] - low_part)[..., channel] / (highest - lowest)[channel]
-    return Canvas(rows, columns, low_part, share[..., None], row[:, None], column[None, :])
+    return Canvas(rows, columns, low_part, lowest, share[..., None], row[:, None], column[None, :])
 
 
 def _cell_pixels(
@@ -527,26 +492,10 @@ def _cell_pixels(
     return part, np.clip((shares * count).astype(int), 0, count - 1)
 
 
-def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
-    anchors = color_anchors(look.colors, look.theme, panel.grid.scale.kind)
-    return anchors[0], anchors[-1]
-
-
-def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
-    """Return the colour of each cell of a panel; empty cells count as 0."""
-    grid, anchors = panel.grid, color_anchors(look.colors, look.theme, panel.grid.scale.kind)
-    values = np.nan_to_num(grid.values)
-    colors: Float[np.ndarray, "row column 3"] = color_values(
-        grid.scale.shares(values), 0, 1, anchors
-    ).astype(float)
-    return colors
-
-
-def _pack_channels(channels: Picture) -> Pixels:
-    """Return red, green and blue, rounded, as one number for each pixel."""
-    rounded = np.clip(channels.round(), 0, 255).astype(np.uint32)
-    packed: Pixels = rounded[..., 0] << 16 | rounded[..., 1] << 8 | rounded[..., 2]
-    return packed
+def _pack_channels(channels: Shaped[np.ndarray, "*shape channel"]) -> Shaped[np.ndarray, "*shape"]:
+    """Return red, green and blue, whole numbers up to 255, as one number for each pixel."""
+    red, green, blue = (channels[..., index].astype(np.uint32) for index in range(3))
+    return np.asarray(red << 16 | green << 8 | blue)
 
 
 def to_palette(pixels: Pixels) -> Image.Image:
@@ -594,8 +543,7 @@ def _reduced_palette(colors: ColorRow) -> ColorRow:
     """Return the 160 most common colours, and a few that stand for all others."""
     others = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
     quantized = others.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
-    channels = np.array(quantized.getpalette(), dtype=np.uint32).reshape(-1, 3)
-    rest = channels[:, 0] << 16 | channels[:, 1] << 8 | channels[:, 2]
+    rest = _pack_channels(np.array(quantized.getpalette()).reshape(-1, 3))
     palette: ColorRow = np.concatenate([colors[:MOST_COMMON], rest[: PALETTE_COLORS - MOST_COMMON]])
     return palette
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 Choice = TypeVar("Choice")
@@ -23,6 +23,25 @@ def first_fit(choices: Iterable[Choice], fits: Callable[[Choice], bool]) -> Choi
         if fits(choice):
             break
     return choice
+
+
+def fill_lines(
+    choices: Sequence[Choice], width: Callable[[Choice], float], room: float
+) -> list[list[Choice]]:
+    """Return things in lines, each of as many as have room beside each other, and at least of one.
+
+    >>> fill_lines(["one", "two", "three"], len, 6)
+    [['one', 'two'], ['three']]
+    """
+    lines, used = list[list[Choice]](), 0.0
+    for choice in choices:
+        needed = width(choice)
+        if not lines or used + needed > room:
+            lines.append([])
+            used = 0.0
+        lines[-1].append(choice)
+        used += needed
+    return lines
 
 
 def smaller_sizes(largest: float, smallest: float, share: float = SMALLER_STEP) -> Iterator[float]:

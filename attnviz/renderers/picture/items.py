@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Shaped
 
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import Curve, Grid
 from attnviz.views.grids.scales import Scale
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height
@@ -146,11 +146,7 @@ class Trail:
 
     number: int
     x: np.ndarray
-    low: np.ndarray
-    middle: np.ndarray
-    high: np.ndarray
-    dashed: bool
-    plain: bool
+    line: Curve
     marked: bool  # at each of its places
 
 

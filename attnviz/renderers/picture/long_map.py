@@ -345,17 +345,16 @@ class MapInRoom:
     def _paragraph_marks(self, box: Box) -> Iterator[Stroke]:
         """Yield short lines at the left and the upper edge where paragraphs begin."""
         left, bottom, width, height = box
-        sides = (self.long_map.row_tokens, True), (self.long_map.column_tokens, False)
-        for tokens, is_row in sides:
-            marks, _ = self.marks(tokens)
-            for position in marks:
-                share = (position - tokens.start) / len(tokens)
-                if is_row:
-                    x, y = left + width, bottom + height * (1 - share)
-                    yield Stroke(((x, y), (x + MARK, y)))
-                else:
-                    x, y = left + width * share, bottom + height
-                    yield Stroke(((x, y), (x, y + MARK)))
+        right, top = left + width, bottom + height
+        for share in self._mark_shares(self.long_map.row_tokens):
+            y = bottom + height * (1 - share)
+            yield Stroke(((right, y), (right + MARK, y)))
+        for share in self._mark_shares(self.long_map.column_tokens):
+            x = left + width * share
+            yield Stroke(((x, top), (x, top + MARK)))
+
+    def _mark_shares(self, tokens: range) -> list[float]:
+        return [(position - tokens.start) / len(tokens) for position in self.marks(tokens)[0]]
 
     def _pool_note(self, box: Box, letters: Lettering) -> Iterator[Words]:
         """Yield what one cell stands for, above the map."""

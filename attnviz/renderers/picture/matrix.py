@@ -273,7 +273,7 @@ def title_lines(title: str, size: float, room: float) -> list[str]:
     """Return a title in lines no wider than `room` inches, broken at spaces and after hyphens; a
     part that is wider still is cut.
     """
-    words = with_bound_signs(title).split(" ")
+    words = title.replace("✗ ", "✗\u00a0").split(" ")  # the sign is never parted from its word
     parts = (AFTER_HYPHEN.split(w) if text_width(w, size) > room else [w] for w in words)
     lines = wrap_parts([*chain.from_iterable(parts)], " ", size, room)
     return [fit_line(line, size, size, room)[0] for line in lines]
@@ -295,11 +295,6 @@ def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
     if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
         return [""]
     return list(titles)
-
-
-def with_bound_signs(title: str) -> str:
-    """Return a title in which ✗ is never separated from its word by a line break."""
-    return title.replace("✗ ", "✗\u00a0")
 
 
 def panel_title(panel: TitledPanel) -> str:

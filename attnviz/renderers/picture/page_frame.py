@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attnviz.errors import AttnvizError
+from attnviz.renderers.picture.fit import fill_lines
 from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Layout, Tint, Words
 from attnviz.renderers.picture.text import (
     ASCENT,
@@ -347,16 +348,8 @@ def keys_items(keys: Sequence[Key], room: Box, size: float) -> Items:
 
 def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]]:
     """Return keys in lines no wider than `width` inches."""
-    lines: list[list[Key]] = []
-    x = 0.0
-    for key in (_narrow_key(key, width, size) for key in keys):
-        needed = key.width(size) + KEYS_GAP * size * POINT
-        if not lines or x + needed > width + KEYS_GAP * size * POINT:
-            lines.append([])
-            x = 0.0
-        lines[-1].append(key)
-        x += needed
-    return lines
+    narrow, gap = [_narrow_key(key, width, size) for key in keys], KEYS_GAP * size * POINT
+    return fill_lines(narrow, lambda key: key.width(size) + gap, width + gap)
 
 
 def _narrow_key(key: Key, width: float, size: float) -> Key:

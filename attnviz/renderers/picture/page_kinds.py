@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.renderers import Look
@@ -45,7 +45,7 @@ from attnviz.renderers.picture.page_frame import (
     make_frame,
     words_have_room,
 )
-from attnviz.renderers.picture.panel_rows import panel_orders
+from attnviz.renderers.picture.panel_rows import panel_orders, panels_per_layer
 from attnviz.renderers.picture.panels import NoRoomError, inches_text, lay_out
 from attnviz.renderers.picture.ranking import RankingDrawing, draw_sentences
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
@@ -169,14 +169,11 @@ def _titled_groups(groups: Sequence[Group], headline: str) -> list[Group]:
     if len(panels) == 1 and titles and titles[0] in re.split(r"[\s:,]+", headline):
         titles = [""]
     titled_grids = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
-    return [
-        replace(
-            group,
-            panels=tuple([next(titled_grids) if _has_numbers(p) else p for p in group.panels]),
-            below=tuple([each and next(titled_grids) for each in group.below]),
-        )
-        for group in groups
-    ]
+
+    def titled(panel: Drawable) -> Drawable:
+        return next(titled_grids) if _has_numbers(panel) else panel
+
+    return [group.with_panels(titled) for group in groups]
 
 
 def _has_numbers(panel: Drawable) -> TypeGuard[Grid]:
@@ -314,11 +311,8 @@ def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layo
     width, factor = frame.size[0], frame.letters.smallest / CARD_POINTS
     room = _cards_room(frame, factor)[2]
     cards = _narrow_cards(cards, room)
-    frame_height = (
-        HIGHEST_PAGE
-        - _cards_room(make_frame(captions, (width, HIGHEST_PAGE), frame.letters), factor)[3]
-        * factor
-    )
+    highest_frame = make_frame(captions, (width, HIGHEST_PAGE), frame.letters)
+    frame_height = HIGHEST_PAGE - _cards_room(highest_frame, factor)[3] * factor
     for max_lines, plain in ((SUM_LINE_COUNTS[-2], False), (SUM_LINE_COUNTS[-2], True), (0, True)):
         variant = _with_sums(cards, max_lines, plain=plain)
         height = flow_cards(variant, room, 1.0).height * factor + frame_height
@@ -487,17 +481,15 @@ def _widened_card(piece: CardBox, extra: float) -> CardBox:
     """Return a card `extra` inches wider; its cells grow with it, as long as they do not become too
     wide.
     """
+    card, tables = piece.card, piece.body
     width = math.floor((piece.width + extra) * 100 + 1e-6) / 100
-    if not piece.body.tables:
-        return CardBox(piece.card, piece.body, width)
-    spare = width - piece.body.width
-    tables, (growth, widening) = piece.body, piece.body.growth
-    wider = math.floor(min(widening * (1 + spare / tables.cells_width), MAX_CELL_GROWTH) * 10) / 10
-    if wider > widening:
-        larger = table_block(piece.card.panels, tables.across, (growth, wider), piece.card.fine)
-        if larger.width <= width:
-            return CardBox(piece.card, larger, width)
-    return CardBox(piece.card, tables, width)
+    if tables.tables:
+        (growth, widening), spare = tables.growth, width - tables.width
+        most = min(widening * (1 + spare / tables.cells_width), MAX_CELL_GROWTH)
+        if (wider := math.floor(most * 10) / 10) > widening:
+            larger = table_block(card.panels, tables.across, (growth, wider), card.fine)
+            tables = larger if larger.width <= width else tables
+    return CardBox(card, tables, width)
 
 
 def flow_items(flow: CardFlow, room: Box) -> Items:
@@ -514,35 +506,27 @@ def flow_items(flow: CardFlow, room: Box) -> Items:
         top -= high + gap
 
 
+# By the types that all panels have: a function of the panels, and of how many each layer has.
+DRAWINGS: tuple[tuple[tuple[type, ...], Callable[[Any, int], Drawing]], ...] = (
+    ((Overview,), lambda panels, per_layer: HeadsDrawing(panels[0])),
+    ((LongMap,), LongMapDrawing),
+    ((Arcs,), ArcsDrawing),
+    ((Sentence,), draw_sentences),
+    ((Sentence, RankedBars), lambda panels, per_layer: RankingDrawing(panels)),
+)
+
+
 def build_drawing(groups: Sequence[Group]) -> Drawing | None:
     """Return the drawing of these groups; None if they are panels or sections."""
-    panels = [panel for group in groups for panel in group.panels]
-    overviews = [panel for panel in panels if isinstance(panel, Overview)]
-    if panels and len(overviews) == len(panels):
-        return HeadsDrawing(overviews[0])
-    long_maps = tuple(panel for panel in panels if isinstance(panel, LongMap))
-    if panels and len(long_maps) == len(panels):
-        first = groups[0]
-        across = first.column_count if first.kind == "table" else panels_per_layer(groups)
-        return LongMapDrawing(long_maps, across)
-    arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
-    if panels and len(arcs) == len(panels):
-        return ArcsDrawing(arcs, panels_per_layer(groups))
-    sentences = tuple(panel for panel in panels if isinstance(panel, Sentence))
-    if panels and len(sentences) == len(panels):
-        return draw_sentences(sentences, panels_per_layer(groups))
-    bars = tuple(panel for panel in panels if isinstance(panel, Sentence | RankedBars))
-    if panels and len(bars) == len(panels):
-        return RankingDrawing(bars)
+    panels, per_layer = tuple(p for group in groups for p in group.panels), panels_per_layer(groups)
+    if panels and isinstance(panels[0], LongMap) and groups[0].kind == "table":
+        per_layer = groups[0].column_count
+    for types, draw in DRAWINGS if panels else ():
+        if all(isinstance(panel, types) for panel in panels):
+            return draw(panels, per_layer)
     kinds = {group.kind for group in groups}
     if "course" in kinds:
         return TrainingDrawing(tuple(groups))
     if "product" in kinds:
         return EquationDrawing(tuple(group for group in groups if group.panels))
     return None
-
-
-def panels_per_layer(groups: Sequence[Group]) -> int:
-    """Return how many panels each layer has, where there are several with as many each; else 0."""
-    counts = {len(group.panels) for group in groups}
-    return min(counts) if len(groups) > 1 and len(counts) == 1 else 0

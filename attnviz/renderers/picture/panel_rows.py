@@ -84,9 +84,9 @@ def panel_orders(groups: Sequence[Group]) -> list[PanelOrder]:
         *earlier, last = nonempty
         if earlier and is_strip(*_panel_contents([last])):
             strip = _panel_contents([last])
-            orders = possible_orders(_panel_contents(earlier), _panels_per_layer(earlier))
+            orders = possible_orders(_panel_contents(earlier), _alike_per_layer(earlier))
             return [_append_strip(order, strip) for order in orders]
-        return possible_orders(_panel_contents(nonempty), _panels_per_layer(nonempty))
+        return possible_orders(_panel_contents(nonempty), _alike_per_layer(nonempty))
     first, *others = nonempty
     charts = _panel_contents(others)
     if first.kind == "table":
@@ -125,11 +125,16 @@ def _append_strip(order: PanelOrder, strip: Sequence[Content]) -> PanelOrder:
     return PanelOrder(tuple(panels), order.columns)
 
 
-def _panels_per_layer(groups: Sequence[Group]) -> int:
-    """Return how many panels each layer has, where there are several, all alike; else 0."""
+def panels_per_layer(groups: Sequence[Group]) -> int:
+    """Return how many panels each layer has, where there are several with as many each; else 0."""
     counts = {len(group.panels) for group in groups}
+    return min(counts) if len(groups) > 1 and len(counts) == 1 else 0
+
+
+def _alike_per_layer(groups: Sequence[Group]) -> int:
+    """Return how many panels each layer has, if all are grids of one shape; else 0."""
     shapes = {panel.cells.shape for panel in _panel_contents(groups) if isinstance(panel, Grid)}
-    return min(counts) if len(groups) > 1 and len(counts) == len(shapes) == 1 else 0
+    return panels_per_layer(groups) if len(shapes) == 1 else 0
 
 
 def _column_choices(group: Group, charts: Sequence[Content]) -> list[int]:
@@ -141,12 +146,8 @@ def _column_choices(group: Group, charts: Sequence[Content]) -> list[int]:
     rows = [panel for panel in group.panels if isinstance(panel, Grid) and len(panel.rows) == 1]
     if group.kind == "pair" and not charts and len(rows) == len(group.panels):
         return [1]
-    if group.kind == "pair":
-        return (
-            [max(len(group.panels), len(charts))]
-            if charts
-            else _possible_columns(len(group.panels))
-        )
+    if group.kind == "pair" and charts:
+        return [max(len(group.panels), len(charts))]
     counts = _possible_columns(max(len(group.panels), len(charts)))
     return [count for count in counts if count >= min(len(charts), MIN_CHARTS_ACROSS)]
 

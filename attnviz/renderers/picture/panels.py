@@ -25,7 +25,6 @@ from attnviz.renderers.picture.matrix import (
 )
 from attnviz.renderers.picture.page_frame import Captions, Frame, make_frame
 from attnviz.renderers.picture.panel_labels import (
-    PanelStyle,
     axis_items,
     column_title,
     panel_style,
@@ -34,12 +33,10 @@ from attnviz.renderers.picture.panel_labels import (
 from attnviz.renderers.picture.panel_rows import (
     CHART_ASPECT,
     PREFERENCE_FACTOR,
-    Content,
     PanelOrder,
     PanelRows,
     best_panel_rows,
     build_panel_rows,
-    possible_orders,
 )
 from attnviz.renderers.picture.text import (
     POINT,
@@ -53,7 +50,6 @@ from attnviz.renderers.picture.text import (
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
 
-DEFAULT_STYLE = PanelStyle()
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LEAST_SIDE = 1.2  # letters of a label: so high and so wide is a panel
 LETTER_SHARES = (1.0, 0.85, 0.72, 0.6)
@@ -192,13 +188,6 @@ def least_label_count(page: FilledPage) -> int:
     return min((count for count in counts if count), default=0)
 
 
-def panels_in_room(
-    panels: Sequence[Content], room: Box, style: PanelStyle = DEFAULT_STYLE
-) -> tuple[list[Item], float]:
-    """Return the panels in a part of a page, with their labels; and where the last one ends."""
-    return place_panels(best_panel_rows(possible_orders(panels), room, style), room)
-
-
 def natural_page(
     candidates: Sequence[PanelOrder], scales: Sequence[Scale], captions: Captions, text: TextSize
 ) -> tuple[list[PanelOrder], Size, Lettering]:
@@ -298,8 +287,7 @@ def _panel_texts(panels: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator
             content, titles.lines[index], titles.size, box, style.smallest, curves, end - box[0]
         )
         rows, columns = panels.row_ticks[index], panels.column_ticks[index]
-        untitled = replace(rows, title=""), replace(columns, title="")
-        yield from axis_items(*untitled, box, style)
+        yield from axis_items(rows.untitled, columns.untitled, box, style)
     yield from _row_titles(panels, boxes, room)
     for row in range(panels.order.rows):
         yield from _column_titles(panels, boxes, panels.indices(row))

@@ -21,6 +21,7 @@ from attnviz.renderers.picture.items import Box, Item, Items, Layout, Panel, Str
 from attnviz.renderers.picture.matrix import bars_width, color_scales, scale_bars, with_numbers_like
 from attnviz.renderers.picture.page_frame import (
     Captions,
+    Frame,
     Line,
     headline_lines,
     make_frame,
@@ -28,14 +29,14 @@ from attnviz.renderers.picture.page_frame import (
     total_height,
 )
 from attnviz.renderers.picture.panel_labels import panel_style
-from attnviz.renderers.picture.panel_rows import possible_orders
+from attnviz.renderers.picture.panel_rows import best_panel_rows, possible_orders
 from attnviz.renderers.picture.panels import (
     LETTER_SHARES,
     NATURAL_SCALE,
     STRETCH,
     NoRoomError,
     natural_page,
-    panels_in_room,
+    place_panels,
 )
 from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
 from attnviz.renderers.picture.text import (
@@ -126,16 +127,25 @@ def _uniform_pages(
 ) -> list[Layout]:
     """Return a page for each section, all laid out alike: what they share stands in one place."""
     size, letters = _section_page(sections, given, text, captions)
-    margin, width = letters.margin, size[0] - 2 * letters.margin
+    frame, heads, room = _heads_and_room(sections, size, letters, captions)
+    pages = []
+    for head, body in zip(heads, _section_bodies(sections, room, letters), strict=True):
+        words = stacked_words(head, letters.margin, frame.top)
+        pages.append(Layout(size, (*words, *body, *frame.words())))
+    return pages
+
+
+def _heads_and_room(
+    sections: Sequence[Section], size: Size, letters: Lettering, captions: Captions
+) -> tuple[Frame, list[tuple[Line, ...]], Box]:
+    """Return the frame of a page, what each of some steps is, and the room below the longest of
+    these heads.
+    """
+    width = size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
     heads = [_head_lines(section, captions, letters, (width, size[1])) for section in sections]
-    top = frame.top - max(map(total_height, heads))
-    bottom = frame.room[1]
-    bodies = _section_bodies(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
-    pages = []
-    for head, body in zip(heads, bodies, strict=True):
-        pages.append(Layout(size, (*stacked_words(head, margin, frame.top), *body, *frame.words())))
-    return pages
+    top, bottom = frame.top - max(map(total_height, heads)), frame.room[1]
+    return frame, heads, (letters.margin, bottom, width, max(top - bottom, 0.5))
 
 
 def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
@@ -212,11 +222,8 @@ def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
     if section.bars:
         return len(section.sums)
     size, letters = _section_page([section], look.size, look.text, captions)
-    width = size[0] - 2 * letters.margin
-    frame = make_frame(replace(captions, title=""), size, letters)
-    head = _head_lines(section, captions, letters, (width, size[1]))
-    room = size[1] - letters.margin - total_height(head) - frame.room[1]
-    return _fitting_sums(section.sums, (width, room * SUMS_SHARES[0]), letters)[0]
+    _, _, (_, _, width, height) = _heads_and_room([section], size, letters, captions)
+    return _fitting_sums(section.sums, (width, height * SUMS_SHARES[0]), letters)[0]
 
 
 def _section_page(
@@ -321,15 +328,15 @@ def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[
     """Return how many sums fit a room, and in letters of how many points; all of them, if letters
     can be small enough.
     """
-    readable = [max(letters.text * share, letters.smallest) for share in READABLE_SHARES]
-    for unbroken in (True, False):
-        for size in readable:
+    readable, last, cut = (
+        [max(letters.text * share, letters.smallest) for share in shares]
+        for shares in (READABLE_SHARES, LAST_SHARES, CUT_SUMS_SHARES)
+    )
+    for unbroken, sizes in ((True, readable), (False, readable + last)):
+        for size in sizes:
             if _sums_fit(sums, len(sums), size, room, unbroken):
                 return len(sums), size
-    for size in (max(letters.text * share, letters.smallest) for share in LAST_SHARES):
-        if _sums_fit(sums, len(sums), size, room, unbroken=False):
-            return len(sums), size
-    for size in (readable[-1], *(max(letters.text * s, letters.smallest) for s in CUT_SUMS_SHARES)):
+    for size in (readable[-1], *cut):
         count = 0
         while count < len(sums) and _sums_fit(sums, count + 1, size, room, unbroken=False):
             count += 1
@@ -420,5 +427,6 @@ def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item
     if section.stages:
         items, right = stage_items(grids, section.stages, tables_room, style, letters)
     else:
-        items, right = panels_in_room(grids, tables_room, style)
+        panels = best_panel_rows(possible_orders(grids), tables_room, style)
+        items, right = place_panels(panels, tables_room)
     return [*items, *scale_bars(items, scales, right, (bottom, bottom + height), letters)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, product
 
-from attnviz.renderers.picture.fit import first_fit, smaller_sizes
+from attnviz.renderers.picture.fit import fill_lines, first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Block, Box, Items, Maps, Stroke, Words
 from attnviz.renderers.picture.page_frame import Drawing, Key, keys_height, keys_items, scale_key
 from attnviz.renderers.picture.panel_labels import (
@@ -92,13 +92,8 @@ class HeadsDrawing(Drawing):
         sheet = best_sheet(self.overview, room, letters)
         for part in (_map_items, _head_names, _token_labels, _frame_items, _tag_key_items):
             yield from part(sheet)
-        left, _, width, _ = room
-        legend_box = (
-            left,
-            sheet.key_foot - sheet.legend_height,
-            width,
-            sheet.legend_height,
-        )  # below the maps, or the key
+        (left, _, width, _), high = room, sheet.legend_height
+        legend_box = (left, sheet.key_foot - high, width, high)  # below the maps, or the key
         yield from keys_items(sheet.legend, legend_box, letters.note)
 
     def legibility(self, room: Box, letters: Lettering) -> int:
@@ -258,11 +253,9 @@ class MapSheet:
     @property
     def worth(self) -> float:
         """How much its shape counts, beside the size of its maps: less with a shorter last part."""
-        parts, whole = (
-            (self.across, len(self.overview.columns))
-            if self.is_wrapped
-            else (self.layers_down, len(self.overview.rows))
-        )
+        parts, whole = self.layers_down, len(self.overview.rows)
+        if self.is_wrapped:
+            parts, whole = self.across, len(self.overview.columns)
         return RAGGED_WORTH if whole % parts else 1.0
 
     @cached_property
@@ -302,8 +295,7 @@ class MapSheet:
 
     @property
     def height_below(self) -> float:
-        legend_height = self.legend_height
-        return (self.tokens[1].extent if self.tokens else 0.0) + legend_height
+        return (self.tokens[1].extent if self.tokens else 0.0) + self.legend_height
 
     @cached_property
     def legend(self) -> list[Key]:
@@ -380,8 +372,7 @@ class MapSheet:
         """Where the maps and the key end below."""
         key_foot = self.top_left[1] - tag_column_height(self.overview, self.letters)
         if self.key_beside:
-            legend_height = self.legend_height
-            return min(self.maps_foot, max(key_foot, self.room[1] + legend_height))
+            return min(self.maps_foot, max(key_foot, self.room[1] + self.legend_height))
         return self.maps_foot - self.key_room[1]
 
 
@@ -446,12 +437,9 @@ def _with_tokens(sheet: MapSheet) -> MapSheet | None:
         return None
     for _ in range(2):
         (wide, high), style = sheet.map_size, _sheet_style(letters)
-        rows = row_ticks(
-            replace(overview.query_axis, title=""), high / len(overview.query_axis), style
-        )
-        columns = column_ticks(
-            replace(overview.key_axis, title=""), wide / len(overview.key_axis), style
-        )
+        queries, keys = overview.query_axis, overview.key_axis
+        rows = row_ticks(queries, high / len(queries), style).untitled
+        columns = column_ticks(keys, wide / len(keys), style).untitled
         sheet = replace(sheet, tokens=(rows, columns))
     all_named = len(rows.positions) == rows.count and len(columns.positions) == columns.count
     return sheet if all_named else None
@@ -461,23 +449,18 @@ def _sheet_style(letters: Lettering) -> PanelStyle:
     return panel_style(letters, SLIDE, 1.0, 1.0)
 
 
-def _tag_sample(sheet: MapSheet, number: int, right: float, top: float, size: float) -> Items:
+def _tag_sample(sheet: MapSheet, flag: Flag, right: float, top: float, size: float) -> Items:
     """Yield the frame of a flag, for the key, whose upper right end is here."""
     side, inset = TAG_SIDE * size * POINT, FRAME_LINE * POINT
     box = right - side + inset, top - side + inset, side - 2 * inset, side - 2 * inset
-    color = frame_colors(sheet.overview)[sheet.overview.flags[number].map_index]
-    yield Block(box, outlined=FRAME_LINE, head=color)
+    yield Block(box, outlined=FRAME_LINE, head=frame_colors(sheet.overview)[flag.map_index])
 
 
 def tag_column_width(overview: Overview, letters: Lettering) -> float:
     """Return the width of the key in a column; 0 if there are no flags."""
     size = letters.axis
-    widths = (
-        _pieces_width(line, size)
-        for flag in overview.flags
-        for line in _flag_text_lines(overview, flag)
-    )
-    widest = max(widths, default=0.0)
+    lines = (line for flag in overview.flags for line in _flag_text_lines(overview, flag))
+    widest = max((_pieces_width(line, size) for line in lines), default=0.0)
     return (TAG_SIDE + TAG_GAP) * size * POINT + widest if widest else 0.0
 
 
@@ -494,10 +477,10 @@ def tag_column_items(sheet: MapSheet, room: Box) -> Items:
     needed = tag_column_height(overview, letters)
     size = max(letters.axis * min(high / max(needed, 1e-6), 1.0), letters.smallest)
     letter, y = size * POINT, bottom + high - size * POINT
-    for number, flag in enumerate(overview.flags):
+    for flag in overview.flags:
         head_line, kind_line = _flag_text_lines(overview, flag)
         x = left + (TAG_SIDE + TAG_GAP) * letter
-        yield from _tag_sample(sheet, number, left + TAG_SIDE * letter, y + letter, size)
+        yield from _tag_sample(sheet, flag, left + TAG_SIDE * letter, y + letter, size)
         yield from _tag_words(head_line, x, y, size)
         yield from _tag_words(kind_line, x, y - TAG_PAIR * letter, size, faint=True)
         y -= (TAG_PAIR + TAG_LEADING) * letter
@@ -516,10 +499,10 @@ def tag_lines_items(sheet: MapSheet, room: Box) -> Items:
     y = bottom + high - 1.7 * letter
     for line in _wrapped_flags(overview, letters, wide):
         x = left
-        for number in line:
-            pieces = _flag_text(overview, overview.flags[number])
+        for flag in line:
+            pieces = _flag_text(overview, flag)
             top = y + (MIDDLE + TAG_SIDE / 2) * letter
-            yield from _tag_sample(sheet, number, x + TAG_SIDE * letter, top, size)
+            yield from _tag_sample(sheet, flag, x + TAG_SIDE * letter, top, size)
             yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
             x += _tag_width(pieces, size)
         y -= TAG_LINE_PITCH * letter
@@ -539,10 +522,8 @@ def legend_keys(
     border = "" if overview.query_axis.border is None else GENERATED_NOTE
     texts = [] if has_tokens else _token_texts(overview)
     excerpts = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
-    return [
-        colors,
-        *(Key(part) for part in (overview.pool_note, masked, border, *excerpts) if part),
-    ]
+    parts = (overview.pool_note, masked, border, *excerpts)
+    return [colors, *(Key(part) for part in parts if part)]
 
 
 def _token_texts(overview: Overview) -> list[str]:
@@ -557,17 +538,13 @@ def _axis_text(tokens: Axis) -> str:
     return "".join(f"{' ' * space}{label}" for label, space in words).strip()
 
 
-def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[list[int]]:
-    """Return the numbers of flags in lines that are no wider than `room`."""
-    lines, x = list[list[int]](), room
-    for number, flag in enumerate(overview.flags):
-        needed = _tag_width(_flag_text(overview, flag), letters.axis)
-        if not lines or x + needed > room:
-            lines.append([])
-            x = 0.0
-        lines[-1].append(number)
-        x += needed
-    return lines
+def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[list[Flag]]:
+    """Return the flags in lines that are no wider than `room`."""
+
+    def width(flag: Flag) -> float:
+        return _tag_width(_flag_text(overview, flag), letters.axis)
+
+    return fill_lines(overview.flags, width, room)
 
 
 def _tag_width(pieces: TagText, size: float) -> float:
@@ -576,11 +553,8 @@ def _tag_width(pieces: TagText, size: float) -> float:
 
 def _flag_text(overview: Overview, flag: Flag) -> TagText:
     """Return the words for a flag in one line: its kind, the head in bold, and its number."""
-    return (
-        (f"{flag.kind} ", False),
-        (overview.names[flag.map_index], True),
-        (f" {flag.number}", False),
-    )
+    name = overview.names[flag.map_index]
+    return (f"{flag.kind} ", False), (name, True), (f" {flag.number}", False)
 
 
 def _flag_text_lines(overview: Overview, flag: Flag) -> tuple[TagText, TagText]:

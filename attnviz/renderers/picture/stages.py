@@ -6,7 +6,7 @@ The cells of a line have one width, so that tables that are cut, or joined, can 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from attnviz.renderers.picture.items import Box, Item, Items, Words, panel_boxes
@@ -65,9 +65,7 @@ class StageLine:
         """
         axis = self.pieces[0].grid.rows
         has_names = any(axis.labels)
-        return (
-            row_ticks(replace(axis, title=""), height, self.style) if has_names else no_ticks(axis)
-        )
+        return row_ticks(axis, height, self.style).untitled if has_names else no_ticks(axis)
 
     def fixed_width(self, height: float) -> float:
         """Return the width of the labels and signs beside its cells, if a row is `height` inches
@@ -128,11 +126,9 @@ def _stage_sign_width(sign: str, style: PanelStyle) -> float:
     between = SIGN_GAP * style.label * POINT
     if sign in (LINE_START, JOINED_TABLES):
         return 0.0
-    return (
-        between
-        if sign == SEPARATE_TABLES
-        else 2 * between + text_width(sign, _stage_sign_size(sign, style))
-    )
+    if sign == SEPARATE_TABLES:
+        return between
+    return 2 * between + text_width(sign, _stage_sign_size(sign, style))
 
 
 def _stage_sign_size(sign: str, style: PanelStyle) -> float:
@@ -155,17 +151,10 @@ class _StageRoom:
     def line_gap(self) -> float:
         return LINES_GAP * self.letters.label * POINT
 
-    @cached_property
-    def cell_widths(self) -> list[float]:
-        """The width of a cell in each line: what labels and signs leave, up to a multiple of its
-        height.
-        """
-        return [
-            self._width(line, share) for line, share in zip(self.lines, self.limits, strict=True)
-        ]
-
     def _width(self, line: StageLine, share: float) -> float:
-        """Return the width of a cell of a line whose cells are at most `share` inches high."""
+        """Return the width of a cell of a line whose cells are at most `share` inches high: what
+        labels and signs leave, up to a multiple of its height.
+        """
         wide = self.room[2] / line.columns
         for _ in range(3):
             free = self.room[2] - line.fixed_width(
@@ -207,7 +196,8 @@ class _StageRoom:
         ends.
         """
         _, bottom, _, height = self.room
-        pairs = list(zip(self.lines, self.cell_widths, strict=True))
+        widths = map(self._width, self.lines, self.limits)
+        pairs = list(zip(self.lines, widths, strict=True))
         heights = [line.rows * self._row_height(line, wide) for line, wide in pairs]
         gaps = len(self.lines) - 1
         used_height = sum(heights) + len(self.lines) * self.title_height + gaps * self.line_gap

@@ -37,6 +37,7 @@ from attnviz.wording.keywords import replace_choices
 PICTURE_DPI = 200
 PNG_COMPRESSION = 3  # of 9: more takes long, and saves little
 WIDEST_PANEL_INCHES = 4  # inches: so many pixels a grid of many cells is pooled to
+HATCHED_NOTE = "hatched = hidden by the mask"
 
 
 def png_picture(view: View, look: Look) -> list[bytes]:
@@ -72,14 +73,17 @@ def pdf_picture(view: View, look: Look) -> list[bytes]:
     """Return a view as a PDF, with title, description and provenance in its metadata,
     and no date.
     """
+    return [_picture_bytes(view, look, "pdf", pdf_metadata(view, view.picture.description))]
+
+
+def pdf_metadata(view: View, subject: str) -> dict[str, Any]:
     texts = {
         "Title": view.headline,
-        "Subject": view.picture.description,
+        "Subject": subject,
         "Keywords": view.provenance_text,
         "Creator": "attnviz",
     }
-    metadata = {key: text for key, text in texts.items() if text}
-    return [_picture_bytes(view, look, "pdf", {**metadata, "CreationDate": None})]
+    return {**{key: text for key, text in texts.items() if text}, "CreationDate": None}
 
 
 def view_captions(view: View, look: Look) -> Captions:
@@ -90,15 +94,11 @@ def view_captions(view: View, look: Look) -> Captions:
     panels = view.picture.panels
     reading_notes = [note for note in panel_notes(panels) if note not in on_axes]
     explained = build_drawing(view.picture.groups) is not None  # by the picture itself
-    masked = ["hatched = hidden by the mask"] if has_masked_cells(panels) and not explained else []
+    masked = [HATCHED_NOTE] if has_masked_cells(panels) and not explained else []
     caveat = [view.picture.caveat] if view.picture.caveat else []
+    notes = NOTE_SEPARATOR.join([*reading_notes, *masked, *caveat])
     footnote = view.settings if look.has_footnote else ""
-    return Captions(
-        view.headline,
-        NOTE_SEPARATOR.join([*reading_notes, *masked, *caveat]),
-        footnote,
-        view.has_chosen_title,
-    )
+    return Captions(view.headline, notes, footnote, view.has_chosen_title)
 
 
 def figure(view: View, **looks: Any) -> Figure:
@@ -171,23 +171,13 @@ def pool_groups(groups: Sequence[Group], look: Look) -> list[Group]:
     sides = [[block_size(n, math.ceil(n / pixels)) for n in grid.cells.shape] for grid in grids]
     pooled = [pool_grid(grid, *blocks) for grid, blocks in zip(grids, sides, strict=True)]
     scaled_grids = iter(with_common_scales(pooled))
-    return [
-        replace(
-            group,
-            panels=tuple([_with_grids(part, scaled_grids) for part in group.panels]),
-            below=tuple([part and next(scaled_grids) for part in group.below]),
-        )
-        for group in groups
-    ]
 
+    def pooled_panel(panel: Drawable) -> Drawable:
+        if isinstance(panel, Section):
+            return replace(panel, grids=tuple([next(scaled_grids) for _ in panel.grids]))
+        return next(scaled_grids) if isinstance(panel, Grid) else panel
 
-def _with_grids(panel: Drawable, grids: Iterator[Grid]) -> Drawable:
-    """Return a panel with the next of these grids in place of its own; other panels stay as they
-    are.
-    """
-    if isinstance(panel, Section):
-        return replace(panel, grids=tuple([next(grids) for _ in panel.grids]))
-    return next(grids) if isinstance(panel, Grid) else panel
+    return [group.with_panels(pooled_panel) for group in groups]
 
 
 def divide_pages(view: View, look: Look) -> list[View]:

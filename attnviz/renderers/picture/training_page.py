@@ -131,8 +131,8 @@ class TableGrid:
         """
         none, across = Ticks("", 0), self.group.column_count
         is_last = number + across >= len(self.grids)
-        rows = replace(self.rows, title="") if number % across == 0 else none
-        return rows, replace(self.columns, title="") if is_last else none
+        rows = self.rows.untitled if number % across == 0 else none
+        return rows, self.columns.untitled if is_last else none
 
     def items(self, corner: tuple[float, float]) -> Items:
         """Yield the tables from this upper left corner, with labels, titles, names, and a ring
@@ -213,11 +213,9 @@ def largest_tables(group: Group, width: float, height: float, letters: Lettering
         wide = max((width - around_wide) / group.column_count, 0.1) / columns
         high = max((height - around_high) / down, 0.1) / rows
         wide, high = min(wide, high * stretch), min(high, wide)
-        ticks = (
-            row_ticks(table.rows, high, tables.style),
-            column_ticks(table.columns, wide, tables.style),
-        )
-        tables = TableGrid(group, letters, *ticks, (wide * columns, high * rows))
+        left = row_ticks(table.rows, high, tables.style)
+        below = column_ticks(table.columns, wide, tables.style)
+        tables = TableGrid(group, letters, left, below, (wide * columns, high * rows))
     return tables
 
 
@@ -348,11 +346,8 @@ def _rows_with_remark(group: Group, counts: Callable[[PanelRemark], bool]) -> Gr
 def _row_choices(group: Group) -> list[Group]:
     """Return a group as it is; and with all tables beside each other, if they are at most six."""
     count = len(group.panels)
-    return (
-        [group, replace(group, column_count=count)]
-        if group.column_count < count <= MAX_TABLES_IN_ROW
-        else [group]
-    )
+    one_row = replace(group, column_count=count)
+    return [group, *[one_row] * (group.column_count < count <= MAX_TABLES_IN_ROW)]
 
 
 def _even_columns(group: Group, count: int) -> Group:
@@ -385,10 +380,8 @@ def _charts_below(group: Group, charts: list[Curves], room: Box, letters: Letter
     tables = largest_tables(group, width, height - high, letters)
     gap, high = CHART_GAP * label, height - tables.column.size[1] - 0.5 * CHART_GAP * label
     wide = (width - gap * (count - 1)) / count
-    lefts = [left + number * (wide + gap) for number in range(len(charts))]
-    return Course(
-        tables, [(curves, (x, bottom, wide, high)) for curves, x in zip(charts, lefts, strict=True)]
-    )
+    boxes = [(left + n * (wide + gap), bottom, wide, high) for n in range(len(charts))]
+    return Course(tables, list(zip(charts, boxes, strict=True)))
 
 
 def _ring_around(box: Box) -> Stroke:
@@ -463,13 +456,12 @@ def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> It
     """
     lowest = min((box[1] for _, box in charts), default=0.0)
     foot = FOOT * letters.axis * POINT
-    sides = [
-        chart_ticks(
-            each, box[2], max(box[3] - foot - _heading_height(each, letters), 0.1), letters.axis
-        )
-        for each, box in charts
-    ]
-    reach = max((rows.extent for rows, _ in sides), default=0.0)
+
+    def numbers_width(curves: Curves, box: Box) -> float:
+        high = max(box[3] - foot - _heading_height(curves, letters), 0.1)
+        return chart_ticks(curves, box[2], high, letters.axis)[0].extent
+
+    reach = max((numbers_width(*chart) for chart in charts), default=0.0)
     titles = (text_width(curves.x_title, letters.axis) for curves, _ in charts)
     reach = max(reach, max(titles, default=0.0) + X_TITLE_GAP * letters.axis * POINT)
     size = min((_names_size(*chart, letters) for chart in charts), default=letters.label)
@@ -491,8 +483,7 @@ def _chart_items(
     wide = max(width - reach - max(CHART_RIGHT * letters.axis * POINT, last_half), 0.2)
     high = max(height - foot - _heading_height(curves, letters), 0.2)
     inner = left + reach, bottom + foot, wide, high
-    rows, columns = chart_ticks(curves, wide, high, letters.axis)
-    rows, columns = replace(rows, title=""), replace(columns, title="")
+    rows, columns = (ticks.untitled for ticks in chart_ticks(curves, wide, high, letters.axis))
     if not numbered:
         columns = replace(columns, labels=("",) * len(columns.labels))
     sides = [*axis_items(rows, columns, inner, PanelStyle())]

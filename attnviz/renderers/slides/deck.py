@@ -20,7 +20,7 @@ from attnviz.errors import Note, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import refuse_small_slides
 from attnviz.renderers.picture.matrix import distinct_titles
-from attnviz.renderers.picture.still_pictures import crop_picture
+from attnviz.renderers.picture.still_pictures import HATCHED_NOTE, crop_picture
 from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
 from attnviz.renderers.slides.master import (
     CAPTION_PLACEHOLDER,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT_SCALE = 1.5  # larger words would leave the picture no room
 MAX_PANEL_SLIDES = 40  # with a single panel each
-HATCHED_NOTE = "hatched = hidden by the mask"
 LEFT_OUT_SENTENCE = (
     "{left} of {count} panels have no slide of their own and are only on the first one"
 )
@@ -143,10 +142,7 @@ def _slide_picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
     """Return the picture of a view as a file, without the words that the slide has around it."""
     groups = view.picture.groups
     if len(view.picture.panels) == 1:  # the title of the slide says what its panel would repeat
-        groups = tuple(
-            replace(group, panels=tuple(map(_panel_without_title, group.panels)))
-            for group in groups
-        )
+        groups = tuple(group.with_panels(_panel_without_title) for group in groups)
     picture_view = replace(view, picture=Page(groups))
     with warnings.catch_warnings():
         # A full picture warns that {page} would give several: a deck has several slides.
@@ -256,12 +252,10 @@ def divide_into_slides(view: View) -> list[Slide]:
 
 def _is_on_first_slide(part: Group, view: View) -> bool:
     panels = view.picture.panels
-    return len(panels) == len(part.panels) and all(map(_is_same_panel, panels, part.panels))
-
-
-def _is_same_panel(one: Drawable, other: Drawable) -> bool:
-    """Return whether two panels are the same; two overviews always are, as there is only one."""
-    return one is other or (isinstance(one, Overview) and isinstance(other, Overview))
+    return len(panels) == len(part.panels) and all(
+        one is other or (isinstance(one, Overview) and isinstance(other, Overview))
+        for one, other in zip(panels, part.panels, strict=True)  # there is only one overview
+    )
 
 
 def _step_view(view: View, section: Section) -> View:
@@ -312,11 +306,8 @@ def _common_title(view: View, part: Group) -> str:
     Otherwise, the title of the view.
     """
     is_said = view.has_chosen_title or view.title in view.headline or part.kind == "product"
-    return (
-        view.headline
-        if is_said or isinstance(part.panels[-1], Sentence | RankedBars)
-        else view.title
-    )
+    is_bars = isinstance(part.panels[-1], Sentence | RankedBars)
+    return view.headline if is_said or is_bars else view.title
 
 
 def _panel_title(panel: Drawable) -> str:

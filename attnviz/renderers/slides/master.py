@@ -169,13 +169,8 @@ def boxes_for(words: Iterable[SlideWords], size: Size, letters: Lettering) -> Sl
     margin = letters.margin
     edge, width = EDGE_MARGIN_SHARE * margin, size[0] - 2 * margin
     foot = size[1] - edge - caption
-    return SlideBoxes(
-        size,
-        (margin, edge, width, title),
-        (margin, foot, width, caption),
-        edge + title,
-        size[1] - foot,
-    )
+    title_box, caption_box = (margin, edge, width, title), (margin, foot, width, caption)
+    return SlideBoxes(size, title_box, caption_box, edge + title, size[1] - foot)
 
 
 @dataclass(frozen=True)
@@ -206,18 +201,12 @@ class SlideWords:
         return sum(paragraph.height for paragraph in self.caption)
 
 
+@fixed_settings((), Captions())  # in matplotlib's own font, which is wide: they fit in any other
 def slide_words_for(view: View, look: Look, letters: Lettering) -> SlideWords:
     """Return the title of a view's slide, and its caption, cut to the room that they have.
 
-    The caption is how to read the picture; of a step, first what happens in it. Words are measured
-    in matplotlib's own font, which is a wide one, so that they fit in any other.
+    The caption is how to read the picture; of a step, first what happens in it.
     """
-    with fixed_settings((), Captions()):
-        return _measure_slide_words(view, look, letters)
-
-
-def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWords:
-    """Return the words of a slide, measured in the font that is set up."""
     assert look.size is not None
     width = look.size[0] - 2 * letters.margin
     captions, is_drawn = view_captions(view, look), has_drawing(view)

@@ -19,6 +19,7 @@ from attnviz.renderers.terminal.screen import (
     GAP_COLUMNS,
     PLAIN_STYLE,
     Screen,
+    cut_columns,
     fit_columns,
     legend_lines,
     paint_values,
@@ -147,7 +148,7 @@ def _lines_below_maps(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
     ]
     if best_texts:
         room = screen.room
-        yield Text(_join_fitting(best_texts, room) or _shorten_label(best_texts[0], room))
+        yield Text(_join_fitting(best_texts, room) or cut_columns(best_texts[0], room))
     names = [_history_label(history) for history in glimpse.histories]
     start = min(max(name.cell_len for name in names) + 1, screen.room)
     for number, name in enumerate(names):
@@ -172,7 +173,7 @@ def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
     widths = _score_widths(scores.columns.labels, screen.room + 1 - start)
     line = Text(" " * start, DIM_STYLE)
     for name, width in zip(scores.columns.labels, widths, strict=True):
-        line.append(fit_columns(_shorten_label(name, width - 1).rjust(width - 1), width - 1) + " ")
+        line.append(fit_columns(cut_columns(name, width - 1).rjust(width - 1), width - 1) + " ")
     yield _truncate_line(line, screen.room)
     paint = paint_values(np.nan_to_num(scores.values), scores.scale, screen)
     for row in _best_rows(scores, rows - 1):
@@ -221,7 +222,3 @@ def _truncate_line(line: Text, room: int) -> Text:
     """Cut a line to `room` columns, in place, and return it."""
     line.truncate(room)
     return line
-
-
-def _shorten_label(text: str, room: int) -> str:
-    return text if cell_len(text) <= room else fit_columns(text, room).rstrip()

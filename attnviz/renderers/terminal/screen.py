@@ -19,10 +19,9 @@ from rich.text import Span, Text
 
 from attnviz.renderers.colors import (
     DEFAULT_PALETTE,
-    color_anchors,
-    color_values,
     fade_colors,
     needs_dark_ink,
+    scale_colors,
 )
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.scales import Scale
@@ -126,6 +125,11 @@ def fit_columns(text: str, width: int) -> str:
     return set_cell_size(text, width - 1) + "…"
 
 
+def cut_columns(text: str, width: int) -> str:
+    """Return the text, cut to `width` columns with an ellipsis if it is wider."""
+    return fit_columns(text, min(cell_len(text), width))
+
+
 def joined_line(parts: Iterable[tuple[str, Style]]) -> Text:
     """Return texts, each in its style, as one line; appending one after the other takes longer."""
     texts: list[str] = []
@@ -167,6 +171,7 @@ def _disjoint_segments(line: Text, line_style: Style) -> Iterator[Segment]:
 
 
 BLOCK_RAMP = "▁▂▃▄▅▆▇█"
+UPPER_HALF_BLOCK, LOWER_HALF_BLOCK = "▀", "▄"
 LEGEND_COLUMNS, NARROW_LEGEND_COLUMNS = 16, 8  # on a usual and on a narrow screen
 INKS_BY_DEPTH = {
     "16": (Color.from_ansi(0), Color.from_ansi(15)),
@@ -182,6 +187,7 @@ GREEN_MARKER_COLORS = {"16": 10, "256": 46}
 CellIndex = int | tuple[int, ...]
 FewColors = Literal["16", "256"]
 ColorNumbers = tuple[int, ...]
+StyledText = tuple[str, Style]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +213,7 @@ class Paint:
     def background_style(self, index: CellIndex) -> Style:
         """Return the style of letters on the colour of a value, in legible black or white."""
         ink = self.inks[0 if self.dark_ink[index] else 1]
-        return _ink_style(ink, self.color(index))
+        return color_style(ink, self.color(index))
 
 
 def color_from_code(code: int, *, has_few: bool) -> Color:
@@ -217,6 +223,11 @@ def color_from_code(code: int, *, has_few: bool) -> Color:
     if has_few:
         return _ansi_color(code)
     return _rgb_color(code >> 16, code >> 8 & 255, code & 255)
+
+
+# Cached, since rich is slow.
+_ansi_color = lru_cache(maxsize=4096)(Color.from_ansi)
+_rgb_color = lru_cache(maxsize=4096)(Color.from_rgb)
 
 
 def paint_values(
@@ -234,8 +245,7 @@ def paint_values(
         numbers = color_numbers[np.minimum(steps, len(color_numbers) - 1)]
         rgb = terminal_rgb(numbers)
         return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH[screen.colors], numbers)
-    anchors = color_anchors(screen.palette, screen.theme, scale.kind)
-    rgb = color_values(scale.shares(filled_values), 0, 1, anchors)
+    rgb = scale_colors(filled_values, scale, screen.palette, screen.theme)
     rgb = fade_colors(rgb, screen.theme) if is_off else rgb
     return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH["truecolor"])
 
@@ -308,27 +318,20 @@ def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=4096)
-def _ansi_color(number: int) -> Color:
-    """Return a colour by its number in the terminal's table; cached, since rich is slow."""
-    return Color.from_ansi(number)
-
-
-@lru_cache(maxsize=4096)
-def _rgb_color(red: int, green: int, blue: int) -> Color:
-    """Return a colour by its red, green and blue; cached, since rich is slow."""
-    return Color.from_rgb(red, green, blue)
-
-
 @lru_cache(maxsize=32768)  # pairs of colours: a head in half blocks has a thousand
 def color_style(color: Color, behind: Color | None) -> Style:
     return Style.from_color(color, behind)
 
 
-@lru_cache(maxsize=4096)
-def _ink_style(ink: Color, behind: Color) -> Style:
-    """Return the style of letters in one colour on another; cached, since rich is slow."""
-    return Style.from_color(ink, behind)
+def half_cell(colors: Sequence[Color | None], empty: StyledText) -> StyledText:
+    """Return a cell whose halves have these colours, the upper one first.
+
+    A half is left out where it has None, or no colour is given; without both it is `empty`.
+    """
+    upper, lower = (*colors, None)[:2]
+    if upper is not None:
+        return UPPER_HALF_BLOCK, color_style(upper, lower)
+    return empty if lower is None else (LOWER_HALF_BLOCK, color_style(lower, None))
 
 
 def marker_color(screen: Screen) -> Color:
@@ -366,13 +369,11 @@ DIVERGING_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "16": {"dark": (14, 6, 4, 0, 1, 3, 11), "light": (4, 6, 14, 15, 11, 3, 1)},
 }
 
-# xterm's first 16 colours; the others are six levels of red, green and blue, and greys.
+# xterm's first 16 colours; rich knows the others, which are the same in every terminal.
 SYSTEM_COLORS = (
     "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
     "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
 )
-CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
-FIRST_GREY = 232
 
 
 def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> ColorNumbers:
@@ -401,9 +402,6 @@ def _xterm_rgb(number: int) -> tuple[int, int, int]:
     """
     if number < 16:
         red, green, blue = bytes.fromhex(SYSTEM_COLORS.split()[number])
-        return red, green, blue
-    if number >= FIRST_GREY:
-        grey = 8 + 10 * (number - FIRST_GREY)
-        return grey, grey, grey
-    index = number - 16
-    return CUBE_LEVELS[index // 36], CUBE_LEVELS[index // 6 % 6], CUBE_LEVELS[index % 6]
+    else:
+        red, green, blue = Color.from_ansi(number).get_truecolor()
+    return red, green, blue

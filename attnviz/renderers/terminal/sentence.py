@@ -14,9 +14,9 @@ from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
     MASKED_SIGN,
-    Paint,
     Screen,
     block_glyphs,
+    cut_columns,
     fit_columns,
     legend_lines,
     paint_values,
@@ -57,17 +57,12 @@ def sentence_lines(
         yield from [Text()] * (not is_whole_text)
         if len(grid.rows) > 1:
             yield title_text(name, is_off=grid.is_off(row))
-        sentence = (
-            []
-            if screen.width is None
-            else [*_colored_sentence(grid, row, screen, breaks_lines=is_whole_text)]
-        )
+        sentence = [*_colored_sentence(grid, row, screen, breaks_lines=is_whole_text)]
         yield from sentence
         if with_bars or not sentence:
             yield from [Text()] * bool(sentence)
-            yield from _weight_bars(
-                grid, row, screen, _bars_per_head(grid, screen, len(sentence) + 1)
-            )
+            max_bars = _bars_per_head(grid, screen, len(sentence) + 1)
+            yield from _weight_bars(grid, row, screen, max_bars)
     yield from [Text()] * with_bars
     if screen.width is not None:
         yield from legend_lines([grid], screen, scale_on_paper(grid.scale))
@@ -95,8 +90,10 @@ def _colored_sentence(
 ) -> Iterator[Text]:
     """Yield the tokens as in the text, wrapped to the screen, each in the colour of its weight.
 
-    `breaks_lines`: where the text does, too.
+    `breaks_lines`: where the text does, too. In a file there is no sentence.
     """
+    if screen.width is None:
+        return
     line, labels = Text(end=""), grid.columns.labels
     colors = scale_on_paper(grid.scale)
     words = colored_words(grid, row, range(len(labels)), screen, colors)
@@ -129,8 +126,7 @@ def colored_words(
         paint = paint_values(values, colors, screen, is_off=grid.is_off(row))
     glyphs = [] if screen.colored else block_glyphs(values, grid.scale)
     for index, column in enumerate(columns):
-        label = grid.columns.labels[column]
-        label = fit_columns(label, screen.room - 1) if cell_len(label) >= screen.room else label
+        label = cut_columns(grid.columns.labels[column], screen.room - 1)
         if hidden[index]:
             yield Text(label if screen.colored else label + MASKED_SIGN, DIM_STYLE)
         elif paint is None:
@@ -185,12 +181,9 @@ def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen
     bar = FULL_BLOCK * (length // 8) + EIGHTH_BLOCKS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
-    style = Style(color=_row_paint(grid, cell[0], value, screen).color(0))
-    return Text(bar, style)
-
-
-def _row_paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Paint:
-    return paint_values(values, scale_on_paper(grid.scale), screen, is_off=grid.is_off(row))
+    colors = scale_on_paper(grid.scale)
+    paint = paint_values(value, colors, screen, is_off=grid.is_off(cell[0]))
+    return Text(bar, Style(color=paint.color(0)))
 
 
 def scale_on_paper(scale: Scale) -> Scale:
@@ -234,8 +227,8 @@ def _ranking_lines(ranking: RankedBars, row_count: int, screen: Screen) -> Itera
     values, hidden = grid.values[:, 0].tolist(), grid.hidden[:, 0].tolist()
     numbers = [cell_text(*pair, write, MASKED_SIGN) for pair in zip(values, hidden, strict=True)]
     digits = max(map(cell_len, numbers[:row_count]), default=0)
-    room = _room_for_bars(ranking, row_count, name_columns + digits + 1, screen)
     remarks = [ranking.remark_text(row, write) for row in range(row_count)]
+    room = _room_for_bars(remarks, name_columns + digits + 1, screen)
     for row in range(row_count):
         line = Text(f"{fit_columns(names[row], name_columns)}{numbers[row]:>{digits}} ", end="")
         line.append_text(_ranking_bar(ranking, row, room, screen))
@@ -260,15 +253,13 @@ def _ranking_bar(ranking: RankedBars, row: int, room: int, screen: Screen) -> Te
     return Text("", end="").join([bar[:mark_column], sign, bar[mark_column + 1 :]])
 
 
-def _room_for_bars(ranking: RankedBars, row_count: int, columns_before: int, screen: Screen) -> int:
+def _room_for_bars(remarks: list[str], columns_before: int, screen: Screen) -> int:
     """Return the columns that names, numbers and the longest remark leave for bars; 0 in a file.
 
     Bars have a few columns at least, and 40 at most.
     """
     if screen.width is None:
         return 0
-    write = cell_format(ranking.grid, screen.decimals)
-    remarks = (ranking.remark_text(row, write) for row in range(row_count))
     remark_columns = max(map(cell_len, remarks), default=0)
     free_columns = screen.room - columns_before
     bar_columns = free_columns - remark_columns - (REMARK_GAP if remark_columns else 0)
@@ -283,5 +274,4 @@ def _fitting_remark(text: str, room: int, columns_left: int) -> str:
     gap = " " * (REMARK_GAP if room else 1)
     if not text or columns_left <= len(gap) + 1:
         return ""
-    columns = min(cell_len(text), columns_left - len(gap))
-    return gap + fit_columns(text, columns)
+    return gap + cut_columns(text, columns_left - len(gap))

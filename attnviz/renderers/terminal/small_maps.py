@@ -15,7 +15,6 @@ from string import ascii_letters
 
 import numpy as np
 from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.terminal.screen import (
@@ -26,9 +25,11 @@ from attnviz.renderers.terminal.screen import (
     PLAIN_STYLE,
     Paint,
     Screen,
+    StyledText,
     block_glyphs,
-    color_style,
+    cut_columns,
     fit_columns,
+    half_cell,
     paint_values,
     scale_line,
     title_text,
@@ -40,7 +41,6 @@ from attnviz.views.grids.overview import COLOR_SCALE_NOTES, Overview
 from attnviz.wording.words import bidi_isolated
 
 MAX_NAME_COLUMNS, PAIR_NAME_COLUMNS = 10, 5  # of a row's name; of each name on a line of two rows
-UPPER_HALF_BLOCK, LOWER_HALF_BLOCK = "▀", "▄"
 MAP_GAPS = 3, 2, 1  # columns between two maps, the best first
 UNLIMITED_LINES = 10**9
 SHADE_BLOCKS = " ░▒▓█"
@@ -54,9 +54,7 @@ LETTERS_NOTE = (
     "heads and the strongest of them"
 )
 NARROW_SCREEN_COLUMNS = 40  # a narrower screen has short names
-EMPTY_LETTER = " ", PLAIN_STYLE
-
-StyledLetter = tuple[str, Style]
+EMPTY_LETTER, HIDDEN_LETTER = (" ", PLAIN_STYLE), (MASKED_SIGN, DIM_STYLE)
 
 HeadGrids = Sequence[Grid]
 
@@ -85,11 +83,8 @@ class MapForm:
     def lines(self, grid: Grid) -> int:
         """Return how many lines a map takes, with its title."""
         rows = len(grid.rows)
-        return (
-            1
-            + self.has_column_letters
-            + ((rows + 1) // 2 if self.halves else rows * self.cell_lines)
-        )
+        cell_lines = (rows + 1) // 2 if self.halves else rows * self.cell_lines
+        return 1 + self.has_column_letters + cell_lines
 
 
 @dataclass(frozen=True)
@@ -217,13 +212,9 @@ def _line_names(rows: Axis, form: MapForm) -> list[str]:
     if form.has_column_numbers:
         words = [f"{number} {word}" for number, word in zip(rows.numbers, words, strict=True)]
     if not form.halves:
-        return [_cut_word(word, MAX_NAME_COLUMNS) for word in words]
-    words = [_cut_word(word, PAIR_NAME_COLUMNS) for word in words]
+        return [cut_columns(word, MAX_NAME_COLUMNS) for word in words]
+    words = [cut_columns(word, PAIR_NAME_COLUMNS) for word in words]
     return ["/".join(words[first : first + 2]) for first in range(0, len(words), 2)]
-
-
-def _cut_word(word: str, max_columns: int) -> str:
-    return word if cell_len(word) <= max_columns else fit_columns(word, max_columns)
 
 
 def _map_row_lines(
@@ -261,7 +252,7 @@ def _map_title_line(heads: HeadGrids, start: int, width: int, gap: int) -> Text:
     line = Text(end="")
     for number, head in enumerate(heads):
         room = width if number else start + width
-        title = fit_columns(_cut_word(head.title, room), room)
+        title = fit_columns(cut_columns(head.title, room), room)
         line.append(" " * gap if number else "")
         line.append_text(title_text(title, is_off=head.is_all_off))
     line.rstrip()
@@ -277,20 +268,21 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
     paint = _paint_map(grid, screen) if screen.colored else None
     for row, hidden in enumerate(grid.hidden.tolist()):
         cell_glyphs = [" "] * len(hidden) if paint else block_glyphs(grid.values[row], grid.scale)
-        visible = [
-            (
-                glyph * form.cell_columns,
-                paint.background_style((row, column)) if paint else PLAIN_STYLE,
-            )
-            for column, glyph in enumerate(cell_glyphs)
-        ]
+        places = [(row, column) for column in range(len(hidden))]
+        styles = [paint.background_style(place) if paint else PLAIN_STYLE for place in places]
+        texts = [glyph * form.cell_columns for glyph in cell_glyphs]
+        visible = list(zip(texts, styles, strict=True))
         for number in range(form.cell_lines):
             hidden_cell = (sign if number == form.cell_lines // 2 else empty), DIM_STYLE
             cells = (hidden_cell if hidden[at] else cell for at, cell in enumerate(visible))
-            line = Text(end="")
-            for (text, style), alike in groupby(cells):
-                line.append(text * sum(1 for _ in alike), style)
-            yield line
+            yield _append_cells(Text(end=""), cells)
+
+
+def _append_cells(line: Text, cells: Iterable[StyledText]) -> Text:
+    """Append cells to a line, in place, with those that are alike side by side as one text."""
+    for (text, style), alike in groupby(cells):
+        line.append(text * sum(1 for _ in alike), style)
+    return line
 
 
 def _paint_map(grid: Grid, screen: Screen) -> Paint:
@@ -300,32 +292,23 @@ def _paint_map(grid: Grid, screen: Screen) -> Paint:
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
     """Yield the lines of a map with two rows on a line, in the halves of half blocks."""
     paint = _paint_map(grid, screen)
-    hidden, rows = grid.hidden.tolist(), len(grid.rows)
-    for upper in range(0, rows, 2):
-        line = Text(end="")
-        pair = [row for row in (upper, upper + 1) if row < rows]
-        columns = range(len(grid.columns))
-        cells = (_half_line_cell(paint, pair, column, hidden) for column in columns)
-        for (glyph, style), alike in groupby(cells):
-            line.append(glyph * sum(1 for _ in alike), style)
-        yield line
+    for upper in range(0, len(grid.rows), 2):
+        cells = _half_cells(paint, grid.hidden[upper : upper + 2], (upper,), HIDDEN_LETTER)
+        yield _append_cells(Text(end=""), cells)
 
 
-def _half_line_cell(
-    paint: Paint, pair: Sequence[int], column: int, hidden: Sequence[Sequence[bool]]
-) -> tuple[str, Style]:
-    """Return the glyph and style of a cell whose halves are the rows `pair`.
+def _half_cells(
+    paint: Paint, hidden: np.ndarray, upper: tuple[int, ...], empty: StyledText
+) -> Iterator[StyledText]:
+    """Yield the cells of two rows on a line, the upper of which is at the index `upper`.
 
-    A hidden half is left out; if both are hidden, the glyph is a dot.
+    A hidden half is left out, and what has none is `empty`.
     """
-    visible_rows = [row for row in pair if not hidden[row][column]]
-    if not visible_rows:
-        return MASKED_SIGN, DIM_STYLE
-    colors = [paint.color((row, column)) for row in visible_rows]
-    if len(visible_rows) == 2:
-        return UPPER_HALF_BLOCK, color_style(colors[0], colors[1])
-    block = UPPER_HALF_BLOCK if visible_rows[0] == pair[0] else LOWER_HALF_BLOCK
-    return block, color_style(colors[0], None)
+    *start, row = upper
+    for column, masks in enumerate(zip(*hidden.tolist(), strict=True)):
+        indices = ((*start, row + half, column) for half in range(len(masks)))
+        colors = [None if mask else paint.color(i) for mask, i in zip(masks, indices, strict=True)]
+        yield half_cell(colors, empty)
 
 
 def overview_lines(
@@ -348,12 +331,7 @@ def overview_lines(
         if sheet.height + len(lines_below) <= lines:
             break
     else:
-        letters = (
-            list(_letter_lines(overview, screen, lines))
-            if overview.flags and overview.kinds
-            else []
-        )
-        if letters:
+        if letters := list(_letter_lines(overview, screen, lines)):
             yield from letters
             return
     yield from sheet.text()
@@ -365,8 +343,10 @@ def _letter_lines(overview: Overview, screen: Screen, lines: int) -> Iterator[Te
     """Yield a letter for the kind of each head, layers side by side, and how many heads are of each
     kind; the letters of a kind that most heads have are dim.
 
-    Nothing if the heads of a layer do not fit on a line.
+    Nothing if no kinds are known, or the heads of a layer do not fit on a line.
     """
+    if not (overview.flags and overview.kinds):
+        return
     layers, heads = overview.rows.labels, overview.columns.labels
     start = max(map(cell_len, layers)) + 1
     row, column = overview.map_cells[overview.flags[0].map_index]
@@ -399,7 +379,7 @@ def _letter_lines(overview: Overview, screen: Screen, lines: int) -> Iterator[Te
     yield from legend
 
 
-def _kind_letter(overview: Overview, index: int | None) -> StyledLetter:
+def _kind_letter(overview: Overview, index: int | None) -> StyledText:
     """Return the letter of a head's kind: bold for the strongest head of the kind."""
     kind = None if index is None else overview.kinds[index]
     if kind is None:
@@ -554,8 +534,7 @@ class MapSheet:
                 letters += [EMPTY_LETTER] * (self.columns_per_map - len(letters))
                 if line_number == 0 and number in self._tags:
                     letters[self.overview.shape[1] - 1] = self._tag(number)
-                for (letter, style), alike in groupby(letters):
-                    line.append(letter * len(list(alike)), style)
+                _append_cells(line, letters)
             line.rstrip()
             yield line
 
@@ -565,7 +544,7 @@ class MapSheet:
         flags = [*zip(ascii_letters, self.overview.flags, strict=False)]
         return {flag.map_index: letter for letter, flag in reversed(flags)}
 
-    def _tag(self, number: int) -> StyledLetter:
+    def _tag(self, number: int) -> StyledText:
         """Return the letter of a flagged map, for its top right cell, in that cell's colour."""
         cell = number, 0, self.overview.shape[1] - 1
         if not self.screen.colored or self.overview.hidden[cell]:
@@ -583,24 +562,11 @@ class MapSheet:
         steps = np.minimum((shares * len(SHADE_BLOCKS)).astype(int), len(SHADE_BLOCKS) - 1)
         return np.array(list(SHADE_BLOCKS))[np.where(self.overview.hidden, 0, steps)]
 
-    def _letters(self, number: int, line_number: int) -> Iterator[StyledLetter]:
-        """Yield the styled letters of one line of the map of head `number`."""
-        map_rows, map_columns = self.overview.shape
+    def _letters(self, number: int, line_number: int) -> Iterator[StyledText]:
+        """Return the styled letters of one line of the map of head `number`."""
         if not self.screen.colored:
             shades = self._shades[number, line_number : line_number + 1].flat
-            yield from ((letter, PLAIN_STYLE) for letter in shades)
-            return
-        rows = [row for row in (2 * line_number, 2 * line_number + 1) if row < map_rows]
-        hidden = self.overview.hidden[number, 2 * line_number : 2 * line_number + 2].tolist()
-        for column in range(map_columns):
-            visible_rows = [
-                row for row, masked in zip(rows, hidden, strict=True) if not masked[column]
-            ]
-            colors = [self._paint.color((number, row, column)) for row in visible_rows]
-            if len(colors) == 2:
-                yield UPPER_HALF_BLOCK, color_style(*colors)
-            elif colors:
-                block = UPPER_HALF_BLOCK if visible_rows == rows[:1] else LOWER_HALF_BLOCK
-                yield block, color_style(colors[0], None)
-            else:
-                yield EMPTY_LETTER
+            return ((letter, PLAIN_STYLE) for letter in shades)
+        upper = 2 * line_number
+        hidden = self.overview.hidden[number, upper : upper + 2]
+        return _half_cells(self._paint, hidden, (number, upper), EMPTY_LETTER)

@@ -28,7 +28,7 @@ SVG_COLUMNS = 80
 SVG_CELL_WIDTH, SVG_CELL_HEIGHT, SVG_LETTER_SIZE = 8.4, 19.0, 14.0  # in pixels
 SVG_MARGIN = 18.0
 MAX_ARGUMENT_LETTERS = 320  # of a text in the command
-UPPER_HALF, LOWER_HALF, WHOLE_BLOCK = "▀", "▄", "█"
+BLOCKS = {"▀": (0.0, 0.5), "▄": (0.5, 0.5), "█": (0.0, 1.0)}  # top and height, in those of a cell
 SVG_FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
@@ -122,10 +122,9 @@ def _text_elements(
     ink = colors.faint if style.dim else colors.ink
     if style.color is not None:
         ink = _hex_color(style.color)
-    if text and not text.strip(text[0]) and text[0] in UPPER_HALF + LOWER_HALF + WHOLE_BLOCK:
-        high = SVG_CELL_HEIGHT if text[0] == WHOLE_BLOCK else SVG_CELL_HEIGHT / 2
-        start = top + SVG_CELL_HEIGHT / 2 if text[0] == LOWER_HALF else top
-        yield _rectangle(left, start, cell_len(text), high, ink)
+    if text and not text.strip(text[0]) and text[0] in BLOCKS:
+        start, high = (share * SVG_CELL_HEIGHT for share in BLOCKS[text[0]])
+        yield _rectangle(left, top + start, cell_len(text), high, ink)
     elif text.strip():
         start = len(text) - len(text.lstrip())
         word = text.strip()

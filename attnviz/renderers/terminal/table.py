@@ -24,8 +24,9 @@ from attnviz.renderers.terminal.screen import (
     Screen,
     block_glyphs,
     color_from_code,
-    color_style,
+    cut_columns,
     fit_columns,
+    half_cell,
     joined_line,
     paint_values,
     title_text,
@@ -36,7 +37,6 @@ from attnviz.views.grids.number_formats import NumberFormat, cell_text
 from attnviz.wording.words import bidi_isolated
 
 MAX_TITLE_COLUMNS = 48
-UPPER_CELL, LOWER_CELL = "▀", "▄"
 BORDER_SIGN, RULE_SIGN = "│", "─"  # between two parts of columns, or of rows
 MAX_DOWNWARD_LETTERS = 12  # of a word that is written downwards
 MIN_RULER_STEP = 5  # columns of blocks from one number to the next
@@ -262,14 +262,9 @@ class TerminalTable:
 
     def _half(self, codes: tuple[int, ...]) -> tuple[str, Style]:
         """Return one cell of two rows, in the colours of both or of the only visible one."""
-        visible = [code for code in codes if code >= 0]
-        if not visible:
-            return MASKED_SIGN if HIDDEN_CODE in codes else " ", DIM_STYLE
         has_few = self.screen.colors in ("16", "256")
-        colors = [color_from_code(code, has_few=has_few) for code in visible]
-        if len(colors) == 2:
-            return UPPER_CELL, color_style(colors[0], colors[1])
-        return UPPER_CELL if codes[0] >= 0 else LOWER_CELL, color_style(colors[0], None)
+        colors = [None if c < 0 else color_from_code(c, has_few=has_few) for c in codes]
+        return half_cell(colors, (MASKED_SIGN if HIDDEN_CODE in codes else " ", DIM_STYLE))
 
 
 def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:
@@ -387,9 +382,7 @@ def row_names(axis: Axis) -> list[str]:
 
 def pair_names(axis: Axis) -> list[str]:
     """Return a name for each two rows, `1 The / 2 old`, each part cut to 15 columns."""
-    names = [
-        fit_columns(name, min(cell_len(name), MAX_PAIR_NAME_COLUMNS)) for name in row_names(axis)
-    ]
+    names = [cut_columns(name, MAX_PAIR_NAME_COLUMNS) for name in row_names(axis)]
     width = max(map(cell_len, names[::2]), default=0)
     return [
         upper if lower is None else f"{fit_columns(upper, width)}{PAIR_SEPARATOR}{lower}"
