@@ -38,6 +38,7 @@ from attnviz.traces.long_weights import LongStages
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.matrix_names import LAYERS_KEY
 from attnviz.traces.models.answers import AnswerScoring, Prediction
+from attnviz.traces.models.model import unembedding_of
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
     FromExample,
@@ -497,13 +498,9 @@ def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
     """
     if "w_answers" not in tensors:
         return None
-    return AnswerScoring(
-        norm=Norm(tensors["last_gain"], tensors["last_shift"]) if "last_gain" in tensors else None,
-        inputs=tensors["inputs"],
-        vectors=tensors["vectors"],
-        w_answers=tensors["w_answers"],
-        b_answers=tensors.get("b_answers"),
-    )
+    unembedding = unembedding_of(tensors)
+    stages = {name: tensors[name] for name in ("inputs", "vectors")}
+    return AnswerScoring(**vars(unembedding), **stages)
 
 
 def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> AttentionStages:

@@ -187,10 +187,10 @@ def _mask_part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
     return tensor[..., rows, :] if is_shared else tensor[heads, rows]
 
 
-HeadCells = Float[Tensor, "head query key"]
 MATRIX_COUNT = 4  # of all heads, in memory at once
 NUMBER_BYTES = 4
 FEWER_HEADS_HINT = "give a shorter text, or ask for one head: --layer 0 --head 0"
+STAGES_OF_WHOLE = ("scores", "scaled_scores", "capped_scores", "weights", "mixing")
 
 
 class RecomputedAttention(AttentionStages):
@@ -198,10 +198,19 @@ class RecomputedAttention(AttentionStages):
 
     mixed_by: MixedBy = "softmax"
     captured: CapturedAttention
-    hint: str  # what to do if the matrices do not fit in memory
 
-    def __init__(self, captured: CapturedAttention, hint: str = FEWER_HEADS_HINT) -> None:
-        self.__dict__.update(captured=captured, hint=hint)  # AttentionStages is frozen
+    def __init__(self, captured: CapturedAttention) -> None:
+        known = {"bias": captured.bias, "mask": captured.mask_scores, "sink": captured.sink}
+        if captured.soft_cap is None:
+            known["capped_scores"] = None
+        self.__dict__.update(known, captured=captured)  # AttentionStages is frozen
+
+    def __getattr__(self, name: str) -> Tensor:
+        """Return a stage that is not known yet."""
+        if name not in STAGES_OF_WHOLE:
+            raise AttributeError(name)
+        stage: Tensor = getattr(self.whole, name)
+        return stage
 
     def __repr__(self) -> str:
         """Return a line that computes nothing."""
@@ -213,41 +222,9 @@ class RecomputedAttention(AttentionStages):
         memory.refuse_too_little_memory(
             self.captured.cells * NUMBER_BYTES * MATRIX_COUNT,
             f"the scores and weights of {counted(self.captured.heads, 'head')} as matrices",
-            self.hint,
+            FEWER_HEADS_HINT,
         )
         return self.captured.whole
-
-    @cached_property
-    def scores(self) -> HeadCells:
-        return self.whole.scores
-
-    @cached_property
-    def scaled_scores(self) -> HeadCells:
-        return self.whole.scaled_scores
-
-    @cached_property
-    def capped_scores(self) -> HeadCells | None:
-        return None if self.captured.soft_cap is None else self.whole.capped_scores
-
-    @cached_property
-    def bias(self) -> Tensor | None:
-        return self.captured.bias
-
-    @cached_property
-    def mask(self) -> Tensor | None:
-        return self.captured.mask_scores
-
-    @cached_property
-    def sink(self) -> Tensor | None:
-        return self.captured.sink
-
-    @cached_property
-    def weights(self) -> HeadCells:
-        return self.whole.weights
-
-    @cached_property
-    def mixing(self) -> HeadCells:
-        return self.whole.mixing
 
     @cached_property
     def contexts(self) -> Float[Tensor, "head query value_width"]:
