@@ -11,8 +11,8 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from attnviz.attention import arithmetic
-from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.block import Norm, layer_norm
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import VARIANTS
 from attnviz.learning.learner import Learner, new_model
 from attnviz.learning.lookup import task_of

@@ -138,7 +138,7 @@ class CapturedAttention:
         elif self._has_gradient:
             contexts = torch.cat([self._band_contexts(rows) for rows in self.bands()], dim=1)
         else:
-            summary = self.long_attention.summarize(resolution=MAP_BLOCKS, statistics=False)
+            summary = self.long_attention.summarize(SummaryChoice(MAP_BLOCKS, statistics=False))
             contexts = summary.contexts.to(self.values.dtype)
         return arithmetic.switch_off_heads(contexts, self.off)
 
@@ -150,7 +150,7 @@ class CapturedAttention:
         self, choice: SummaryChoice, progress: Progress | None
     ) -> tuple[CapturedAttention, Float[Tensor, "head query value_width"]]:
         """Return the same with a map of blocks of each head, and the context vectors."""
-        maps = self.long_attention.summarize(**choice._asdict(), progress=progress)
+        maps = self.long_attention.summarize(choice, progress)
         contexts = arithmetic.switch_off_heads(maps.contexts.to(self.values.dtype), self.off)
         maps = replace(maps, contexts=maps.contexts[..., :0].clone())
         return replace(self, choice=choice, maps=maps), contexts
@@ -286,9 +286,8 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
         if head not in self._summaries:
             assert captured.choice is not None
             choice = captured.choice._replace(statistics=True, heads=[head])
-            self._summaries[head] = captured.long_attention.summarize(
-                **choice._asdict(), progress=partial(report_progress, captured.queries.shape[1])
-            )
+            progress = partial(report_progress, captured.queries.shape[1])
+            self._summaries[head] = captured.long_attention.summarize(choice, progress)
         return self._summaries[head], 0
 
     @cached_property

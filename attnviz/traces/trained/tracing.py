@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError, model_error, warn_with_note
+from attnviz.machine.environment import with_context_value
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
@@ -68,18 +69,13 @@ InputCheck = Callable[[LoadedTransformer, PreparedInput], object]
 _input_check: ContextVar[InputCheck | None] = ContextVar("input_check", default=None)
 
 
-@contextmanager
-def checking_input(check: InputCheck) -> Iterator[None]:
+def checking_input(check: InputCheck) -> AbstractContextManager[None]:
     """Call `check` inside the block with each model and what it is about to read, so that what is
     not there can be refused before the model runs.
 
     A block inside another one replaces its check.
     """
-    token = _input_check.set(check)
-    try:
-        yield
-    finally:
-        _input_check.reset(token)
+    return with_context_value(_input_check, check)
 
 
 def trace_transformer(
