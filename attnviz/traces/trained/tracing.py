@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -10,7 +9,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,7 +22,7 @@ from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
-from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trace import Layer, Provenance, Trace, library_versions, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,
     build_outputs,
@@ -273,13 +271,8 @@ def transformer_provenance(
         seed=settings.seed,
         device=device,
         dtype=settings.dtype,
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "numpy": np.__version__,
-            "instructions": torch.backends.cpu.get_cpu_capability(),
-        },
+        versions=library_versions(transformers=transformers.__version__)
+        | {"instructions": torch.backends.cpu.get_cpu_capability()},
     )
 
 
