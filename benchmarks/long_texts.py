@@ -78,8 +78,8 @@ def row(
         lambda: scaled_dot_product_attention(
             queries[None], keys[None], values[None], is_causal=causal
         ),
-        partial(attention.summarize, statistics=False),
-        attention.summarize,
+        partial(attention.summarize, SummaryChoice(statistics=False)),
+        partial(attention.summarize, SummaryChoice()),
     ]
     if tokens <= LARGEST_MATRIX:
         calls.append(partial(full_matrix, vectors, mask))

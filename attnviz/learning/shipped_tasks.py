@@ -89,7 +89,7 @@ def _opening_positions(brackets: SymbolRows) -> Int[Tensor, "row symbol"]:
 
 
 def _facts_of_row(name: str) -> dict[str, Any]:
-    """Return what the table of tasks says of one, for its Task."""
+    """Return the fields of a Task that its row in the table of tasks gives."""
     row = TASKS[name]
     facts = ("about", "teaches", "watch", "seconds")
     return {"name": name, **{fact: getattr(row, fact) for fact in facts}}

@@ -6,20 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TypeVar
-
-Value = TypeVar("Value")
-
-
-@contextmanager
-def with_context_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
-    """Give a context variable a value inside the `with` block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.machine.environment import with_context_value
+from attnviz.machine.context_values import context_value
 from attnviz.traces.indexing import INDEX_ERRORS, misfit_index_error
 from attnviz.traces.settings import Pool
 from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
@@ -48,12 +48,12 @@ def reporting_progress(listener: Callable[[int, int], object]) -> AbstractContex
     """Call `listener` inside the block with the number of rows of weights of all heads of a layer,
     and how many of them are measured.
     """
-    return with_context_value(_progress_listener, listener)
+    return context_value(_progress_listener, listener)
 
 
 def summarizing_by(summarize: Summarize) -> AbstractContextManager[None]:
     """Have `summarize` measure the weights of long texts inside the block."""
-    return with_context_value(_summarize, summarize)
+    return context_value(_summarize, summarize)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def computing_contexts_alone(refusal: AttnvizError | None = None) -> Iterator[No
     time; everything else is measured when it is asked for. With a `refusal`, compute nothing of
     long texts, and raise that.
     """
-    with with_context_value(_contexts_alone, True), with_context_value(_refusal, refusal):
+    with context_value(_contexts_alone, True), context_value(_refusal, refusal):
         yield
 
 

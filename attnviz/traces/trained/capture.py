@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import AblationValue
-from attnviz.machine.environment import with_context_value
+from attnviz.machine.context_values import context_value
 from attnviz.traces.long_weights import report_progress
 from attnviz.traces.settings import DTYPES, AttentionKind, HeadId
 from attnviz.traces.trained.band_masks import BandMasks
@@ -252,7 +252,7 @@ def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
     AttentionMaskInterface.register(ATTENTION_NAME, _mask_function(model, listener.band_masks))
     if model.config.is_encoder_decoder:
         listener.decoders = frozenset(model.get_decoder().modules())
-    with with_context_value(_current_listener, listener):
+    with context_value(_current_listener, listener):
         try:
             with unchanged_model(model, ATTENTION_NAME):
                 _register_hooks(model, listener)

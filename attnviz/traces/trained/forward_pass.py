@@ -17,7 +17,7 @@ from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine import memory
-from attnviz.machine.environment import with_context_value
+from attnviz.machine.context_values import context_value
 from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
@@ -200,7 +200,7 @@ def streaming_new_text(listener: Callable[[str], None]) -> AbstractContextManage
 
     The words together are the new text, with its spaces and without special tokens.
     """
-    return with_context_value(_new_text_listener, listener)
+    return context_value(_new_text_listener, listener)
 
 
 def _build_streamer(model: LoadedTransformer) -> Any:

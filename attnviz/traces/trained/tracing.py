@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError, model_error, warn_with_note
-from attnviz.machine.environment import with_context_value
+from attnviz.machine.context_values import context_value
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
@@ -73,7 +73,7 @@ def checking_input(check: InputCheck) -> AbstractContextManager[None]:
 
     A block inside another one replaces its check.
     """
-    return with_context_value(_input_check, check)
+    return context_value(_input_check, check)
 
 
 def trace_transformer(
