@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.attention import arithmetic
-from attnviz.attention.long_attention import LongAttention
+from attnviz.attention.long_attention import LongAttention, SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
 
 PROCESS = Path("/proc/self")  # on Linux
@@ -72,14 +72,14 @@ def row(
         queries=queries, keys=keys, values=values, scale=WIDTH**-0.5, mask=mask
     )
     PROCESS.joinpath("clear_refs").write_text("5")  # VmHWM begins again
-    attention.summarize()
+    attention.summarize(SummaryChoice())
     memory = megabytes("VmHWM") - imports
     calls: list[Callable[[], object]] = [
         lambda: scaled_dot_product_attention(
             queries[None], keys[None], values[None], is_causal=causal
         ),
-        partial(attention.summarize, statistics=False),
-        attention.summarize,
+        partial(attention.summarize, SummaryChoice(statistics=False)),
+        partial(attention.summarize, SummaryChoice()),
     ]
     if tokens <= LARGEST_MATRIX:
         calls.append(partial(full_matrix, vectors, mask))

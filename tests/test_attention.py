@@ -17,6 +17,7 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.analysis.checks import CHECK_TOLERANCE
 from attnviz.attention import arithmetic
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.traces.settings import DTYPES
 from tests.tiers import examples
@@ -40,7 +41,7 @@ def test_scores_that_are_logarithms_give_fractions() -> None:
 def test_causal_hides_the_future_and_shares_the_rest() -> None:
     scores = torch.tensor([[[log(1.0), log(3.0)], [log(1.0), log(3.0)]]])
 
-    visible = arithmetic.visible_cells(VARIANTS["causal"], 2, CPU)
+    visible = MaskRule.of_variant(VARIANTS["causal"]).visible(2, 2, CPU)
 
     weights = arithmetic.attention_weights(scores, visible)
     assert_close(weights, torch.tensor([[[1.0, 0.0], [0.25, 0.75]]]))
@@ -64,8 +65,8 @@ def test_scores_are_dot_products_and_scaling_divides_by_the_root_of_the_width() 
 
 
 def test_a_window_shows_the_nearest_keys_on_both_sides_unless_causal() -> None:
-    both = arithmetic.visible_cells(Variant("window", "", window=2), 4, CPU)
-    past = arithmetic.visible_cells(Variant("window", "", window=2, causal=True), 4, CPU)
+    both = MaskRule.of_variant(Variant("window", "", window=2)).visible(4, 4, CPU)
+    past = MaskRule.of_variant(Variant("window", "", window=2, causal=True)).visible(4, 4, CPU)
 
     assert both.int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
     assert past.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
@@ -75,7 +76,7 @@ def test_a_window_shows_the_nearest_keys_on_both_sides_unless_causal() -> None:
 def test_every_token_sees_itself(name: str, tokens: int, window: int) -> None:
     variant = replace(VARIANTS[name], window=window)
 
-    assert arithmetic.visible_cells(variant, tokens, CPU).diagonal().all()
+    assert MaskRule.of_variant(variant).visible(tokens, tokens, CPU).diagonal().all()
 
 
 @given(heads=st.integers(1, 5), tokens=st.integers(1, 5), width=st.integers(1, 5))
@@ -101,7 +102,7 @@ def test_attention_agrees_with_torch(
         torch.randn(heads, tokens, size, generator=random).to(getattr(torch, dtype))
         for size in (width, width, value_width)
     )
-    visible = arithmetic.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
+    visible = MaskRule(after=0 if causal else None).visible(tokens, tokens, CPU)
 
     scores = arithmetic.similarity(queries, keys)
     stages = arithmetic.compute_attention(scores, values, visible, scale=scale)

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from attnviz.attention import arithmetic
 from attnviz.attention.block import Norm, layer_norm
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import VARIANTS
 from attnviz.learning.learner import Learner, new_model
 from attnviz.learning.lookup import task_of
@@ -31,7 +32,7 @@ def random_tensor(*shape: int, seed: int) -> Tensor:
 def test_gradients_of_attention_are_those_of_torch(causal: bool, window: int | None) -> None:
     variant = replace(CAUSAL, causal=causal, window=window)
     queries, keys, values = (random_tensor(2, 3, 2, 5, 4, seed=seed) for seed in range(3))
-    visible = arithmetic.visible_cells(variant, 5, queries.device)
+    visible = MaskRule.of_variant(variant).visible(5, 5, queries.device)
     upstream = random_tensor(2, 3, 2, 5, 4, seed=3)
 
     scores = arithmetic.similarity(queries, keys)

@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 from attnviz import Settings, trace
 from attnviz.attention import arithmetic
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.layers import compute_layers, score_keys
@@ -137,7 +138,7 @@ def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
 ) -> None:
     heads, tokens, keys, width = sizes
     variant = replace(VARIANTS["scaled"], causal=causal)
-    visible = arithmetic.visible_cells(variant, tokens, torch.device("cpu"), keys)
+    visible = MaskRule.of_variant(variant).visible(tokens, keys, torch.device("cpu"))
     queries = random_tensor(*batch, heads, tokens, width)
     key_vectors = random_tensor(*batch, heads, keys, width, seed=1)
     scores = arithmetic.similarity(queries, key_vectors)

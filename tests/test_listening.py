@@ -15,7 +15,7 @@ from attnviz import AttnvizError, inspect, trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.capture import Listener, capturing_attention
+from attnviz.traces.trained.capture import AttentionCall, Listener, capturing_attention
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from tests import not_none
@@ -284,9 +284,8 @@ def test_what_a_mask_of_numbers_adds_to_scores_is_added() -> None:
     numbers = torch.tensor([0.0, -0.5, -1.5, 0.25]).expand(4, 4)
     mask = numbers.masked_fill(torch.ones(4, 4).triu(1).bool(), torch.finfo().min)[None, None]
 
-    contexts = Listener().attend(
-        torch.nn.Identity(), queries, keys, values, mask, None, None, None, None
-    )
+    call = AttentionCall(torch.nn.Identity(), queries, keys, values, mask)
+    contexts = Listener().attend(call)
 
     expected = torch.nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=mask

@@ -123,7 +123,7 @@ def assert_same(attention: LongAttention, resolution: int = 5) -> None:
         assert actual is not None
         assert_close(actual.double(), expected.double(), atol=tolerance, rtol=tolerance)
 
-    summary = attention.summarize(resolution=resolution)
+    summary = attention.summarize(SummaryChoice(resolution=resolution))
     assert_field(attention.rows(slice(None)), weights)
     assert_field(summary.contexts, stages.contexts)
     for name, expected in expected_statistics(attention, weights).items():
@@ -215,7 +215,7 @@ def test_maxima_of_blocks_are_those_of_the_matrix(
 ) -> None:
     attention = random_attention(*lengths, scale=scale, mask=MaskRule(after=after))
 
-    summary = attention.summarize(resolution=resolution, pool="max", statistics=statistics)
+    summary = attention.summarize(SummaryChoice(resolution, "max", statistics))
 
     height, width = summary.row_height, summary.column_width
     weights = whole_attention(attention).weights.numpy()
@@ -237,8 +237,15 @@ WINDOWED_VARIANTS = Variant("windowed", "", window=7), Variant("local", "", wind
 def test_each_variant_hides_what_it_does_not_see(variant: Variant) -> None:
     rule = MaskRule.of_variant(variant)
     hidden = rule.hidden(slice(3, 30), slice(0, 25), torch.device("cpu"))
-    visible = arithmetic.visible_cells(variant, 30, torch.device("cpu"), 25)[3:]
-    assert hidden.tolist() == (~visible.T).tolist()
+    expected = [
+        [
+            (variant.causal and key > query)
+            or (variant.window is not None and abs(query - key) >= variant.window)
+            for query in range(3, 30)
+        ]
+        for key in range(25)
+    ]
+    assert hidden.tolist() == expected
 
     queries = random_attention(30, 25).queries * variant.compared
     scale = arithmetic.score_scale(variant, 6)
@@ -302,7 +309,7 @@ def test_no_exponential_is_denormal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "exp_", record_exponents)
 
     steep_attention = random_attention(40, 40, torch.float32, slopes=torch.tensor([30.0, 9.0]))
-    steep_attention.summarize(statistics=False)
+    steep_attention.summarize(SummaryChoice(statistics=False))
 
     tiles_seen = [tensor for tensor in exponents if tensor.ndim == 2]
     assert tiles_seen
@@ -310,7 +317,9 @@ def test_no_exponential_is_denormal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_without_keys_has_zeros_and_no_largest_weight() -> None:
-    summary = random_attention(3, 3, mask=MaskRule(matrix=torch.zeros(3, 3) > 0)).summarize()
+    summary = random_attention(3, 3, mask=MaskRule(matrix=torch.zeros(3, 3) > 0)).summarize(
+        SummaryChoice()
+    )
 
     assert summary.hidden.all()
     assert summary.log_sums.tolist() == [[-torch.inf] * 3] * 2
@@ -330,7 +339,7 @@ def test_parts_joined_equal_the_whole(
 
     parts = [summarize_part(attention, blocks[rank::ranks], choice) for rank in range(ranks)]
 
-    expected = attention.summarize(resolution=resolution, pool=choice.pool)
+    expected = attention.summarize(SummaryChoice(resolution, choice.pool))
     for name, value in vars(join_parts(parts)).items():
         if isinstance(value, Tensor):
             assert_close(value, getattr(expected, name), atol=1e-12, rtol=1e-12, msg=name)
@@ -340,7 +349,10 @@ def test_a_summary_of_some_heads_is_that_part_of_all() -> None:
     matrix = torch.arange(800).view(2, 20, 20) // 70 % 3 > 0
     attention = random_attention(20, 20, mask=MaskRule(matrix=matrix))
 
-    one_head, all_heads = attention.summarize(heads=[1]), attention.summarize()
+    one_head, all_heads = (
+        attention.summarize(SummaryChoice(heads=[1])),
+        attention.summarize(SummaryChoice()),
+    )
 
     for name in ("contexts", "pooled", "hidden", "entropy", "received", "by_distance"):
         assert_close(getattr(one_head, name), getattr(all_heads, name)[1:])
@@ -358,7 +370,7 @@ def test_a_window_is_a_part_of_the_exact_rows(monkeypatch: pytest.MonkeyPatch) -
 
 def test_progress_counts_the_queries_of_all_heads() -> None:
     counts: list[int] = []
-    random_attention(20, 20).summarize(progress=counts.append)
+    random_attention(20, 20).summarize(SummaryChoice(), counts.append)
     assert counts == [8, 16, 20, 28, 36, 40]
 
 
@@ -430,9 +442,9 @@ def test_several_threads_give_the_same_numbers_and_leave_torch_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attention = random_attention(40, 40, mask=MaskRule(after=0))
-    summary_of_one_thread = attention.summarize()
+    summary_of_one_thread = attention.summarize(SummaryChoice())
     with threads(monkeypatch, 3):
-        summary_of_threads = attention.summarize()
+        summary_of_threads = attention.summarize(SummaryChoice())
 
     for name, value in vars(summary_of_threads).items():
         if isinstance(value, Tensor):
@@ -444,7 +456,7 @@ def test_an_interrupted_summary_ends_its_threads(monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     with threads(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
-        random_attention(400, 400).summarize(progress=interrupt)
+        random_attention(400, 400).summarize(SummaryChoice(), interrupt)
 
 
 def test_an_error_in_one_thread_ends_the_others_after_their_tile(
@@ -465,14 +477,14 @@ def test_an_error_in_one_thread_ends_the_others_after_their_tile(
     monkeypatch.setattr(tiles.QueryBlock, "logits", logits)
     monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", {"cpu": 200})
     with threads(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
-        random_attention(400, 400).summarize()
+        random_attention(400, 400).summarize(SummaryChoice())
 
     assert len(tiles_computed) < 400 // 12  # tiles of the other block
 
 
 MEMORY_SCRIPT = """
 import resource, torch
-from attnviz.attention.long_attention import LongAttention
+from attnviz.attention.long_attention import LongAttention, SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
 
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -480,7 +492,8 @@ def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 def summarize(tokens):
     vectors = torch.randn(1, tokens, 8)
     rule = MaskRule(before=600, after=0)
-    LongAttention(queries=vectors, keys=vectors, values=vectors, scale=1, mask=rule).summarize()
+    attention = LongAttention(queries=vectors, keys=vectors, values=vectors, scale=1, mask=rule)
+    attention.summarize(SummaryChoice())
 
 summarize(1000)
 before = peak()

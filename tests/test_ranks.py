@@ -143,7 +143,7 @@ def work(rank):
     for pool in "mean", "max":
         progress = []
         choice = SummaryChoice(50, pool)
-        whole = attend(vectors).summarize(resolution=50, pool=pool)
+        whole = attend(vectors).summarize(choice)
         shared = ranks.summarize_in_ranks(attend(vectors), choice, progress.append)
         for name, value in vars(whole).items():
             if isinstance(value, torch.Tensor):
@@ -228,7 +228,7 @@ def test_the_parts_of_processes_are_a_whole_even_if_some_have_no_block(
     attention = LongAttention(queries=queries, keys=keys, values=values, scale=0.5, mask=rule)
     choice, blocks = SummaryChoice(30, pool), attention.row_blocks()
     blocks_by_rank = [ranks.deal_blocks(blocks, rank, processes) for rank in range(processes)]
-    whole_summary = attention.summarize(resolution=30, pool=pool)
+    whole_summary = attention.summarize(choice)
 
     joined_summary = join_parts(
         summarize_part(attention, rank_blocks, choice) for rank_blocks in blocks_by_rank

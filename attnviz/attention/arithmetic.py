@@ -202,17 +202,6 @@ def score_scale(variant: Variant, width: int) -> float:
     return (width**-0.5 if variant.scaled else 1.0) / variant.temperature
 
 
-def visible_cells(
-    variant: Variant, tokens: int, device: torch.device, keys: int | None = None
-) -> Bool[Tensor, "query key"]:
-    """Return a variant's mask: True where a query may attend to a key.
-
-    `tokens`: the number of queries; `keys`: that of keys, if it differs.
-    """
-    position = torch.arange(max(tokens, keys or 0), device=device)
-    return variant.sees(position[:tokens, None], position[None, : keys or tokens])
-
-
 def attention_weights(
     scores: Float[Tensor, "*batch head query key"],
     visible: Visible,

@@ -92,19 +92,9 @@ class LongAttention:
         return weights
 
     def summarize(
-        self,
-        *,
-        resolution: int = 512,
-        pool: Pool = "mean",
-        statistics: bool = True,
-        heads: Sequence[int] | None = None,
-        progress: Progress | None = None,
+        self, choice: SummaryChoice, progress: Progress | None = None
     ) -> AttentionSummary:
-        """Return the contexts, a map of at most `resolution` blocks per side, and statistics.
-
-        `heads`: which, in their order; None: all.
-        """
-        choice = SummaryChoice(resolution, pool, statistics, heads)
+        """Return the contexts, a map in blocks, and statistics."""
         return summarize_part(self, self.row_blocks(), choice, progress)
 
     def row_blocks(self) -> list[slice]:

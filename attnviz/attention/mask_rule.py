@@ -34,10 +34,9 @@ class MaskRule:
     matrix: Bool[Tensor, "*#head query key"] | None = None  # only keys where it is True are visible
 
     @classmethod
-    def of_variant(cls, variant: Variant, offset: int = 0) -> MaskRule:
-        """Return the rule that hides what `variant.sees` does not see."""
+    def of_variant(cls, variant: Variant) -> MaskRule:
         reach = None if variant.window is None else variant.window - 1
-        return cls(before=reach, after=0 if variant.causal else reach, offset=offset)
+        return cls(before=reach, after=0 if variant.causal else reach)
 
     def for_head(self, head: int) -> MaskRule:
         return replace(self, matrix=select_head(self.matrix, head))

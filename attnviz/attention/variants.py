@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from attnviz.errors import unknown_name_error
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 NormPlacement = Literal["post", "pre", "none"]
 NORMS: tuple[NormPlacement, ...] = get_args(NormPlacement)
@@ -47,28 +44,6 @@ class Variant:
     temperature: float = 1.0  # scores are divided by it, too
     soft_cap: float | None = None  # scores become soft_cap · tanh(score / soft_cap)
     dropout: float = 0.0  # the share of weights that is zeroed
-
-    def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return, for tensors of positions, whether each `query` may attend to its `key`."""
-        if self.window is None:
-            return sees_before(query, key) if self.causal else sees_all(query, key)
-        nearby = sees_near(query, key, self.window)
-        return nearby & sees_before(query, key) if self.causal else nearby
-
-
-def sees_all(query: Tensor, key: Tensor) -> Tensor:
-    """Return True for each pair of positions: every token attends to all."""
-    return (query >= 0) & (key >= 0)  # as every position is
-
-
-def sees_before(query: Tensor, key: Tensor) -> Tensor:
-    """Return whether the key is at the query's own position or before it."""
-    return key <= query
-
-
-def sees_near(query: Tensor, key: Tensor, window: int) -> Tensor:
-    """Return whether query and key are less than `window` positions apart."""
-    return (query - key).abs() < window
 
 
 VARIANT_ALIASES = {  # names in textbooks and libraries

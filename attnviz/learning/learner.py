@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +11,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from attnviz.attention.block import Norm
 from attnviz.learning.task import NO_TOKEN, Examples, Task
 from attnviz.traces.from_text import add_positions
 from attnviz.traces.layers import compute_layers
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.matrix_names import LAYERS_KEY
 from attnviz.traces.models.answers import answer_scores, apply_last_norm
-from attnviz.traces.models.model import Model, Unembedding
+from attnviz.traces.models.card import Card
+from attnviz.traces.models.folder import model_shapes
+from attnviz.traces.models.model import Model, build_model
 from attnviz.traces.plan import Plan, build_plan
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trace import Layer
 from attnviz.vectors import positions
 from attnviz.vectors.random_numbers import Seeds
@@ -191,64 +192,30 @@ def new_model(task: Task, settings: Settings) -> Model:
     """Return an untrained model for a task: matrices from N(0, 1/inputs) and embeddings from N(0,
     1). Queries and keys then have variance 1, and scores d_k. Learned positions, if any, reach to
     the longest sentence."""
-    seeds, dim = Seeds((settings.seed,)), settings.width
-    plan = build_plan(settings, Matrices(), dim)
-    words = task.vocabulary
-    layers = [_draw_layer_matrices(plan, number, dim) for number in range(settings.layers or 1)]
-    if settings.positions == "learned":
-        layers[0]["positions"] = positions.untrained_positions(task.longest, dim, seeds)
-    first, *above = [
-        Matrices(**{name: tensor.float() for name, tensor in by_name.items()}) for by_name in layers
-    ]
-    w_answers = seeds.draw_projection("w_answers", dim, len(words.answers)).float()
-    norm = Norm(torch.ones(dim), torch.zeros(dim)) if settings.norm == "pre" else None
-    return Model(
+    card = Card(
         name=task.name,
         about=task.about,
         settings=settings,
-        vocabulary=words,
-        embeddings=seeds.draw_embeddings(range(len(words.words)), dim).float(),
-        matrices=replace(first, upper_layers=tuple(above)),
-        unembedding=Unembedding(norm=norm, w_answers=w_answers),
+        vocabulary=task.vocabulary,
         longest=task.longest if settings.positions == "learned" else None,
     )
+    shapes = model_shapes(card).required.items()
+    return build_model(card, {name: _new_tensor(card, name, *shape) for name, shape in shapes})
 
 
-def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
-    """Return the initial matrices of layer `number` by name; gains are 1, and biases and shifts
-    0."""
-    stream = f"L{number} " if number else ""
-    variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
-    shapes = _new_attention_shapes(plan, dim)
-    if plan.settings.has_feed_forward:
-        feed_forward_width = plan.hidden_width(dim)
-        shapes |= {"w_1": (dim, feed_forward_width), "w_2": (feed_forward_width, dim)}
-    matrices: dict[str, Any] = {
-        name: seeds.draw_projection(f"{stream}{name}", *shape) for name, shape in shapes.items()
-    }
-    if variant.additive:
-        w_score = seeds.draw_projection(f"{stream}w_score", width, variant.heads)
-        matrices["w_score"] = w_score.T.flatten()
-    if plan.settings.has_feed_forward:
-        matrices |= {"b_1": torch.zeros(feed_forward_width), "b_2": torch.zeros(dim)}
-    if plan.settings.has_blocks and plan.settings.norm != "none":
-        for name in ("attention", "feed_forward")[: 2 if plan.settings.has_feed_forward else 1]:
-            matrices |= {f"{name}_gain": torch.ones(dim), f"{name}_shift": torch.zeros(dim)}
-    return matrices
-
-
-def _new_attention_shapes(plan: Plan, dim: int) -> dict[str, tuple[int, int]]:
-    """Return the shapes of a variant's projections by name, such as `w_query`; some variants have
-    none."""
-    variant, width = plan.variant, plan.width or 1
-    groups = variant.kv_heads or variant.heads
-    shapes: dict[str, tuple[int, int]] = {}
-    if variant.projected:
-        shapes |= {
-            "w_query": (dim, variant.heads * width),
-            "w_key": (dim, groups * width),
-            "w_value": (dim, groups * plan.value_width),
-        }
-    if variant.joined:
-        shapes["w_out"] = (variant.heads * plan.value_width, dim)
-    return shapes
+def _new_tensor(card: Card, name: str, *shape: int) -> Tensor:
+    """Return an initial tensor; gains are 1, and biases and shifts 0."""
+    seeds, kind = Seeds((card.settings.seed,)), name.rpartition(".")[2]
+    stream = name.replace(f"{LAYERS_KEY}.", "L").replace(".", " ")  # "L1 w_query"
+    if kind.endswith("gain"):
+        return torch.ones(shape)
+    if kind.startswith("b_") or kind.endswith("shift"):
+        return torch.zeros(shape)
+    if name == "embeddings":
+        return seeds.draw_embeddings(range(shape[0]), shape[1]).float()
+    if name == "positions":
+        return positions.untrained_positions(*shape, seeds).float()
+    if kind == "w_score":
+        heads = chosen_variant(card.settings).heads
+        return seeds.draw_projection(stream, shape[0] // heads, heads).T.flatten().float()
+    return seeds.draw_projection(stream, *shape).float()

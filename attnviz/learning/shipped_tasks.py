@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task
+from attnviz.learning.task_names import TASKS
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
@@ -86,10 +88,15 @@ def _opening_positions(brackets: SymbolRows) -> Int[Tensor, "row symbol"]:
     return torch.where(before, positions, 0).amax(-1)
 
 
+def _facts_of_row(name: str) -> dict[str, Any]:
+    """Return the fields of a Task that its row in the table of tasks gives."""
+    row = TASKS[name]
+    facts = ("about", "teaches", "watch", "seconds")
+    return {"name": name, **{fact: getattr(row, fact) for fact in facts}}
+
+
 brackets_task = Task(
-    name="brackets",
-    about="nested brackets of four kinds",
-    teaches="a closing bracket reads the one that it closes",
+    **_facts_of_row("brackets"),
     answer_noun="closing bracket",
     vocabulary=Vocabulary(
         tokenizer="words",
@@ -101,14 +108,12 @@ brackets_task = Task(
     ),
     draw=draw_brackets,
     readings=(Reading("its opening", "reads the bracket that it closes"),),
-    watch="([]{<>})",
     settings=Settings(
         variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
     ),
     longest=MAX_BRACKETS,
     steps=4000,
     rate=0.005,
-    seconds=5,
 )
 
 
@@ -179,10 +184,7 @@ def induction_examples(letters: SymbolRows) -> Examples:
 
 
 induction_task = Task(
-    name="induction",
-    about="a row of letters, twice",
-    teaches="one head reads the previous letter; above it others read what followed the same "
-    "letter",
+    **_facts_of_row("induction"),
     answer_noun="letter",
     vocabulary=Vocabulary(
         tokenizer="chars", words=INDUCTION_LETTERS, answers=INDUCTION_LETTERS, predicts="next"
@@ -192,7 +194,6 @@ induction_task = Task(
         Reading("previous token", "reads the previous letter"),
         Reading("what followed", "reads what followed the same letter before"),
     ),
-    watch="maplemaple",
     settings=Settings(
         variant="multi-head",
         dim=64,
@@ -205,7 +206,6 @@ induction_task = Task(
     longest=MAX_INDUCTION_TOKENS,
     steps=1000,
     rate=0.01,
-    seconds=3,
 )
 
 
@@ -221,16 +221,13 @@ def _draw_letters(random: torch.Generator, count: int) -> SymbolRows:
 
 
 reverse_task = Task(
-    name="reverse",
-    about="eight letters, backwards",
-    teaches="every place reads the opposite one: the heatmap is an anti-diagonal",
+    **_facts_of_row("reverse"),
     answer_noun="letter",
     vocabulary=Vocabulary(
         tokenizer="words", words=REVERSE_LETTERS, answers=REVERSE_LETTERS, predicts="here"
     ),
     draw=draw_reverse,
     readings=(Reading("opposite", "reads the opposite letter"),),
-    watch="a b c d e f g h",
     settings=Settings(
         variant="scaled", dim=32, layers=1, norm="pre", positions="learned", attention_only=True
     ),
@@ -238,7 +235,6 @@ reverse_task = Task(
     steps=400,
     batch=64,
     rate=0.01,
-    seconds=1,
 )
 
 
@@ -277,9 +273,7 @@ def sort_examples(numbers: SymbolRows) -> Examples:
 
 
 sort_task = Task(
-    name="sort",
-    about="numbers from 1 to 20, in order",
-    teaches="every number reads the next larger one, wherever it is",
+    **_facts_of_row("sort"),
     answer_noun="number",
     vocabulary=Vocabulary(
         tokenizer="words",
@@ -291,10 +285,8 @@ sort_task = Task(
     ),
     draw=draw_sort,
     readings=(Reading("next larger", "reads the next larger number"),),
-    watch="5 2 8 1 → 1 2 5 8",
     settings=Settings(variant="causal", dim=32, layers=1, norm="pre", attention_only=True),
     longest=MAX_SORT_TOKENS,
     steps=1000,
     rate=0.005,
-    seconds=1,
 )

@@ -50,7 +50,7 @@ from attnviz.traces.parts import (
     PARTS_OF_RESIDUAL,
     Part,
 )
-from attnviz.traces.settings import Pool, Positions, Settings, parse_heads_off
+from attnviz.traces.settings import Pool, Positions, Settings, layer_heads_off
 from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.traces.trace import Layer, Trace, weights_only_layer
 from attnviz.traces.trained.captured_attention import (
@@ -507,7 +507,6 @@ def restore_on_demand(
     """
     if not fits_type(soft_cap, float | None):
         raise TypeError(soft_cap)
-    switched_off = parse_heads_off(origin.settings.without)
     captured = CapturedAttention(
         kind=origin.card.which,
         layer=number,
@@ -522,7 +521,7 @@ def restore_on_demand(
         scale=scale,
         soft_cap=soft_cap if isinstance(soft_cap, int | float) else None,
         sink=tensors.get("sink"),
-        off={head: instead for (layer, head), instead in switched_off.items() if layer == number},
+        off=layer_heads_off(origin.settings.without, number),
     )
     return WeightsOnDemand(captured, RecomputedAttention(captured))
 

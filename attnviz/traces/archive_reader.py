@@ -38,6 +38,7 @@ from attnviz.traces.long_weights import LongStages
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.matrix_names import LAYERS_KEY
 from attnviz.traces.models.answers import AnswerScoring, Prediction
+from attnviz.traces.models.model import unembedding_of
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
     FromExample,
@@ -267,28 +268,26 @@ class _TraceReader:
             before_rotary = BeforeRotary(queries, keys)
         projections = {name: tensors.get(name) for name in PROJECTION_NAMES}
         has_projections = any(tensor is not None for tensor in projections.values())
+        optional = {name: tensors.get(name) for name in ("key_inputs", "queries", "keys", "memory")}
         attended, on_demand, mask_rule = self._read_weights(tensors, stored, facts)
         return Layer(
             layer=int(stored["layer"]),
             scale=float(stored["scale"]),
             head_dim=int(stored["head_dim"]),
             inputs=tensors["inputs"],
-            key_inputs=tensors.get("key_inputs"),
             projections=Projections(**projections) if has_projections else None,
             before_rotary=before_rotary,
-            queries=tensors.get("queries"),
-            keys=tensors.get("keys"),
             values=tensors["values"],
             mask_rule=mask_rule,
             attended=attended,
             weights_on_demand=on_demand,
             context=tensors["context"],
-            memory=tensors.get("memory"),
             given=frozenset(facts["given"]),
             mistake=_match_choice(("", *MISTAKES), facts["mistake"]),
             off={
                 int(head): _match_choice(ABLATION_VALUES, instead) for head, instead in facts["off"]
             },
+            **optional,
             **cross_and_block,
         )
 
@@ -497,13 +496,9 @@ def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
     """
     if "w_answers" not in tensors:
         return None
-    return AnswerScoring(
-        norm=Norm(tensors["last_gain"], tensors["last_shift"]) if "last_gain" in tensors else None,
-        inputs=tensors["inputs"],
-        vectors=tensors["vectors"],
-        w_answers=tensors["w_answers"],
-        b_answers=tensors.get("b_answers"),
-    )
+    unembedding = unembedding_of(tensors)
+    stages = {name: tensors[name] for name in ("inputs", "vectors")}
+    return AnswerScoring(**vars(unembedding), **stages)
 
 
 def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> AttentionStages:
@@ -512,17 +507,15 @@ def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> Attention
     mixing_names = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
     mixed_by = _match_choice(MIXED_BY, facts["mixed_by"])
     mixing = tensors[mixing_names[mixed_by]] if mixed_by in mixing_names else weights
+    optional = {name: tensors.get(name) for name in ("capped_scores", "bias", "mask", "sink")}
     return AttentionStages(
         scores=tensors["scores"],
         scaled_scores=tensors["scaled_scores"],
-        capped_scores=tensors.get("capped_scores"),
-        bias=tensors.get("bias"),
-        mask=tensors.get("mask"),
         weights=weights,
         mixing=mixing,
         mixed_by=mixed_by,
         contexts=tensors["contexts"],
-        sink=tensors.get("sink"),
+        **optional,
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -46,7 +44,7 @@ from attnviz.traces.settings import (
     refuse_odd_rotary,
     settings_refused,
 )
-from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
+from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace, library_versions
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions
@@ -278,12 +276,8 @@ def _text_provenance(
         seed=plan.settings.seed,
         device=str(layer.inputs.device),
         dtype=plan.settings.dtype,
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "instructions": torch.backends.cpu.get_cpu_capability(),  # the last digits depend on it
-        },
+        versions=library_versions()  # the last digits depend on the instructions
+        | {"instructions": torch.backends.cpu.get_cpu_capability()},
     )
 
 

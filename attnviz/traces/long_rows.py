@@ -15,13 +15,13 @@ from attnviz.attention.mask_rule import MaskRule
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.trace import BeforeRotary, Layer
 
-CELLS_OF_SAMPLE = 2**22  # weights of all heads
+CELLS_OF_SAMPLE, MOST_QUERIES = 2**22, 64  # cells: weights of all heads
 
 
-def spread_queries(layer: Layer, most: int = 64) -> list[int]:
+def spread_queries(layer: Layer) -> list[int]:
     """Return evenly spread queries, the first and the last among them, whose rows fit in memory."""
     heads, queries, keys = layer.shape
-    count = min(most, queries, max(2, CELLS_OF_SAMPLE // (heads * keys)))
+    count = min(MOST_QUERIES, queries, max(2, CELLS_OF_SAMPLE // (heads * keys)))
     spread = torch.linspace(0, queries - 1, count).round().long().tolist()
     return list(dict.fromkeys(spread))
 

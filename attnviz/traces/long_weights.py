@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,12 +22,12 @@ from attnviz.attention.long_attention import (
     LongAttention,
     Progress,
     SummaryChoice,
-    summarize_part,
 )
 from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.machine.context_values import context_value
 from attnviz.traces.indexing import INDEX_ERRORS, misfit_index_error
 from attnviz.traces.settings import Pool
 from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
@@ -38,41 +38,22 @@ _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar
     "progress_listener", default=None
 )
 Summarize = Callable[[LongAttention, SummaryChoice, Progress | None], AttentionSummary]
+_summarize: ContextVar[Summarize] = ContextVar("summarize", default=LongAttention.summarize)
 _contexts_alone: ContextVar[bool] = ContextVar("contexts_alone", default=False)
 _refusal: ContextVar[AttnvizError | None] = ContextVar("refusal", default=None)
 SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
 
 
-@contextmanager
-def reporting_progress(listener: Callable[[int, int], object]) -> Iterator[None]:
+def reporting_progress(listener: Callable[[int, int], object]) -> AbstractContextManager[None]:
     """Call `listener` inside the block with the number of rows of weights of all heads of a layer,
     and how many of them are measured.
     """
-    token = _progress_listener.set(listener)
-    try:
-        yield
-    finally:
-        _progress_listener.reset(token)
+    return context_value(_progress_listener, listener)
 
 
-def summarize_alone(
-    attention: LongAttention, choice: SummaryChoice, progress: Progress | None
-) -> AttentionSummary:
-    """Return a summary of which this process computes all blocks of queries."""
-    return summarize_part(attention, attention.row_blocks(), choice, progress)
-
-
-_summarize: ContextVar[Summarize] = ContextVar("summarize", default=summarize_alone)
-
-
-@contextmanager
-def summarizing_by(summarize: Summarize) -> Iterator[None]:
+def summarizing_by(summarize: Summarize) -> AbstractContextManager[None]:
     """Have `summarize` measure the weights of long texts inside the block."""
-    token = _summarize.set(summarize)
-    try:
-        yield
-    finally:
-        _summarize.reset(token)
+    return context_value(_summarize, summarize)
 
 
 @contextmanager
@@ -81,12 +62,8 @@ def computing_contexts_alone(refusal: AttnvizError | None = None) -> Iterator[No
     time; everything else is measured when it is asked for. With a `refusal`, compute nothing of
     long texts, and raise that.
     """
-    tokens = _contexts_alone.set(True), _refusal.set(refusal)
-    try:
+    with context_value(_contexts_alone, True), context_value(_refusal, refusal):
         yield
-    finally:
-        _contexts_alone.reset(tokens[0])
-        _refusal.reset(tokens[1])
 
 
 def report_progress(total: int, done: int) -> None:

@@ -33,9 +33,8 @@ from attnviz.traces.parts import (
 )
 from attnviz.vectors.arrays import (
     COPIED_FLOAT_BYTES,
-    read_metadata,
     read_numpy_arrays,
-    read_safetensors,
+    read_tensors_and_metadata,
 )
 from attnviz.wording.words import with_summary
 
@@ -406,9 +405,10 @@ def _read_given_file(path: Path) -> dict[str, Any]:
     if suffix == ".npz":
         return dict(read_numpy_arrays(path, texts=True, bytes_of=_bytes_per_number))
     if suffix == ".safetensors":
-        metadata = read_metadata(path).items()
-        axes = {name: words for name, words in metadata if f"{name}.".startswith(f"{AXES_KEY}.")}
-        return {**read_safetensors(path, _bytes_per_number), **axes}
+        arrays, metadata = read_tensors_and_metadata(path, _bytes_per_number)
+        prefix = f"{AXES_KEY}."
+        axes = {name: each for name, each in metadata.items() if f"{name}.".startswith(prefix)}
+        return {**arrays, **axes}
     text = structured_text.read_text_file(path, "file of matrices")
     if suffix == ".toml":
         contents = toml_reader.parse(text, str(path))

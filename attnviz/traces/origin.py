@@ -93,11 +93,6 @@ class FromWeights:
 Origin = FromSeed | FromMatrices | FromExample | FromModel | FromTransformer | FromWeights
 
 
-def external_origin(origin: Origin) -> FromWeights | None:
-    """Return the origin if it is that of weights computed outside attnviz; None for all others."""
-    return origin if isinstance(origin, FromWeights) else None
-
-
 def resolved_settings(origin: Origin) -> Settings:
     """Return the settings of a run with the values that a model of attnviz decided, or with the
     positions that a trained transformer uses.
@@ -107,11 +102,6 @@ def resolved_settings(origin: Origin) -> Settings:
         return replace(origin.settings, positions=positions, position_base=base)
     model = origin_model(origin)
     return origin.settings if model is None else model.merge_settings(origin.settings)
-
-
-def trained_card(origin: Origin) -> TrainedCard | None:
-    """Return the card of the trained transformer; None for all other origins."""
-    return origin.card if isinstance(origin, FromTransformer) else None
 
 
 def is_in_memory(origin: Origin) -> bool:

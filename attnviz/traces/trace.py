@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import platform
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from types import EllipsisType
 from typing import Any, ClassVar, overload
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
@@ -32,9 +34,7 @@ from attnviz.traces.origin import (
     FromWeights,
     Origin,
     TrainedCard,
-    external_origin,
     origin_model,
-    trained_card,
 )
 from attnviz.traces.result import INSPECT_FUNCTION, RanksHeads, Rows, Showable
 from attnviz.traces.settings import Positions
@@ -270,6 +270,12 @@ class Provenance:
     versions: Mapping[str, str]
 
 
+def library_versions(**others: str) -> dict[str, str]:
+    """Return the versions of Python and of the libraries that compute; `others` follow torch."""
+    python, numpy = platform.python_version(), np.__version__
+    return {"python": python, "torch": torch.__version__, **others, "numpy": numpy}
+
+
 def join_provenances(provenances: Sequence[Provenance]) -> Provenance:
     """Return the first provenance; a setting that is not the same in all has a list of values, None
     where one lacks it."""
@@ -435,12 +441,12 @@ class Trace(RanksHeads, Showable):
     @property
     def trained(self) -> TrainedCard | None:
         """The card of the trained transformer (name, kind, size); None without one."""
-        return trained_card(self.origin)
+        return self.origin.card if isinstance(self.origin, FromTransformer) else None
 
     @property
     def external_origin(self) -> FromWeights | None:
         """The origin of weights computed outside attnviz (from_weights); None for other Traces."""
-        return external_origin(self.origin)
+        return self.origin if isinstance(self.origin, FromWeights) else None
 
     @property
     def weights_alone(self) -> bool:

@@ -205,8 +205,7 @@ class InMemoryRows(Cells):
 
 
 def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
-    selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
-    return selected
+    return mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
 
 
 def tensor_to_numpy(tensor: Tensor) -> Shaped[np.ndarray, "..."]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -162,18 +162,13 @@ def read_safetensors(
     return read_tensors_and_metadata(path, bytes_of)[0]
 
 
-def read_metadata(path: Path) -> Mapping[str, str]:
-    return read_tensors_and_metadata(path, None)[1]
-
-
 def read_tensors_and_metadata(
-    path: Path, bytes_of: BytesOf | None = lambda name: FLOAT_BYTES
+    path: Path, bytes_of: BytesOf = lambda name: FLOAT_BYTES
 ) -> tuple[dict[str, AnyArray], dict[str, str]]:
     """Return the tensors of a safetensors file, as 64-bit floats or booleans, and its metadata.
 
     `bytes_of` gives the bytes that each number of a tensor takes; refuses what exceeds the free
-    memory. None reads no tensors. Also refuses damaged files and tensors of other than plain
-    numbers.
+    memory, damaged files and tensors of other than plain numbers.
     """
     import torch  # not needed for NumPy files
     from safetensors import SafetensorError, safe_open
@@ -183,9 +178,9 @@ def read_tensors_and_metadata(
     name = ""
     try:
         with safe_open(path, framework="pt") as tensors:
-            names = list(tensors.keys()) if bytes_of else []
+            names = list(tensors.keys())
             sizes = {key: prod(tensors.get_slice(key).get_shape()) for key in names}
-            needed = sum(bytes_of(key) * sizes[key] for key in names) if bytes_of else 0
+            needed = sum(bytes_of(key) * size for key, size in sizes.items())
             memory.refuse_too_little_memory(needed, f"to read '{path}'")
             for name in names:
                 tensor = tensors.get_tensor(name)

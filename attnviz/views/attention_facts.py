@@ -14,7 +14,6 @@ from attnviz.analysis.measures import measure_weights
 from attnviz.attention.arithmetic import attention_weights
 from attnviz.attention.block import Norm
 from attnviz.attention.mistakes import Symptom
-from attnviz.attention.variants import sees_all, sees_before, sees_near
 from attnviz.cells import Cells
 from attnviz.traces.trace import Layer
 
@@ -106,9 +105,9 @@ class MaskShape:
         >>> MaskShape(causal=True, window=2).sees(places[:, None], places).int().tolist()
         [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
         """
-        visible = sees_before(query, key) if self.causal else sees_all(query, key)
+        visible = key <= query if self.causal else (query >= 0) & (key >= 0)
         if self.window is not None:
-            visible = visible & sees_near(query, key, self.window)
+            visible = visible & ((query - key).abs() < self.window)
         if self.chunk is not None:
             visible = visible & (query // self.chunk == key // self.chunk)
         return visible

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from attnviz.attention.arithmetic import visible_cells
+from attnviz.attention.mask_rule import MaskRule
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.progress import Moment
 from attnviz.learning.task import Task
@@ -51,8 +51,8 @@ def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid
     """Yield a Grid of the weights of each head of a layer at a moment, with masked cells hidden."""
     tokens = training.task.vocabulary.as_read(training.watched)
     rows, columns = (token_axis(title, tokens) for title in ("query", "key"))
-    cpu = torch.device("cpu")
-    hidden = ~visible_cells(training.variant, len(training.watched), cpu).numpy()
+    count, cpu = len(training.watched), torch.device("cpu")
+    hidden = ~MaskRule.of_variant(training.variant).visible(count, count, cpu).numpy()
     for head, weights in enumerate(moment.weights[layer]):
         name = f"L{layer}H{head}"
         yield Grid(name, rows, columns, StoredCells(weights, hidden), WEIGHT_SCALE, share=True)

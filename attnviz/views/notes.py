@@ -11,7 +11,7 @@ import torch
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.attention.variants import AblationValue
 from attnviz.traces.external.weight_forms import AXES
-from attnviz.traces.origin import FromWeights, trained_card
+from attnviz.traces.origin import FromWeights
 from attnviz.traces.randomness import (
     DROPOUT,
     PROJECTIONS,
@@ -115,7 +115,7 @@ def _uncaptured_heads_off(trace: Trace) -> dict[HeadId, AblationValue]:
     """Return the switched-off heads of a trained transformer in layers that the trace does not
     contain; empty for other traces.
     """
-    if trained_card(trace.origin) is None:
+    if trace.trained is None:
         return {}
     captured = {layer.layer for layer in trace.layers}
     off = parse_heads_off(trace.origin.settings.without)
@@ -155,7 +155,7 @@ def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
     """Return the name of a head for the beginning of a note: `the only head`, `head 1` or
     `L0H1`.
     """
-    if trained_card(trace.origin) is not None:  # of which a single layer may be captured
+    if trace.trained is not None:  # of which a single layer may be captured
         return format_head_id(layer.layer, head)
     is_only_head = len(trace.attention_layers) == 1 and layer.heads == 1
     return "the only head" if is_only_head else attention_head_name(trace, layer, head)
@@ -177,7 +177,7 @@ def _heads_off_by_place(trace: Trace) -> dict[HeadId, AblationValue]:
     """Return what replaces the output of each switched-off head, by layer and head; for a trained
     transformer also in layers that the trace does not contain.
     """
-    if trained_card(trace.origin) is not None:
+    if trace.trained is not None:
         return parse_heads_off(trace.origin.settings.without)
     return {
         (layer.layer, head): value for layer in trace.layers for head, value in layer.off.items()

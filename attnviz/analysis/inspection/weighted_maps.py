@@ -15,7 +15,6 @@ from attnviz.errors import AttnvizError
 from attnviz.heads.changes import weigh
 from attnviz.heads.head import Head
 from attnviz.traces.archive import is_from_archive
-from attnviz.traces.origin import trained_card
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
 from attnviz.traces.trained.model_in_memory import refuse_changed_model
 from attnviz.traces.weights import tensor_to_numpy
@@ -80,7 +79,7 @@ def _w_out_rows(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width d
     W_o. Refuses a trained model whose W_o could not be found or is not in the trace's file."""
     heads, _, width = layer.values_of_heads.shape
     w_out = None if layer.projections is None else layer.projections.w_out
-    card = trained_card(trace.origin)
+    card = trace.trained
     if w_out is not None and len(w_out) == heads * width and width:
         parts: Tensor = rearrange(w_out, "(head width) dim -> head width dim", head=heads)
         return parts[head]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,13 @@ from attnviz.traces.external.weight_forms import (
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.origin import FromWeights
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import GIVEN_LABEL, Provenance, Trace, weights_only_layer
+from attnviz.traces.trace import (
+    GIVEN_LABEL,
+    Provenance,
+    Trace,
+    library_versions,
+    weights_only_layer,
+)
 from attnviz.traces.trained.pieces import (
     CONTINUATION_MARK,
     SPACE_MARK,
@@ -136,11 +141,7 @@ def _build_external_trace(
         seed=Settings.seed,
         device="cpu",
         dtype=str(first_layer.dtype).removeprefix("torch."),
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        versions=library_versions(),
     )
     return Trace(
         tokens=sides.query_tokens,

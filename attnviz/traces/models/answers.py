@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import arithmetic, block
-from attnviz.attention.block import Norm
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model, Unembedding
 from attnviz.traces.models.vocabulary import Predicts
@@ -17,14 +16,11 @@ from attnviz.wording.words import with_summary
 
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnswerScoring:
+class AnswerScoring(Unembedding):
     """The stages in which the logits of answers are computed from the last layer's outputs."""
 
-    norm: Norm | None
     inputs: Float[Tensor, "token dim"]  # the last layer's outputs
     vectors: Float[Tensor, "token dim"]  # the inputs, normalised if there is a norm
-    w_answers: Float[Tensor, "dim answer"]
-    b_answers: Float[Tensor, "answer"] | None
 
 
 @with_summary
@@ -75,13 +71,7 @@ def predict_answers(
     return Prediction(
         answers=model.vocabulary.answers,
         predicts=model.vocabulary.predicts,
-        scoring=AnswerScoring(
-            norm=unembedding.norm,
-            inputs=outputs,
-            vectors=vectors,
-            w_answers=unembedding.w_answers,
-            b_answers=unembedding.b_answers,
-        ),
+        scoring=AnswerScoring(**vars(unembedding), inputs=outputs, vectors=vectors),
         logits=logits,
         probabilities=logits.softmax(-1),
         asked_positions=model.vocabulary.asked(tokens.ids),

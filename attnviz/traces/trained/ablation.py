@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -24,7 +24,12 @@ from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
-from attnviz.traces.trained.capture import CannotCapture, Listener, capturing_attention
+from attnviz.traces.trained.capture import (
+    AttentionCall,
+    CannotCapture,
+    Listener,
+    capturing_attention,
+)
 from attnviz.traces.trained.captured_attention import CAPTURED_CELLS_AT_ONCE
 from attnviz.traces.trained.forward_pass import (
     ModelInput,
@@ -51,29 +56,18 @@ class AblationListener(Listener):
     means: ContextMeans | None = None  # to which the contexts of the first copy are added
     differ: bool = False  # whether any head was ablated, so that copies may differ
 
-    def attend(
-        self,
-        module: nn.Module,
-        query: Float[Tensor, "copy head query width"],
-        key: Float[Tensor, "copy group key width"],
-        value: Float[Tensor, "copy group key value_width"],
-        mask: Tensor | None,
-        scaling: float | None,
-        soft_cap: float | None,
-        position_bias: Tensor | None,
-        sink: Float[Tensor, "head"] | None,
-    ) -> Float[Tensor, "copy query head value_width"]:
+    def attend(self, call: AttentionCall) -> Float[Tensor, "copy query head value_width"]:
         """Return the context vectors of all heads of all copies, after each copy's ablation.
 
         To the arithmetic, the heads of several copies are those of one text. As long as nothing
         was ablated, all copies are equal, and one is computed. Raises CannotCapture for a text in
         blocks.
         """
-        copies, heads, queries, _ = query.shape
+        copies, heads, queries, _ = call.query.shape
         if copies != len(self.ablations):
             raise CannotCapture
         layers_before, noted_inputs = len(self.layer_numbers), dict(self.module_inputs)
-        at_once = max(1, CAPTURED_CELLS_AT_ONCE // (heads * queries * key.shape[2]))
+        at_once = max(1, CAPTURED_CELLS_AT_ONCE // (heads * queries * call.key.shape[2]))
         computed = copies if self.differ else 1
         parts = []
         for start in range(0, computed, at_once):
@@ -81,17 +75,16 @@ class AblationListener(Listener):
             count = some.stop - start
             del self.layer_numbers[layers_before:]
             self.module_inputs.update(noted_inputs)
-            contexts = super().attend(
-                module,
-                query[some].flatten(0, 1)[None],
-                key[some].flatten(0, 1)[None],
-                value[some].flatten(0, 1)[None],
-                _mask_of_copies(mask, count),
-                scaling,
-                soft_cap,
-                _mask_of_copies(position_bias, count),
-                None if sink is None else sink.repeat(count),
+            call_of_some = replace(
+                call,
+                query=call.query[some].flatten(0, 1)[None],
+                key=call.key[some].flatten(0, 1)[None],
+                value=call.value[some].flatten(0, 1)[None],
+                mask=_mask_of_copies(call.mask, count),
+                position_bias=_mask_of_copies(call.position_bias, count),
+                sink=None if call.sink is None else call.sink.repeat(count),
             )
+            contexts = super().attend(call_of_some)
             parts.append(
                 rearrange(contexts[0], "query (copy head) w -> copy query head w", copy=count)
             )

@@ -25,7 +25,12 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_impossible_settings
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.capture import Listener, capturing_attention, split_mask_cells
+from attnviz.traces.trained.capture import (
+    AttentionCall,
+    Listener,
+    capturing_attention,
+    split_mask_cells,
+)
 from attnviz.traces.trained.forward_pass import (
     CannotRun,
     ModelInput,
@@ -265,35 +270,25 @@ class BatchListener(Listener):
 
     visit: LayerVisitor
 
-    def attend(
-        self,
-        module: nn.Module,
-        query: Float[Tensor, "item head query width"],
-        key: Float[Tensor, "item group key width"],
-        value: Float[Tensor, "item group key value_width"],
-        mask: Tensor | None,
-        scaling: float | None,
-        soft_cap: float | None,
-        position_bias: Tensor | None,
-        sink: Float[Tensor, "head"] | None,
-    ) -> Float[Tensor, "item query head value_width"]:
+    def attend(self, call: AttentionCall) -> Float[Tensor, "item query head value_width"]:
         """Return the context vectors of all heads, after `visit` was called with their weights."""
-        number, (items, heads, queries, _) = self._next_number(module), query.shape
-        shape = (items, 1, queries, key.shape[2])
-        if mask is None:
-            visible, mask_scores = torch.ones(shape, dtype=torch.bool, device=query.device), None
+        number, (items, heads, queries, _) = self._next_number(call.module), call.query.shape
+        keys, device = call.key.shape[2], call.query.device
+        if call.mask is None:
+            visible = torch.ones(items, 1, queries, keys, dtype=torch.bool, device=device)
+            mask_scores = None
         else:
-            cells = mask[..., : shape[2], : shape[3]]
+            cells = call.mask[..., :queries, :keys]
             visible, mask_scores = split_mask_cells(cells.expand(items, *cells.shape[1:]))
         stages = arithmetic.compute_attention(
-            arithmetic.similarity(query, arithmetic.repeat_groups(key, heads)),
-            value,
+            arithmetic.similarity(call.query, arithmetic.repeat_groups(call.key, heads)),
+            call.value,
             visible,
-            scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-            soft_cap=soft_cap,
-            bias=position_bias,
+            scale=call.scale,
+            soft_cap=call.soft_cap,
+            bias=call.position_bias,
             mask=mask_scores,
-            sink=sink,
+            sink=call.sink,
         )
         self.visit(LayerWeights(number, stages.weights, visible))
         return stages.contexts.transpose(1, 2).contiguous()

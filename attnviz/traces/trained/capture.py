@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import AblationValue
+from attnviz.machine.context_values import context_value
 from attnviz.traces.long_weights import report_progress
 from attnviz.traces.settings import DTYPES, AttentionKind, HeadId
 from attnviz.traces.trained.band_masks import BandMasks
@@ -46,6 +47,25 @@ class LayerOutput:
     product: Float[Tensor, "query dim"] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class AttentionCall:
+    """What a layer of a model gives its attention function."""
+
+    module: nn.Module
+    query: Float[Tensor, "item head query width"]
+    key: Float[Tensor, "item group key width"]
+    value: Float[Tensor, "item group key value_width"]
+    mask: Shaped[Tensor, "..."] | None
+    scaling: float | None = None  # None: 1/√width
+    soft_cap: float | None = None
+    position_bias: Float[Tensor, "..."] | None = None
+    sink: Float[Tensor, "head"] | None = None
+
+    @property
+    def scale(self) -> float:
+        return self.query.shape[-1] ** -0.5 if self.scaling is None else float(self.scaling)
+
+
 @dataclass(eq=False)
 class Listener:
     """A collector of each layer's attention in one forward pass, which also computes it."""
@@ -66,23 +86,13 @@ class Listener:
     choice: SummaryChoice | None = None  # of what is measured of each captured layer
     layer_count: int = 1  # of the model, for reports of progress
 
-    def attend(
-        self,
-        module: nn.Module,
-        query: Float[Tensor, "batch head query width"],
-        key: Float[Tensor, "batch group key width"],
-        value: Float[Tensor, "batch group key value_width"],
-        mask: Shaped[Tensor, "..."] | None,
-        scaling: float | None,
-        soft_cap: float | None,
-        position_bias: Float[Tensor, "..."] | None,
-        sink: Float[Tensor, "head"] | None,
-    ) -> Float[Tensor, "batch query head value_width"]:
+    def attend(self, call: AttentionCall) -> Float[Tensor, "item query head value_width"]:
         """Return the context vectors of all heads, with those of ablated heads replaced.
 
         Appends the layer to `captured` if its kind of attention and its number are wanted. Raises
-        CannotCapture for a batch of more than one text; a `scaling` of None means 1/√width.
+        CannotCapture for a batch of more than one text.
         """
+        module, query = call.module, call.query
         if query.shape[0] != 1:  # a text in blocks, for example
             raise CannotCapture
         inputs, memory = (
@@ -96,7 +106,7 @@ class Listener:
         if module in self.decoders:
             kind = "decoder" if memory is None else "cross"
         number = self._next_number(module) if kind == self.kind else -1
-        mask_rule, mask_scores = self._shared_mask(mask, query, key)
+        mask_rule, mask_scores = self._shared_mask(call)
         captured = CapturedAttention(
             kind=kind,
             layer=number,
@@ -104,14 +114,14 @@ class Listener:
             inputs=query[0].transpose(0, 1).flatten(1) if inputs is None else inputs,
             memory=memory,
             queries=query[0],
-            keys=key[0],
-            values=value[0],
+            keys=call.key[0],
+            values=call.value[0],
             mask_rule=mask_rule,
             mask_scores=mask_scores,
-            bias=None if position_bias is None else position_bias[0],
-            scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-            soft_cap=soft_cap,
-            sink=None if sink is None else sink.detach().clone(),  # a parameter, which may change
+            bias=None if call.position_bias is None else call.position_bias[0],
+            scale=call.scale,
+            soft_cap=call.soft_cap,
+            sink=None if call.sink is None else call.sink.detach().clone(),  # which may change
             off={  # missing heads are refused later, once all layers are known
                 head: ablation
                 for (layer, head), ablation in self.off.items()
@@ -146,16 +156,14 @@ class Listener:
         self.layer_numbers.append(own if isinstance(own, int) and own > last else last + 1)
         return self.layer_numbers[-1]
 
-    def _shared_mask(
-        self, mask: Tensor | None, query: Tensor, key: Tensor
-    ) -> tuple[MaskRule, MaskScores]:
+    def _shared_mask(self, call: AttentionCall) -> tuple[MaskRule, MaskScores]:
         """Return which keys a mask leaves visible, and what it adds to scores (None: nothing).
 
         Layers that share a mask get the same two, to save memory.
         """
+        mask, queries, keys = call.mask, call.query.shape[2], call.key.shape[2]
         if mask is None:
             return MaskRule(), None
-        queries, keys = query.shape[2], key.shape[2]
         rule = self.band_masks.rule_of(mask, queries, keys)
         if rule is not None:
             return rule, None
@@ -226,8 +234,10 @@ def _attention_function(
 
     transformers calls this function, with these names of parameters.
     """
-    arguments = (module, query, key, value, attention_mask, scaling, softcap, position_bias, s_aux)
-    return _current_listener.get().attend(*arguments), None
+    call = AttentionCall(
+        module, query, key, value, attention_mask, scaling, softcap, position_bias, s_aux
+    )
+    return _current_listener.get().attend(call), None
 
 
 @contextmanager
@@ -242,14 +252,13 @@ def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
     AttentionMaskInterface.register(ATTENTION_NAME, _mask_function(model, listener.band_masks))
     if model.config.is_encoder_decoder:
         listener.decoders = frozenset(model.get_decoder().modules())
-    reset_token = _current_listener.set(listener)
-    try:
-        with unchanged_model(model, ATTENTION_NAME):
-            _register_hooks(model, listener)
-            yield listener
-    finally:
-        listener.module_inputs.clear()
-        _current_listener.reset(reset_token)
+    with context_value(_current_listener, listener):
+        try:
+            with unchanged_model(model, ATTENTION_NAME):
+                _register_hooks(model, listener)
+                yield listener
+        finally:
+            listener.module_inputs.clear()
 
 
 def _mask_function(model: Any, band_masks: BandMasks) -> Callable[..., Tensor | None]:

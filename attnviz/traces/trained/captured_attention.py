@@ -138,7 +138,7 @@ class CapturedAttention:
         elif self._has_gradient:
             contexts = torch.cat([self._band_contexts(rows) for rows in self.bands()], dim=1)
         else:
-            summary = self.long_attention.summarize(resolution=MAP_BLOCKS, statistics=False)
+            summary = self.long_attention.summarize(SummaryChoice(MAP_BLOCKS, statistics=False))
             contexts = summary.contexts.to(self.values.dtype)
         return arithmetic.switch_off_heads(contexts, self.off)
 
@@ -150,7 +150,7 @@ class CapturedAttention:
         self, choice: SummaryChoice, progress: Progress | None
     ) -> tuple[CapturedAttention, Float[Tensor, "head query value_width"]]:
         """Return the same with a map of blocks of each head, and the context vectors."""
-        maps = self.long_attention.summarize(**choice._asdict(), progress=progress)
+        maps = self.long_attention.summarize(choice, progress)
         contexts = arithmetic.switch_off_heads(maps.contexts.to(self.values.dtype), self.off)
         maps = replace(maps, contexts=maps.contexts[..., :0].clone())
         return replace(self, choice=choice, maps=maps), contexts
@@ -187,10 +187,10 @@ def _mask_part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
     return tensor[..., rows, :] if is_shared else tensor[heads, rows]
 
 
-HeadCells = Float[Tensor, "head query key"]
 MATRIX_COUNT = 4  # of all heads, in memory at once
 NUMBER_BYTES = 4
 FEWER_HEADS_HINT = "give a shorter text, or ask for one head: --layer 0 --head 0"
+STAGES_OF_WHOLE = ("scores", "scaled_scores", "capped_scores", "weights", "mixing")
 
 
 class RecomputedAttention(AttentionStages):
@@ -198,10 +198,19 @@ class RecomputedAttention(AttentionStages):
 
     mixed_by: MixedBy = "softmax"
     captured: CapturedAttention
-    hint: str  # what to do if the matrices do not fit in memory
 
-    def __init__(self, captured: CapturedAttention, hint: str = FEWER_HEADS_HINT) -> None:
-        self.__dict__.update(captured=captured, hint=hint)  # AttentionStages is frozen
+    def __init__(self, captured: CapturedAttention) -> None:
+        known = {"bias": captured.bias, "mask": captured.mask_scores, "sink": captured.sink}
+        if captured.soft_cap is None:
+            known["capped_scores"] = None
+        self.__dict__.update(known, captured=captured)  # AttentionStages is frozen
+
+    def __getattr__(self, name: str) -> Tensor:
+        """Return a stage that is not known yet."""
+        if name not in STAGES_OF_WHOLE:
+            raise AttributeError(name)
+        stage: Tensor = getattr(self.whole, name)
+        return stage
 
     def __repr__(self) -> str:
         """Return a line that computes nothing."""
@@ -213,41 +222,9 @@ class RecomputedAttention(AttentionStages):
         memory.refuse_too_little_memory(
             self.captured.cells * NUMBER_BYTES * MATRIX_COUNT,
             f"the scores and weights of {counted(self.captured.heads, 'head')} as matrices",
-            self.hint,
+            FEWER_HEADS_HINT,
         )
         return self.captured.whole
-
-    @cached_property
-    def scores(self) -> HeadCells:
-        return self.whole.scores
-
-    @cached_property
-    def scaled_scores(self) -> HeadCells:
-        return self.whole.scaled_scores
-
-    @cached_property
-    def capped_scores(self) -> HeadCells | None:
-        return None if self.captured.soft_cap is None else self.whole.capped_scores
-
-    @cached_property
-    def bias(self) -> Tensor | None:
-        return self.captured.bias
-
-    @cached_property
-    def mask(self) -> Tensor | None:
-        return self.captured.mask_scores
-
-    @cached_property
-    def sink(self) -> Tensor | None:
-        return self.captured.sink
-
-    @cached_property
-    def weights(self) -> HeadCells:
-        return self.whole.weights
-
-    @cached_property
-    def mixing(self) -> HeadCells:
-        return self.whole.mixing
 
     @cached_property
     def contexts(self) -> Float[Tensor, "head query value_width"]:
@@ -313,9 +290,8 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
         if head not in self._summaries:
             assert captured.choice is not None
             choice = captured.choice._replace(statistics=True, heads=[head])
-            self._summaries[head] = captured.long_attention.summarize(
-                **choice._asdict(), progress=partial(report_progress, captured.queries.shape[1])
-            )
+            progress = partial(report_progress, captured.queries.shape[1])
+            self._summaries[head] = captured.long_attention.summarize(choice, progress)
         return self._summaries[head], 0
 
     @cached_property

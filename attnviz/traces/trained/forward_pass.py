@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +17,7 @@ from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine import memory
+from attnviz.machine.context_values import context_value
 from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
@@ -194,17 +195,12 @@ def encode_target(model: LoadedTransformer, target: str) -> TokenIds:
     return _strip_end_token(model, started_ids, 1)
 
 
-@contextmanager
-def streaming_new_text(listener: Callable[[str], None]) -> Iterator[None]:
+def streaming_new_text(listener: Callable[[str], None]) -> AbstractContextManager[None]:
     """Call `listener` with each word that a model generates inside the `with` block, as it comes.
 
     The words together are the new text, with its spaces and without special tokens.
     """
-    token = _new_text_listener.set(listener)
-    try:
-        yield
-    finally:
-        _new_text_listener.reset(token)
+    return context_value(_new_text_listener, listener)
 
 
 def _build_streamer(model: LoadedTransformer) -> Any:

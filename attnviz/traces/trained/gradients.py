@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.attention.arithmetic import switch_off_heads
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.answers import find_answer_token
-from attnviz.traces.trained.capture import Listener, capturing_attention
+from attnviz.traces.trained.capture import AttentionCall, Listener, capturing_attention
 from attnviz.traces.trained.forward_pass import run_model
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
@@ -41,10 +41,10 @@ class GradientListener(Listener):
 
     probes: dict[int, Float[Tensor, "1 query head value_width"]] = field(default_factory=dict)
 
-    def attend(self, *args: Any) -> Float[Tensor, "1 query head value_width"]:
+    def attend(self, call: AttentionCall) -> Float[Tensor, "1 query head value_width"]:
         """Return the context vectors plus zeros (in `probes`), by which the gradient is taken."""
         before = len(self.layer_numbers)
-        contexts = super().attend(*args)
+        contexts = super().attend(call)
         if len(self.layer_numbers) == before:  # attention of another kind
             return contexts
         probe = self.probes[self.layer_numbers[-1]] = torch.zeros_like(contexts, requires_grad=True)
@@ -92,9 +92,5 @@ def _head_gradients(
     They are zero for a head ablated with "zero", and for one with "mean" their mean over the text.
     """
     known = torch.zeros_like(probe) if gradient is None else gradient
-    heads = known[0].detach().transpose(0, 1).clone()
-    for (layer, head), instead in run.off.items():
-        if layer == number:
-            mean = heads[head].mean(0, keepdim=True).expand_as(heads[head])
-            heads[head] = mean if instead == "mean" else 0
-    return heads
+    off = {head: instead for (layer, head), instead in run.off.items() if layer == number}
+    return switch_off_heads(known[0].detach().transpose(0, 1).clone(), off)

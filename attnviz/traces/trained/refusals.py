@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from attnviz.errors import AttnvizError, Note, model_error
 from attnviz.machine import memory
+from attnviz.machine.context_values import context_value
 from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
@@ -271,9 +272,9 @@ def quiet_transformers() -> Iterator[None]:
         handler.addFilter(_drop_record)
     out, err = io.StringIO(), io.StringIO()
     issued: list[warnings.WarningMessage] = []
-    quiet_token = _is_quiet.set(True)
     try:
         with (
+            context_value(_is_quiet, True),
             redirect_stdout(out),
             redirect_stderr(err),
             warnings.catch_warnings(record=True) as issued,
@@ -281,7 +282,6 @@ def quiet_transformers() -> Iterator[None]:
             warnings.simplefilter("always")
             yield
     finally:
-        _is_quiet.reset(quiet_token)
         for handler in handlers:
             handler.removeFilter(_drop_record)
         if has_bars:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -18,12 +16,13 @@ from torch import Tensor, nn
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError, model_error, warn_with_note
+from attnviz.machine.context_values import context_value
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
-from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trace import Layer, Provenance, Trace, library_versions, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,
     build_outputs,
@@ -68,18 +67,13 @@ InputCheck = Callable[[LoadedTransformer, PreparedInput], object]
 _input_check: ContextVar[InputCheck | None] = ContextVar("input_check", default=None)
 
 
-@contextmanager
-def checking_input(check: InputCheck) -> Iterator[None]:
+def checking_input(check: InputCheck) -> AbstractContextManager[None]:
     """Call `check` inside the block with each model and what it is about to read, so that what is
     not there can be refused before the model runs.
 
     A block inside another one replaces its check.
     """
-    token = _input_check.set(check)
-    try:
-        yield
-    finally:
-        _input_check.reset(token)
+    return context_value(_input_check, check)
 
 
 def trace_transformer(
@@ -277,13 +271,8 @@ def transformer_provenance(
         seed=settings.seed,
         device=device,
         dtype=settings.dtype,
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "numpy": np.__version__,
-            "instructions": torch.backends.cpu.get_cpu_capability(),
-        },
+        versions=library_versions(transformers=transformers.__version__)
+        | {"instructions": torch.backends.cpu.get_cpu_capability()},
     )
 
 
