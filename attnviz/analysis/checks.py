@@ -62,7 +62,8 @@ def verify_trace(trace: Trace) -> list[Check]:
     if trace.external_origin is not None:
         return [*_check_given_weights(trace, trace.external_origin)]
     if trace.trained is not None and trace.trained.fallback:
-        return [_check_returned_weights(trace.trained)]
+        why = "it returns them itself, from eager attention; its queries and keys are not known"
+        return [Check("the weights are the model's own", True, why)]
     several = len(trace.attention_layers) > 1
     checks = [
         replace(check, claim=f"{layer.name}: {check.claim}") if several else check
@@ -81,16 +82,6 @@ def _check_eager_attention(card: TrainedCard) -> Check:
         return Check(claim, True, f"largest difference {vectors}, {on}; it returns no weights")
     claim = "the model's own eager attention agrees"
     return Check(claim, True, f"largest difference {card.eager:.1e} (of vectors {vectors}), {on}")
-
-
-def _check_returned_weights(card: TrainedCard) -> Check:
-    """Return a check, always passed, that says the weights came from the model itself and cannot be
-    recomputed."""
-    return Check(
-        "the weights are the model's own",
-        True,
-        "it returns them itself, from eager attention; its queries and keys are not known",
-    )
 
 
 def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:

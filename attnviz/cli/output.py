@@ -21,11 +21,13 @@ from attnviz.machine import environment, files
 from attnviz.machine.atomic_files import refuse_unwritable_paths
 from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
 from attnviz.renderers.look import refuse_small_slides
+from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from attnviz.traces.result import Showable
     from attnviz.views.view import View
 
 
@@ -90,6 +92,14 @@ def deliver_view(
         print_json(view)
     elif not outputs.out:
         print_tables(view, outputs, pictures)
+
+
+def deliver_result(
+    result: Showable, command: Command, outputs: OutputOptions, pictures: PictureOptions
+) -> None:
+    """Deliver the view of a result that `command` makes again."""
+    line = command.with_options(**changed_options(outputs, pictures)).line
+    deliver_view(result.view_for_command(command=command, line=line), outputs, pictures)
 
 
 def write_view_files(
