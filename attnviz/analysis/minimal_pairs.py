@@ -333,12 +333,10 @@ class _PairReading:
         if blind:
             first, *more = blind
             names = [each.pair.place.partition(" of ")[0] for each in more]
-            listed = (
-                names
-                if len(names) <= MAX_NAMED_LINES
-                else [*names[: MAX_NAMED_LINES - 1], f"{len(names) - MAX_NAMED_LINES + 1} more"]
-            )
-            also = f"; the same holds for {and_list(listed)}" if more else ""
+            if len(names) > MAX_NAMED_LINES:
+                unnamed_count = len(names) - MAX_NAMED_LINES + 1
+                names[MAX_NAMED_LINES - 1 :] = [f"{unnamed_count} more"]
+            also = f"; the same holds for {and_list(names)}" if more else ""
             raise first.error(
                 f"the sentences differ only after '{first.pair.token}', and the model reads from "
                 "left to right",

@@ -51,30 +51,28 @@ def refuse_undeliverable(
         if path.suffix.lower() not in suffixes:
             raise unknown_name_error("format for", str(path.suffix or path), suffixes)
         refuse_uninstalled(path.suffix.lower())
-        _refuse_deck_placeholders(path)
-        _refuse_pages_of_text(path)
+        _refuse_misplaced_placeholders(path)
     refuse_unwritable_paths(outputs.out)
     look = look_from_options(pictures)
     if any(FORMATS[path.suffix.lower()].kind == "slides" for path in outputs.out):
         refuse_small_slides(look.size)
 
 
-def _refuse_pages_of_text(path: Path) -> None:
-    """Refuse {page} in the name of a file that is no picture."""
-    if PAGE_PLACEHOLDER in path.name and FORMATS[path.suffix.lower()].kind != "picture":
-        raise AttnvizError(
-            f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
-            f"try -o {path.with_suffix('.png')}",
-        )
-
-
-def _refuse_deck_placeholders(path: Path) -> None:
-    """Refuse {step} and {page} in the name of a slide deck, which holds all slides in one file."""
+def _refuse_misplaced_placeholders(path: Path) -> None:
+    """Refuse {step} and {page} in the name of a slide deck, which holds all slides in one file, and
+    {page} in that of a file that is no picture.
+    """
+    kind = FORMATS[path.suffix.lower()].kind
     placeholders = [p for p in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER) if p in path.name]
-    if placeholders and FORMATS[path.suffix.lower()].kind == "slides":
+    if placeholders and kind == "slides":
         raise AttnvizError(
             f"'{path}' is one file with all slides: {placeholders[0]} has no meaning in its name",
             f"try -o slides{path.suffix}",
+        )
+    if PAGE_PLACEHOLDER in path.name and kind != "picture":
+        raise AttnvizError(
+            f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
+            f"try -o {path.with_suffix('.png')}",
         )
 
 

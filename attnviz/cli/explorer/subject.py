@@ -505,9 +505,8 @@ def _exchanged_answers_text(tokens: Tokens, prediction: Prediction, before: Pred
     count = len(prediction.asked_positions)
     if not changes:
         return f"All {count} answers stay the same"
-    return f"{len(changes)} of {count} answers change{'s' * (len(changes) == 1)}: " + ", ".join(
-        changes
-    )
+    verb = "changes" if len(changes) == 1 else "change"
+    return f"{len(changes)} of {count} answers {verb}: {', '.join(changes)}"
 
 
 def _changed_answer(prediction: Prediction, before: Prediction, position: int, answer: int) -> str:

@@ -141,10 +141,8 @@ class LearnedHeads:
 
     def heads_grid(self, heads: Sequence[HeadId], moment_index: int) -> Grid:
         """Return a Grid of the weights of the followed token at a moment, a row for each head."""
-        names, places = (
-            [format_head_id(*head) for head in heads],
-            [(head, moment_index) for head in heads],
-        )
+        names = [format_head_id(*head) for head in heads]
+        places = [(head, moment_index) for head in heads]
         return self._rows_grid("head", names, self.step_label(moment_index), places)
 
     def _rows_grid(
