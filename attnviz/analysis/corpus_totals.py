@@ -133,6 +133,12 @@ class CorpusTotals:
         first, second = (differences[::2][main[::2] == kind] for kind in kinds)
         return valley_p_value(first, second, differences[1::2])
 
+    def intervals(self) -> Float[np.ndarray, "2 head measure"]:
+        """Return the ends of the 95 % interval of each mean; NaN for few lines or documents."""
+        ends: Float[np.ndarray, "2 head measure"]
+        ends = self.estimates.intervals()[:, 0]
+        return ends
+
     def even_means(self) -> HeadNumbers:
         """Return the means of even attention; NaN where no line shows it."""
         return np.where(IS_SHARE, self.estimates.means()[1], np.nan)

@@ -482,9 +482,8 @@ def _estimate(numbers: Float[np.ndarray, "6"]) -> Estimate:
 
 
 def _corpus_estimates(totals: CorpusTotals) -> Float[np.ndarray, "head measure 6"]:
-    estimates = totals.estimates
-    means, spreads, ends = estimates.means()[0], estimates.spreads()[0], estimates.intervals()[:, 0]
-    return np.stack([means, spreads, *ends, totals.even_means(), totals.counts], -1)
+    means, spreads = totals.estimates.means()[0], totals.estimates.spreads()[0]
+    return np.stack([means, spreads, *totals.intervals(), totals.even_means(), totals.counts], -1)
 
 
 def _excess(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"] = "mean") -> float:

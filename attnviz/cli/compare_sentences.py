@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.aspects import ASPECTS, MODEL_RUN_ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
 from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import command_line, refuse_beside_trace, refuse_model_conflicts
@@ -51,6 +52,7 @@ def deliver_sentence_comparison(
     early_checks.refuse_impossible_settings(settings)
     first = saved or str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
     chosen = _chosen_rows(options, outputs)
+    InspectOptions(**chosen)  # which refuses a negative layer before the model is loaded
     command = command_line("compare", text, settings, options, outputs, pictures)
     comparison = _compare_two_runs(first, settings, options, chosen, command)
     changed = changed_options(settings) | chosen | {"by": options.by, "values": options.values}
